@@ -1,0 +1,25 @@
+"""The exceptions of the program, for our own mistakes and the operator's options.
+
+    DashboardError
+    +-- OptionsError     fleet.yaml, the environment or the command line is wrong
+    +-- FrameError       a dataframe does not hold what its table says
+
+What a replica does wrong is no exception but a `Failure`.
+"""
+
+
+class DashboardError(Exception):
+    """Base of every exception that this program raises."""
+
+
+class OptionsError(DashboardError):
+    """The operator's options are wrong; one sentence per mistake."""
+
+    def __init__(self, *mistakes: str) -> None:
+        """Keep the sentences apart, so that each can be printed on a line of its own."""
+        super().__init__("\n".join(mistakes))
+        self.mistakes = mistakes
+
+
+class FrameError(DashboardError):
+    """A dataframe does not have the columns or types that its table promises."""

@@ -1,0 +1,327 @@
+"""The nouns of the program: frozen values that cross from one layer to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+
+class State(StrEnum):
+    """How a setting stands in one document."""
+
+    REPORTED = "reported"
+    NULL = "null"  # an option that is not set: a value like any other
+    ABSENT = "absent"  # no source tells
+    UNSUPPORTED = "unsupported"  # this vLLM version has no such setting
+    REDACTED = "redacted"
+    UNKNOWN = "unknown"  # null where the engine fills the value in later
+
+
+class Source(StrEnum):
+    """Who said it, in the order of trust."""
+
+    SERVER_INFO = "server_info"
+    CONFIG_API = "config_api"
+    PLUGIN = "plugin"
+    METRICS = "metrics"
+    MODELS = "models"
+    VERSION = "version"
+    KV_EVENT_SOURCES = "kv_event_sources"
+
+
+class ReplicaState(StrEnum):
+    """Whether a replica could be read."""
+
+    UP = "up"
+    PARTIAL = "partial"
+    DOWN = "down"
+
+
+class Role(StrEnum):
+    """What a replica does in prefill/decode disaggregation."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+    BOTH = "both"
+
+
+class Basis(StrEnum):
+    """Where a capacity number comes from."""
+
+    REPORTED = "reported"
+    DERIVED = "derived"
+    ASSUMED = "assumed"  # an upper bound, shown as "at most"
+    UNKNOWN = "unknown"
+
+
+class FailureKind(StrEnum):
+    """Why a probe gave no reply."""
+
+    DNS = "dns"
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    PROTOCOL = "protocol"
+    UNAUTHORIZED = "unauthorized"
+    STATUS = "status"
+    TOO_LARGE = "too_large"
+    DECODE = "decode"
+    SCHEMA = "schema"
+    TARGET = "target"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An expected failure, as data: what kind, and one sentence for people."""
+
+    kind: FailureKind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Where a target's secrets are found; never the secrets themselves."""
+
+    token_env: str | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An address to poll, with labels. `failure` is set when the address is no URL."""
+
+    id: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    credentials: Credentials | None = None
+    stale: bool = False
+    failure: Failure | None = None
+
+
+class Setting(NamedTuple):
+    """One value: its canonical JSON text, how it stands, who said it."""
+
+    value: str
+    state: State
+    source: Source
+
+
+class EngineReport(NamedTuple):
+    """What one reply says of one DP rank. `None` is what it does not say."""
+
+    dp_rank: int
+    num_gpu_blocks: int | None = None
+    kv_cache_size_tokens: int | None = None
+    max_concurrency: float | None = None
+
+
+class Device(NamedTuple):
+    """One accelerator of an engine; memory in bytes."""
+
+    dp_rank: int
+    rank: int
+    name: str
+    total_memory_bytes: int | None = None
+    compute_capability: str | None = None
+
+
+class KVCacheGroup(NamedTuple):
+    """One KV cache group of an engine, as a configuration endpoint tells it."""
+
+    dp_rank: int
+    group_id: int
+    spec_type: str
+    block_size: int
+    page_size_bytes: int | None
+    layers: int
+    sliding_window: int | None = None
+    extra_retained_tokens: int = 0
+    attention_chunk_size: int | None = None
+    num_kv_heads: int | None = None
+    head_size: int | None = None
+    dtype: str | None = None
+    mamba_cache_mode: str | None = None
+    num_speculative_blocks: int | None = None
+    num_prefill_checkpoint_blocks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A probe's answer, parsed: foreign shapes end here.
+
+    `settings` holds what may be compared and is shared between replicas that say the same;
+    `identity` holds what must or may differ per replica. Both map a path to a `Setting`.
+    """
+
+    source: Source
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    identity: Mapping[str, Setting] = field(default_factory=dict)
+    version: str | None = None
+    started_at: datetime | None = None
+    counters: float | None = None
+    served_model_names: tuple[str, ...] = ()
+    adapters: tuple[str, ...] = ()
+    engines: tuple[EngineReport, ...] = ()
+    devices: tuple[Device, ...] = ()
+    kv_cache_groups: tuple[KVCacheGroup, ...] = ()
+    not_understood: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """One GET and what became of it. Neither `reply` nor `failure`: this replica has no such path.
+
+    `raw` is the answer after redaction, cut to a limit; of `/metrics` only the lines used.
+    """
+
+    path: str
+    source: Source
+    observed_at: datetime
+    elapsed_seconds: float
+    status: int | None = None
+    size_bytes: int = 0
+    raw: bytes = b""
+    reply: Reply | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that one replica said: the latest result of each probe, keyed by path."""
+
+    target: Target
+    observed_at: datetime
+    probes: Mapping[str, ProbeResult]
+
+
+class Contradiction(NamedTuple):
+    """Two sources of one replica that disagree on a setting that means the same to both."""
+
+    path: str
+    kept: Setting
+    other: Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """All comparable settings of a replica; replicas that agree in all of them share one."""
+
+    id: str
+    version: str | None
+    settings: Mapping[str, Setting]
+
+
+class Engine(NamedTuple):
+    """KV cache capacity of one DP rank. Bytes are those of its devices together."""
+
+    dp_rank: int
+    num_gpu_blocks: int | None
+    block_size: int | None
+    kv_cache_size_tokens: int | None
+    max_concurrency: float | None
+    kv_cache_bytes: int | None
+    kv_cache_bytes_per_device: int | None
+    naive_tokens: int | None
+    max_model_len: int | None
+    basis: Basis
+    reason: str | None = None  # why a number is unknown or assumed
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One vLLM API server and all that is known of it."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str]
+    pool: str | None
+    role: Role
+    state: ReplicaState
+    failure: Failure | None
+    fresh: bool
+    version: str | None
+    started_at: datetime | None
+    observed_at: datetime | None
+    document: str | None
+    identity: Mapping[str, Setting]
+    sources: tuple[Source, ...]
+    contradictions: tuple[Contradiction, ...]
+    served_model_names: tuple[str, ...]
+    adapters: tuple[str, ...]
+    engines: tuple[Engine, ...]
+    devices: tuple[Device, ...]
+    kv_cache_groups: tuple[KVCacheGroup, ...]
+    probes: tuple[ProbeResult, ...]
+    same_process: tuple[str, ...] = ()  # ids of replicas with the same instance_id
+
+
+class Told(NamedTuple):
+    """A value and how it stands, without who said it."""
+
+    value: str
+    state: State
+
+
+class Distinction(NamedTuple):
+    """A setting that tells a cohort from the others."""
+
+    path: str
+    value: str
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Replicas of a pool whose documents do not contradict each other.
+
+    `document` is the most completely read one; `settings` is what the members say together;
+    `read_in_part` names the replicas whose own document says less than that.
+    """
+
+    letter: str
+    document: str
+    documents: tuple[str, ...]
+    replicas: tuple[str, ...]
+    settings: Mapping[str, Setting]
+    read_in_part: tuple[str, ...] = ()
+    distinguishing: tuple[Distinction, ...] = ()
+
+
+class ValueCount(NamedTuple):
+    """One of the values of a difference: how many fresh replicas have it, in which cohorts."""
+
+    value: str
+    state: State
+    count: int
+    cohorts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting whose values are not all equal in a pool. `majority` is None on a tie or too few."""
+
+    path: str
+    majority: Told | None
+    values: tuple[ValueCount, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One pool, compared. Counts of paths say what a view of the differences hides."""
+
+    name: str
+    role: Role
+    replicas: tuple[str, ...]
+    fresh: int
+    majority_document: str | None
+    cohorts: tuple[Cohort, ...]
+    differences: tuple[Difference, ...]
+    equal: int
+    identity: int
+    ignored: tuple[str, ...]
