@@ -3,6 +3,7 @@
     DashboardError
     +-- OptionsError     fleet.yaml, the environment or the command line is wrong
     +-- FrameError       a dataframe does not hold what its table says
+    +-- UnreadableError  a body is no reply; the edge turns it into a `Failure`
 
 What a replica does wrong is no exception but a `Failure`.
 """
@@ -23,3 +24,13 @@ class OptionsError(DashboardError):
 
 class FrameError(DashboardError):
     """A dataframe does not have the columns or types that its table promises."""
+
+
+class UnreadableError(DashboardError):
+    """A body that is no reply of the path it came from. `kind` is `decode` or `schema`."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        """Keep the kind beside the sentence: together they become a `Failure`."""
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
