@@ -1,0 +1,149 @@
+"""KV cache groups as configuration endpoints tell them: a union over `spec_type`, another over `kind`.
+
+`spec_type` is the configuration API's (vllm-project/vllm#38149), `kind` the public plugins'
+(llm-d/llm-d-api-extensions). Newer kinds than these are kept under their own name.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, Discriminator, Field, Tag
+
+from dashboard.schemas.base import Count, Size, Text, Wire
+
+MAX_GROUPS = 1024
+MAX_LAYERS = 10_000
+
+
+class Group(Wire):
+    """What all kinds share. `page_size_bytes` counts the KV heads that one device holds."""
+
+    group_id: Count
+    layer_names: Annotated[tuple[Text, ...], Field(max_length=MAX_LAYERS)] = ()
+    layer_count: Count | None = None
+    block_size: Size
+    page_size_bytes: Count | None = None
+
+
+class AttentionGroup(Group):
+    """Fields of every kind that keeps keys and values."""
+
+    num_kv_heads: Count | None = None
+    head_size: Count | None = None
+    head_size_v: Count | None = None
+    dtype: Text | None = None
+    cache_dtype_str: Text | None = None
+
+
+class FullAttentionGroup(AttentionGroup):
+    """Every token of a request stays."""
+
+    spec_type: Literal["FullAttentionSpec", "full_attention"] = Field(
+        validation_alias=AliasChoices("spec_type", "kind"),
+    )
+    sliding_window: Count | None = None
+    attention_chunk_size: Count | None = None
+
+
+class MLAAttentionGroup(AttentionGroup):
+    """Multi-head latent attention: every token stays, compressed."""
+
+    spec_type: Literal["MLAAttentionSpec", "mla_attention"] = Field(validation_alias=AliasChoices("spec_type", "kind"))
+
+
+class SinkFullAttentionGroup(AttentionGroup):
+    """Full attention with sink tokens."""
+
+    spec_type: Literal["SinkFullAttentionSpec", "sink_full_attention"] = Field(
+        validation_alias=AliasChoices("spec_type", "kind"),
+    )
+    sink_len: Count | None = None
+
+
+class SlidingWindowGroup(AttentionGroup):
+    """Only the last `sliding_window` tokens stay."""
+
+    spec_type: Literal["SlidingWindowSpec", "sliding_window"] = Field(
+        validation_alias=AliasChoices("spec_type", "kind"),
+    )
+    sliding_window: Size
+    extra_retained_tokens: Count | None = None
+
+
+class ChunkedLocalAttentionGroup(AttentionGroup):
+    """Only the current chunk of `attention_chunk_size` tokens stays."""
+
+    spec_type: Literal["ChunkedLocalAttentionSpec", "chunked_local_attention"] = Field(
+        validation_alias=AliasChoices("spec_type", "kind"),
+    )
+    attention_chunk_size: Size
+
+
+class CrossAttentionGroup(AttentionGroup):
+    """Keys and values of the encoder's output."""
+
+    spec_type: Literal["CrossAttentionSpec", "cross_attention"] = Field(
+        validation_alias=AliasChoices("spec_type", "kind"),
+    )
+
+
+class MambaGroup(Group):
+    """A state of fixed size instead of tokens."""
+
+    spec_type: Literal["MambaSpec", "mamba"] = Field(validation_alias=AliasChoices("spec_type", "kind"))
+    shapes: tuple[tuple[Count, ...], ...] = ()
+    dtypes: tuple[Text, ...] = ()
+    mamba_type: Text | None = None
+    mamba_cache_mode: Text | None = None
+    num_speculative_blocks: Count | None = None
+    num_prefill_checkpoint_blocks: Count | None = None
+
+
+class OtherGroup(AttentionGroup):
+    """A kind that this program does not know: kept, counted and shown, its tokens never derived."""
+
+    spec_type: Text = Field(validation_alias=AliasChoices("spec_type", "kind"))
+    sliding_window: Count | None = None
+
+
+KNOWN = {
+    tag: model.__name__
+    for model in (
+        FullAttentionGroup,
+        MLAAttentionGroup,
+        SinkFullAttentionGroup,
+        SlidingWindowGroup,
+        ChunkedLocalAttentionGroup,
+        CrossAttentionGroup,
+        MambaGroup,
+    )
+    for tag in model.model_fields["spec_type"].annotation.__args__  # type: ignore[union-attr]
+}
+
+
+def _tag(value: Any) -> str:
+    if isinstance(value, Group):
+        return type(value).__name__
+    spec_type = value.get("spec_type", value.get("kind")) if isinstance(value, dict) else None
+    return KNOWN.get(spec_type, "OtherGroup") if isinstance(spec_type, str) else "OtherGroup"
+
+
+KVCacheGroupReply = Annotated[
+    Annotated[FullAttentionGroup, Tag("FullAttentionGroup")]
+    | Annotated[MLAAttentionGroup, Tag("MLAAttentionGroup")]
+    | Annotated[SinkFullAttentionGroup, Tag("SinkFullAttentionGroup")]
+    | Annotated[SlidingWindowGroup, Tag("SlidingWindowGroup")]
+    | Annotated[ChunkedLocalAttentionGroup, Tag("ChunkedLocalAttentionGroup")]
+    | Annotated[CrossAttentionGroup, Tag("CrossAttentionGroup")]
+    | Annotated[MambaGroup, Tag("MambaGroup")]
+    | Annotated[OtherGroup, Tag("OtherGroup")],
+    Discriminator(_tag),
+]
+KVCacheGroups = Annotated[tuple[KVCacheGroupReply, ...], Field(max_length=MAX_GROUPS)]
+
+
+def kinds_of(*models: type[Group]) -> frozenset[str]:
+    """Return every `spec_type` and `kind` by which these models go."""
+    names = {model.__name__ for model in models}
+    return frozenset(tag for tag, name in KNOWN.items() if name in names)
