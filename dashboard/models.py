@@ -113,12 +113,16 @@ class Setting(NamedTuple):
 
 
 class EngineReport(NamedTuple):
-    """What one reply says of one DP rank. `None` is what it does not say."""
+    """What one reply says of one DP rank. `None` is what it does not say.
+
+    `summed` marks blocks that were told only as the sum of engines that differ.
+    """
 
     dp_rank: int
     num_gpu_blocks: int | None = None
     kv_cache_size_tokens: int | None = None
     max_concurrency: float | None = None
+    summed: bool = False
 
 
 class Device(NamedTuple):
@@ -291,9 +295,11 @@ class Cohort:
     settings: Mapping[str, Setting]
     read_in_part: tuple[str, ...] = ()
     distinguishing: tuple[Distinction, ...] = ()
+    held: Mapping[str, str] = field(default_factory=dict)  # replica id -> id of its own document
 
 
-class ValueCount(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ValueCount:
     """One of the values of a difference: how many fresh replicas have it, in which cohorts."""
 
     value: str

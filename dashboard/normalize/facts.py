@@ -1,0 +1,162 @@
+"""One snapshot to what is known of its replica: state, pool, role, times, and the merged replies."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.models import EngineReport, Failure, FailureKind, ReplicaState, Role, Source
+from dashboard.normalize.documents import TRUST, merge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from dashboard.models import (
+        Contradiction,
+        Device,
+        Document,
+        KVCacheGroup,
+        ProbeResult,
+        Reply,
+        Setting,
+        Snapshot,
+    )
+
+ROLES = frozenset(map(str, Role))
+ROLE_OF = {"kv_producer": Role.PREFILL, "kv_consumer": Role.DECODE}
+NO_CACHE = Failure(
+    FailureKind.SCHEMA,
+    "The answers tell no cache configuration: /metrics has no vllm:cache_config_info. Is the engine still starting?",
+)
+TELLS_CACHE = frozenset({Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
+
+
+class Facts(NamedTuple):
+    """What one snapshot says, merged. `engines` holds one report per DP rank."""
+
+    name: str
+    pool: str | None
+    role: Role
+    state: ReplicaState
+    failure: Failure | None
+    version: str | None
+    started_at: datetime | None
+    observed_at: datetime | None
+    document: Document | None
+    contradictions: tuple[Contradiction, ...]
+    identity: Mapping[str, Setting]
+    sources: tuple[Source, ...]
+    served_model_names: tuple[str, ...]
+    adapters: tuple[str, ...]
+    engines: tuple[EngineReport, ...]
+    devices: tuple[Device, ...]
+    kv_cache_groups: tuple[KVCacheGroup, ...]
+
+
+def facts_of(snapshot: Snapshot) -> Facts:
+    """Merge all that one replica said."""
+    results = tuple(snapshot.probes.values())
+    replies = sorted((result.reply for result in results if result.reply), key=lambda reply: TRUST[reply.source])
+    merged = merge([reply.settings for reply in replies]) if replies else None
+    identity: dict[str, Setting] = {}
+    for reply in reversed(replies):
+        identity.update(reply.identity)
+    document = merged.document if merged and merged.document.settings else None
+    labels = snapshot.target.labels
+    names = _served_names(replies)
+    role = _role(labels, document)
+    state, failure = _state(snapshot, results)
+    engines = _engines(replies)
+    return Facts(
+        name=labels.get("name") or snapshot.target.id.partition("://")[2] or snapshot.target.id,
+        pool=labels.get("pool") or _pool(names, role),
+        role=role,
+        state=state,
+        failure=failure,
+        version=next((reply.version for reply in replies if reply.version), None),
+        started_at=next((reply.started_at for reply in replies if reply.started_at), None),
+        observed_at=max((result.observed_at for result in results if result.reply), default=None),
+        document=document,
+        contradictions=merged.contradictions if merged else (),
+        identity=identity,
+        sources=tuple(dict.fromkeys(reply.source for reply in replies)),
+        served_model_names=names,
+        adapters=next((reply.adapters for reply in replies if reply.source is Source.MODELS), ()),
+        engines=engines,
+        devices=_devices(replies, engines),
+        kv_cache_groups=_groups(replies, engines),
+    )
+
+
+def _state(snapshot: Snapshot, results: Sequence[ProbeResult]) -> tuple[ReplicaState, Failure | None]:
+    """Judge the latest results. A reply beside a failure is an earlier one: it does not make a replica reachable."""
+    answered = any(result.reply and not result.failure for result in results)
+    failures = [result.failure for result in results if result.failure]
+    if not answered:
+        metrics = snapshot.probes.get("/metrics")
+        return ReplicaState.DOWN, (metrics.failure if metrics else None) or (failures[0] if failures else None)
+    if failures:
+        return ReplicaState.PARTIAL, failures[0]
+    if not any(result.reply and result.reply.engines and result.source in TELLS_CACHE for result in results):
+        return ReplicaState.PARTIAL, NO_CACHE
+    return ReplicaState.UP, None
+
+
+def _served_names(replies: Sequence[Reply]) -> tuple[str, ...]:
+    """Return all served names: /v1/models and the configuration endpoints list them, metrics tell the first."""
+    told = [reply.served_model_names for reply in replies if reply.served_model_names]
+    return max(told, key=len, default=())
+
+
+def _role(labels: Mapping[str, str], document: Document | None) -> Role:
+    label = labels.get("role", "").lower()
+    if label in ROLES:
+        return Role(label)
+    told = document.settings.get("kv_transfer_config.kv_role") if document else None
+    return ROLE_OF.get(json.loads(told.value), Role.BOTH) if told and told.value.startswith('"') else Role.BOTH
+
+
+def _pool(names: Sequence[str], role: Role) -> str | None:
+    if not names:
+        return None
+    return names[0] if role is Role.BOTH else f"{names[0]}/{role}"
+
+
+def _engines(replies: Sequence[Reply]) -> tuple[EngineReport, ...]:
+    """Put the reports of one DP rank together, the most trusted first.
+
+    /metrics counts the engines; a source that knows one engine only means the first, whatever rank it gives it.
+    """
+    counted = next((reply.engines for reply in replies if reply.source is Source.METRICS and reply.engines), ())
+    reports = [report for reply in replies for report in reply.engines]
+    ranks = [report.dp_rank for report in counted] or [report.dp_rank for report in reports[:1]]
+    merged = {rank: EngineReport(rank) for rank in ranks}
+    for report in reports:
+        rank = report.dp_rank if report.dp_rank in merged else ranks[0]
+        known = merged[rank]
+        if len(ranks) > 1 and report not in counted:
+            report = report._replace(num_gpu_blocks=None)  # noqa: PLW2901  whether it is a sum, only /metrics tells
+        merged[rank] = EngineReport(
+            rank,
+            report.num_gpu_blocks if known.num_gpu_blocks is None else known.num_gpu_blocks,
+            report.kv_cache_size_tokens if known.kv_cache_size_tokens is None else known.kv_cache_size_tokens,
+            report.max_concurrency if known.max_concurrency is None else known.max_concurrency,
+            known.summed or report.summed,
+        )
+    return tuple(merged[rank] for rank in ranks)
+
+
+def _rank_map(rank: int, engines: Sequence[EngineReport]) -> int:
+    ranks = [engine.dp_rank for engine in engines]
+    return rank if rank in ranks or not ranks else ranks[0]
+
+
+def _devices(replies: Sequence[Reply], engines: Sequence[EngineReport]) -> tuple[Device, ...]:
+    told = next((reply.devices for reply in replies if reply.devices), ())
+    return tuple(device._replace(dp_rank=_rank_map(device.dp_rank, engines)) for device in told)
+
+
+def _groups(replies: Sequence[Reply], engines: Sequence[EngineReport]) -> tuple[KVCacheGroup, ...]:
+    told = next((reply.kv_cache_groups for reply in replies if reply.kv_cache_groups), ())
+    return tuple(group._replace(dp_rank=_rank_map(group.dp_rank, engines)) for group in told)

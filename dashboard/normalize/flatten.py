@@ -1,0 +1,93 @@
+"""From the nested VllmConfig to paths: `{"cache_config": {"block_size": 16}}` to `cache_config.block_size`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json, to_json
+
+from dashboard.errors import UnreadableError
+from dashboard.normalize.canonical import setting
+from dashboard.normalize.identity import is_identity_variable, take_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.models import Setting, Source
+
+MAX_SETTINGS = 20_000  # the largest capture has 1,000
+MAX_DISTINCT = 1024  # kept in memory at once; more are read again
+
+# Options that are one free-form object: shown and compared whole.
+OBJECTS = frozenset(
+    {
+        "model_config.hf_overrides",
+        "model_config.model_class_overrides",
+        "model_config.override_generation_config",
+        "model_config.quantization_config",
+        "model_config.multimodal_config.limit_per_prompt",
+        "model_config.multimodal_config.media_io_kwargs",
+        "model_config.multimodal_config.mm_processor_kwargs",
+        "load_config.model_loader_extra_config",
+        "attention_config.backend_per_kind",
+        "kernel_config.ir_op_priority",
+        "kernel_config.linear_backend_per_quant",
+        "lora_config.default_mm_loras",
+        "compilation_config.inductor_compile_config",
+        "compilation_config.inductor_passes",
+        "ec_manager_config.manager_config",
+        "speculative_config.num_speculative_tokens_per_batch_size",
+        "additional_config",
+    }
+)
+
+
+def flatten_config(
+    config: dict[str, Any], environment: dict[str, Any], source: Source
+) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
+    """Flatten a redacted `VllmConfig` and its environment into (settings, identity), each path to `Setting`.
+
+    Replicas that say the same share one settings mapping: only the first one is flattened.
+    """
+    config = {name: dict(value) if isinstance(value, dict) else value for name, value in config.items()}
+    _drop_copies(config)
+    identity = dict(take_identity(config))
+    kept: dict[str, Any] = {}
+    for name, value in environment.items():
+        if is_identity_variable(name):
+            identity[f"env.{name}"] = value
+        else:
+            kept[name] = value
+    flat = {path: setting(path, value, source) for path, value in _leaves("", identity, OBJECTS)}
+    return _shared(to_json((config, kept)), source), MappingProxyType(flat)
+
+
+@lru_cache(maxsize=MAX_DISTINCT)
+def _shared(text: bytes, source: Source) -> Mapping[str, Setting]:
+    config, environment = from_json(text)
+    flat: dict[str, Setting] = {}
+    leaves = [*_leaves("", config, OBJECTS), *((f"env.{name}", value) for name, value in environment.items())]
+    if len(leaves) > MAX_SETTINGS:
+        raise UnreadableError("schema", f"{len(leaves):,} settings are more than the {MAX_SETTINGS:,} that are read")
+    for path, value in leaves:
+        flat[path] = setting(path, value, source)
+    return MappingProxyType(flat)
+
+
+def _leaves(prefix: str, value: Any, objects: frozenset[str]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value and prefix not in objects:
+        for key, item in value.items():
+            yield from _leaves(f"{prefix}.{key}" if prefix else key, item, objects)
+    else:
+        yield prefix, value
+
+
+def _drop_copies(config: dict[str, Any]) -> None:
+    """Leave out the copies of other sections that vLLM keeps inside `speculative_config`."""
+    speculative = config.get("speculative_config")
+    if isinstance(speculative, dict):
+        for key in [key for key in speculative if key.startswith(("target_", "draft_"))]:
+            if isinstance(speculative[key], dict):
+                del speculative[key]

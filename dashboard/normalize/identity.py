@@ -1,0 +1,188 @@
+"""Which settings identify a replica: they must or may differ, and are never compared.
+
+Sources: vLLM's own list of what data-parallel ranks may differ in (vllm/config/parallel.py, compute_hash), its list
+of variables that do not matter (vllm/envs.py), and the fields it writes at run time.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Whole sections that say where to log and profile, not how to serve.
+SECTIONS = frozenset({"profiler_config", "logging_config"})
+
+FIELDS: dict[str, frozenset[str]] = {
+    "model_config": frozenset({"hf_token", "allowed_local_media_path"}),
+    "cache_config": frozenset(
+        {
+            "user_specified_block_size",
+            "user_specified_mamba_block_size",
+            # Capacity: compared with a tolerance on the capacity page, never for equality.
+            "num_gpu_blocks",
+            "num_cpu_blocks",
+            "kv_cache_size_tokens",
+            "kv_cache_max_concurrency",
+        }
+    ),
+    "parallel_config": frozenset(
+        {
+            "data_parallel_rank",
+            "data_parallel_rank_local",
+            "data_parallel_size_local",
+            "data_parallel_index",
+            "data_parallel_backend",
+            "data_parallel_external_lb",
+            "data_parallel_hybrid_lb",
+            "data_parallel_master_ip",
+            "data_parallel_master_port",
+            "data_parallel_rpc_port",
+            "rank",
+            "master_addr",
+            "master_port",
+            "node_rank",
+            "nnodes",
+            "max_parallel_loading_workers",
+            "disable_custom_all_reduce",
+            "enable_shm_tensor_arena",
+            "ray_workers_use_nsight",
+            "ray_runtime_env",
+            "placement_group",
+            "distributed_executor_backend",
+            "worker_cls",
+            "worker_extension_cls",
+            "numa_bind",
+            "numa_bind_nodes",
+            "numa_bind_cpus",
+            "assigned_physical_gpu_ids",
+        }
+    ),
+    "load_config": frozenset({"download_dir", "use_tqdm_on_load"}),
+    "compilation_config": frozenset(
+        {
+            "cache_dir",
+            "local_cache_dir",
+            "enabled_custom_ops",
+            "disabled_custom_ops",
+            "traced_files",
+            "compilation_time",
+            "encoder_compilation_time",
+            "static_forward_context",
+            "static_all_moe_layers",
+        }
+    ),
+    "observability_config": frozenset({"otlp_traces_endpoint"}),
+    "kv_transfer_config": frozenset({"engine_id", "kv_ip", "kv_port"}),
+    "ec_transfer_config": frozenset({"engine_id", "ec_ip", "ec_port"}),
+    "": frozenset({"instance_id"}),
+}
+
+ENVIRONMENT = frozenset(
+    {
+        "VLLM_HOST_IP",
+        "VLLM_PORT",
+        "VLLM_NIXL_SIDE_CHANNEL_HOST",
+        "VLLM_NIXL_SIDE_CHANNEL_PORT",
+        "VLLM_P2P_SIDE_CHANNEL_HOST",
+        "VLLM_P2P_SIDE_CHANNEL_PORT",
+        "VLLM_EC_SIDE_CHANNEL_HOST",
+        "VLLM_EC_SIDE_CHANNEL_PORT",
+        "VLLM_MOONCAKE_BOOTSTRAP_PORT",
+        "VLLM_DP_MASTER_IP",
+        "VLLM_DP_MASTER_PORT",
+        "VLLM_RPC_BASE_PATH",
+        "VLLM_CACHE_ROOT",
+        "VLLM_CONFIG_ROOT",
+        "VLLM_ASSETS_CACHE",
+        "VLLM_XLA_CACHE_PATH",
+        "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME",
+        "CUDA_VISIBLE_DEVICES",
+        "LOCAL_RANK",
+    }
+)
+ENVIRONMENT_PREFIXES = ("VLLM_DP_RANK", "VLLM_LOGGING_")
+
+# Keys of kv_connector_extra_config that hold addresses, at any depth.
+CONNECTOR_KEYS = re.compile(r"(^|_)(host|port|hostname)$|_addr|^proxy_ip$|^bootstrap|^lmcache_(instance_id|rpc_port)$")
+
+# Settings of which only a part identifies: the rest is compared.
+PATHS_OF_FILES = frozenset({"model_config.model", "model_config.tokenizer", "model_config.model_weights"})
+EVENT_ADDRESSES = frozenset({"kv_events_config.endpoint", "kv_events_config.replay_endpoint"})
+EVENT_TOPIC = "kv_events_config.topic"
+
+ADDRESS = re.compile(r"^(?P<scheme>[a-z]+://)(?P<host>\[[^\]]*\]|[^:/*]+)(?P<port>:\d+)$")
+TOPIC = re.compile(r"^(?P<kind>[^@]*)@(?P<pod>[^@]*)@(?P<model>.*)$", re.DOTALL)
+
+
+def is_identity(section: str, field: str) -> bool:
+    """Whether `section.field` identifies a replica. Private fields and `*_resolved` guards do."""
+    return field in FIELDS.get(section, ()) or field.startswith("_") or field.endswith("_resolved")
+
+
+def is_identity_variable(name: str) -> bool:
+    """Whether an environment variable identifies a replica."""
+    return name in ENVIRONMENT or name.startswith(ENVIRONMENT_PREFIXES)
+
+
+def is_identity_path(path: str) -> bool:
+    """Whether a whole path, such as `cache_config.num_gpu_blocks` or `env.VLLM_PORT`, identifies a replica."""
+    section, _, field = path.rpartition(".")
+    if section == "env":
+        return is_identity_variable(field)
+    top = section.partition(".")[0]
+    return top in SECTIONS or path in SECTIONS or is_identity(section, field)
+
+
+def comparable_part(path: str, value: Any) -> Any:
+    """Return what of a value is compared.
+
+    A model's folder is left out (`/mnt/a/llama` is `llama`; an id such as `org/llama` stays whole), and of KV events'
+    addresses the host, of their topics the pod.
+    """
+    if not isinstance(value, str):
+        return value
+    if path in PATHS_OF_FILES and value.startswith(("/", "./", "../", "~")):
+        return value.rstrip("/").rpartition("/")[2]
+    if path in EVENT_ADDRESSES and (match := ADDRESS.match(value)):
+        return f"{match['scheme']}{{host}}{match['port']}"
+    if path == EVENT_TOPIC and (match := TOPIC.match(value)):
+        pod = "{pod}:{port}" if ":" in match["pod"] else "{pod}"
+        return f"{match['kind']}@{pod}@{match['model']}"
+    return value
+
+
+def take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Move the identity out of a `VllmConfig`, yielding (path, value); `config` is changed."""
+    for section, fields in list(config.items()):
+        if section in SECTIONS or is_identity("", section):
+            yield section, config.pop(section)
+        elif isinstance(fields, dict):
+            for field in [field for field in fields if is_identity(section, field)]:
+                yield f"{section}.{field}", fields.pop(field)
+            if isinstance(extra := fields.get("kv_connector_extra_config"), dict):
+                yield from _take_addresses(f"{section}.kv_connector_extra_config", extra)
+    yield from _split(config)
+
+
+def _split(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for path in (*PATHS_OF_FILES, *EVENT_ADDRESSES, EVENT_TOPIC):
+        section, _, field = path.partition(".")
+        fields = config.get(section)
+        if not isinstance(fields, dict) or field not in fields:
+            continue
+        whole = fields[field]
+        part = comparable_part(path, whole)
+        if part != whole:
+            fields[field] = part
+            yield path, whole
+
+
+def _take_addresses(path: str, extra: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in list(extra.items()):
+        if CONNECTOR_KEYS.search(key):
+            yield f"{path}.{key}", extra.pop(key)
+        elif isinstance(value, dict):
+            yield from _take_addresses(f"{path}.{key}", value)

@@ -1,0 +1,73 @@
+"""One body to one reply: the edge, where foreign JSON and text end and secrets go."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+
+from dashboard.errors import UnreadableError
+from dashboard.normalize.metrics import read_metrics
+from dashboard.normalize.replies import READERS
+from dashboard.normalize.secrets import redact, redact_prose, redact_text
+
+if TYPE_CHECKING:
+    from dashboard.models import Reply
+
+RAW_LIMIT = 128 * 1024  # bytes kept of an answer; the largest capture but /metrics has 34 KB
+EXCERPT_LIMIT = 2_000  # bytes kept of an answer that could not be read
+LOOKED_AT = 64 * 1024  # bytes of such an answer that are searched for secrets, before it is cut
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+class Reading(NamedTuple):
+    """A reply, and the answer after redaction, cut to a limit."""
+
+    reply: Reply
+    raw: bytes
+
+
+def read(path: str, body: bytes) -> Reading:
+    """Read the answer to `path` (with its query, without the host). Raises UnreadableError, kind decode or schema."""
+    if not body.strip():
+        raise UnreadableError("decode", f"{path} answers with nothing")
+    if body.lstrip()[:1] == b"<":
+        raise UnreadableError("decode", f"{path} answers with HTML or XML. Is there a proxy in front of vLLM?")
+    if path == "/metrics":
+        reply, lines = read_metrics(body)
+        return Reading(reply, redact_text("\n".join(lines)).encode()[:RAW_LIMIT])
+    payload = redact(_parse(path, body))
+    raw = to_json(payload)[:RAW_LIMIT]
+    try:
+        return Reading(READERS[path.partition("?")[0]](payload), raw)
+    except ValidationError as error:
+        raise UnreadableError("schema", _sentence(path, error)) from None
+
+
+def excerpt(body: bytes) -> bytes:
+    """Return the beginning of a body that could not be read, without secrets and control characters."""
+    text = redact_prose(body[:LOOKED_AT].decode(errors="replace"))
+    return CONTROL.sub("\ufffd", text).encode()[:EXCERPT_LIMIT]
+
+
+def _parse(path: str, body: bytes) -> Any:
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        if "recursion" in str(error):
+            raise UnreadableError("decode", f"{path} answers with JSON that is nested too deep") from None
+    try:
+        from_json(body, allow_inf_nan=True)
+    except ValueError:
+        raise UnreadableError("decode", f"{path} answers with something that is no complete UTF-8 JSON") from None
+    raise UnreadableError("schema", f"{path} answers with NaN or Infinity, which are no JSON numbers")
+
+
+def _sentence(path: str, error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part)[:40] for part in first["loc"])
+    more = f" ({error.error_count()} mistakes in all)" if error.error_count() > 1 else ""
+    where = f" at {CONTROL.sub('?', where)[:200]}" if where else ""
+    return f"{path} answers with JSON of another shape{where}: {first['msg'][:200]}{more}"

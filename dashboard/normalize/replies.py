@@ -1,0 +1,222 @@
+"""What each JSON endpoint's reply says, in our own words: foreign models in, `Reply` out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dashboard.errors import UnreadableError
+from dashboard.models import Device, EngineReport, KVCacheGroup, Reply, Setting, Source
+from dashboard.normalize.fields import settings_of
+from dashboard.normalize.flatten import flatten_config
+from dashboard.normalize.versions import release
+from dashboard.schemas.inference_config import InferenceConfigReply
+from dashboard.schemas.introspection import PluginConfigReply, PluginDevicesReply
+from dashboard.schemas.kv_cache import KVCacheReply
+from dashboard.schemas.kv_cache_groups import OtherGroup
+from dashboard.schemas.kv_event_sources import KVEventSourcesReply
+from dashboard.schemas.served_models import ServedModelsReply
+from dashboard.schemas.server_info import ServerInfoReply
+from dashboard.schemas.version import VersionReply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dashboard.schemas.devices import DeviceReply
+    from dashboard.schemas.kv_cache_groups import Group
+
+
+def read_version(payload: Any) -> Reply:
+    """GET /version. The setting `version` is the release part: `0.32.0+cpu` is 0.32.0."""
+    version = VersionReply.model_validate(payload).version
+    settings, identity = settings_of({}, Source.VERSION, [("version", release(version) or version)])
+    return Reply(Source.VERSION, settings, identity, version=version)
+
+
+def read_models(payload: Any) -> Reply:
+    """GET /v1/models. Cards with a parent are LoRA adapters, which come and go while the server runs."""
+    cards = ServedModelsReply.model_validate(payload).data
+    served = [card for card in cards if card.parent is None]
+    told: list[tuple[str, Any]] = []
+    if served:
+        told.append(("served_model_names", [card.id for card in served]))
+        told.append(("model_config.served_model_name", served[0].id))
+        if served[0].root is not None:
+            told.append(("model_config.model", served[0].root))
+        if served[0].max_model_len is not None:
+            told.append(("model_config.max_model_len", served[0].max_model_len))
+    settings, identity = settings_of({}, Source.MODELS, told)
+    return Reply(
+        Source.MODELS,
+        settings,
+        identity,
+        served_model_names=tuple(card.id for card in served),
+        adapters=tuple(card.id for card in cards if card.parent is not None),
+    )
+
+
+def read_kv_event_sources(payload: Any) -> Reply:
+    """GET /kv_event_sources. The first rank speaks for all; `{}` tells nothing that can be compared."""
+    sources = KVEventSourcesReply.model_validate(payload).root
+    if not sources:
+        return Reply(Source.KV_EVENT_SOURCES)
+    first = sources[min(sources)].model_dump(exclude_unset=True)
+    settings, identity = settings_of(first, Source.KV_EVENT_SOURCES)
+    return Reply(Source.KV_EVENT_SOURCES, settings, identity)
+
+
+def read_server_info(payload: Any) -> Reply:
+    """GET /server_info?config_format=json. `num_gpu_blocks` there is the sum over the API server's engines."""
+    info = ServerInfoReply.model_validate(payload)
+    settings, identity = flatten_config(info.vllm_config, info.vllm_env, Source.SERVER_INFO)
+    engine = EngineReport(
+        dp_rank=_integer(identity, "parallel_config.data_parallel_rank") or 0,
+        num_gpu_blocks=_integer(identity, "cache_config.num_gpu_blocks")
+        if _integer(settings, "parallel_config.data_parallel_size") == 1
+        else None,
+        kv_cache_size_tokens=_integer(identity, "cache_config.kv_cache_size_tokens"),
+        max_concurrency=_number(identity, "cache_config.kv_cache_max_concurrency"),
+    )
+    return Reply(Source.SERVER_INFO, settings, identity, engines=(engine,))
+
+
+def read_inference_config(payload: Any) -> Reply:
+    """GET /inference/v1/config, /v1/config and /v1/server/config: the answer of one engine."""
+    reply = InferenceConfigReply.model_validate(payload)
+    names = reply.model.served_model_names or ()
+    told: list[tuple[str, Any]] = []
+    if names:
+        told = [("served_model_names", list(names)), ("model_config.served_model_name", names[0])]
+    settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.CONFIG_API, told)
+    rank = reply.parallelism.data_parallel_rank or 0
+    return Reply(
+        Source.CONFIG_API,
+        settings,
+        identity,
+        served_model_names=names,
+        engines=(EngineReport(rank, reply.kv_cache.num_gpu_blocks),),
+        devices=_devices(rank, reply.devices),
+        kv_cache_groups=_groups(rank, reply.kv_cache.groups),
+        not_understood=_unknown_kinds(reply.kv_cache.groups),
+    )
+
+
+def read_kv_cache(payload: Any) -> Reply:
+    """GET /v1/server/kv-cache: runtime numbers of one engine."""
+    return _kv_cache(payload, Source.CONFIG_API)
+
+
+def read_plugin_kv_cache(payload: Any) -> Reply:
+    """GET .../kv-cache of the public plugins: their tokens are blocks x block_size, and so no better than ours."""
+    return _kv_cache(payload, Source.PLUGIN)
+
+
+def read_plugin_config(payload: Any) -> Reply:
+    """GET .../config of the public plugins."""
+    reply = PluginConfigReply.model_validate(payload)
+    dumped = reply.model_dump(exclude_unset=True)
+    told: list[tuple[str, Any]] = []
+    if reply.kv_transfer is None and "kv_transfer" in reply.model_fields_set:
+        told.append(("kv_transfer_config", None))
+    if reply.model.served_names:
+        told.append(("served_model_names", list(reply.model.served_names)))
+        told.append(("model_config.served_model_name", reply.model.served_names[0]))
+    settings, identity = settings_of(dumped, Source.PLUGIN, told)
+    return Reply(Source.PLUGIN, settings, identity, served_model_names=reply.model.served_names)
+
+
+def read_plugin_devices(payload: Any) -> Reply:
+    """GET .../devices of the public plugins: those of the engine that the API server knows first."""
+    return Reply(Source.PLUGIN, devices=_devices(0, PluginDevicesReply.model_validate(payload).devices))
+
+
+READERS: Mapping[str, Callable[[Any], Reply]] = {
+    "/version": read_version,
+    "/v1/models": read_models,
+    "/kv_event_sources": read_kv_event_sources,
+    "/server_info": read_server_info,
+    "/inference/v1/config": read_inference_config,
+    "/v1/config": read_inference_config,
+    "/v1/server/config": read_inference_config,
+    "/v1/server/kv-cache": read_kv_cache,
+    "/plugins/llm-d-server-introspection/config": read_plugin_config,
+    "/plugins/llm-d-server-introspection/devices": read_plugin_devices,
+    "/plugins/llm-d-server-introspection/kv-cache": read_plugin_kv_cache,
+    "/plugins/vllm-server-introspection/config": read_plugin_config,
+    "/plugins/vllm-server-introspection/devices": read_plugin_devices,
+    "/plugins/vllm-server-introspection/kv-cache": read_plugin_kv_cache,
+}
+
+
+def _kv_cache(payload: Any, source: Source) -> Reply:
+    reply = KVCacheReply.model_validate(payload)
+    return Reply(
+        source,
+        engines=(EngineReport(0, reply.num_gpu_blocks),),
+        kv_cache_groups=_groups(0, reply.groups),
+        not_understood=_unknown_kinds(reply.groups),
+    )
+
+
+def _devices(dp_rank: int, devices: Sequence[DeviceReply]) -> tuple[Device, ...]:
+    if len({device.rank for device in devices}) != len(devices):
+        raise UnreadableError("schema", "two devices of one engine have the same rank")
+    return tuple(
+        Device(
+            dp_rank,
+            device.rank,
+            device.name,
+            device.total_memory_bytes,
+            f"{capability.major}.{capability.minor}" if (capability := device.compute_capability) else None,
+        )
+        for device in devices
+    )
+
+
+def _groups(dp_rank: int, groups: Sequence[Group]) -> tuple[KVCacheGroup, ...]:
+    if len({group.group_id for group in groups}) != len(groups):
+        raise UnreadableError("schema", "two KV cache groups of one engine have the same group_id")
+    return tuple(_group(dp_rank, group) for group in groups)
+
+
+def _group(dp_rank: int, group: Group) -> KVCacheGroup:
+    told = group.model_dump()
+    return KVCacheGroup(
+        dp_rank=dp_rank,
+        group_id=group.group_id,
+        spec_type=told["spec_type"],
+        block_size=group.block_size,
+        page_size_bytes=group.page_size_bytes,
+        layers=len(group.layer_names) or group.layer_count or 0,
+        **{name: told[name] for name in _OPTIONAL if told.get(name) is not None},
+    )
+
+
+_OPTIONAL = (
+    "sliding_window",
+    "extra_retained_tokens",
+    "attention_chunk_size",
+    "num_kv_heads",
+    "head_size",
+    "dtype",
+    "mamba_cache_mode",
+    "num_speculative_blocks",
+    "num_prefill_checkpoint_blocks",
+)
+
+
+def _unknown_kinds(groups: Sequence[Group]) -> tuple[str, ...]:
+    kinds = sorted({group.spec_type for group in groups if isinstance(group, OtherGroup)})
+    return tuple(f"KV cache group kind {kind}" for kind in kinds)
+
+
+def _integer(settings: Mapping[str, Setting], path: str) -> int | None:
+    number = _number(settings, path)
+    return int(number) if number is not None and number.is_integer() else None
+
+
+def _number(settings: Mapping[str, Setting], path: str) -> float | None:
+    told = settings.get(path)
+    try:
+        return float(told.value) if told else None
+    except ValueError:
+        return None

@@ -1,0 +1,108 @@
+"""Which settings a vLLM version has, and the type of each field of `cache_config`.
+
+The data, `versions.json`, is made of answers of real servers and of vLLM's documentation by
+`tests/tools/make_versions.py`.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+# Bounded, because versions come from strangers; vLLM's have three parts of one or two digits.
+_RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?!\.?\d)", re.ASCII)
+_SHORTEST_RELEASE = 3  # "0.32" is 0.32.0
+# A process asks for a few thousand (version, path) pairs, over and over.
+_REMEMBERED_ANSWERS = 16_384
+
+
+class _Known(NamedTuple):
+    """The paths of one version, or of code that lies somewhere between two.
+
+    `sections` are the paths that have others below them: only these are known to be complete.
+    """
+
+    earliest: tuple[int, ...]
+    latest: tuple[int, ...]
+    paths: frozenset[str]
+    sections: frozenset[str]
+
+    def lacks(self, path: str) -> bool:
+        """Tell whether `path` is missing from a section that is known to be complete."""
+        section = ""
+        for part in path.split("."):
+            step = f"{section}.{part}" if section else part
+            if step not in self.sections:
+                return step not in self.paths and bool(section or step in _ROOTS)
+            section = step
+        return False
+
+
+def release(version: str) -> str | None:
+    """Return the release part of a version, three numbers or four: `v0.32.0+cpu` is `0.32.0`; None if it has none."""
+    numbers = _numbers(version)
+    return ".".join(map(str, numbers)) if numbers else None
+
+
+@lru_cache(maxsize=_REMEMBERED_ANSWERS)
+def is_unsupported(version: str | None, path: str) -> bool:
+    """Tell whether it is known that this vLLM version has no setting `path`.
+
+    Known are the versions of the data, and those between two of them that both lack the path, as
+    does the documentation of the code between. Never true for environment variables, for what
+    stands below a free-form option, and for leaves of a section that was null wherever it was seen.
+    """
+    consulted = _consulted(_numbers(version or ""))
+    return bool(consulted) and all(known.lacks(path) for known in consulted)
+
+
+def label_type(label: str) -> str | None:
+    """Return the JSON type of a label of `vllm:cache_config_info`, null set apart; None if not known.
+
+    One of `bool`, `int`, `float`, `str`, `list`, `object`.
+    """
+    return _TYPES.get(label)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the release part as numbers, empty if there is none."""
+    found = _RELEASE.match(version)
+    if not found:
+        return ()
+    numbers = tuple(int(part) for part in found[1].split("."))
+    return numbers + (0,) * (_SHORTEST_RELEASE - len(numbers))
+
+
+def _above(path: str) -> Sequence[str]:
+    """Return the sections that a path stands in."""
+    parts = path.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def _consulted(wanted: tuple[int, ...]) -> Sequence[_Known]:
+    """Return what is known of a release: itself, else its neighbours and all between them."""
+    exact = [known for known in _KNOWN if known.earliest == known.latest == wanted]
+    before = [known.latest for known in _KNOWN if known.latest <= wanted]
+    after = [known.earliest for known in _KNOWN if known.earliest >= wanted]
+    if exact or not before or not after:
+        return exact
+    return [known for known in _KNOWN if known.latest >= max(before) and known.earliest <= min(after)]
+
+
+def _read(data: dict[str, Any]) -> list[_Known]:
+    """Turn path -> versions into one `_Known` a version."""
+    known = []
+    for version in data["versions"]:
+        paths = frozenset(path for path, versions in data["paths"].items() if version in versions)
+        sections = frozenset(section for path in paths for section in _above(path))
+        earliest, latest = data["between"].get(version, (version, version))
+        known.append(_Known(_numbers(earliest), _numbers(latest), paths, sections))
+    return known
+
+
+_DATA = json.loads(files("dashboard.normalize").joinpath("versions.json").read_text(encoding="utf-8"))
+_KNOWN = _read(_DATA)
+_TYPES: dict[str, str] = _DATA["types"]
+_ROOTS = frozenset(path.partition(".")[0] for path in _DATA["paths"])
