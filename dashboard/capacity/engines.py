@@ -1,0 +1,217 @@
+"""Capacity of each engine of one replica: blocks, tokens, requests, bytes, and where each number comes from."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dashboard.capacity.formula import KEEPS_ALL, Load, concurrency
+from dashboard.models import Basis, Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.models import EngineReport, KVCacheGroup, Setting
+
+# The first release whose log the formula was checked against; 0.12.0 logged hybrid models by another one.
+FORMULA_SINCE = (0, 32)
+
+
+ONLY_BLOCKS = "vLLM reports no tokens here; blocks x block_size is at most what fits."
+ONLY_FIRST = "The API server reports the tokens of its first engine only; this one is taken to hold as many."
+FORMULA_OPEN = "The formula needs what no reply tells, such as the batches in flight; at most this fits."
+SUM_ONLY = "Its own number of blocks is not told: the API server reports one sum, and its engines differ."
+NO_BLOCKS = "No reply tells its number of blocks."
+NO_BLOCK_SIZE = "No reply tells the block size."
+
+
+class _Tokens(NamedTuple):
+    tokens: int | None
+    concurrency: float | None
+    basis: Basis
+    reason: str | None = None
+
+
+class _Options(NamedTuple):
+    """The settings that the formula needs; None is what no reply tells."""
+
+    block_size: int | None
+    max_model_len: int | None
+    batched_tokens: int | None
+    tensor_parallel_size: int | None
+    pipeline_parallel_size: int | None
+    decode_context_parallel_size: int | None
+    async_scheduling: bool | None
+    speculative_tokens: int | None
+    encoder_tokens: int | None
+    release: tuple[int, ...]
+
+
+def engines_of(
+    reports: Sequence[EngineReport],
+    groups: Sequence[KVCacheGroup],
+    settings: Mapping[str, Setting],
+) -> tuple[Engine, ...]:
+    """Return the capacity of each engine that a replica reports."""
+    options = _options(settings)
+    engines: list[Engine] = []
+    for report in reports:
+        own = [group for group in groups if group.dp_rank == report.dp_rank]
+        engines.append(_engine(report, own, options, engines[0] if engines else None))
+    return tuple(engines)
+
+
+def load_of(settings: Mapping[str, Setting], length: int | None = None) -> Load | None:
+    """Return what the formula needs of a replica's settings, at a length or at its own; None without a length."""
+    return _load(_options(settings), length)
+
+
+def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options, first: Engine | None) -> Engine:
+    blocks, size = report.num_gpu_blocks, options.block_size
+    naive = blocks * size if blocks is not None and size is not None else None
+    told = _tokens(report, groups, options, naive, first)
+    on_each = _bytes_per_device(blocks, groups)
+    devices = _devices(options)
+    return Engine(
+        dp_rank=report.dp_rank,
+        num_gpu_blocks=blocks,
+        block_size=size,
+        kv_cache_size_tokens=told.tokens,
+        max_concurrency=told.concurrency,
+        kv_cache_bytes=on_each * devices if on_each is not None and devices is not None else None,
+        kv_cache_bytes_per_device=on_each,
+        naive_tokens=naive,
+        max_model_len=options.max_model_len,
+        basis=told.basis,
+        reason=told.reason,
+    )
+
+
+def _tokens(
+    report: EngineReport,
+    groups: Sequence[KVCacheGroup],
+    options: _Options,
+    naive: int | None,
+    first: Engine | None,
+) -> _Tokens:
+    length = options.max_model_len
+    if report.kv_cache_size_tokens is not None:
+        tokens = report.kv_cache_size_tokens
+        return _Tokens(tokens, _requests(tokens, length, report.max_concurrency), Basis.REPORTED)
+    if (derived := _derived(report, groups, options)) is not None:
+        return derived
+    if naive is None:
+        return _Tokens(None, None, Basis.UNKNOWN, _why_unknown(report, options))
+    if first is not None and first.kv_cache_size_tokens is not None:
+        return _Tokens(first.kv_cache_size_tokens, first.max_concurrency, Basis.ASSUMED, ONLY_FIRST)
+    return _Tokens(naive, _requests(naive, length, None), Basis.ASSUMED, ONLY_BLOCKS)
+
+
+def _derived(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options) -> _Tokens | None:
+    load = _load(options, None)
+    if report.num_gpu_blocks is None or not groups or load is None:
+        return None
+    result = concurrency(report.num_gpu_blocks, groups, load)
+    if result is None:
+        return None
+    known = result.exact and (
+        options.release[:2] >= FORMULA_SINCE or all(group.spec_type in KEEPS_ALL for group in groups)
+    )
+    return _Tokens(
+        math.floor(result.concurrency * load.max_model_len),
+        result.concurrency,
+        Basis.DERIVED if known else Basis.ASSUMED,
+        None if known else FORMULA_OPEN,
+    )
+
+
+def _requests(tokens: int, length: int | None, reported: float | None) -> float | None:
+    if reported is not None:
+        return reported
+    return tokens / length if length else None
+
+
+def _why_unknown(report: EngineReport, options: _Options) -> str:
+    if options.block_size is None:
+        return NO_BLOCK_SIZE
+    return SUM_ONLY if report.summed else NO_BLOCKS
+
+
+def _load(options: _Options, length: int | None) -> Load | None:
+    length = length or options.max_model_len
+    if not length:
+        return None
+    speculative = options.speculative_tokens
+    return Load(
+        max_model_len=length,
+        in_flight=_in_flight(options, length),
+        speculative_tokens=(0, speculative) if speculative is not None else (0, 0),
+        decode_context_parallel_size=options.decode_context_parallel_size or 1,
+        max_encoder_tokens=options.encoder_tokens,
+    )
+
+
+def _in_flight(options: _Options, length: int) -> tuple[int, int]:
+    """Return the least and the most tokens in flight (vllm/config/vllm.py, max_concurrent_batches)."""
+    if options.batched_tokens is None or options.pipeline_parallel_size is None:
+        return 0, length
+    pipeline = options.pipeline_parallel_size
+    least = most = pipeline
+    if options.async_scheduling is None:
+        most = pipeline + 1
+    elif options.async_scheduling:
+        # The older model runner overlaps batches only without pipeline parallelism; which one runs, no reply tells.
+        least, most = (2, 2) if pipeline == 1 else (pipeline, pipeline + 1)
+    return least * options.batched_tokens, most * options.batched_tokens
+
+
+def _bytes_per_device(blocks: int | None, groups: Sequence[KVCacheGroup]) -> int | None:
+    """Return blocks x page_size_bytes x the largest number of layers in one group: the bytes on EACH device."""
+    if blocks is None or not groups:
+        return None
+    pages = [
+        group.page_size_bytes * group.layers if group.page_size_bytes is not None and group.layers else None
+        for group in groups
+    ]
+    known = [page for page in pages if page is not None]
+    return blocks * max(known) if len(known) == len(pages) else None
+
+
+def _devices(options: _Options) -> int | None:
+    if options.tensor_parallel_size is None or options.pipeline_parallel_size is None:
+        return None
+    return options.tensor_parallel_size * options.pipeline_parallel_size
+
+
+def _options(settings: Mapping[str, Setting]) -> _Options:
+    return _Options(
+        block_size=_whole(settings, "cache_config.block_size"),
+        max_model_len=_whole(settings, "model_config.max_model_len"),
+        batched_tokens=_whole(settings, "scheduler_config.max_num_batched_tokens"),
+        tensor_parallel_size=_whole(settings, "parallel_config.tensor_parallel_size"),
+        pipeline_parallel_size=_whole(settings, "parallel_config.pipeline_parallel_size"),
+        decode_context_parallel_size=_whole(settings, "parallel_config.decode_context_parallel_size"),
+        async_scheduling=value
+        if isinstance(value := _value(settings, "scheduler_config.async_scheduling"), bool)
+        else None,
+        speculative_tokens=_whole(settings, "speculative_config.num_speculative_tokens"),
+        encoder_tokens=_whole(settings, "scheduler_config.max_num_encoder_input_tokens"),
+        release=_release(settings),
+    )
+
+
+def _release(settings: Mapping[str, Setting]) -> tuple[int, ...]:
+    version = _value(settings, "version")
+    parts = str(version).split(".") if version else []
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+
+
+def _whole(settings: Mapping[str, Setting], path: str) -> int | None:
+    value = _value(settings, path)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _value(settings: Mapping[str, Setting], path: str) -> Any:
+    told = settings.get(path)
+    return json.loads(told.value) if told else None

@@ -1,0 +1,45 @@
+"""Which engines hold much less or more than their peers: against the median of one pool and one kind of device."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+TOLERANCE = 0.10  # share of the median; a proposal, no source gives one
+FEWEST = 3  # engines of one kind that make a median worth naming
+
+
+class Outlier(NamedTuple):
+    """One engine beyond the tolerance: its place in the input, its value, the median, and the share above it."""
+
+    place: int
+    value: float
+    median: float
+    share: float
+
+
+def outliers(
+    kinds: Sequence[Hashable], values: Sequence[float | None], tolerance: float = TOLERANCE
+) -> tuple[Outlier, ...]:
+    """Return the values beyond `tolerance` of the median of their kind; unknown ones are left out, not judged."""
+    middle = medians(kinds, values)
+    found = []
+    for place, (kind, value) in enumerate(zip(kinds, values, strict=True)):
+        if value is None or kind not in middle or not middle[kind]:
+            continue
+        share = value / middle[kind] - 1
+        if abs(share) > tolerance:
+            found.append(Outlier(place, value, middle[kind], share))
+    return tuple(found)
+
+
+def medians(kinds: Sequence[Hashable], values: Sequence[float | None]) -> Mapping[Hashable, float]:
+    """Return the median per kind that has at least three known values."""
+    known: dict[Hashable, list[float]] = {}
+    for kind, value in zip(kinds, values, strict=True):
+        if value is not None:
+            known.setdefault(kind, []).append(value)
+    return {kind: float(median(told)) for kind, told in known.items() if len(told) >= FEWEST}
