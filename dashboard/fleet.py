@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dashboard import frames
+from dashboard.capacity.engines import engines_of
+from dashboard.compare.pool import Member, compare_pool
+from dashboard.models import Replica, Role
+from dashboard.normalize.canonical import FILLED_IN_LATER
+from dashboard.normalize.facts import facts_of
+from dashboard.normalize.versions import is_unsupported
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
 
     from dashboard.frames import Frames
-    from dashboard.models import Document, Pool, Replica
+    from dashboard.models import Document, Pool, Snapshot
+    from dashboard.normalize.facts import Facts
+
+FRESH_INTERVALS = 3  # a replica that was not read within three polls no longer votes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +37,117 @@ class Fleet:
     pools: tuple[Pool, ...]
     frames: Frames
     ignored: tuple[str, ...] = ()
+
+
+def empty_fleet(name: str) -> Fleet:
+    """Return the fleet before its first poll."""
+    return Fleet(name, 0, None, (), {}, (), frames.build((), {}, ()))
+
+
+def build_fleet(
+    name: str,
+    snapshots: Sequence[Snapshot],
+    *,
+    polled_at: datetime,
+    interval: timedelta,
+    ignore: Sequence[str] = (),
+    generation: int = 1,
+) -> Fleet:
+    """Derive the fleet of one poll. `polled_at` is when the poll ended; `interval` the time between polls."""
+    known = [(snapshot, facts_of(snapshot)) for snapshot in snapshots]
+    documents = {facts.document.id: facts.document for _, facts in known if facts.document}
+    since = polled_at - FRESH_INTERVALS * interval
+    same = _same_process(known)
+    replicas = sorted(
+        (_replica(snapshot, facts, since, same.get(snapshot.target.id, ())) for snapshot, facts in known),
+        key=lambda replica: (replica.pool is None, replica.pool or "", replica.name, replica.id),
+    )
+    pools = _pools(replicas, documents, ignore)
+    return Fleet(
+        name=name,
+        generation=generation,
+        polled_at=polled_at,
+        replicas=tuple(replicas),
+        documents=documents,
+        pools=pools,
+        frames=frames.build(replicas, documents, pools),
+        ignored=tuple(ignore),
+    )
+
+
+def only_pool(fleet: Fleet, name: str) -> Fleet:
+    """Return the part of a fleet that is one pool."""
+    replicas = tuple(replica for replica in fleet.replicas if replica.pool == name)
+    used = {replica.document for replica in replicas}
+    documents = {key: document for key, document in fleet.documents.items() if key in used}
+    pools = tuple(pool for pool in fleet.pools if pool.name == name)
+    return replace(
+        fleet, replicas=replicas, documents=documents, pools=pools, frames=frames.build(replicas, documents, pools)
+    )
+
+
+def _replica(snapshot: Snapshot, facts: Facts, since: datetime, same: tuple[str, ...]) -> Replica:
+    document = facts.document
+    return Replica(
+        id=snapshot.target.id,
+        name=facts.name,
+        labels=snapshot.target.labels,
+        pool=facts.pool,
+        role=facts.role,
+        state=facts.state,
+        failure=facts.failure,
+        fresh=facts.observed_at is not None and facts.observed_at >= since,
+        version=facts.version,
+        started_at=facts.started_at,
+        observed_at=facts.observed_at,
+        document=document.id if document else None,
+        identity=facts.identity,
+        sources=facts.sources,
+        contradictions=facts.contradictions,
+        served_model_names=facts.served_model_names,
+        adapters=facts.adapters,
+        engines=engines_of(facts.engines, facts.kv_cache_groups, document.settings if document else {}),
+        devices=facts.devices,
+        kv_cache_groups=facts.kv_cache_groups,
+        probes=tuple(snapshot.probes.values()),
+        same_process=same,
+    )
+
+
+def _same_process(known: Iterable[tuple[Snapshot, Facts]]) -> Mapping[str, tuple[str, ...]]:
+    """Return, per replica, the other addresses that answer with its `instance_id`: one process behind two."""
+    addresses: dict[str, list[str]] = defaultdict(list)
+    for snapshot, facts in known:
+        if (told := facts.identity.get("instance_id")) is not None:
+            addresses[told.value].append(snapshot.target.id)
+    return {
+        address: tuple(other for other in sharing if other != address)
+        for sharing in addresses.values()
+        if len(sharing) > 1
+        for address in sharing
+    }
+
+
+def _pools(replicas: Iterable[Replica], documents: Mapping[str, Document], ignore: Sequence[str]) -> tuple[Pool, ...]:
+    members: dict[str, list[Replica]] = defaultdict(list)
+    for replica in replicas:
+        if replica.pool is not None:
+            members[replica.pool].append(replica)
+    return tuple(
+        compare_pool(
+            name,
+            _role(pool),
+            [Member(replica.id, replica.document, replica.fresh, len(replica.identity)) for replica in pool],
+            documents,
+            ignore=ignore,
+            unsupported=is_unsupported,
+            filled_in_later=FILLED_IN_LATER,
+        )
+        for name, pool in members.items()
+    )
+
+
+def _role(pool: Iterable[Replica]) -> Role:
+    """Return the role that most replicas of a pool have; on a tie the one that comes first by name."""
+    counts = Counter(replica.role for replica in pool)
+    return min(counts, key=lambda role: (-counts[role], role))

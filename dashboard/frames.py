@@ -134,8 +134,8 @@ def _frame(name: str, rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
 
 def _series(values: list[Any], dtype: str) -> pd.Series[Any]:
     if dtype == TIME:
-        return pd.Series(pd.to_datetime(pd.Series(values, dtype=OBJECT), utc=True).astype(TIME))
-    return pd.Series(values, dtype=dtype)  # type: ignore[call-overload, no-any-return]
+        return pd.Series(pd.DatetimeIndex(pd.to_datetime(values, utc=True)).as_unit("ns"))
+    return pd.Series(values, dtype=dtype)
 
 
 def _replica_row(replica: Replica, cohort: str | None) -> tuple[Any, ...]:

@@ -1,0 +1,1 @@
+"""A fleet on paper: JSON, tables, HTML, CSV, and how values are written. Pure."""

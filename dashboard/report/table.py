@@ -1,0 +1,114 @@
+"""A fleet as text for a terminal: replicas, cohorts, and what differs."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from dashboard.models import ReplicaState, State
+from dashboard.report.document import coverage
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Engine, Pool, Replica
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+MOST_DIFFERENCES = 12  # per pool; the rest is counted
+LONGEST_VALUE = 60  # characters
+TOLD = frozenset({State.REPORTED, State.NULL, State.REDACTED})
+STYLES = {ReplicaState.UP: "green", ReplicaState.PARTIAL: "yellow", ReplicaState.DOWN: "red"}
+
+
+def to_table(fleet: Fleet, *, width: int, colour: bool) -> str:
+    """Write a fleet for people, at most `width` columns wide. Foreign text loses its control characters."""
+    parts: list[RenderableType] = [_replicas(fleet)]
+    for pool in fleet.pools:
+        parts += [Text(""), *_pool(fleet, pool)]
+    counts = coverage(fleet)
+    parts.append(
+        Text(
+            f"\n{counts.up + counts.partial} of {counts.targets} answered: {counts.up} up, "
+            f"{counts.partial} partial, {counts.down} down"
+        )
+    )
+    out = StringIO()
+    console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False)
+    console.print(Group(*parts))
+    return out.getvalue()
+
+
+def plain(text: str, longest: int = 200) -> str:
+    """Return foreign text fit for one line of a terminal."""
+    text = CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _replicas(fleet: Fleet) -> Table:
+    cohorts = {member: cohort.letter for pool in fleet.pools for cohort in pool.cohorts for member in cohort.replicas}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("replica", "pool", "state", "cohort", "vLLM"):
+        table.add_column(title, no_wrap=title != "replica", overflow="fold")
+    table.add_column("KV tokens", justify="right")
+    table.add_column("reason", overflow="fold")
+    for replica in fleet.replicas:
+        table.add_row(
+            Text(plain(replica.name)),
+            Text(plain(replica.pool or "-", 40)),
+            Text(str(replica.state), STYLES[replica.state]),
+            Text(cohorts.get(replica.id, "-")),
+            Text(plain(replica.version or "-", 20)),
+            Text(_tokens(replica)),
+            Text(plain(replica.failure.detail) if replica.failure else ""),
+        )
+    return table
+
+
+def _tokens(replica: Replica) -> str:
+    """Sum the ranks of one replica; "≤" when one of them is an upper bound, "not known" when one is not known."""
+    if not replica.engines:
+        return "-"
+    known = [engine.kv_cache_size_tokens for engine in replica.engines if engine.kv_cache_size_tokens is not None]
+    if len(known) < len(replica.engines):
+        return "not known"
+    return f"{'≤ ' if any(map(_assumed, replica.engines)) else ''}{sum(known):,}"
+
+
+def _assumed(engine: Engine) -> bool:
+    return engine.basis == "assumed"
+
+
+def _pool(fleet: Fleet, pool: Pool) -> list[RenderableType]:
+    names = {replica.id: replica.name for replica in fleet.replicas}
+    cohorts = ", ".join(f"{cohort.letter} x{len(cohort.replicas)}" for cohort in pool.cohorts) or "not read"
+    title = Text.assemble((plain(pool.name, 80), "bold"), f"  {cohorts}")
+    if not pool.differences:
+        return [title, Text(f"  no difference in {pool.equal} settings")]
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
+    table.add_column("  setting", overflow="fold")
+    for cohort in pool.cohorts:
+        only = f" {plain(names[cohort.replicas[0]], 30)}" if len(cohort.replicas) == 1 else ""
+        table.add_column(Text(f"{cohort.letter} x{len(cohort.replicas)}{only}"), overflow="fold")
+    for difference in pool.differences[:MOST_DIFFERENCES]:
+        values = {letter: each for each in difference.values if each.state in TOLD for letter in each.cohorts}
+        cells = [values.get(cohort.letter) for cohort in pool.cohorts]
+        table.add_row(
+            Text(f"  {plain(difference.path)}"),
+            *(
+                Text(_value(each.value, each.state) if each else "not reported", "" if each else "dim")
+                for each in cells
+            ),
+        )
+    hidden = len(pool.differences) - MOST_DIFFERENCES
+    more = [Text(f"  and {hidden} more differences")] if hidden > 0 else []
+    return [title, table, *more]
+
+
+def _value(value: str, state: State) -> str:
+    return "[redacted]" if state is State.REDACTED else plain(value.strip('"'), LONGEST_VALUE)

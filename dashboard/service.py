@@ -1,0 +1,218 @@
+"""The collector: one thread that polls, derives the next fleet and swaps it in. Everyone reads it by `current()`."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from dashboard.collect.poller import Limits, Poller
+from dashboard.discovery import Discovery
+from dashboard.fleet import Fleet, build_fleet, empty_fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dashboard.models import Snapshot, Target
+    from dashboard.options import Options
+
+log = logging.getLogger(__name__)
+
+SWITCH_SECONDS = 0.0005  # measured: a busy collector then delays a page by 0.1 s and not by 2 s
+STOP_SECONDS = 5.0  # how long shutdown waits for the thread
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How the polling goes, for /healthz and /metrics. `last_seconds` is the duration of the last complete poll."""
+
+    polls: int = 0
+    failures: int = 0
+    last_seconds: float | None = None
+    seconds_sum: float = 0.0
+
+
+def limits_of(options: Options) -> Limits:
+    """Return the options of the poll as the collector's plain values."""
+    poll = options.poll
+    return Limits(
+        probe_timeout_seconds=poll.probe_timeout_seconds,
+        replica_timeout_seconds=poll.replica_timeout_seconds,
+        poll_timeout_seconds=poll.poll_timeout_seconds,
+        full_poll_interval_seconds=poll.full_poll_interval_seconds,
+        connections=poll.connections,
+        max_answer_bytes=poll.max_answer_bytes,
+        max_headers=poll.max_headers,
+    )
+
+
+def utc_now() -> datetime:
+    """Return the time of the wall clock."""
+    return datetime.now(UTC)
+
+
+def poll_once(
+    options: Options, targets: Sequence[Target], on_done: Callable[[int, int], None] = lambda _done, _total: None
+) -> Fleet:
+    """Ask every target once and derive the fleet; for the command line. `on_done` hears how many are done."""
+    poller = Poller(limits_of(options))
+    snapshots = asyncio.run(poller.poll(targets, utc_now, on_done))
+    return _derive(options, snapshots, generation=1)
+
+
+class Collector:
+    """Polls in a thread of its own, with an event loop of its own, until it is stopped."""
+
+    def __init__(self, options: Options) -> None:
+        """Ask nothing yet."""
+        self.options = options
+        self.fleet = empty_fleet(options.name)
+        self.progress = Progress()
+        self.discovery_failures: tuple[str, ...] = ()
+        self._discovery = Discovery(options)
+        self._poller = Poller(limits_of(options))
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin to poll; a second call does nothing."""
+        if self._thread is None:
+            sys.setswitchinterval(SWITCH_SECONDS)
+            self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; a poll in flight is given up."""
+        if self._thread is None:
+            return
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop may have ended by itself
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(STOP_SECONDS)
+        self._thread = None
+
+    def _run(self) -> None:
+        asyncio.run(self._poll_until_stopped())
+
+    async def _poll_until_stopped(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        polling = asyncio.create_task(self._poll_forever())
+        await self._stop.wait()
+        polling.cancel()
+        with suppress(asyncio.CancelledError):
+            await polling
+
+    async def _poll_forever(self) -> None:
+        interval = self.options.poll.interval_seconds
+        while True:
+            began = time.monotonic()
+            try:
+                await self._refresh(began)
+            except Exception:  # a mistake of ours must not end the polling; /healthz tells that it happened
+                log.exception("a poll failed; the last fleet stays")
+                self.progress = replace(self.progress, failures=self.progress.failures + 1)
+            await asyncio.sleep(max(0.0, interval - (time.monotonic() - began)))
+
+    async def _refresh(self, began: float) -> None:
+        targets = self._discovery.discover()
+        self.discovery_failures = self._discovery.failures
+        snapshots = await self._poller.poll(targets, utc_now)
+        self.fleet = _derive(self.options, snapshots, generation=self.fleet.generation + 1, before=self.fleet)
+        seconds, progress = time.monotonic() - began, self.progress
+        self.progress = replace(
+            progress, polls=progress.polls + 1, last_seconds=seconds, seconds_sum=progress.seconds_sum + seconds
+        )
+        if progress.polls == 0:
+            gc.collect()
+            gc.freeze()  # what was imported and read first is never searched for garbage again
+
+
+def _derive(options: Options, snapshots: Sequence[Snapshot], *, generation: int, before: Fleet | None = None) -> Fleet:
+    fleet = build_fleet(
+        options.name,
+        snapshots,
+        polled_at=utc_now(),
+        interval=timedelta(seconds=options.poll.interval_seconds),
+        ignore=options.ignore,
+        generation=generation,
+    )
+    if before is not None and before.polled_at is not None and _content(before) == _content(fleet):
+        return replace(fleet, generation=before.generation)
+    return fleet
+
+
+def _content(fleet: Fleet) -> object:
+    """Return all of a fleet that a page would show differently, the times of the answers left out."""
+    return [replace(replica, observed_at=None, probes=()) for replica in fleet.replicas]
+
+
+@dataclass(slots=True)
+class _Current:
+    """What this process shows: a collector that runs, or a fleet that was put here."""
+
+    collector: Collector | None = None
+    fleet: Fleet | None = None
+    clock: Callable[[], datetime] = utc_now
+
+
+_current = _Current()
+
+
+def start(options: Options) -> None:
+    """Start the collector of this process."""
+    stop()
+    _current.collector, _current.fleet, _current.clock = Collector(options), None, utc_now
+    _current.collector.start()
+
+
+def stop() -> None:
+    """Stop the collector of this process, if one runs."""
+    if _current.collector is not None:
+        _current.collector.stop()
+
+
+def put(fleet: Fleet, at: datetime | None = None) -> None:
+    """Show this fleet instead of polling, with the clock stopped at `at` if it is given."""
+    stop()
+    _current.collector, _current.fleet = None, fleet
+    _current.clock = utc_now if at is None else lambda: at
+
+
+def current() -> Fleet:
+    """Return the last complete fleet; before the first poll, and before the start, an empty one."""
+    if _current.fleet is not None:
+        return _current.fleet
+    return _current.collector.fleet if _current.collector else empty_fleet("fleet")
+
+
+def now() -> datetime:
+    """Return the time against which ages are told."""
+    return _current.clock()
+
+
+def interval_seconds() -> float:
+    """Return the time between polls."""
+    return _current.collector.options.poll.interval_seconds if _current.collector else 15.0
+
+
+def poll_timeout_seconds() -> float:
+    """Return how long one poll may take."""
+    return _current.collector.options.poll.poll_timeout_seconds if _current.collector else 60.0
+
+
+def discovery_failures() -> tuple[str, ...]:
+    """Return a sentence for each file of targets that could not be read."""
+    return _current.collector.discovery_failures if _current.collector else ()
+
+
+def progress() -> Progress:
+    """Return how the polling goes."""
+    return _current.collector.progress if _current.collector else Progress()
