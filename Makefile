@@ -1,0 +1,69 @@
+# One command for each thing. `make demo` shows the dashboard; `make check` is what CI runs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+CONFIG ?=
+PORT ?= 8501
+ADDRESS ?= 127.0.0.1
+VLLM ?= .vllm
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+ARGS := --port $(PORT) --address $(ADDRESS)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo run check test fix bench test-vllm screenshots docs clean
+
+help:  ## This list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+demo: $(VENV)/run.stamp  ## A simulated fleet and the dashboard
+	@$(BIN)/python -m dashboard demo $(ARGS)
+
+run: $(VENV)/run.stamp  ## The dashboard on fleet.yaml (CONFIG=, PORT=, ADDRESS=)
+	@$(BIN)/python -m dashboard serve $(ARGS) $(if $(CONFIG),--config $(CONFIG))
+
+check: $(VENV)/dev.stamp  ## Format, lint, types, layers and all tests
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	@$(MAKE) --no-print-directory test
+
+test: $(VENV)/dev.stamp  ## All tests, in Chromium too
+	@tests/tools/install-chromium $(BIN)/python
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-report=json:.coverage.json
+	@$(BIN)/python tests/tools/check_coverage.py .coverage.json
+
+fix: $(VENV)/dev.stamp  ## Format, and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/dev.stamp  ## The budgets, measured as ratios
+	@$(BIN)/python -m tests.benchmarks
+
+test-vllm: $(VENV)/dev.stamp  ## Against live vLLM servers, built in VLLM= (3.4 GB)
+	@tests/vllm/make-venv $(VLLM)
+	VLLM_VENV=$(abspath $(VLLM)) $(BIN)/python -m pytest tests/vllm -m vllm
+
+screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew
+	@tests/tools/install-chromium $(BIN)/python
+	UPDATE_SCREENSHOTS=1 $(BIN)/python -m pytest tests/e2e -k screenshot
+
+docs: $(VENV)/run.stamp  ## Write docs/fleet.schema.json anew
+	@$(BIN)/python tests/tools/write_docs.py
+
+clean:  ## Remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache test-results
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.stamp: requirements.txt | $(BIN)/python
+	@echo "Installing what the dashboard needs (once, about a minute) ..." >&2
+	@$(PIP) install -r requirements.txt
+	@touch $@
+
+$(VENV)/dev.stamp: requirements.txt requirements-dev.txt | $(BIN)/python
+	@echo "Installing what the checks need (once, about a minute) ..." >&2
+	@$(PIP) install -r requirements-dev.txt
+	@touch $@ $(VENV)/run.stamp

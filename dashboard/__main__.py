@@ -1,0 +1,5 @@
+"""python -m dashboard."""
+
+from dashboard.cli import main
+
+main()

@@ -1,0 +1,233 @@
+"""The command line: demo, serve, poll. Results go to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import dashboard
+from dashboard import launch, service
+from dashboard.demo import server as demo_server
+from dashboard.demo.describe import targets as demo_targets
+from dashboard.demo.story import default_fleet
+from dashboard.discovery import Discovery, replica_id
+from dashboard.errors import OptionsError
+from dashboard.fleet import only_pool
+from dashboard.options import Options, TargetOptions, load_options
+from dashboard.report.document import to_document, to_json
+from dashboard.report.table import plain, to_table
+
+if TYPE_CHECKING:
+    from dashboard.demo.server import DemoServer
+    from dashboard.fleet import Fleet
+
+FAILED = 1
+WRONG_USAGE = 2
+NARROWEST, WIDEST = 80, 200  # columns; where standard output is no terminal, lines are folded at the widest only
+PORT = 8501  # Streamlit's own
+ADDRESS = "127.0.0.1"
+DEMO_NAME = "demo"
+DEMO_INTERVAL_SECONDS = 5
+RESTART = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<block_size>\d{1,6}):(?P<seconds>\d{1,6})")
+
+cli = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The file with the options.")]
+PortOption = Annotated[int, typer.Option(help="Port of the dashboard.", min=1, max=65535)]
+AddressOption = Annotated[str, typer.Option(help="Address that the dashboard binds. There is no login.")]
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="python -m dashboard")
+
+
+@cli.callback(invoke_without_command=True)
+def about(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Compare the configuration of many vLLM replicas."""
+    if version:
+        print(f"vllm-fleet-dashboard {dashboard.__version__}")
+        raise typer.Exit
+
+
+@cli.command()
+def serve(config: ConfigOption = None, port: PortOption = PORT, address: AddressOption = ADDRESS) -> None:
+    """Show the fleet of fleet.yaml in the browser."""
+    _options(config)
+    _say(f"Dashboard on {_url(address, port)} (Ctrl-C ends it)")
+    launch.become_dashboard(address, port, config)
+
+
+@cli.command()
+def demo(
+    port: PortOption = PORT,
+    address: AddressOption = ADDRESS,
+    fleet_port: Annotated[
+        int, typer.Option(help="Port of the simulated replicas, on addresses 127.1.x.y.", min=1, max=65535)
+    ] = 8000,
+    replicas: Annotated[
+        int | None, typer.Option(help="Number of replicas [default: some 40 that tell a story].", min=1, max=5000)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another seed gives other ids, times and counters.")] = 0,
+    restart: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS:BLOCK_SIZE:SECONDS",
+            help="Restart a replica with another block size after so many seconds, as 127.1.0.3:32:60.",
+        ),
+    ] = None,
+) -> None:
+    """Show a simulated fleet; no vLLM and no GPU needed (Linux)."""
+    planned = _restart(restart)
+    fleet = default_fleet(replicas, seed)
+    if planned and planned.address not in {replica.address for replica in fleet}:
+        _wrong(f"--restart: the simulated fleet has no replica at {planned.address}; the first is {fleet[0].address}")
+    try:
+        with demo_server.in_thread(fleet, fleet_port) as running, tempfile.TemporaryDirectory() as folder:
+            config = _demo_options(Path(folder), demo_targets(fleet, fleet_port))
+            _say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
+            _say(f"Dashboard on {_url(address, port)} (Ctrl-C ends both)")
+            if planned:
+                _plan(running, planned)
+            code = launch.run_dashboard(address, port, config)
+    except OSError as error:
+        _fail(
+            f"The simulated fleet could not start: {error.strerror or error}. Is another one running? See --fleet-port."
+        )
+    raise typer.Exit(code)
+
+
+@cli.command()
+def poll(
+    target: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TARGET]...", help="Addresses to ask instead of those of the options."),
+    ] = None,
+    config: ConfigOption = None,
+    pool: Annotated[str | None, typer.Option(help="Print this pool only.")] = None,
+    output: Annotated[Literal["table", "json"], typer.Option("--format", help="What to print.")] = "table",
+    *,
+    full: Annotated[
+        bool, typer.Option("--full", help="With json: every setting, and each replica's identity and probes.")
+    ] = False,
+) -> None:
+    """Ask every replica once and print what they say.
+
+    Exit code 0 also when replicas are down, for they are in the answer; 2 for wrong usage or options.
+    """
+    options = _options(config)
+    if target:
+        options = options.model_copy(update={"targets": tuple(map(_target, target)), "file_sd": ()})
+    fleet = _polled(options)
+    if pool is not None:
+        fleet = _chosen(fleet, pool)
+    if output == "json":
+        text = to_json(to_document(fleet, service.utc_now(), full=full), indent=2).decode()
+    else:
+        terminal = sys.stdout.isatty()
+        width = max(NARROWEST, shutil.get_terminal_size().columns) if terminal else WIDEST
+        text = to_table(fleet, width=width, colour=terminal).rstrip("\n")
+    print(text)
+
+
+def _options(config: Path | None) -> Options:
+    try:
+        return load_options(config)
+    except OptionsError as error:
+        for mistake in error.mistakes:
+            _say(mistake)
+        raise typer.Exit(WRONG_USAGE) from None
+
+
+def _target(text: str) -> TargetOptions:
+    try:
+        return TargetOptions(url=replica_id(text))
+    except ValueError as error:
+        _wrong(str(error))
+
+
+def _polled(options: Options) -> Fleet:
+    discovery = Discovery(options)
+    targets = discovery.discover()
+    for failure in discovery.failures:
+        _say(failure)
+    if not targets:
+        _say("There is nothing to ask: name addresses, or list them in fleet.yaml.")
+    console = Console(stderr=True)
+    columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("asking", total=len(targets))
+        return service.poll_once(options, targets, lambda done, _total: progress.update(task, completed=done))
+
+
+def _chosen(fleet: Fleet, pool: str) -> Fleet:
+    names = [each.name for each in fleet.pools]
+    if pool not in names:
+        _wrong(f"--pool: there is no pool {pool!r}; there are: {', '.join(map(repr, names)) or 'none'}")
+    return only_pool(fleet, pool)
+
+
+def _restart(text: str | None) -> demo_server.Restart | None:
+    if text is None:
+        return None
+    match = RESTART.fullmatch(text)
+    if match is None or int(match["block_size"]) == 0:
+        _wrong(f"--restart: {text!r} is not ADDRESS:BLOCK_SIZE:SECONDS, such as 127.1.0.3:32:60")
+    return demo_server.Restart(float(match["seconds"]), match["address"], int(match["block_size"]))
+
+
+def _plan(server: DemoServer, planned: demo_server.Restart) -> None:
+    timer = threading.Timer(
+        planned.after_seconds, server.restart, [planned.address], {"block_size": planned.block_size}
+    )
+    timer.daemon = True
+    timer.start()
+
+
+def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
+    """Write the options of the demo, as an operator would; both files are JSON, which YAML reads."""
+    (folder / "targets.json").write_text(json.dumps(targets))
+    config = folder / "fleet.yaml"
+    options = {
+        "name": DEMO_NAME,
+        "file_sd": [{"files": ["targets.json"]}],
+        "poll": {"interval_seconds": DEMO_INTERVAL_SECONDS},
+    }
+    config.write_text(json.dumps(options))
+    return config
+
+
+def _url(address: str, port: int) -> str:
+    return f"http://{'localhost' if address == ADDRESS else address}:{port}"
+
+
+def _say(sentence: str) -> None:
+    print("\n".join(plain(line, 1000) for line in sentence.splitlines()), file=sys.stderr, flush=True)
+
+
+def _fail(sentence: str, code: int = FAILED) -> NoReturn:
+    _say(sentence)
+    raise typer.Exit(code)
+
+
+def _wrong(sentence: str) -> NoReturn:
+    _fail(sentence, WRONG_USAGE)

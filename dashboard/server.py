@@ -1,0 +1,124 @@
+"""What answers beside the pages: the collector's life, /healthz, /metrics and /api/v1/fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from dashboard import service
+from dashboard.errors import OptionsError
+from dashboard.options import load_options
+from dashboard.report.document import coverage, to_document, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+    from contextlib import AbstractAsyncContextManager
+
+    from prometheus_client.metrics_core import Metric
+    from starlette.requests import Request
+
+    from dashboard.options import Options
+
+WRONG_OPTIONS = 2  # the exit code of every program for wrong usage
+INTERVALS_UNTIL_STALE = 2
+
+
+def options_or_exit() -> Options:
+    """Return the options; with a mistake in them, say each in one sentence and end the program with exit code 2."""
+    try:
+        return load_options()
+    except OptionsError as error:
+        for mistake in error.mistakes:
+            print(mistake, file=sys.stderr)  # noqa: T201  before there is any log
+        raise SystemExit(WRONG_OPTIONS) from None
+
+
+def lifespan(options: Options) -> Callable[[Any], AbstractAsyncContextManager[dict[str, Any]]]:
+    """Return the life of the server: it polls from before the first browser until shutdown."""
+
+    @asynccontextmanager
+    async def polling(_app: Any) -> AsyncIterator[dict[str, Any]]:
+        service.start(options)
+        try:
+            yield {}
+        finally:
+            await asyncio.to_thread(service.stop)
+
+    return polling
+
+
+async def healthz(_request: Request) -> Response:
+    """Answer 200 while the last complete poll is young enough, also when every replica is down; else 503."""
+    polled_at = service.current().polled_at
+    if polled_at is None:
+        return JSONResponse({"status": "starting", "detail": "no poll has ended yet"}, status_code=503)
+    age = (service.now() - polled_at).total_seconds()
+    limit = INTERVALS_UNTIL_STALE * service.interval_seconds() + service.poll_timeout_seconds()
+    fresh = age < limit
+    body = {"status": "ok" if fresh else "stale", "age_seconds": round(age, 1), "limit_seconds": limit}
+    return JSONResponse(body, status_code=200 if fresh else 503)
+
+
+async def metrics(_request: Request) -> Response:
+    """Answer with the program's own metrics in Prometheus' text format."""
+    return Response(generate_latest(_registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+async def api_fleet(_request: Request) -> Response:
+    """Answer with the JSON document of the current fleet; 503 before the first poll."""
+    fleet = service.current()
+    if fleet.polled_at is None:
+        return JSONResponse({"detail": "no poll has ended yet"}, status_code=503)
+    body = await asyncio.to_thread(lambda: to_json(to_document(fleet, service.now())))
+    return Response(body, media_type="application/json")
+
+
+async def not_found(_request: Request) -> Response:
+    """Answer 404 where Streamlit would answer every unknown path with its page."""
+    return PlainTextResponse("not found\n", status_code=404)
+
+
+def routes() -> list[Route]:
+    """Return what is answered beside the pages."""
+    return [
+        Route("/healthz", healthz),
+        Route("/metrics", metrics),
+        Route("/api/v1/fleet", api_fleet),
+        Route("/api/{path:path}", not_found),
+    ]
+
+
+class _Metrics:
+    """Reads the numbers when they are asked for."""
+
+    def collect(self) -> Iterable[Metric]:
+        progress, fleet = service.progress(), service.current()
+        yield CounterMetricFamily("vllm_fleet_polls", "Polls that ended.", value=progress.polls)
+        yield CounterMetricFamily("vllm_fleet_poll_errors", "Polls that broke off.", value=progress.failures)
+        yield SummaryMetricFamily(
+            "vllm_fleet_poll_duration_seconds",
+            "Duration of the polls, from discovery to the finished fleet.",
+            count_value=progress.polls,
+            sum_value=progress.seconds_sum,
+        )
+        counts = coverage(fleet)
+        replicas = GaugeMetricFamily("vllm_fleet_replicas", "Replicas by state.", labels=["state"])
+        for state in ("up", "partial", "down"):
+            replicas.add_metric([state], getattr(counts, state))
+        yield replicas
+        yield GaugeMetricFamily("vllm_fleet_pools", "Pools.", value=len(fleet.pools))
+        if fleet.polled_at is not None:
+            age = (service.now() - fleet.polled_at).total_seconds()
+            yield GaugeMetricFamily("vllm_fleet_data_age_seconds", "Age of the last complete poll.", value=age)
+
+
+_registry = CollectorRegistry()
+_registry.register(_Metrics())  # type: ignore[arg-type]
