@@ -1,0 +1,86 @@
+"""The one spelling of a replica's address: its id."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv6Address
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+MAX_ADDRESS_CHARACTERS = 2048  # what browsers and proxies commonly accept as a URL
+_SHOWN_CHARACTERS = 100
+
+_URL = re.compile(r"(?:(?P<scheme>[^:/?#@]+)://)?(?P<authority>[^/?#]*)(?P<path>/[!-~]*)?")
+_AUTHORITY = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<host>(?!https?:$)[^\[\]:]+))(?::(?P<port>[0-9]{0,5}))?")
+_HOST = re.compile(r"[a-z0-9_.-]*[a-z0-9_-][a-z0-9_.-]*")
+
+
+def replica_id(text: str) -> str:
+    """Return `scheme://host:port` plus the path prefix: two spellings of one address give one id.
+
+    Scheme and host are lower case, `http` without a scheme, the port always written, no trailing slash, IPv6 in
+    brackets. A path keeps its case, because servers tell `/Team` from `/team`. Raise ValueError with a sentence,
+    which never holds a password or a query, when the text is no such address.
+    """
+    url = _split(text.strip())
+    scheme = (url["scheme"] or "http").lower()
+    if scheme not in DEFAULT_PORTS:
+        raise ValueError(f"{shown(text)!r} has another scheme than http or https")
+    authority = _AUTHORITY.fullmatch(url["authority"].lower())
+    if authority is None:
+        raise ValueError(_why_no_authority(text, url["authority"]))
+    host = _ipv6(text, authority["ipv6"]) if authority["ipv6"] else _host(text, authority["host"])
+    port = int(authority["port"] or DEFAULT_PORTS[scheme])
+    if not 0 < port < 2**16:
+        raise ValueError(f"{shown(text)!r} has a port outside 1 to 65535")
+    return f"{scheme}://{host}:{port}{(url['path'] or '').rstrip('/')}"
+
+
+def shown(text: str) -> str:
+    """Return an address as it may be shown when it is no id: without credentials, query, control characters, length."""
+    before_query = re.split(r"[?#]", text.strip(), maxsplit=1)
+    hidden = before_query[0].rpartition("@")
+    visible = f"***@{hidden[2]}" if hidden[1] else hidden[2]
+    visible = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in visible)
+    cut = len(visible) > _SHOWN_CHARACTERS or len(before_query) > 1
+    return visible[:_SHOWN_CHARACTERS] + ("…" if cut else "")
+
+
+def _split(text: str) -> re.Match[str]:
+    if not text:
+        raise ValueError("the address is empty; write http://host:port")
+    if len(text) > MAX_ADDRESS_CHARACTERS:
+        raise ValueError(f"{shown(text)!r} is longer than {MAX_ADDRESS_CHARACTERS} characters")
+    if "@" in text:
+        raise ValueError(f"{shown(text)!r} holds credentials; use token_env or token_file, and write http://host:port")
+    if "?" in text or "#" in text:
+        raise ValueError(f"{shown(text)!r} has a query or a fragment; write http://host:port")
+    url = _URL.fullmatch(text)
+    if url is None:
+        raise ValueError(f"{shown(text)!r} has a path with spaces or other characters that no URL has")
+    return url
+
+
+def _why_no_authority(text: str, authority: str) -> str:
+    if authority.count(":") > 1 and "[" not in authority:
+        return f"{shown(text)!r} has several colons; an IPv6 address stands in brackets: http://[::1]:8000"
+    if not authority or authority.startswith(":"):
+        return f"{shown(text)!r} names no host; write http://host:port"
+    return f"{shown(text)!r} is no address; write http://host:port"
+
+
+def _ipv6(text: str, address: str) -> str:
+    try:
+        return f"[{IPv6Address(address).compressed}]"
+    except ValueError:
+        raise ValueError(f"{shown(text)!r} has brackets around what is no IPv6 address") from None
+
+
+def _host(text: str, name: str) -> str:
+    """Return the name as DNS knows it: punycode for letters beyond ASCII."""
+    try:
+        host = name.encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        host = ""
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"{shown(text)!r} names no host; write http://host:port")
+    return host

@@ -1,0 +1,138 @@
+"""YAML as plain values, each with the line it stands on. No aliases, no tags: foreign text cannot grow or build."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    StreamEndEvent,
+)
+from yaml.reader import ReaderError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from yaml.events import CollectionStartEvent, Event
+
+MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it
+MAX_VALUES = 250_000  # the same targets have 120,000
+MAX_DEPTH = 20  # fleet.yaml itself is five deep
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
+
+Value = str | list["Value"] | dict[str, "Value"] | None
+Place = tuple[str | int, ...]  # keys and positions from the root to a value
+
+
+class Mistake(NamedTuple):
+    """What is wrong with a text, and on which line (from 1) it stands."""
+
+    line: int
+    sentence: str
+
+
+class Document(NamedTuple):
+    """A text that was read. Every scalar is text or None; `lines` counts from 1.
+
+    A text that is not YAML has no value and one mistake; a key that stands twice is a mistake beside the value.
+    """
+
+    value: Value
+    lines: Mapping[Place, int]
+    mistakes: tuple[Mistake, ...]
+
+
+def read_document(raw: bytes) -> Document:
+    """Read one YAML document of at most MAX_DOCUMENT_BYTES, whatever the bytes are."""
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        return _unread(1, f"larger than {MAX_DOCUMENT_BYTES // 2**20} MiB; is it the right file?")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return _unread(1 + raw.count(b"\n", 0, error.start), "not UTF-8; save the file in this encoding")
+    reader = _Reader(text)
+    try:
+        value = reader.read()
+    except ReaderError as error:
+        return _unread(1 + text.count("\n", 0, error.position), "not YAML: it holds a control character")
+    except yaml.MarkedYAMLError as error:
+        last = max(1, len(text.splitlines()))  # the parser's own mark may be one line further
+        line = 1 + error.problem_mark.line if error.problem_mark else 1
+        return _unread(min(line, last), f"not YAML: {error.problem}")
+    return Document(value, reader.lines, tuple(reader.mistakes))
+
+
+def _unread(line: int, sentence: str) -> Document:
+    return Document(None, {}, (Mistake(line, sentence),))
+
+
+class _Reader:
+    """Builds the value from the parser's events: PyYAML's own composer can be made to overflow the stack."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[Place, int] = {}
+        self.mistakes: list[Mistake] = []
+        self._events = yaml.parse(text, Loader=_LOADER)
+
+    def read(self) -> Value:
+        next(self._events)  # the stream begins
+        if isinstance(next(self._events), StreamEndEvent):
+            return None
+        value = self._value(next(self._events), ())
+        next(self._events)  # the document ends
+        after = next(self._events)
+        if not isinstance(after, StreamEndEvent):
+            _refuse(after, "a second document begins; write one")
+        return value
+
+    def _value(self, event: Event, place: Place) -> Value:
+        if isinstance(event, AliasEvent):
+            _refuse(event, "an alias (*name) is not read; write the value itself")
+        if cast("ScalarEvent | CollectionStartEvent", event).tag is not None:
+            _refuse(event, "a tag (!name) is not read; write the value itself")
+        if len(place) > MAX_DEPTH:
+            _refuse(event, f"nested deeper than {MAX_DEPTH} levels")
+        if len(self.lines) > MAX_VALUES:
+            _refuse(event, f"more than {MAX_VALUES:,} values")
+        self.lines.setdefault(place, _line(event))
+        if isinstance(event, ScalarEvent):
+            return None if event.implicit[0] and event.value in _NULLS else event.value
+        return self._mapping(place) if isinstance(event, MappingStartEvent) else self._sequence(place)
+
+    def _sequence(self, place: Place) -> list[Value]:
+        values: list[Value] = []
+        while not isinstance(event := next(self._events), SequenceEndEvent):
+            values.append(self._value(event, (*place, len(values))))
+        return values
+
+    def _mapping(self, place: Place) -> dict[str, Value]:
+        values: dict[str, Value] = {}
+        while not isinstance(event := next(self._events), MappingEndEvent):
+            if not isinstance(event, ScalarEvent):
+                _refuse(event, "a key that is no plain text")
+            inner = (*place, event.value)
+            first = self.lines.setdefault(inner, _line(event))
+            if event.value in values:
+                self.mistakes.append(Mistake(_line(event), f"{dotted(inner)}: stands on line {first} too; keep one"))
+            values[event.value] = self._value(next(self._events), inner)
+        return values
+
+
+def dotted(place: Place) -> str:
+    """Write a place for people: `targets[3].url`."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in place)
+    return "".join(parts).removeprefix(".")
+
+
+def _line(event: Event) -> int:
+    return 1 + event.start_mark.line if event.start_mark else 1
+
+
+def _refuse(event: Event, problem: str) -> NoReturn:
+    raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]

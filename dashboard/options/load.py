@@ -1,0 +1,145 @@
+"""fleet.yaml and the environment become Options, or one sentence per mistake."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
+
+from dashboard.errors import OptionsError
+from dashboard.options.document import MAX_DOCUMENT_BYTES, Document, Mistake, dotted, read_document
+from dashboard.options.mistakes import no_such_key, sentence
+from dashboard.options.model import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pydantic_core import ErrorDetails
+
+    from dashboard.options.document import Place
+
+DEFAULT_FILE = Path("fleet.yaml")
+PREFIX = "FLEET_"
+FILE_VARIABLE = "FLEET_CONFIG"
+_DELIMITER = "__"
+
+
+class _Environment(Options, BaseSettings):
+    """The same options as environment variables: FLEET_POLL__INTERVAL_SECONDS=30; lists and labels as JSON."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter=_DELIMITER, env_ignore_empty=True)
+
+
+class _Origins(NamedTuple):
+    """Where values came from: the environment's values go before the file's."""
+
+    file: Path
+    document: Document
+    environment: dict[str, Any]
+
+
+def load_options(path: Path | None = None) -> Options:
+    """Return the options of this file, else of the one FLEET_CONFIG names, else of ./fleet.yaml if it is there.
+
+    Environment variables go before the file. Raise OptionsError with every mistake that was found.
+    """
+    file = path or _named_by_environment() or DEFAULT_FILE
+    must_exist = file is not DEFAULT_FILE
+    document = _read(file) if must_exist or file.exists() else Document(None, {}, ())
+    origins = _Origins(file, document, _environment())
+    mistakes = list(document.mistakes)
+    told = _unknown_variables()
+    values = _merged(document.value or {}, origins.environment)
+    try:
+        options = Options.model_validate(values, context={"folder": file.parent})
+    except ValidationError as error:
+        in_environment, in_file = _sorted_by_origin(error.errors(), origins)
+        told, mistakes = told + in_environment, mistakes + in_file
+    told += [f"{file}:{line}: {text}" for line, text in sorted(mistakes)]
+    if told:
+        raise OptionsError(*told)
+    return options
+
+
+def _named_by_environment() -> Path | None:
+    name = os.environ.get(FILE_VARIABLE)
+    return Path(name) if name else None
+
+
+def _read(file: Path) -> Document:
+    try:
+        with file.open("rb") as stream:
+            document = read_document(stream.read(MAX_DOCUMENT_BYTES + 1))
+    except OSError as error:
+        raise OptionsError(f"{file}: {error.strerror}; name the file that holds the options") from error
+    if document.value is not None and not isinstance(document.value, dict):
+        raise OptionsError(f"{file}:1: not a mapping; write lines of `key: value`, such as `name: my fleet`")
+    return document
+
+
+def _environment() -> dict[str, Any]:
+    try:
+        return EnvSettingsSource(_Environment)()
+    except SettingsError as error:
+        field = str(error).split('"')[1]  # the only place where pydantic-settings says which one
+        variable = f"{PREFIX}{field.upper()}"
+        raise OptionsError(f"environment variable {variable}: not JSON; write lists and mappings as JSON") from error
+
+
+def _unknown_variables() -> list[str]:
+    """Return a mistake for each variable that only we can mean.
+
+    Names without the delimiter are let be: Kubernetes sets FLEET_PORT and others where a Service is called fleet.
+    """
+    known = list(Options.model_fields)
+    names = [name for name in sorted(os.environ) if name.upper().startswith(PREFIX) and _DELIMITER in name]
+    firsts = {name: name.upper().removeprefix(PREFIX).partition(_DELIMITER)[0].lower() for name in names}
+    return [
+        f"environment variable {name}: {no_such_key(first, known)}"
+        for name, first in firsts.items()
+        if first not in known
+    ]
+
+
+def _merged(low: Any, high: Any) -> Any:
+    """Return `low` with the values of `high` over it; lists are replaced as a whole."""
+    if not (isinstance(low, dict) and isinstance(high, dict)):
+        return high
+    return low | {key: _merged(low.get(key), value) for key, value in high.items()}
+
+
+def _sorted_by_origin(errors: Iterable[ErrorDetails], origins: _Origins) -> tuple[list[str], list[Mistake]]:
+    """Return what the environment did wrong, and what the file did wrong."""
+    in_environment, in_file = [], []
+    for error in errors:
+        place = error["loc"]
+        text = f"{dotted(place)}: {sentence(error, Options)}"
+        if _holds(origins.environment, place[:-1] if error["type"] == "missing" else place):
+            in_environment.append(f"environment variable {_variable(place)}: {text}")
+        else:
+            in_file.append(Mistake(_line(place, origins.document.lines), text))
+    return in_environment, in_file
+
+
+def _line(place: Place, lines: Mapping[Place, int]) -> int:
+    prefixes = (place[:length] for length in range(len(place), -1, -1))
+    return next(lines[prefix] for prefix in prefixes if prefix in lines)
+
+
+def _holds(value: Any, place: Place) -> bool:
+    for part in place:
+        try:
+            value = value[part]
+        except (LookupError, TypeError):
+            return False
+    return True
+
+
+def _variable(place: Place) -> str:
+    """Return the name of the variable that set this place, or the mapping around it."""
+    stems = [PREFIX + _DELIMITER.join(map(str, place[:length])).upper() for length in range(len(place), 0, -1)]
+    names = {name.upper() + _DELIMITER: name for name in sorted(os.environ)}
+    return next(names[name] for stem in stems for name in names if name.startswith(stem + _DELIMITER))

@@ -1,0 +1,128 @@
+"""The options, their defaults and bounds. fleet.example.yaml says what each is for."""
+
+from __future__ import annotations
+
+import glob
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+
+from dashboard.options.address import replica_id
+
+MAX_LABEL_CHARACTERS = 1000
+_DAY_SECONDS = 86_400.0
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+Labels = dict[str, Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS)]]
+
+
+def _folder(info: ValidationInfo) -> Path:
+    return Path((info.context or {}).get("folder", ""))
+
+
+def _without_null(path: str) -> str:
+    if "\0" in path:  # YAML can write one, and no file name can hold it
+        raise ValueError("holds a null character; write the path of a file")
+    return path
+
+
+def _path_from_file(path: Path, info: ValidationInfo) -> Path:
+    return _folder(info) / _without_null(str(path))
+
+
+def _glob_from_file(pattern: str, info: ValidationInfo) -> str:
+    return str(Path(glob.escape(str(_folder(info))), _without_null(pattern)))
+
+
+def _some(files: tuple[str, ...]) -> tuple[str, ...]:
+    if not files:
+        raise ValueError("an empty list; write at least one entry")
+    return files
+
+
+PathFromFile = Annotated[Path, AfterValidator(_path_from_file)]
+GlobFromFile = Annotated[str, Field(min_length=1), AfterValidator(_glob_from_file)]
+
+
+class _Part(BaseModel):
+    """A mapping in fleet.yaml: frozen, unknown keys refused, a known key without a value counts as not written."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, hide_input_in_errors=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_unset(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
+
+
+class CredentialsOptions(_Part):
+    """Where secrets are found; never the secrets themselves. Relative paths start at the file's folder."""
+
+    token_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    token_file: PathFromFile | None = None
+    ca_file: PathFromFile | None = None
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Self:
+        if self.token_env and self.token_file:
+            raise ValueError("token_env and token_file are both set; keep one")
+        return self
+
+
+class TargetOptions(_Part):
+    """One address to poll; `url` is the replica's id. In the file a plain string is an address without labels."""
+
+    url: Annotated[str, AfterValidator(replica_id)]
+    labels: Labels = Field(default_factory=dict)
+    credentials: CredentialsOptions | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_address(cls, data: Any) -> Any:
+        return {"url": data} if isinstance(data, str) else data
+
+
+class FileSdOptions(_Part):
+    """Files in Prometheus' file_sd shape. `files` are globs; labels in a file win over these."""
+
+    files: Annotated[tuple[GlobFromFile, ...], AfterValidator(_some)]
+    labels: Labels = Field(default_factory=dict)
+    credentials: CredentialsOptions | None = None
+
+
+class PollOptions(_Part):
+    """How often to ask, and when to give up. Seconds and bytes, as the names end."""
+
+    interval_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 15
+    full_poll_interval_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 300
+    probe_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 5
+    replica_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 20
+    poll_timeout_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
+    connections: Annotated[int, Field(ge=1, le=1000)] = 100
+    max_answer_bytes: Annotated[int, Field(ge=2**16, le=2**28)] = 8 * 2**20
+    max_headers: Annotated[int, Field(ge=16, le=4096)] = 128  # aiohttp's own default
+
+    @model_validator(mode="after")
+    def _limits_hold_each_other(self) -> Self:
+        limits = ("probe_timeout_seconds", "replica_timeout_seconds", "poll_timeout_seconds")
+        for shorter, longer in pairwise(limits):
+            if getattr(self, shorter) > getattr(self, longer):
+                raise ValueError(f"{shorter} is longer than {longer}, which would end it; raise {longer}")
+        return self
+
+
+class Options(_Part):
+    """All that the operator sets."""
+
+    name: Name = "fleet"
+    targets: tuple[TargetOptions, ...] = ()
+    file_sd: tuple[FileSdOptions, ...] = ()
+    credentials: CredentialsOptions | None = None
+    poll: PollOptions = Field(default_factory=PollOptions)
+    ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()

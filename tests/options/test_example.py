@@ -1,0 +1,51 @@
+"""fleet.example.yaml is valid, and documents every option."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from pydantic import BaseModel
+
+from dashboard.options import Options, PollOptions, load_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "fleet.example.yaml"
+
+
+def keys(model: type[BaseModel]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield name
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from keys(inner)
+
+
+def documented_keys() -> set[str]:
+    return set(re.findall(r"^[ #-]*(\w+):", EXAMPLE.read_text(), flags=re.MULTILINE))
+
+
+def test_the_example_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("FLEET_")]:
+        monkeypatch.delenv(name)
+    options = load_options(EXAMPLE)
+    assert [target.url for target in options.targets] == [
+        "http://10.0.0.1:8000",
+        "https://gpu-7.example.com:443/team-a",
+    ]
+    assert options.poll == PollOptions(), "the example shows the defaults"
+    assert (options.name, options.ignore) == (Options().name, Options().ignore)
+
+
+def test_every_option_stands_in_the_example() -> None:
+    assert set(keys(Options)) <= documented_keys()
+
+
+def test_the_example_would_show_a_new_option() -> None:
+    assert {"interval_seconds", "token_env", "files", "ignore"} <= set(keys(Options))
