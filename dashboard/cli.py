@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -17,9 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import dashboard
 from dashboard import launch, service
-from dashboard.demo import server as demo_server
-from dashboard.demo.describe import targets as demo_targets
-from dashboard.demo.story import default_fleet
+from dashboard.demo import Restart, default_fleet, in_thread
+from dashboard.demo import targets as demo_targets
 from dashboard.discovery import Discovery, replica_id
 from dashboard.errors import OptionsError
 from dashboard.fleet import only_pool
@@ -28,7 +26,6 @@ from dashboard.report.document import to_document, to_json
 from dashboard.report.table import plain, to_table
 
 if TYPE_CHECKING:
-    from dashboard.demo.server import DemoServer
     from dashboard.fleet import Fleet
 
 FAILED = 1
@@ -38,7 +35,8 @@ PORT = 8501  # Streamlit's own
 ADDRESS = "127.0.0.1"
 DEMO_NAME = "demo"
 DEMO_INTERVAL_SECONDS = 5
-RESTART = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<block_size>\d{1,6}):(?P<seconds>\d{1,6})")
+DEMO_PROBE_TIMEOUT_SECONDS = 2  # the fleet has one slow replica; nobody should wait long for the first page
+RESTART_TEXT = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<block_size>\d{1,6}):(?P<seconds>\d{1,6})")
 
 cli = typer.Typer(
     add_completion=False,
@@ -102,12 +100,11 @@ def demo(
     if planned and planned.address not in {replica.address for replica in fleet}:
         _wrong(f"--restart: the simulated fleet has no replica at {planned.address}; the first is {fleet[0].address}")
     try:
-        with demo_server.in_thread(fleet, fleet_port) as running, tempfile.TemporaryDirectory() as folder:
+        restarts = [planned] if planned else []
+        with in_thread(fleet, fleet_port, restarts=restarts), tempfile.TemporaryDirectory() as folder:
             config = _demo_options(Path(folder), demo_targets(fleet, fleet_port))
             _say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
             _say(f"Dashboard on {_url(address, port)} (Ctrl-C ends both)")
-            if planned:
-                _plan(running, planned)
             code = launch.run_dashboard(address, port, config)
     except OSError as error:
         _fail(
@@ -186,21 +183,13 @@ def _chosen(fleet: Fleet, pool: str) -> Fleet:
     return only_pool(fleet, pool)
 
 
-def _restart(text: str | None) -> demo_server.Restart | None:
+def _restart(text: str | None) -> Restart | None:
     if text is None:
         return None
-    match = RESTART.fullmatch(text)
+    match = RESTART_TEXT.fullmatch(text)
     if match is None or int(match["block_size"]) == 0:
         _wrong(f"--restart: {text!r} is not ADDRESS:BLOCK_SIZE:SECONDS, such as 127.1.0.3:32:60")
-    return demo_server.Restart(float(match["seconds"]), match["address"], int(match["block_size"]))
-
-
-def _plan(server: DemoServer, planned: demo_server.Restart) -> None:
-    timer = threading.Timer(
-        planned.after_seconds, server.restart, [planned.address], {"block_size": planned.block_size}
-    )
-    timer.daemon = True
-    timer.start()
+    return Restart(float(match["seconds"]), match["address"], int(match["block_size"]))
 
 
 def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
@@ -210,7 +199,7 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
     options = {
         "name": DEMO_NAME,
         "file_sd": [{"files": ["targets.json"]}],
-        "poll": {"interval_seconds": DEMO_INTERVAL_SECONDS},
+        "poll": {"interval_seconds": DEMO_INTERVAL_SECONDS, "probe_timeout_seconds": DEMO_PROBE_TIMEOUT_SECONDS},
     }
     config.write_text(json.dumps(options))
     return config

@@ -1,0 +1,107 @@
+"""What a simulated replica is: the values that a fleet is described with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Value: TypeAlias = bool | int | float | str | tuple[int, ...] | None
+
+
+class Speaks(StrEnum):
+    """Configuration endpoints that a replica may answer beside the open ones."""
+
+    SERVER_INFO = "/server_info"
+    INFERENCE_CONFIG = "/inference/v1/config"
+    CONFIG = "/v1/config"
+    PLUGIN = "/plugins/llm-d-server-introspection"
+
+
+class Behaviour(StrEnum):
+    """How a replica answers."""
+
+    NORMAL = "normal"
+    DOWN = "down"  # nothing listens at its address
+    SLOW = "slow"  # the head at once, then one byte a second
+    HTML = "html"  # a page for people on every path
+    HALF = "half"  # half of each body, well framed
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """An accelerator as CUDA names it; memory in bytes."""
+
+    name: str
+    total_memory_bytes: int
+    compute_capability: tuple[int, int]
+    compute_units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What decides a model's memory. Weights in bytes over all devices: experts are split over DP ranks too.
+
+    Every `full_every`-th layer attends to everything, the others to `sliding_window` tokens; 1: all do.
+    With `mla` a layer keeps one latent head of `head_size`, the same on each device.
+    """
+
+    path: str
+    layers: int
+    kv_heads: int
+    head_size: int
+    dense_bytes: int
+    expert_bytes: int = 0
+    mla: bool = False
+    sliding_window: int | None = None
+    full_every: int = 1
+    quantization: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What replicas of a pool have in common. `settings` are paths of `VllmConfig`: `cache_config.block_size`."""
+
+    served_name: str
+    model: Model
+    gpu: Gpu
+    version: str = "0.32.0"
+    tensor_parallel_size: int = 1
+    data_parallel_size: int = 1
+    kv_role: Literal["kv_producer", "kv_consumer"] | None = None
+    kv_events: bool = False
+    settings: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReplica:
+    """One address of the fleet. `uptime_seconds` is how long it had been running when the simulation starts."""
+
+    address: str
+    name: str
+    configuration: Configuration
+    labels: Mapping[str, str] = field(default_factory=dict)
+    speaks: frozenset[Speaks] = frozenset()
+    behaviour: Behaviour = Behaviour.NORMAL
+    api_key: str | None = None
+    dp_rank: int = 0
+    uptime_seconds: float = 86_400.0
+    memory_taken_bytes: int = 0  # by another process, on each of its devices
+    seed: int = 0
+
+    def draw(self, what: str, below: int) -> int:
+        """Return a number from 0 up to `below`, always the same for this seed, address and `what`."""
+        digest = sha256(f"{self.seed} {self.address} {what}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") % below
+
+
+def targets(fleet: Sequence[DemoReplica], port: int) -> list[dict[str, Any]]:
+    """Return the fleet in the shape of Prometheus' `file_sd`, one entry per replica."""
+    return [
+        {"targets": [f"{replica.address}:{port}"], "labels": {"name": replica.name, **replica.labels}}
+        for replica in fleet
+    ]

@@ -1,0 +1,104 @@
+"""KV cache of a simulated engine, as vLLM sizes it: groups from the model, blocks from memory, tokens from both.
+
+Sources: vllm/v1/core/kv_cache_utils.py (grouping, concurrency), vllm/v1/kv_cache_interface.py (page sizes, blocks of a
+request), vllm/v1/worker/gpu_worker.py (memory left after profiling).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.demo.describe import Configuration, DemoReplica
+
+BYTES_PER_VALUE = 2  # bfloat16
+# What profiling finds beside the weights: CUDA context, graphs, and activations that grow with the batch. Assumed.
+RUNTIME_BYTES = 2 * 1024**3
+ACTIVATION_BYTES_PER_TOKEN = 256 * 1024
+JITTER_BYTES = 48 * 1024**2  # no two devices have the same memory left
+
+
+class Capacity(NamedTuple):
+    """What one engine holds; concurrency in requests of `max_model_len` tokens."""
+
+    num_gpu_blocks: int
+    kv_cache_size_tokens: int
+    max_concurrency: float
+
+
+def kv_cache_groups(configuration: Configuration, block_size: int) -> list[dict[str, Any]]:
+    """Return the KV cache groups in the configuration API's shape, without their type of values.
+
+    Layers of one kind are dealt out to groups as large as the rarest kind, so that all groups hold equally many.
+    """
+    model = configuration.model
+    full = [layer for layer in range(model.layers) if (layer + 1) % model.full_every == 0]
+    windowed = [layer for layer in range(model.layers) if (layer + 1) % model.full_every]
+    number = -(-len(windowed) // len(full))
+    dealt = [(layers, True) for layers in (windowed[i::number] for i in range(number))] + [(full, False)]
+    return [
+        _group(configuration, block_size, group_id, layers, windowed=windowed)
+        for group_id, (layers, windowed) in enumerate(dealt)
+    ]
+
+
+def capacity(replica: DemoReplica, config: Mapping[str, Any]) -> Capacity:
+    """Return what the engine of a replica with this `VllmConfig` holds."""
+    groups = kv_cache_groups(replica.configuration, config["cache_config"]["block_size"])
+    bytes_per_block = groups[0]["page_size_bytes"] * max(len(group["layer_names"]) for group in groups)
+    return capacity_of(_free_bytes(replica, config) // bytes_per_block, groups, config)
+
+
+def capacity_of(num_gpu_blocks: int, groups: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> Capacity:
+    """Return what so many blocks hold: each request takes its blocks from every group."""
+    concurrency = num_gpu_blocks / sum(_blocks_of_request(group, config) for group in groups)
+    return Capacity(num_gpu_blocks, int(concurrency * config["model_config"]["max_model_len"]), concurrency)
+
+
+def _group(
+    configuration: Configuration, block_size: int, group_id: int, layers: list[int], *, windowed: bool
+) -> dict[str, Any]:
+    model = configuration.model
+    heads = 1 if model.mla else max(model.kv_heads // configuration.tensor_parallel_size, 1)
+    kept = 1 if model.mla else 2  # one latent vector, or a key and a value
+    group = {
+        "group_id": group_id,
+        "layer_names": [f"model.layers.{layer}.self_attn.attn" for layer in layers],
+        "spec_type": "MLAAttentionSpec" if model.mla else "SlidingWindowSpec" if windowed else "FullAttentionSpec",
+        "block_size": block_size,
+        "page_size_bytes": kept * block_size * heads * model.head_size * BYTES_PER_VALUE,
+        "num_kv_heads": heads,
+        "head_size": model.head_size,
+        "head_size_v": 0 if model.mla else model.head_size,
+        "sliding_window": model.sliding_window if windowed else None,
+    }
+    if not windowed:
+        group["attention_chunk_size"] = None
+    if model.mla:
+        group["cache_dtype_str"] = "auto"
+    return group | {"dtype": "bfloat16"}
+
+
+def _free_bytes(replica: DemoReplica, config: Mapping[str, Any]) -> int:
+    configuration = replica.configuration
+    devices = configuration.tensor_parallel_size
+    weights = configuration.model.dense_bytes // devices
+    weights += configuration.model.expert_bytes // (devices * configuration.data_parallel_size)
+    activations: int = ACTIVATION_BYTES_PER_TOKEN * config["scheduler_config"]["max_num_batched_tokens"]
+    allowed = int(configuration.gpu.total_memory_bytes * config["cache_config"]["gpu_memory_utilization"])
+    taken = replica.memory_taken_bytes + replica.draw("memory", JITTER_BYTES)
+    return allowed - weights - activations - RUNTIME_BYTES - taken
+
+
+def _blocks_of_request(group: Mapping[str, Any], config: Mapping[str, Any]) -> int:
+    """Return how many blocks of this group one request of `max_model_len` tokens takes at most."""
+    block_size: int = group["block_size"]
+    length: int = config["model_config"]["max_model_len"]
+    window: int | None = group["sliding_window"]
+    if window is None:
+        return -(-length // block_size)
+    scheduler = config["scheduler_config"]
+    in_flight: int = scheduler["max_num_batched_tokens"] * (2 if scheduler["async_scheduling"] else 1)
+    return -(-min(window - 1 + in_flight, length) // block_size) + 1

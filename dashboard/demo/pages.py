@@ -1,0 +1,212 @@
+"""Answers of a simulated server as byte templates: rendered once per configuration, slots filled in per replica."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dashboard.demo.describe import Speaks
+from dashboard.demo.memory import kv_cache_groups
+from dashboard.demo.vllm_config import server_info, template
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.demo.describe import Configuration
+
+JSON = b"application/json"
+NO_BODY = b""
+PROMETHEUS = b"text/plain; version=1.0.0; charset=utf-8"
+
+SLOT = re.compile(rb'"<<=(\w+)>>"|<<(\w+)>>')
+KV_EVENT_SOURCES_SINCE = (0, 32)
+
+
+class Page(NamedTuple):
+    """A body cut at its slots: `pieces` has one item more than `slots`."""
+
+    content_type: bytes
+    pieces: tuple[bytes, ...]
+    slots: tuple[str, ...]
+
+    def body(self, values: Mapping[str, bytes]) -> bytes:
+        """Return the body with each slot's value in its place."""
+        parts = [b""] * (2 * len(self.slots) + 1)
+        parts[::2] = self.pieces
+        parts[1::2] = [values[slot] for slot in self.slots]
+        return b"".join(parts)
+
+
+class Rendered(NamedTuple):
+    """What replicas of one configuration answer, by path, and their `VllmConfig`."""
+
+    pages: Mapping[str, Page]
+    config: Mapping[str, Any]
+
+
+def render(configuration: Configuration, speaks: frozenset[Speaks]) -> Rendered:
+    """Return every path that a replica of this configuration answers, when it speaks these endpoints too."""
+    server = server_info(configuration)
+    config = server["vllm_config"]
+    answers = {"/version": {"version": configuration.version}, "/load": {"server_load": "<<=load>>"}}
+    answers["/v1/models"] = _models(config["model_config"])
+    if _release(configuration.version) >= KV_EVENT_SOURCES_SINCE:
+        answers["/kv_event_sources"] = {"<<dp_rank>>": events} if (events := config["kv_events_config"]) else {}
+    if Speaks.SERVER_INFO in speaks:
+        answers[Speaks.SERVER_INFO] = server
+    for endpoint in speaks & {Speaks.INFERENCE_CONFIG, Speaks.CONFIG}:
+        answers[endpoint] = _inference_config(configuration, config)
+    if Speaks.PLUGIN in speaks:
+        answers |= {f"{Speaks.PLUGIN}/{name}": answer for name, answer in _plugin(configuration, config).items()}
+    pages = {str(path): _cut(JSON, _dump(answer)) for path, answer in answers.items()}
+    pages["/metrics"] = _cut(PROMETHEUS, _metrics(configuration.version, config["cache_config"]))
+    pages["/health"] = _cut(NO_BODY, b"")
+    return Rendered(pages, config)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def _dump(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _cut(content_type: bytes, body: bytes) -> Page:
+    whole_or_inside = SLOT.split(body)  # literal, name of a whole value, name inside a string, literal, ...
+    names = zip(whole_or_inside[1::3], whole_or_inside[2::3], strict=True)
+    slots = tuple((whole or inside).decode() for whole, inside in names)
+    return Page(content_type, tuple(whole_or_inside[::3]), slots)
+
+
+def _metrics(version: str, cache_config: dict[str, Any]) -> bytes:
+    """Return the page of metrics; each field of `CacheConfig` is a label of `vllm:cache_config_info`."""
+    labels = {name: str(value).replace("<<=", "<<") for name, value in cache_config.items()} | {"engine": "<<dp_rank>>"}
+    line = ",".join(f'{name}="{labels[name]}"' for name in sorted(labels))
+    return template(version, "metrics.txt").replace("<<cache_config>>", line).encode()
+
+
+def _models(model: dict[str, Any]) -> dict[str, Any]:
+    permission = {
+        "id": "modelperm-<<permission>>",
+        "object": "model_permission",
+        "created": "<<=now>>",
+        "allow_create_engine": False,
+        "allow_sampling": True,
+        "allow_logprobs": True,
+        "allow_search_indices": False,
+        "allow_view": True,
+        "allow_fine_tuning": False,
+        "organization": "*",
+        "group": None,
+        "is_blocking": False,
+    }
+    served = {
+        "id": model["served_model_name"],
+        "object": "model",
+        "created": "<<=now>>",
+        "owned_by": "vllm",
+        "root": model["model"],
+        "parent": None,
+        "max_model_len": model["max_model_len"],
+        "permission": [permission],
+    }
+    return {"object": "list", "data": [served]}
+
+
+def _inference_config(configuration: Configuration, config: dict[str, Any]) -> dict[str, Any]:
+    model, cache, parallel = (config[section] for section in ("model_config", "cache_config", "parallel_config"))
+    offloading = cache["kv_offloading_size"]
+    kept = ("num_gpu_blocks", "num_cpu_blocks", "gpu_memory_utilization", "cache_dtype", "enable_prefix_caching")
+    ranks = ("data_parallel_rank", "data_parallel_rank_local", "data_parallel_master_ip", "data_parallel_master_port")
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "data_parallel_size_local")
+    return {
+        "model": {
+            "served_model_names": [model["served_model_name"]],
+            "dtype": model["dtype"].removeprefix("torch."),
+            **_some(model, "quantization", "max_model_len", "max_logprobs"),
+        },
+        "kv_cache": {
+            **_some(cache, *kept, "prefix_caching_hash_algo"),
+            "kv_offloading_enabled": offloading is not None,
+            "kv_offloading_backend": cache["kv_offloading_backend"] if offloading is not None else None,
+            "kv_offloading_size_gib": offloading,
+            "groups": kv_cache_groups(configuration, cache["block_size"]),
+        },
+        "scheduler": {
+            **_some(config["scheduler_config"], "max_num_batched_tokens", "max_num_seqs"),
+            "max_num_partial_prefills": 1,
+            **_some(config["scheduler_config"], "enable_chunked_prefill", "policy"),
+        },
+        "parallelism": {
+            **_some(parallel, *sizes, *ranks, "data_parallel_rpc_port"),
+            "expert_parallel_enabled": parallel["enable_expert_parallel"],
+            "prefill_context_parallel_size": parallel["prefill_context_parallel_size"],
+        },
+        "devices": _devices(configuration),
+        "speculative_decoding": {
+            "enabled": False,
+            **dict.fromkeys(("method", "num_speculative_tokens", "draft_model")),
+        },
+        "lora": {
+            "enabled": False,
+            **dict.fromkeys(("max_lora_rank", "max_loras", "max_cpu_loras", "lora_dtype")),
+        },
+        "hma": {"enabled": not config["scheduler_config"]["disable_hybrid_kv_cache_manager"]},
+    }
+
+
+def _plugin(configuration: Configuration, config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    model, cache, parallel = (config[section] for section in ("model_config", "cache_config", "parallel_config"))
+    dtype = model["dtype"].removeprefix("torch.")
+    return {
+        "config": {
+            "model": {
+                "name": model["model"],
+                "served_names": [model["served_model_name"]],
+                "dtype": dtype,
+                **_some(model, "quantization", "max_model_len"),
+            },
+            "kv_cache": {
+                "gpu_memory_utilization": cache["gpu_memory_utilization"],
+                "dtype": dtype,
+                "enable_prefix_caching": cache["enable_prefix_caching"],
+            },
+            "scheduler": _some(
+                config["scheduler_config"], "max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "policy"
+            ),
+            "parallelism": _some(
+                parallel, "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "data_parallel_rank"
+            ),
+            "features": {"speculative_decoding": False, "lora": False, "hma": True},
+            "kv_transfer": None,
+        },
+        "devices": {"devices": _devices(configuration)},
+        "kv-cache": {
+            "kv_cache_size_tokens": "<<=naive_tokens>>",  # blocks times block size, also for hybrids
+            "max_concurrency": "<<=naive_concurrency>>",
+            "num_gpu_blocks": "<<=num_gpu_blocks>>",
+            "num_cpu_blocks": None,
+            "groups": [],
+        },
+    }
+
+
+def _some(section: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: section[name] for name in names}
+
+
+def _devices(configuration: Configuration) -> list[dict[str, Any]]:
+    gpu = configuration.gpu
+    major, minor = gpu.compute_capability
+    return [
+        {
+            "rank": rank,
+            "name": gpu.name,
+            "total_memory_bytes": gpu.total_memory_bytes,
+            "compute_capability": {"major": major, "minor": minor},
+            "num_compute_units": gpu.compute_units,
+        }
+        for rank in range(configuration.tensor_parallel_size)
+    ]

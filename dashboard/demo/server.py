@@ -1,0 +1,172 @@
+"""The simulated fleet as a real HTTP server on loopback: one listening socket per replica, one port for all."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import resource
+import socket
+import threading
+import time
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.demo.answers import Process
+from dashboard.demo.connection import Connection
+from dashboard.demo.describe import Behaviour
+from dashboard.demo.pages import render
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+    from dashboard.demo.describe import Configuration, DemoReplica, Speaks, Value
+    from dashboard.demo.pages import Rendered
+
+BACKLOG = 128
+PORT_ATTEMPTS = 20  # a port that is free on one address may be taken on another
+SPARE_FILES = 64
+FILES_PER_REPLICA = 3  # one that listens, and connections
+
+
+class Restart(NamedTuple):
+    """A restart to come, of the replica at an address, with another block size."""
+
+    after_seconds: float
+    address: str
+    block_size: int
+
+
+class DemoServer:
+    """Answers for every replica of a fleet that is not down. `clock` gives seconds since 1970."""
+
+    def __init__(self, fleet: Sequence[DemoReplica], port: int = 8000, clock: Callable[[], float] = time.time) -> None:
+        self.fleet = tuple(fleet)
+        self.port = port
+        self._clock = clock
+        self._rendered: dict[tuple[Configuration, frozenset[Speaks]], Rendered] = {}
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[Connection] = set()
+        began = clock()
+        self._processes = {
+            replica.address: self._started(replica, began - replica.uptime_seconds) for replica in self.fleet
+        }
+
+    async def start(self) -> None:
+        """Listen on all addresses; with port 0 choose one that is free on all. OSError when an address is taken."""
+        addresses = [replica.address for replica in self.fleet if replica.behaviour is not Behaviour.DOWN]
+        _allow_open_files(FILES_PER_REPLICA * len(addresses) + SPARE_FILES)
+        self.port, sockets = _listen(addresses, self.port)
+        loop = asyncio.get_running_loop()
+        for address, listening in zip(addresses, sockets, strict=True):
+            process = partial(self._processes.__getitem__, address)
+            make = partial(Connection, process, self._clock, self._connections)
+            self._servers.append(await loop.create_server(make, sock=listening, backlog=BACKLOG))
+
+    async def stop(self) -> None:
+        """Stop listening and drop all connections."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        for connection in tuple(self._connections):
+            connection.abort()
+        await asyncio.sleep(0)  # until the connections know that they are lost
+
+    def restart(self, address: str, **cache_config: Value) -> None:
+        """Start a replica again, as `restart("127.1.0.3", block_size=32)`: options of vLLM's `CacheConfig` change.
+
+        Ids, start time, counters and capacity become new ones; KeyError when there is no such replica.
+        """
+        replica = self._processes[address].replica
+        changed = {f"cache_config.{name}": value for name, value in cache_config.items()}
+        settings = tuple((dict(replica.configuration.settings) | changed).items())
+        configuration = replace(replica.configuration, settings=settings)
+        self._processes[address] = self._started(replace(replica, configuration=configuration), self._clock())
+
+    def _started(self, replica: DemoReplica, at: float) -> Process:
+        key = replica.configuration, replica.speaks
+        if key not in self._rendered:
+            self._rendered[key] = render(*key)
+        return Process.start(replica, self._rendered[key], at)
+
+
+@asynccontextmanager
+async def running(
+    fleet: Sequence[DemoReplica],
+    port: int = 8000,
+    clock: Callable[[], float] = time.time,
+    restarts: Sequence[Restart] = (),
+) -> AsyncIterator[DemoServer]:
+    """Serve a fleet in the running event loop; `restarts` happen so many seconds after it began."""
+    server = DemoServer(fleet, port, clock)
+    await server.start()
+    loop = asyncio.get_running_loop()
+    timers = [
+        loop.call_later(after, partial(server.restart, address, block_size=block_size))
+        for after, address, block_size in restarts
+    ]
+    try:
+        yield server
+    finally:
+        for timer in timers:
+            timer.cancel()
+        await server.stop()
+
+
+@contextmanager
+def in_thread(
+    fleet: Sequence[DemoReplica],
+    port: int = 0,
+    clock: Callable[[], float] = time.time,
+    restarts: Sequence[Restart] = (),
+) -> Iterator[DemoServer]:
+    """Serve a fleet as `running` does, from a thread with an event loop of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="demo fleet", daemon=True)
+    thread.start()
+    serving = running(fleet, port, clock, restarts)
+    try:
+        server = asyncio.run_coroutine_threadsafe(serving.__aenter__(), loop).result()
+        try:
+            yield server
+        finally:
+            asyncio.run_coroutine_threadsafe(serving.__aexit__(None, None, None), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def _listen(addresses: Sequence[str], port: int) -> tuple[int, list[socket.socket]]:
+    """Listen on one port of all addresses; port 0 is one that is free on all of them."""
+    if port or not addresses:
+        return port, _listen_each(addresses, port)
+    for _ in range(PORT_ATTEMPTS):
+        first = socket.create_server((addresses[0], 0), backlog=BACKLOG)
+        port = first.getsockname()[1]
+        try:
+            return port, [first, *_listen_each(addresses[1:], port)]
+        except OSError as error:
+            first.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+    raise OSError(errno.EADDRINUSE, "no port is free on all addresses of the fleet")
+
+
+def _listen_each(addresses: Sequence[str], port: int) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    for address in addresses:
+        try:
+            sockets.append(socket.create_server((address, port), backlog=BACKLOG))
+        except OSError as error:
+            for listening in sockets:
+                listening.close()
+            raise OSError(error.errno, f"cannot listen on {address}:{port}: {error.strerror}") from error
+    return sockets
+
+
+def _allow_open_files(number: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < number:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(number, hard) if hard > 0 else number, hard))

@@ -1,0 +1,203 @@
+"""The fleet that the simulation shows: five pools, each with something to find."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+from dashboard.demo.describe import Behaviour, Configuration, DemoReplica, Gpu, Model, Speaks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.demo.describe import Value
+
+    Settings = dict[str, Value]
+
+H100 = Gpu("NVIDIA H100 80GB HBM3", 84_942_979_072, (9, 0), 132)
+H200 = Gpu("NVIDIA H200", 150_121_545_728, (9, 0), 132)
+L40S = Gpu("NVIDIA L40S", 47_697_362_944, (8, 9), 142)
+
+# Sizes from the models' config.json and safetensors indexes.
+LLAMA_70B = Model("meta-llama/Llama-3.3-70B-Instruct", 80, 8, 128, dense_bytes=141_107_412_992)
+GEMMA_27B = Model("google/gemma-3-27b-it", 62, 16, 128, dense_bytes=54_864_812_032, sliding_window=1024, full_every=6)
+DEEPSEEK_V3 = Model(
+    "deepseek-ai/DeepSeek-V3", 61, 128, 576, 17_200_000_000, 671_300_000_000, mla=True, quantization="fp8"
+)
+QWEN3_8B = Model("Qwen/Qwen3-8B", 36, 8, 128, dense_bytes=16_381_516_800)
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+ADDRESSES_PER_BLOCK = 250  # 127.1.x.1 to 127.1.x.250
+DECODE_RANKS = 8
+# Taken by a forgotten process on the device of one decode rank: about 18 % of that rank's KV cache.
+FORGOTTEN_BYTES = 6_170_000_000
+UPGRADED = 4  # of the pool in an upgrade
+API_KEY = "demo-key"
+
+CHAT_SETTINGS: Settings = {
+    "model_config.max_model_len": 65_536,
+    "cache_config.gpu_memory_utilization": 0.92,
+    "cache_config.prefix_caching_hash_algo": "sha256_cbor",
+    "scheduler_config.max_num_batched_tokens": 8192,
+}
+OTHER_HASH: Settings = {
+    "cache_config.prefix_caching_hash_algo": "xxhash",
+    "cache_config.kv_offloading_size": 64.0,
+}
+OTHER_BLOCKS: Settings = {
+    "cache_config.block_size": 32,
+    "cache_config.gpu_memory_utilization": 0.88,
+    "scheduler_config.max_num_batched_tokens": 2048,
+    "scheduler_config.max_num_seqs": 128,
+    "model_config.max_logprobs": 5,
+    "compilation_config.cudagraph_capture_sizes": (1, 2, 4, *range(8, 193, 8)),
+}
+SERVER_INFO = frozenset({Speaks.SERVER_INFO})
+INFERENCE_CONFIG = frozenset({Speaks.INFERENCE_CONFIG})
+CONFIG = frozenset({Speaks.CONFIG})
+PLUGIN = frozenset({Speaks.PLUGIN})
+
+
+def default_fleet(replicas: int | None = None, seed: int = 0) -> tuple[DemoReplica, ...]:
+    """Return the fleet of the story, or its first `replicas` with the story told again in further clusters.
+
+    Every second cluster allows more requests at once and upgrades from an older version. `seed` decides what
+    has no meaning: ids, ports, start times to the second, traffic, the last bytes of memory.
+    """
+    story = list(_cluster(0))
+    told = story if replicas is None else list(islice((one for n in count() for one in _cluster(n)), replicas))
+    return tuple(_placed(replica, index, seed) for index, replica in enumerate(told))
+
+
+def _cluster(number: int) -> Iterator[DemoReplica]:
+    """Tell the story once. Addresses come later; the first cluster has no number in its names."""
+    variant: Settings = {"scheduler_config.max_num_seqs": 512} if number % 2 else {}
+    old = "0.12.0.post2" if number % 2 else "0.20.2"
+    for one in (*_chat(variant), *_gemma(variant), *_deepseek(variant), *_qwen(variant, old)):
+        if number == 0:
+            yield one
+            continue
+        pool, role = one.configuration.served_name, one.labels.get("role")
+        pool = f"c{number + 1:02}/{pool}/{role}" if role else f"c{number + 1:02}/{pool}"
+        yield replace(one, name=f"c{number + 1:02}/{one.name}", labels={**one.labels, "pool": pool})
+
+
+def _placed(replica: DemoReplica, index: int, seed: int) -> DemoReplica:
+    block, host = divmod(index, ADDRESSES_PER_BLOCK)
+    placed = replace(replica, address=f"127.1.{block}.{host + 1}", seed=seed)
+    return replace(placed, uptime_seconds=replica.uptime_seconds + placed.draw("uptime", 240))
+
+
+def _chat(variant: Settings) -> Iterator[DemoReplica]:
+    """Seventeen replicas of a 70B model: number 4 cuts other blocks, number 11 hashes otherwise, number 17 is slow."""
+    usual = Configuration(
+        "chat-70b",
+        LLAMA_70B,
+        H100,
+        tensor_parallel_size=4,
+        kv_events=True,
+        settings=_settings(CHAT_SETTINGS, variant),
+    )
+    exceptions: dict[int, dict[str, Any]] = {
+        1: {"speaks": SERVER_INFO},
+        2: {"speaks": SERVER_INFO},
+        4: {"speaks": SERVER_INFO, "configuration": _changed(usual, OTHER_BLOCKS), "uptime_seconds": 3 * HOUR},
+        5: {"speaks": INFERENCE_CONFIG},
+        7: {"speaks": CONFIG},
+        9: {"speaks": PLUGIN},
+        11: {"speaks": SERVER_INFO, "configuration": _changed(usual, OTHER_HASH), "uptime_seconds": 2 * DAY},
+        12: {"speaks": SERVER_INFO},
+        17: {"behaviour": Behaviour.SLOW},
+    }
+    for number in range(1, 18):
+        one = DemoReplica("", f"chat-70b-{number:02}", usual, labels={"pool": "chat-70b"})
+        yield replace(one, **{"uptime_seconds": 9 * DAY - number * 5 * MINUTE} | exceptions.get(number, {}))
+
+
+def _gemma(variant: Settings) -> Iterator[DemoReplica]:
+    """Eight replicas of a hybrid model: blocks times block size promise four times what they hold. One is down."""
+    settings = _settings(
+        {"model_config.max_model_len": 32_768, "scheduler_config.max_num_batched_tokens": 8192}, variant
+    )
+    usual = Configuration("gemma-27b", GEMMA_27B, H100, tensor_parallel_size=2, settings=settings)
+    exceptions: dict[int, dict[str, Any]] = {
+        1: {"speaks": INFERENCE_CONFIG},
+        3: {"speaks": SERVER_INFO},
+        5: {"speaks": PLUGIN},
+        8: {"behaviour": Behaviour.DOWN},
+    }
+    for number in range(1, 9):
+        one = DemoReplica("", f"gemma-27b-{number:02}", usual, labels={"pool": "gemma-27b"})
+        yield replace(one, uptime_seconds=16 * DAY - number * 5 * MINUTE, **exceptions.get(number, {}))
+
+
+def _deepseek(variant: Settings) -> Iterator[DemoReplica]:
+    """Two replicas that prefill, and eight DP ranks that decode, each behind an address of its own."""
+    shared: Settings = {
+        "model_config.max_model_len": 65_536,
+        "cache_config.block_size": 64,
+        "cache_config.prefix_caching_hash_algo": "sha256_cbor",
+        "parallel_config.enable_expert_parallel": True,
+    }
+    prefill = Configuration(
+        "deepseek-v3",
+        DEEPSEEK_V3,
+        H200,
+        tensor_parallel_size=8,
+        kv_role="kv_producer",
+        settings=_settings(
+            shared, {"scheduler_config.max_num_batched_tokens": 16_384, "model_config.enforce_eager": True}
+        ),
+    )
+    decode = replace(
+        prefill,
+        tensor_parallel_size=1,
+        data_parallel_size=DECODE_RANKS,
+        kv_role="kv_consumer",
+        settings=_settings(shared, {"parallel_config.all2all_backend": "deepep_low_latency"}, variant),
+    )
+    for number, speaks in enumerate((SERVER_INFO, INFERENCE_CONFIG), start=1):
+        one = DemoReplica("", f"deepseek-v3-prefill-{number}", prefill, labels={"role": "prefill"}, speaks=speaks)
+        yield replace(one, uptime_seconds=5 * DAY + number * 5 * MINUTE)
+    exceptions: dict[int, dict[str, Any]] = {
+        0: {"speaks": SERVER_INFO | INFERENCE_CONFIG},
+        1: {"speaks": INFERENCE_CONFIG},
+        2: {"speaks": INFERENCE_CONFIG},
+        5: {"speaks": SERVER_INFO | INFERENCE_CONFIG, "memory_taken_bytes": FORGOTTEN_BYTES},
+    }
+    for rank in range(DECODE_RANKS):
+        one = DemoReplica("", f"deepseek-v3-decode-{rank}", decode, labels={"role": "decode"}, dp_rank=rank)
+        yield replace(one, uptime_seconds=5 * DAY, **exceptions.get(rank, {}))
+
+
+def _qwen(variant: Settings, old_version: str) -> Iterator[DemoReplica]:
+    """Seven replicas in an upgrade, one after the other. One wants a key, and the last is no vLLM at all."""
+    settings = _settings(
+        {"model_config.max_model_len": 32_768, "scheduler_config.max_num_batched_tokens": 2048}, variant
+    )
+    new = Configuration("qwen3-8b", QWEN3_8B, L40S, settings=settings)
+    old = replace(new, version=old_version)
+    exceptions: dict[int, dict[str, Any]] = {
+        1: {"speaks": SERVER_INFO},
+        2: {"speaks": INFERENCE_CONFIG},
+        3: {"api_key": API_KEY},
+        5: {"speaks": SERVER_INFO},
+        7: {"behaviour": Behaviour.HTML},
+    }
+    for number in range(1, 8):
+        upgraded = number <= UPGRADED
+        uptime = (55 - 12 * number) * MINUTE if upgraded else 33 * DAY - number * 5 * MINUTE
+        one = DemoReplica("", f"qwen3-8b-{number:02}", new if upgraded else old, labels={"pool": "qwen3-8b"})
+        yield replace(one, uptime_seconds=uptime, **exceptions.get(number, {}))
+
+
+def _changed(configuration: Configuration, settings: Settings) -> Configuration:
+    return replace(configuration, settings=_settings(dict(configuration.settings), settings))
+
+
+def _settings(*parts: Settings) -> tuple[tuple[str, Value], ...]:
+    merged: Settings = {}
+    for part in parts:
+        merged |= part
+    return tuple(merged.items())

@@ -1,0 +1,30 @@
+"""The default fleet, served once for all tests that only ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.demo import default_fleet, in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.demo import DemoServer
+    from dashboard.demo.describe import DemoReplica
+
+NOW = 1_795_000_000.0
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[DemoServer]:
+    """The default fleet, with the clock stopped."""
+    with in_thread(default_fleet(), clock=lambda: NOW) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def by_name(served: DemoServer) -> dict[str, DemoReplica]:
+    """The replicas of the default fleet by their name."""
+    return {replica.name: replica for replica in served.fleet}

@@ -1,0 +1,159 @@
+"""The answers have the shape of real ones: the same keys, types and series."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboard.demo.answers import Process
+from dashboard.demo.describe import Configuration, DemoReplica, Speaks
+from dashboard.demo.pages import render
+from dashboard.demo.story import default_fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+NOW = 1_795_000_000.0
+FLEET = {replica.name: replica for replica in default_fleet()}
+EVERYTHING = frozenset(Speaks)
+PLUGIN = "/plugins/llm-d-server-introspection"
+
+# A replica, a version in place of its own, the path, the capture that answers alike.
+JSON_ANSWERS = [
+    ("qwen3-8b-01", None, "/server_info", "0.32.0/llama_noprefix/server_info.json"),
+    ("chat-70b-01", None, "/server_info", "0.32.0/qwen3_kvevents/server_info.json"),
+    ("gemma-27b-01", None, "/server_info", "0.32.0/llama_apikey/server_info.json"),
+    ("qwen3-8b-05", None, "/server_info", "0.20.2/llama/server_info.json"),
+    ("qwen3-8b-05", "0.12.0.post2", "/server_info", "0.12.0/llama/server_info.json"),
+    ("chat-70b-05", None, "/inference/v1/config", "0.32.0/llama_tp2/inference_config.json"),
+    ("chat-70b-05", None, "/v1/config", "0.32.0/llama_tp2/inference_config.json"),
+    ("gemma-27b-01", None, "/inference/v1/config", "0.32.0/gemma3/inference_config.json"),
+    ("deepseek-v3-decode-1", None, "/inference/v1/config", "0.32.0/deepseek_mla/inference_config.json"),
+    ("gemma-27b-05", None, f"{PLUGIN}/config", "0.32.0/gemma3_plugin/plg_config.json"),
+    ("gemma-27b-05", None, f"{PLUGIN}/devices", "0.32.0/gemma3_plugin/plg_devices.json"),
+    ("gemma-27b-05", None, f"{PLUGIN}/kv-cache", "0.32.0/gemma3_plugin/plg_kv_cache.json"),
+    ("qwen3-8b-01", None, "/v1/models", "0.32.0/llama/models.json"),
+    ("qwen3-8b-05", None, "/v1/models", "0.20.2/llama/models.json"),
+    ("qwen3-8b-05", "0.12.0.post2", "/v1/models", "0.12.0/llama/models.json"),
+    ("qwen3-8b-01", None, "/version", "0.32.0/llama/version.json"),
+    ("qwen3-8b-01", None, "/load", "0.32.0/llama/load.json"),
+    ("chat-70b-01", None, "/kv_event_sources", "0.32.0/qwen3_kvevents/kv_event_sources.json"),
+    ("qwen3-8b-01", None, "/kv_event_sources", "0.32.0/llama/kv_event_sources.json"),
+]
+
+
+def _answer(name: str, version: str | None, path: str) -> bytes:
+    replica = FLEET[name]
+    if version:
+        replica = replace(replica, configuration=replace(replica.configuration, version=version))
+    process = Process.start(replica, render(replica.configuration, EVERYTHING), NOW - replica.uptime_seconds)
+    answer = process.answer("GET", path, None, NOW)
+    assert answer.status == 200
+    return answer.body
+
+
+def _unlike(one: Any, other: Any, path: str = "") -> Iterator[str]:
+    """Yield where two values have other keys or types. Null and empty values are like everything."""
+    if one in (None, [], {}) or other in (None, [], {}):
+        return
+    if type(one) is not type(other):
+        yield path
+    elif isinstance(one, dict):
+        yield from (f"{path}.{key}" for key in one.keys() ^ other.keys())
+        for key in one.keys() & other.keys():
+            yield from _unlike(one[key], other[key], f"{path}.{key}")
+    elif isinstance(one, list):
+        yield from _unlike(_item(one), _item(other), f"{path}[]")
+
+
+def _item(values: list[Any]) -> Any:
+    """Return an item that stands for all: objects are put together."""
+    return {key: value for item in values for key, value in item.items()} if isinstance(values[0], dict) else values[0]
+
+
+@pytest.mark.parametrize(("name", "version", "path", "capture"), JSON_ANSWERS)
+def test_an_answer_has_the_keys_and_types_of_a_real_one(
+    name: str, version: str | None, path: str, capture: str
+) -> None:
+    real = json.loads((CAPTURES / capture).read_text())
+    assert list(_unlike(json.loads(_answer(name, version, path)), real)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "capture"),
+    [
+        ("chat-70b-01", None, "0.32.0/llama"),
+        ("deepseek-v3-decode-3", None, "0.32.0/deepseek_mla"),
+        ("qwen3-8b-05", None, "0.20.2/llama"),
+        ("qwen3-8b-05", "0.12.0.post2", "0.12.0/llama"),
+    ],
+)
+def test_metrics_have_the_series_of_a_real_server(name: str, version: str | None, capture: str) -> None:
+    """Of `vllm:cache_config_info` every label too."""
+    simulated = _answer(name, version, "/metrics").decode()
+    real = (CAPTURES / capture / "metrics.txt").read_text()
+    assert _series(simulated) == _series(real)
+    assert simulated.count("\n") == real.count("\n")
+
+
+def _series(page: str) -> list[tuple[str, list[str]]]:
+    lines = [re.match(r"([^{ #]+)(?:{(.*)})? [0-9.e+-]+$", line) for line in page.splitlines() if line[0] != "#"]
+    return [(line[1], re.findall(r'(\w+)="', line[2] or "")) for line in lines if line]
+
+
+@pytest.mark.parametrize("name", sorted(FLEET))
+def test_no_slot_is_left_open(name: str) -> None:
+    replica = FLEET[name]
+    rendered = render(replica.configuration, replica.speaks)
+    process = Process.start(replica, rendered, NOW - replica.uptime_seconds)
+    bodies = {path: page.body({**process.slots, **process.counters(NOW)}) for path, page in rendered.pages.items()}
+    assert not [path for path, body in bodies.items() if b"<<" in body]
+
+
+def test_the_metrics_of_a_data_parallel_rank_carry_its_number() -> None:
+    assert b'vllm:num_requests_running{engine="3",' in _answer("deepseek-v3-decode-3", None, "/metrics")
+
+
+def test_server_info_and_metrics_say_the_same_of_the_cache() -> None:
+    cache = json.loads(_answer("chat-70b-01", None, "/server_info"))["vllm_config"]["cache_config"]
+    page = _answer("chat-70b-01", None, "/metrics").decode()
+    line = next(line for line in page.splitlines() if line.startswith("vllm:cache_config_info{"))
+    labels = dict(re.findall(r'(\w+)="([^"]*)"', line))
+    assert labels == {name: str(value) for name, value in cache.items()} | {"engine": "0"}
+
+
+def test_a_setting_that_the_version_lacks_is_refused() -> None:
+    usual = FLEET["qwen3-8b-05"].configuration
+    wrong = replace(usual, settings=(("cache_config.prefix_match_unit", "block"),))
+    with pytest.raises(ValueError, match=r"vLLM 0\.20\.2 has no setting cache_config\.prefix_match_unit"):
+        render(wrong, frozenset())
+
+
+def test_versions_before_kv_event_sources_do_not_answer_them() -> None:
+    old: Configuration = FLEET["qwen3-8b-06"].configuration
+    assert "/kv_event_sources" not in render(old, frozenset()).pages
+    assert "/kv_event_sources" in render(replace(old, version="0.32.0"), frozenset()).pages
+
+
+def test_kv_offloading_is_told_by_the_configuration_api() -> None:
+    kv_cache = json.loads(_answer("chat-70b-11", None, "/inference/v1/config"))["kv_cache"]
+    told = {name: kv_cache[name] for name in kv_cache if name.startswith("kv_offloading")}
+    assert told == {
+        "kv_offloading_enabled": True,
+        "kv_offloading_backend": "native",
+        "kv_offloading_size_gib": 64.0,
+    }
+
+
+def test_one_replica_is_described_by_hand() -> None:
+    replica = DemoReplica("127.1.9.9", "mine", FLEET["qwen3-8b-01"].configuration, api_key="k")
+    process = Process.start(replica, render(replica.configuration, replica.speaks), NOW)
+    assert process.answer("GET", "/v1/models", None, NOW).status == 401
+    assert process.answer("GET", "/v1/models", "Bearer k", NOW).status == 200
+    assert process.answer("GET", "/version", None, NOW).status == 200

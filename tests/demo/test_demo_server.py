@@ -1,0 +1,296 @@
+"""The simulated fleet over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import re
+import resource
+import socket
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboard.demo import Restart, default_fleet, in_thread, running
+from dashboard.demo.describe import Behaviour, Speaks
+from dashboard.demo.story import API_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.demo import DemoServer
+    from dashboard.demo.describe import DemoReplica
+
+NOW = 1_795_000_000.0
+OPEN = ("/metrics", "/version", "/v1/models", "/kv_event_sources", "/health", "/load")
+ALL = (*OPEN, *Speaks, f"{Speaks.PLUGIN}/config", f"{Speaks.PLUGIN}/devices", f"{Speaks.PLUGIN}/kv-cache", "/docs")
+
+
+def _get(
+    server: DemoServer, address: str, path: str, headers: Mapping[str, str] | None = None
+) -> tuple[int, http.client.HTTPMessage, bytes]:
+    with closing(http.client.HTTPConnection(address, server.port, timeout=5)) as connection:
+        connection.request("GET", path, headers=dict(headers or {}))
+        response = connection.getresponse()
+        return response.status, response.headers, response.read()
+
+
+def _json(server: DemoServer, address: str, path: str) -> Any:
+    return json.loads(_get(server, address, path)[2])
+
+
+def _metric(server: DemoServer, address: str, name: str) -> float:
+    page = _get(server, address, "/metrics")[2].decode()
+    found = re.search(rf"^{name}(?:{{[^}}]*}})? (\S+)$", page, re.MULTILINE)
+    assert found
+    return float(found[1])
+
+
+def _statuses(server: DemoServer, address: str) -> dict[str, int]:
+    return {path: _get(server, address, path)[0] for path in ALL}
+
+
+def test_an_open_replica_answers_the_open_endpoints_alone(served: DemoServer, by_name: dict[str, DemoReplica]) -> None:
+    statuses = _statuses(served, by_name["chat-70b-03"].address)
+    assert {path for path, status in statuses.items() if status == 200} == set(OPEN)
+    assert {status for path, status in statuses.items() if path not in OPEN} == {404}
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [
+        ("chat-70b-01", {"/server_info"}),
+        ("chat-70b-05", {"/inference/v1/config"}),
+        ("chat-70b-07", {"/v1/config"}),
+        ("chat-70b-09", {f"{Speaks.PLUGIN}/{name}" for name in ("config", "devices", "kv-cache")}),
+        ("deepseek-v3-decode-0", {"/server_info", "/inference/v1/config"}),
+    ],
+)
+def test_a_replica_speaks_what_it_is_described_to_speak(
+    served: DemoServer, by_name: dict[str, DemoReplica], name: str, beside: set[str]
+) -> None:
+    statuses = _statuses(served, by_name[name].address)
+    assert {path for path, status in statuses.items() if status == 200} == {*OPEN, *beside}
+
+
+def test_content_types_are_those_of_vllm(served: DemoServer) -> None:
+    assert _get(served, "127.1.0.1", "/version")[1]["content-type"] == "application/json"
+    assert _get(served, "127.1.0.1", "/metrics")[1]["content-type"].startswith("text/plain")
+    assert _get(served, "127.1.0.1", "/health")[2] == b""
+
+
+def test_a_query_does_not_change_the_path(served: DemoServer) -> None:
+    assert _json(served, "127.1.0.1", "/server_info?config_format=json")["vllm_config"]["instance_id"]
+
+
+def test_an_unknown_path_is_vllms_404(served: DemoServer) -> None:
+    status, _, body = _get(served, "127.1.0.1", "/nowhere")
+    assert (status, body) == (404, b'{"detail":"Not Found"}')
+
+
+def test_other_methods_are_not_allowed(served: DemoServer) -> None:
+    with closing(http.client.HTTPConnection("127.1.0.1", served.port, timeout=5)) as connection:
+        connection.request("POST", "/version", body=b"{}")
+        response = connection.getresponse()
+        assert (response.status, response.read()) == (405, b'{"detail":"Method Not Allowed"}')
+
+
+def test_nothing_listens_where_a_replica_is_down(served: DemoServer, by_name: dict[str, DemoReplica]) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        _get(served, by_name["gemma-27b-08"].address, "/metrics")
+
+
+def test_the_slow_replica_sends_its_head_and_then_keeps_one_waiting(
+    served: DemoServer, by_name: dict[str, DemoReplica]
+) -> None:
+    address = by_name["chat-70b-17"].address
+    with closing(http.client.HTTPConnection(address, served.port, timeout=0.2)) as connection:
+        connection.request("GET", "/version")
+        response = connection.getresponse()
+        assert response.status == 200
+        assert response.read(1) == b"{"
+        with pytest.raises(TimeoutError):
+            response.read(1)
+
+
+def test_the_replica_with_a_key_guards_what_vllm_guards(served: DemoServer, by_name: dict[str, DemoReplica]) -> None:
+    address = by_name["qwen3-8b-03"].address
+    statuses = _statuses(served, address)
+    guarded = {"/v1/models", "/v1/config", "/inference/v1/config"}
+    assert {path for path, status in statuses.items() if status == 401} == guarded
+    assert statuses["/metrics"] == statuses["/version"] == 200
+    assert _get(served, address, "/v1/models")[2] == b'{"error":"Unauthorized"}'
+    assert _get(served, address, "/v1/models", {"Authorization": f"Bearer {API_KEY}"})[0] == 200
+    assert _get(served, address, "/v1/models", {"Authorization": "Bearer wrong"})[0] == 401
+
+
+def test_the_nonsense_replica_answers_a_page_for_people_everywhere(
+    served: DemoServer, by_name: dict[str, DemoReplica]
+) -> None:
+    for path in ("/metrics", "/version", "/nowhere"):
+        status, headers, body = _get(served, by_name["qwen3-8b-07"].address, path)
+        assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert body.startswith(b"<!DOCTYPE html>")
+
+
+def test_half_a_json_is_well_framed_and_ends_in_the_middle() -> None:
+    with in_thread([replace(default_fleet(1)[0], behaviour=Behaviour.HALF)]) as server:
+        assert _get(server, "127.1.0.1", "/version")[2] == b'{"version"'
+
+
+def test_every_replica_has_an_identity_of_its_own(served: DemoServer) -> None:
+    answering = [replica.address for replica in served.fleet if replica.behaviour is Behaviour.NORMAL]
+    starts = {_metric(served, address, "process_start_time_seconds") for address in answering}
+    assert len(starts) > len(answering) * 0.9  # to the second, two may start together
+    speaking = [replica.address for replica in served.fleet if Speaks.SERVER_INFO in replica.speaks]
+    configs = [_json(served, address, "/server_info")["vllm_config"] for address in speaking]
+    for value in ("instance_id", "parallel_config.master_port", "compilation_config.local_cache_dir"):
+        section, _, name = value.rpartition(".")
+        assert len({(config[section] if section else config)[name] for config in configs}) == len(configs)
+
+
+def test_derived_and_reported_capacity_agree(served: DemoServer) -> None:
+    """The formula over the groups that one endpoint tells gives the tokens that another one reports."""
+    for replica in served.fleet:
+        if Speaks.INFERENCE_CONFIG not in replica.speaks:
+            continue
+        told = _json(served, replica.address, "/inference/v1/config")
+        length, batch = told["model"]["max_model_len"], 2 * told["scheduler"]["max_num_batched_tokens"]
+        request = 0
+        for group in told["kv_cache"]["groups"]:
+            window = group["sliding_window"]
+            tokens = min(window - 1 + batch, length) if window else length
+            request += -(-tokens // group["block_size"]) + bool(window)
+        page = _get(served, replica.address, "/metrics")[2].decode()
+        labels = dict(re.findall(r'(\w+)="([^"]*)"', page[page.index("\nvllm:cache_config_info{") :]))
+        blocks = told["kv_cache"]["num_gpu_blocks"]
+        assert int(labels["num_gpu_blocks"]) == blocks
+        assert int(labels["kv_cache_size_tokens"]) == blocks * length // request
+
+
+def test_the_kv_cache_fits_into_the_memory_of_its_device(served: DemoServer) -> None:
+    for replica in served.fleet:
+        if Speaks.INFERENCE_CONFIG in replica.speaks:
+            told = _json(served, replica.address, "/inference/v1/config")
+            group = max(told["kv_cache"]["groups"], key=lambda group: len(group["layer_names"]))
+            held = told["kv_cache"]["num_gpu_blocks"] * group["page_size_bytes"] * len(group["layer_names"])
+            assert 0.1 < held / told["devices"][0]["total_memory_bytes"] < 0.8
+
+
+def test_the_same_seed_and_clock_give_the_same_bytes() -> None:
+    fleet = [replica for replica in default_fleet() if replica.behaviour is Behaviour.NORMAL]
+    with in_thread(fleet, clock=lambda: NOW) as one, in_thread(fleet, clock=lambda: NOW) as two:
+        for replica in fleet:
+            for path in ALL:
+                assert _get(one, replica.address, path)[2] == _get(two, replica.address, path)[2]
+
+
+def test_counters_grow_with_the_clock() -> None:
+    time = [NOW]
+    with in_thread(default_fleet(1), clock=lambda: time[0]) as server:
+        before = _metric(server, "127.1.0.1", "vllm:generation_tokens_total")
+        time[0] += 3600
+        assert _metric(server, "127.1.0.1", "vllm:generation_tokens_total") > before > 0
+
+
+def test_a_restart_changes_block_size_identity_start_and_counters() -> None:
+    with in_thread(default_fleet(2), clock=lambda: NOW) as server:
+        before = _json(server, "127.1.0.1", "/server_info")["vllm_config"]
+        other = _get(server, "127.1.0.2", "/metrics")
+        server.restart("127.1.0.1", block_size=32)
+        after = _json(server, "127.1.0.1", "/server_info")["vllm_config"]
+        assert (before["cache_config"]["block_size"], after["cache_config"]["block_size"]) == (16, 32)
+        assert after["cache_config"]["user_specified_block_size"] is True
+        assert after["instance_id"] != before["instance_id"]
+        assert after["cache_config"]["num_gpu_blocks"] == before["cache_config"]["num_gpu_blocks"] // 2
+        assert _metric(server, "127.1.0.1", "process_start_time_seconds") == NOW
+        assert _metric(server, "127.1.0.1", "vllm:prompt_tokens_total") == 0
+        assert _get(server, "127.1.0.2", "/metrics")[2] == other[2]
+
+
+def test_a_restart_of_an_unknown_address_is_a_key_error() -> None:
+    with in_thread(default_fleet(1)) as server, pytest.raises(KeyError):
+        server.restart("127.9.9.9", block_size=32)
+
+
+async def _ask(server: DemoServer, address: str, path: str) -> bytes:
+    reader, writer = await asyncio.open_connection(address, server.port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+def test_restarts_happen_while_the_fleet_is_served() -> None:
+    async def scenario() -> bytes:
+        async with running(default_fleet(1), port=0, restarts=[Restart(0, "127.1.0.1", 64)]) as server:
+            return await _ask(server, "127.1.0.1", "/metrics")
+
+    assert b',block_size="64",' in asyncio.run(scenario())
+
+
+def test_a_connection_carries_many_requests_also_at_once(served: DemoServer) -> None:
+    with socket.create_connection(("127.1.0.1", served.port), timeout=5) as connection:
+        connection.sendall(b"GET /version HTTP/1.1\r\n\r\n" * 2 + b"GET /load HTTP/1.0\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert answer.count(b"HTTP/1.1 200 OK") == 3
+    assert answer.count(b'{"version":"0.32.0"}') == 2
+
+
+def test_a_port_is_looked_for_and_not_found_where_two_replicas_have_one_address() -> None:
+    one = default_fleet(1)[0]
+    with pytest.raises(OSError, match="no port is free on all addresses"), in_thread([one, one]):
+        raise AssertionError("it listens")
+
+
+def _is_dropped(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("head", [b"nonsense\r\n\r\n", b"GET /" + b"x" * 70_000], ids=["no request", "too long"])
+def test_what_is_no_request_closes_the_connection(served: DemoServer, head: bytes) -> None:
+    with socket.create_connection(("127.1.0.1", served.port), timeout=5) as connection:
+        connection.sendall(head)
+        assert _is_dropped(connection)
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with in_thread(default_fleet(2)[1:]) as server:
+        message = rf"cannot listen on 127\.1\.0\.2:{server.port}: "
+        with pytest.raises(OSError, match=message), in_thread(default_fleet(2), port=server.port):
+            raise AssertionError("it listens")
+
+
+def test_after_the_end_nothing_listens_and_connections_are_dropped() -> None:
+    with in_thread(default_fleet(1)) as server:
+        connection = socket.create_connection(("127.1.0.1", server.port), timeout=5)
+        connection.sendall(b"GET /health HTTP/1.1\r\n\r\n")
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+    with closing(connection):
+        assert _is_dropped(connection)
+    with pytest.raises(ConnectionRefusedError):
+        _get(server, "127.1.0.1", "/health")
+
+
+def test_an_empty_fleet_listens_nowhere() -> None:
+    with in_thread([]) as server:
+        assert server.fleet == ()
+
+
+def test_a_thousand_replicas_answer_on_one_port_under_a_low_limit_of_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    try:
+        with in_thread(default_fleet(1000)) as server:
+            for replica in server.fleet:
+                if replica.behaviour is Behaviour.NORMAL:
+                    assert _get(server, replica.address, "/version")[0] == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

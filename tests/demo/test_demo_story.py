@@ -1,0 +1,158 @@
+"""The default fleet tells the story that it is meant to tell."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from dashboard.demo import default_fleet, targets
+from dashboard.demo.answers import Process
+from dashboard.demo.describe import Behaviour, Speaks
+from dashboard.demo.pages import render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.demo.describe import DemoReplica
+
+FLEET = default_fleet()
+NOW = 1_795_000_000.0
+
+
+def _pool(name: str) -> list[DemoReplica]:
+    return [replica for replica in FLEET if replica.name.startswith(name)]
+
+
+def _config(replica: DemoReplica) -> dict[str, Any]:
+    replica = replace(replica, behaviour=Behaviour.NORMAL)
+    process = Process.start(replica, render(replica.configuration, frozenset(Speaks)), NOW - replica.uptime_seconds)
+    config: dict[str, Any] = json.loads(process.answer("GET", "/server_info", None, NOW).body)["vllm_config"]
+    return config
+
+
+def _settings(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for section, fields in config.items():
+        if isinstance(fields, dict):
+            yield from ((f"{section}.{name}", value) for name, value in fields.items())
+
+
+def test_forty_two_replicas_in_five_pools() -> None:
+    pools = Counter(replica.labels.get("pool") or replica.labels["role"] for replica in FLEET)
+    assert pools == {"chat-70b": 17, "gemma-27b": 8, "prefill": 2, "decode": 8, "qwen3-8b": 7}
+
+
+def test_addresses_and_names_are_unique_at_any_size() -> None:
+    for fleet in (FLEET, default_fleet(1000)):
+        assert len({replica.address for replica in fleet}) == len(fleet)
+        assert len({replica.name for replica in fleet}) == len(fleet)
+
+
+def test_two_chat_replicas_do_not_share_prefixes_with_the_others() -> None:
+    caches = [_config(replica)["cache_config"] for replica in _pool("chat-70b")]
+    told = Counter((cache["prefix_caching_hash_algo"], cache["block_size"]) for cache in caches)
+    assert told == {("sha256_cbor", 16): 15, ("xxhash", 16): 1, ("sha256_cbor", 32): 1}
+
+
+def test_the_chat_pool_differs_in_a_page_full_of_settings() -> None:
+    """Beside what tells processes apart: ids, ports, folders, capacity."""
+    identity = {"num_gpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency", "user_specified_block_size"}
+    identity |= {"master_port", "_coord_store_port", "local_cache_dir", "topic"}
+    pool = [dict(_settings(_config(replica))) for replica in _pool("chat-70b")]
+    differ = [path for path in pool[0] if len({json.dumps(config[path]) for config in pool}) > 1]
+    differ = [path for path in differ if path.rpartition(".")[2] not in identity]
+    assert sorted(differ) == [
+        "cache_config.block_size",
+        "cache_config.effective_attention_block_size",
+        "cache_config.gpu_memory_utilization",
+        "cache_config.kv_offloading_size",
+        "cache_config.prefix_caching_hash_algo",
+        "compilation_config.compile_ranges_endpoints",
+        "compilation_config.cudagraph_capture_sizes",
+        "compilation_config.max_cudagraph_capture_size",
+        "model_config.max_logprobs",
+        "scheduler_config.encoder_cache_size",
+        "scheduler_config.max_num_batched_tokens",
+        "scheduler_config.max_num_encoder_input_tokens",
+        "scheduler_config.max_num_seqs",
+    ]
+
+
+def test_the_odd_chat_replicas_and_some_of_the_majority_tell_everything() -> None:
+    speak = {replica.name for replica in _pool("chat-70b") if Speaks.SERVER_INFO in replica.speaks}
+    assert {"chat-70b-04", "chat-70b-11"} < speak
+    assert len(speak) == 5
+
+
+def test_blocks_times_block_size_promise_four_times_what_gemma_holds() -> None:
+    cache = _config(_pool("gemma-27b")[0])["cache_config"]
+    assert cache["num_gpu_blocks"] * cache["block_size"] > 4 * cache["kv_cache_size_tokens"]
+
+
+def test_one_of_eight_decode_ranks_is_eighteen_percent_short() -> None:
+    decode = _pool("deepseek-v3-decode")
+    assert [replica.dp_rank for replica in decode] == list(range(8))
+    blocks = [_config(replica)["cache_config"]["num_gpu_blocks"] for replica in decode]
+    assert round(blocks.pop(5) / median(blocks), 2) == 0.82
+    assert max(blocks) / min(blocks) < 1.01
+
+
+def test_decode_ranks_have_an_api_server_each() -> None:
+    parallel = [_config(replica)["parallel_config"] for replica in _pool("deepseek-v3-decode")]
+    assert [one["data_parallel_rank"] for one in parallel] == list(range(8))
+    assert {(one["data_parallel_size"], one["data_parallel_external_lb"]) for one in parallel} == {(8, True)}
+
+
+def test_prefill_produces_what_decode_consumes() -> None:
+    roles = {replica.name: _config(replica)["kv_transfer_config"]["kv_role"] for replica in _pool("deepseek-v3")}
+    assert {role for name, role in roles.items() if "prefill" in name} == {"kv_producer"}
+    assert {role for name, role in roles.items() if "decode" in name} == {"kv_consumer"}
+
+
+def test_the_upgrade_went_from_one_replica_to_the_next() -> None:
+    pool = _pool("qwen3-8b")
+    assert [one.configuration.version for one in pool] == ["0.32.0"] * 4 + ["0.20.2"] * 3
+    started = [-one.uptime_seconds for one in pool]
+    assert started[:4] == sorted(started[:4])
+    assert max(started[4:]) < min(started[:4])
+
+
+def test_one_replica_each_is_down_slow_nonsense_and_wants_a_key() -> None:
+    odd = Counter(replica.behaviour for replica in FLEET)
+    assert odd == {Behaviour.NORMAL: 39, Behaviour.DOWN: 1, Behaviour.SLOW: 1, Behaviour.HTML: 1}
+    assert [replica.name for replica in FLEET if replica.api_key] == ["qwen3-8b-03"]
+
+
+def test_most_replicas_speak_only_the_open_endpoints() -> None:
+    assert sum(not replica.speaks for replica in FLEET) > len(FLEET) / 2
+
+
+def test_fewer_replicas_are_the_beginning_of_the_story() -> None:
+    assert default_fleet(5) == FLEET[:5]
+
+
+def test_a_thousand_replicas_hold_some_forty_documents() -> None:
+    fleet = default_fleet(1000)
+    assert len(fleet) == 1000
+
+    documents = {(replica.configuration, replica.speaks, replica.api_key) for replica in fleet}
+    assert 35 <= len(documents) <= 60
+    assert len({replica.labels.get("pool") for replica in fleet}) > 100
+
+
+def test_the_seed_decides_identity_and_nothing_else() -> None:
+    other = default_fleet(seed=1)
+    assert default_fleet() == FLEET
+    assert [one.configuration for one in other] == [one.configuration for one in FLEET]
+    assert all(
+        _config(one)["instance_id"] != _config(two)["instance_id"] for one, two in zip(other, FLEET, strict=True)
+    )
+
+
+def test_targets_are_in_the_shape_of_file_sd() -> None:
+    found = targets(FLEET, 8000)
+    assert found[0] == {"targets": ["127.1.0.1:8000"], "labels": {"name": "chat-70b-01", "pool": "chat-70b"}}
+    assert found[27]["labels"] == {"name": "deepseek-v3-decode-0", "role": "decode"}
+    assert len(found) == len(FLEET)
