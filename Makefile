@@ -41,8 +41,8 @@ bench: $(VENV)/dev.stamp  ## The budgets, measured as ratios
 	@$(BIN)/python -m tests.benchmarks
 
 test-vllm: $(VENV)/dev.stamp  ## Against live vLLM servers, built in VLLM= (3.4 GB)
-	@tests/vllm/make-venv $(VLLM)
-	VLLM_VENV=$(abspath $(VLLM)) $(BIN)/python -m pytest tests/vllm -m vllm
+	@tests/live/make-venv $(VLLM)
+	VLLM_VENV=$(abspath $(VLLM)) $(BIN)/python -m pytest tests/live -m vllm
 
 screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew
 	@tests/tools/install-chromium $(BIN)/python

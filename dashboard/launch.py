@@ -28,7 +28,7 @@ def streamlit_command(address: str, port: int) -> list[str]:
 def environment(config: Path | None) -> Mapping[str, str]:
     """Return this process's environment, with the file of options named in it."""
     named = {FILE_VARIABLE: str(config.absolute())} if config is not None else {}
-    return {**os.environ, **named, "STREAMLIT_CONFIG_DIR": str(APP.parent / ".streamlit")}
+    return {**os.environ, **named}
 
 
 def become_dashboard(address: str, port: int, config: Path | None) -> None:

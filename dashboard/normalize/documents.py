@@ -31,12 +31,12 @@ def merge(replies: Sequence[Mapping[str, Setting]]) -> Merged:
 
     Equal inputs give the same object: a thousand replicas that say the same are merged once.
     """
-    ordered = sorted((settings for settings in replies if settings), key=_trust)
-    key = tuple(map(id, ordered))
+    told = tuple(settings for settings in replies if settings)
+    key = tuple(map(id, told))
     if (known := _remembered.get(key)) is None:
         if len(_remembered) >= MAX_REMEMBERED:
             _remembered.clear()
-        known = _remembered[key] = (tuple(ordered), _merge(ordered))
+        known = _remembered[key] = (told, _merge(sorted(told, key=_trust)))
     return known[1]
 
 
@@ -53,7 +53,13 @@ def document_id(settings: Mapping[str, Setting]) -> str:
 
 def sections(settings: Mapping[str, Setting]) -> frozenset[str]:
     """Return every path that has leaves below it."""
-    return frozenset(above for path in settings for above in _above(path))
+    found: set[str] = set()
+    for path in settings:
+        for above in _above(path):
+            if above in found:
+                break
+            found.add(above)
+    return frozenset(found)
 
 
 def _merge(ordered: Sequence[Mapping[str, Setting]]) -> Merged:
@@ -72,7 +78,8 @@ def _merge(ordered: Sequence[Mapping[str, Setting]]) -> Merged:
     settings = {
         path: told
         for path, told in sorted(merged.items())
-        if not (told.state is State.NULL and told.source is Source.CONFIG_API and is_unsupported(version, path))
+        # The configuration API's shape has fields that a version lacks; it must put something there.
+        if told.source is not Source.CONFIG_API or not is_unsupported(version, path)
     }
     return Merged(Document(document_id(settings), version, MappingProxyType(settings)), tuple(contradictions))
 

@@ -1,0 +1,119 @@
+"""The whole program against live vLLM servers of one served name: what differs is shown, capacity is vLLM's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.browser import chromium, tab, visit
+from tests.live.servers import Kind, Server, running
+from tests.serving import ROOT, dashboard_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.vllm
+NAME = ("--served-model-name", "chat")
+KEY = "live-test-key"
+KINDS = (
+    Kind("hybrid", "gemma3", NAME, {"VLLM_SERVER_DEV_MODE": "1"}),
+    Kind("two-engines", "llama", (*NAME, "--data-parallel-size", "2", "--prefix-caching-hash-algo", "sha256_cbor")),
+    Kind("other-hash", "qwen3", (*NAME, "--prefix-caching-hash-algo", "xxhash", "--api-key", KEY)),
+    Kind(
+        "two-devices",
+        "llama",
+        (*NAME, "--tensor-parallel-size", "2"),
+        {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_OMP_THREADS_BIND": "0|1"},
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    with running(KINDS, Path(os.environ["VLLM_VENV"]), tmp_path_factory.mktemp("vllm")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def config(servers: list[Server], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("options") / "fleet.yaml"
+    targets = [
+        {
+            "url": server.url,
+            "labels": {"name": server.kind.name},
+            **({"credentials": {"token_env": "LIVE_KEY"}} if "--api-key" in server.kind.options else {}),
+        }
+        for server in servers
+    ]
+    file.write_text(json.dumps({"name": "live", "targets": targets}))
+    return file
+
+
+@pytest.fixture(scope="module")
+def fleet(config: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "dashboard", "poll", "--config", str(config), "--format", "json", "--full"]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "LIVE_KEY": KEY}, capture_output=True, check=True)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_all_four_are_up_in_one_pool(fleet: dict[str, Any]) -> None:
+    assert fleet["coverage"] == {"targets": 4, "up": 4, "partial": 0, "down": 0}
+    assert [pool["pool"] for pool in fleet["pools"]] == ["chat"]
+
+
+def test_the_hash_algorithms_differ(fleet: dict[str, Any]) -> None:
+    differences = {each["path"]: each for each in fleet["pools"][0]["differences"]}
+
+    values = differences["cache_config.prefix_caching_hash_algo"]["values"]
+    assert {each["value"] for each in values} == {"sha256", "sha256_cbor", "xxhash"}
+
+
+def test_the_capacity_of_every_engine_is_what_vllm_logged(fleet: dict[str, Any], servers: list[Server]) -> None:
+    names = {each["replica"]: each["name"] for each in fleet["replicas"]}
+    for server in servers:
+        engines = [each for each in fleet["engines"] if names[each["replica"]] == server.kind.name]
+        found = [(each["kv_cache_size_tokens"], round(each["max_concurrency"], 2)) for each in engines]
+        assert found == server.logged()
+
+
+def test_no_source_contradicts_another_on_a_live_server(fleet: dict[str, Any]) -> None:
+    """Two API servers of one pool are the same in what two sources tell of each."""
+    for replica in fleet["replicas"]:
+        assert replica["reason"] is None
+        assert {probe["failure"] for probe in map(_hashable, replica["probes"])} == {None}
+
+
+def test_without_the_key_the_guarded_server_is_partial_and_says_what_to_do(servers: list[Server]) -> None:
+    guarded = next(server for server in servers if server.kind.name == "other-hash")
+    command = [sys.executable, "-m", "dashboard", "poll", guarded.url, "--format", "json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+
+    replica = json.loads(done.stdout)["replicas"][0]
+    assert replica["state"] == "partial"
+    assert replica["reason"]["kind"] == "unauthorized"
+    assert replica["pool"] == "chat"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_pages_show_what_the_servers_say(config: Path, tmp_path: Path, theme: Any) -> None:
+    with dashboard_on(config, environment={"LIVE_KEY": KEY}) as url, chromium() as browser:
+        assert httpx.get(f"{url}/api/v1/fleet", trust_env=False).json()["coverage"]["up"] == 4
+        with tab(browser, theme=theme) as page:
+            visit(page, f"{url}/compare?pool=chat")
+            page.screenshot(path=tmp_path / "compare.png")
+            assert page.get_by_text("sha256_cbor").first.is_visible()
+            assert page.get_by_text("xxhash").first.is_visible()
+            visit(page, f"{url}/capacity")
+            assert page.get_by_text("664,444").first.is_visible()
+
+
+def _hashable(probe: dict[str, Any]) -> dict[str, Any]:
+    return {**probe, "failure": json.dumps(probe["failure"]) if probe["failure"] else None}

@@ -1,0 +1,106 @@
+"""The JSON document says what the fleet holds, in the shape that its schema promises."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from dashboard.report.document import to_document, to_json
+from tests.tools.write_docs import SCHEMA, schema_text
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+
+AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def document(demo_fleet: Fleet) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(to_json(to_document(demo_fleet, AT)))
+    return found
+
+
+@pytest.fixture
+def full(demo_fleet: Fleet) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(to_json(to_document(demo_fleet, AT, full=True)))
+    return found
+
+
+def test_the_committed_schema_is_the_generated_one() -> None:
+    """`make docs` writes it anew."""
+    assert SCHEMA.read_text() == schema_text()
+
+
+def test_the_document_holds_to_its_schema_with_and_without_full(document: dict[str, Any], full: dict[str, Any]) -> None:
+    schema = json.loads(Path(SCHEMA).read_text())
+
+    jsonschema.validate(document, schema)
+    jsonschema.validate(full, schema)
+
+
+def test_the_keys_are_those_that_the_readme_names(document: dict[str, Any]) -> None:
+    assert list(document) == [
+        "schema_version",
+        "generated_at",
+        "fleet",
+        "coverage",
+        "replicas",
+        "engines",
+        "devices",
+        "kv_cache_groups",
+        "pools",
+    ]
+    assert list(document["replicas"][0]) == [
+        *("replica", "name", "pool", "role", "state", "reason", "version", "started_at", "observed_at"),
+        *("document", "cohort", "sources", "labels"),
+    ]
+    assert list(document["engines"][0]) == [
+        *("replica", "dp_rank", "num_gpu_blocks", "block_size", "kv_cache_size_tokens", "max_concurrency"),
+        *("kv_cache_bytes", "naive_tokens", "max_model_len", "basis"),
+    ]
+    assert list(document["pools"][0]) == ["pool", "replicas", "majority_document", "cohorts", "differences"]
+    assert list(document["pools"][0]["cohorts"][0]) == ["cohort", "document", "replicas", "distinguishing"]
+
+
+def test_every_replica_is_counted_once(document: dict[str, Any]) -> None:
+    coverage = document["coverage"]
+
+    assert coverage["targets"] == len(document["replicas"])
+    assert coverage["up"] + coverage["partial"] + coverage["down"] == coverage["targets"]
+
+
+def test_values_are_native_json_and_times_end_with_z(document: dict[str, Any]) -> None:
+    pool = next(pool for pool in document["pools"] if pool["pool"] == "chat-70b")
+    difference = next(each for each in pool["differences"] if each["path"] == "cache_config.block_size")
+
+    assert difference["majority"] == {"value": 16, "state": "reported"}
+    assert {each["value"] for each in difference["values"]} == {16, 32}
+    assert document["generated_at"] == "2026-11-20T12:00:00Z"
+    assert document["replicas"][0]["observed_at"].endswith("Z")
+
+
+def test_a_replica_that_is_down_says_why_and_knows_nothing(document: dict[str, Any]) -> None:
+    down = [each for each in document["replicas"] if each["state"] == "down"]
+
+    assert down
+    assert all(each["reason"]["kind"] and each["reason"]["detail"].endswith((".", "?")) for each in down)
+    assert all(each["document"] is None and each["version"] is None for each in down)
+
+
+def test_full_adds_every_document_with_the_identity_and_the_probes_of_each_replica(full: dict[str, Any]) -> None:
+    named = {each["document"] for each in full["replicas"]} - {None}
+
+    assert set(full["documents"]) == named
+    one = next(each for each in full["replicas"] if each["state"] == "up")
+    assert full["documents"][one["document"]]["cache_config.block_size"]["source"] in {"server_info", "metrics"}
+    assert one["identity"]["cache_config.num_gpu_blocks"]["value"] > 0
+    assert one["probes"][0]["path"] == "/metrics"
+
+
+def test_the_same_fleet_gives_the_same_bytes(demo_fleet: Fleet) -> None:
+    assert to_json(to_document(demo_fleet, AT)) == to_json(to_document(demo_fleet, AT))

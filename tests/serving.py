@@ -1,0 +1,65 @@
+"""The dashboard as a user starts it, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).parents[1]
+START_SECONDS = 60
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+@contextmanager
+def dashboard_on(config: Path, *, environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Serve a file of options; yield the address once the first poll has ended."""
+    port = free_port()
+    command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
+    with started(command, environment=environment):
+        url = f"http://127.0.0.1:{port}"
+        wait_until_healthy(url)
+        yield url
+
+
+@contextmanager
+def started(command: list[str], *, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """Start a program in the project's folder and end it."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **(environment or {})}, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def wait_until_healthy(url: str) -> None:
+    """Wait for the first complete poll."""
+    ends_at = time.monotonic() + START_SECONDS
+    while time.monotonic() < ends_at:
+        try:
+            if httpx.get(f"{url}/healthz", timeout=5, trust_env=False).status_code == httpx.codes.OK:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    pytest.fail(f"{url}/healthz was not 200 within {START_SECONDS} s")

@@ -1,0 +1,199 @@
+"""The command line: results on standard output alone, sentences on standard error, exit codes that can be relied on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from dashboard.demo import default_fleet, in_thread, targets
+from tests.serving import ROOT, dashboard_on, free_port, started, wait_until_healthy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dashboard.demo import DemoServer
+
+FEW = 4
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+    return subprocess.run(
+        [sys.executable, "-m", "dashboard", *arguments],
+        cwd=cwd or ROOT / "tests",
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[DemoServer]:
+    with in_thread(default_fleet(FEW)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def addresses(demo: DemoServer) -> list[str]:
+    return [entry["targets"][0] for entry in targets(demo.fleet, demo.port)]
+
+
+@pytest.fixture
+def config(demo: DemoServer, tmp_path: Path) -> Path:
+    (tmp_path / "targets.json").write_text(json.dumps(targets(demo.fleet, demo.port)))
+    file = tmp_path / "mine.yaml"
+    file.write_text("name: mine\nfile_sd:\n  - files: [targets.json]\npoll:\n  interval_seconds: 1\n")
+    return file
+
+
+def test_version_names_the_program() -> None:
+    done = run("--version")
+
+    assert (done.returncode, done.stdout) == (0, "vllm-fleet-dashboard 0.1.0\n")
+
+
+def test_poll_prints_a_table_of_the_targets_it_was_given(addresses: list[str]) -> None:
+    done = run("poll", *addresses)
+
+    assert done.returncode == 0
+    assert f"{FEW} of {FEW} answered" in done.stdout
+    assert done.stderr == ""
+
+
+def test_poll_as_json_prints_the_document_and_nothing_else(addresses: list[str]) -> None:
+    document: dict[str, Any] = json.loads(run("poll", "--format", "json", *addresses).stdout)
+
+    assert document["coverage"] == {"targets": FEW, "up": FEW, "partial": 0, "down": 0}
+    assert "documents" not in document
+
+
+def test_full_adds_the_documents(addresses: list[str]) -> None:
+    document: dict[str, Any] = json.loads(run("poll", "--format", "json", "--full", *addresses).stdout)
+
+    assert document["documents"]
+    assert document["replicas"][0]["probes"]
+
+
+def test_poll_reads_the_targets_of_the_options(config: Path) -> None:
+    document: dict[str, Any] = json.loads(run("poll", "--config", str(config), "--format", "json").stdout)
+
+    assert document["fleet"] == "mine"
+    assert document["replicas"][0]["name"] == "chat-70b-01"
+
+
+def test_a_pool_can_be_chosen_and_an_unknown_one_is_wrong_usage(config: Path) -> None:
+    chosen = run("poll", "--config", str(config), "--pool", "chat-70b", "--format", "json")
+    unknown = run("poll", "--config", str(config), "--pool", "chat-71b")
+
+    assert {each["pool"] for each in json.loads(chosen.stdout)["replicas"]} == {"chat-70b"}
+    assert unknown.returncode == 2
+    assert "'chat-70b'" in unknown.stderr
+
+
+def test_replicas_that_are_down_are_in_the_answer_and_the_exit_code_is_0() -> None:
+    done = run("poll", f"127.0.0.1:{free_port()}", "--format", "json")
+
+    replica = json.loads(done.stdout)["replicas"][0]
+    assert done.returncode == 0
+    assert (replica["state"], replica["reason"]["kind"]) == ("down", "refused")
+
+
+@pytest.mark.parametrize("text", ["not a url", "ftp://somewhere", "http://", "http://user:word@host", "host:99999"])
+def test_a_target_that_is_no_url_is_wrong_usage_and_leaks_no_password(text: str) -> None:
+    done = run("poll", text)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "word" not in done.stderr
+
+
+def test_wrong_options_are_one_sentence_each_and_exit_code_2(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text("nmae: x\npoll:\n  interval_seconds: soon\n")
+
+    for command in (["poll", "--config", str(file)], ["serve", "--config", str(file)]):
+        done = run(*command)
+        lines = done.stderr.strip().splitlines()
+        assert done.returncode == 2
+        assert [line.removeprefix(f"{file}:").split(":")[0] for line in lines] == ["1", "3"]
+
+
+def test_a_given_file_that_is_missing_is_wrong_usage(tmp_path: Path) -> None:
+    done = run("poll", "--config", str(tmp_path / "nowhere.yaml"))
+
+    assert done.returncode == 2
+    assert "nowhere.yaml" in done.stderr
+
+
+def test_without_targets_and_options_poll_says_how_to_begin(tmp_path: Path) -> None:
+    done = run("poll", cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert "fleet.yaml" in done.stderr
+    assert "0 of 0 answered" in done.stdout
+
+
+@pytest.mark.parametrize("text", ["127.1.0.3", "127.1.0.3:0:5", "127.9.9.9:32:5", "10.0.0.1:32:5"])
+def test_a_restart_that_cannot_be_planned_is_wrong_usage(text: str) -> None:
+    done = run("demo", "--restart", text)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("--restart: ")
+
+
+def test_serve_shows_the_fleet_of_the_options(config: Path) -> None:
+    with dashboard_on(config) as url:
+        document = httpx.get(f"{url}/api/v1/fleet", trust_env=False).json()
+
+    assert document["fleet"] == "mine"
+    assert document["coverage"]["up"] == FEW
+
+
+def test_streamlit_run_ends_with_exit_code_2_on_wrong_options(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text("nmae: x\n")
+    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), "--server.headless=true"]
+    done = subprocess.run(
+        [*command, f"--server.port={free_port()}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "fleet.yaml:1: nmae: no such key; did you mean name?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_says_where_it_is_in_two_lines_and_one_signal_ends_both() -> None:
+    port, fleet_port = free_port(), free_port()
+    command = [sys.executable, "-m", "dashboard", "demo", "--port", str(port), "--fleet-port", str(fleet_port)]
+    with started([*command, "--replicas", str(FEW)]) as process:
+        wait_until_healthy(f"http://127.0.0.1:{port}")
+        assert httpx.get(f"http://127.1.0.1:{fleet_port}/version", trust_env=False).status_code == 200
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+
+    assert len(said.strip().splitlines()) == 2
+    assert f"http://localhost:{port}" in said
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
+
+
+def test_the_simulated_fleet_needs_its_port() -> None:
+    with in_thread(default_fleet(1)) as taken:
+        done = run("demo", "--fleet-port", str(taken.port))
+
+    assert done.returncode == 1
+    assert "--fleet-port" in done.stderr

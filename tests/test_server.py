@@ -1,0 +1,133 @@
+"""What answers beside the pages says how old the data is, and never answers with a page for an unknown path."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from dashboard import server, service
+from dashboard.fleet import empty_fleet
+from dashboard.options import Options
+from tests.conftest import AT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dashboard.fleet import Fleet
+
+
+class Client:
+    """Asks the routes as a server would call them."""
+
+    def __init__(self) -> None:
+        self._transport = httpx.ASGITransport(Starlette(routes=server.routes()))
+
+    def get(self, path: str, method: str = "GET") -> httpx.Response:
+        return asyncio.run(self._ask(method, path))
+
+    async def _ask(self, method: str, path: str) -> httpx.Response:
+        async with httpx.AsyncClient(transport=self._transport, base_url="http://dashboard") as client:
+            return await client.request(method, path)
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    yield Client()
+    service.stop()
+
+
+def test_healthz_is_503_before_the_first_poll(client: Client) -> None:
+    service.put(empty_fleet("young"))
+
+    answer = client.get("/healthz")
+
+    assert answer.status_code == 503
+    assert answer.json()["status"] == "starting"
+
+
+@pytest.mark.parametrize(("age", "status"), [(0, 200), (89, 200), (90, 503), (3600, 503)])
+def test_healthz_is_200_within_two_intervals_and_the_poll_limit(
+    client: Client, demo_fleet: Fleet, age: float, status: int
+) -> None:
+    """2 x 15 s + 60 s; replicas that are down do not count."""
+    service.put(demo_fleet, AT + timedelta(seconds=age))
+
+    assert client.get("/healthz").status_code == status
+
+
+def test_metrics_count_replicas_by_state_and_tell_the_age_of_the_data(client: Client, demo_fleet: Fleet) -> None:
+    service.put(demo_fleet, AT + timedelta(seconds=7))
+
+    lines = client.get("/metrics").text.splitlines()
+
+    up = sum(replica.state == "up" for replica in demo_fleet.replicas)
+    assert f'vllm_fleet_replicas{{state="up"}} {float(up)}' in lines
+    assert "vllm_fleet_data_age_seconds 7.0" in lines
+    assert f"vllm_fleet_pools {float(len(demo_fleet.pools))}" in lines
+
+
+def test_every_metric_is_named_in_the_readme(client: Client, demo_fleet: Fleet, readme: str) -> None:
+    service.put(demo_fleet, AT)
+
+    named = {line.split()[2] for line in client.get("/metrics").text.splitlines() if line.startswith("# TYPE")}
+
+    assert named
+    assert {name for name in named if name not in readme} == set()
+
+
+def test_the_api_gives_the_fleet_document(client: Client, demo_fleet: Fleet) -> None:
+    service.put(demo_fleet, AT)
+
+    answer = client.get("/api/v1/fleet")
+
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["coverage"]["targets"] == len(demo_fleet.replicas)
+    assert "documents" not in answer.json()
+
+
+def test_the_api_is_503_before_the_first_poll(client: Client, demo_fleet: Fleet) -> None:
+    service.put(replace(demo_fleet, polled_at=None))
+
+    assert client.get("/api/v1/fleet").status_code == 503
+
+
+@pytest.mark.parametrize("path", ["/api/v1/flete", "/api/v2/fleet", "/api/"])
+def test_an_unknown_path_of_the_api_is_404(client: Client, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_nothing_can_be_changed_from_outside(client: Client, method: str) -> None:
+    for path in ("/healthz", "/metrics", "/api/v1/fleet"):
+        assert client.get(path, method).status_code == 405
+
+
+def test_the_server_polls_while_it_lives() -> None:
+    options = Options.model_validate({"name": "lively", "poll": {"interval_seconds": 3600}})
+
+    async def live() -> str:
+        async with server.lifespan(options)(None):
+            return service.current().name
+
+    assert asyncio.run(live()) == "lively"
+
+
+def test_wrong_options_end_the_program_with_a_sentence_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fleet.yaml").write_text("nmae: x\ntargets: 3\n")
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(SystemExit) as ended:
+        server.options_or_exit()
+
+    said: Any = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert [line.split(":")[1] for line in said] == ["1", "2"]
