@@ -1,0 +1,57 @@
+"""API keys: found in an environment variable or a file at every poll, kept in memory only while it lasts."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dashboard.models import Credentials
+
+# Longer than any API key or JWT; keeps a wrong file (a log, a device) from being read whole.
+MAX_KEY_BYTES = 8192
+
+
+class Key(NamedTuple):
+    """The API key of a target, or why there is none: the end of a sentence for people."""
+
+    token: str | None = None
+    missing: str = "none is given for this target; set credentials in fleet.yaml"
+
+    def __repr__(self) -> str:
+        """Say whether there is a key, never the key: this may be printed in a traceback."""
+        return f"Key(token={'...' if self.token else None})"
+
+
+def find(credentials: Credentials | None) -> Key:
+    """Return the key that `credentials` point to; a file wins over an environment variable."""
+    if credentials is None:
+        return Key()
+    if credentials.token_file is not None:
+        return _from_file(credentials.token_file)
+    if credentials.token_env is not None:
+        name = credentials.token_env
+        return _checked(os.environ.get(name, ""), f"the environment variable {name}")
+    return Key()
+
+
+def _from_file(path: Path) -> Key:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_KEY_BYTES + 1)
+    except OSError as error:
+        return Key(missing=f"the file {path} cannot be read ({error.strerror})")
+    if len(content) > MAX_KEY_BYTES:
+        return Key(missing=f"the file {path} is too long to be a key")
+    return _checked(content.decode("ascii", "replace"), f"the file {path}")
+
+
+def _checked(text: str, place: str) -> Key:
+    token = text.strip()
+    if not token:
+        return Key(missing=f"{place} that should hold it is not set or empty")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        return Key(missing=f"{place} holds more than one word of plain characters")
+    return Key(token)

@@ -1,0 +1,151 @@
+"""One visit to one replica: which probes are asked this time, and what is known of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dashboard.collect import failures
+from dashboard.collect.probes import METRICS, PROBES
+from dashboard.models import Failure, FailureKind, ProbeResult
+from dashboard.normalize.reading import excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime, timedelta
+
+    from dashboard.collect.client import Answer, Client
+    from dashboard.collect.credentials import Key
+    from dashboard.collect.probes import Probe
+    from dashboard.collect.reader import Reader
+    from dashboard.models import Target
+
+# After one of these on the first probe the others would fail in the same way, only later.
+OUT_OF_REACH = frozenset(
+    {FailureKind.DNS, FailureKind.REFUSED, FailureKind.TLS, FailureKind.TIMEOUT, FailureKind.TARGET}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is remembered of a replica between polls: the latest result of each probe, keyed by path.
+
+    A probe that fails keeps the reply that it gave before: `failure` and `reply` then stand side by side, and
+    `observed_at` is the time of the reply. When no probe answers, every earlier reply stands beside the failure of
+    `/metrics`; so a replica is down when no result has a reply without a failure. Nothing is kept over a restart.
+    `asked_everything_at` is None when everything is to be asked next time.
+    """
+
+    probes: Mapping[str, ProbeResult] = field(default_factory=dict)
+    asked_everything_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """Asks one replica. `ends_at` is a time of the event loop: no probe runs longer."""
+
+    client: Client
+    reader: Reader
+    target: Target
+    key: Key
+    known: Known
+    now: Callable[[], datetime]
+    probe_timeout_seconds: float
+    full_poll_interval: timedelta
+    ends_at: float
+
+    async def run(self) -> Known:
+        """Ask `/metrics`, then what else is due; return what is known now."""
+        metrics = await self._ask(METRICS)
+        fresh = {METRICS.path: metrics}
+        if metrics.failure and metrics.failure.kind in OUT_OF_REACH:
+            return _down(fresh, self.known, metrics.failure)
+        known = Known() if _restarted(self.known.probes.get(METRICS.path), metrics) else self.known
+        asked_at = known.asked_everything_at
+        full = asked_at is None or self.now() - asked_at >= self.full_poll_interval
+        for probe in PROBES[1:]:
+            if (full or probe.light) and _applies(probe, fresh):
+                fresh[probe.path] = await self._ask(probe)
+        if metrics.failure and not any(_answered(result) for result in fresh.values()):
+            return _down(fresh, known, metrics.failure)
+        if full:
+            return Known({**_out_of_sight(fresh, known), **_with_earlier(fresh, known)}, self.now())
+        return Known({**known.probes, **_with_earlier(fresh, known)}, asked_at)
+
+    async def _ask(self, probe: Probe) -> ProbeResult:
+        if self.target.failure:
+            return ProbeResult(probe.path, probe.source, self.now(), 0.0, failure=self.target.failure)
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        seconds = min(self.probe_timeout_seconds, self.ends_at - began)
+        if seconds <= 0:
+            failure = failures.no_time(failures.Asked(self.target.id, probe.path))
+            return ProbeResult(probe.path, probe.source, self.now(), 0.0, failure=failure)
+        answer = await self.client.get(self.target, probe.path, seconds, key=self.key, last=probe is PROBES[-1])
+        result = ProbeResult(
+            probe.path, probe.source, self.now(), clock() - began, status=answer.status, size_bytes=len(answer.body)
+        )
+        return self._judged(probe, answer, result)
+
+    def _judged(self, probe: Probe, answer: Answer, result: ProbeResult) -> ProbeResult:
+        """Put into `result` what the answer says, or why it says nothing."""
+        if answer.status == failures.NOT_FOUND and not probe.expected:
+            return result
+        read = answer.failure or self.reader.read(probe, failures.Asked(self.target.id, probe.path), answer.body)
+        if isinstance(read, Failure):
+            return replace(result, failure=read, raw=excerpt(answer.body))
+        return replace(result, reply=read.reply, raw=read.raw)
+
+
+def _answered(result: ProbeResult) -> bool:
+    return result.reply is not None and result.failure is None
+
+
+def _applies(probe: Probe, fresh: Mapping[str, ProbeResult]) -> bool:
+    if probe.needs is not None:
+        return _answered(fresh[probe.needs])
+    return probe.unless is None or not _answered(fresh[probe.unless])
+
+
+def _restarted(before: ProbeResult | None, after: ProbeResult) -> bool:
+    """Return whether another process answers than before, as far as both replies to `/metrics` tell.
+
+    Without a start time, a sum of `_total` counters that falls or other settings tell it: neither can happen to a
+    process while it runs.
+    """
+    if before is None or before.reply is None or after.reply is None:
+        return False
+    old, new = before.reply, after.reply
+    if old.started_at is not None or new.started_at is not None:
+        return old.started_at != new.started_at
+    fell = old.counters is not None and new.counters is not None and new.counters < old.counters
+    return fell or old.settings != new.settings
+
+
+def _with_earlier(fresh: Mapping[str, ProbeResult], known: Known) -> dict[str, ProbeResult]:
+    """Return the fresh results; those that failed take along the reply that they gave before."""
+    kept = dict(fresh)
+    for path, result in fresh.items():
+        earlier = known.probes.get(path)
+        if result.failure and earlier and earlier.reply:
+            kept[path] = replace(result, reply=earlier.reply, observed_at=earlier.observed_at)
+    return kept
+
+
+def _out_of_sight(fresh: Mapping[str, ProbeResult], known: Known) -> dict[str, ProbeResult]:
+    """Return the earlier replies that could not be asked for again because what they need failed."""
+    failed = {probe.path: fresh[probe.needs].failure for probe in PROBES if probe.needs}
+    return {
+        path: replace(result, failure=failed[path])
+        for path, result in known.probes.items()
+        if result.reply and failed.get(path)
+    }
+
+
+def _down(fresh: Mapping[str, ProbeResult], known: Known, failure: Failure) -> Known:
+    """Return what is known when nobody answers: earlier replies, each beside the failure. Next time, ask everything."""
+    earlier = {
+        path: replace(result, failure=failure) if result.reply else result for path, result in known.probes.items()
+    }
+    return Known({**earlier, **_with_earlier(fresh, known)})

@@ -1,0 +1,214 @@
+"""How fast 1,000 replicas are asked, as ratios to other clients: nginx serves captured answers on loopback addresses.
+
+Run it with `python tests/benchmarks/bench_network.py`; it needs nginx and Linux, where all of 127.0.0.0/8 is local.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import aiohttp
+import httpx
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from dashboard.collect.client import Client  # noqa: E402
+from dashboard.collect.poller import Limits, Poller  # noqa: E402
+from dashboard.collect.probes import PROBES  # noqa: E402
+from dashboard.models import Target  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+CAPTURE = ROOT / "tests" / "captures" / "0.32.0" / "llama"
+REPLICAS = 1_000
+CONNECTIONS = 100
+ROUNDS = 3  # the best counts: what disturbs a measurement only ever adds to it
+FOUR = ("/metrics", "/server_info?config_format=json", "/version", "/v1/models")
+FILES = {
+    "/metrics": "metrics.txt",
+    "/version": "version.json",
+    "/v1/models": "models.json",
+    "/kv_event_sources": "kv_event_sources.json",
+    "/server_info": "server_info.json",
+    "/inference/v1/config": "inference_config.json",
+}
+NGINX = """
+daemon off; worker_processes 1; pid nginx.pid; error_log /dev/null;
+events {{ worker_connections 8192; }}
+http {{
+  access_log off; sendfile on; tcp_nopush on; keepalive_timeout 60; keepalive_requests 100000;
+  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
+  uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  open_file_cache max=100; default_type application/json;
+  server {{ listen 0.0.0.0:{port} backlog=4096; {locations} location / {{ return 404 '{{"detail":"Not Found"}}'; }} }}
+}}
+"""
+LIMITS = Limits(
+    probe_timeout_seconds=60,
+    replica_timeout_seconds=60,
+    poll_timeout_seconds=600,
+    full_poll_interval_seconds=300,
+    connections=CONNECTIONS,
+    max_answer_bytes=4 * 2**20,
+    max_headers=100,
+)
+
+
+class Cost(NamedTuple):
+    """What one round took: seconds on the wall, and of this process' CPU."""
+
+    wall: float
+    cpu: float
+
+
+@contextlib.contextmanager
+def nginx() -> Iterator[int]:
+    """Serve the capture on every loopback address; give the port."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+        free.close()
+        for name in FILES.values():
+            shutil.copyfile(CAPTURE / name, Path(folder) / name)  # nginx's worker may not read the repository
+        Path(folder).chmod(0o755)
+        locations = " ".join(f"location = {path} {{ alias {folder}/{name}; }}" for path, name in FILES.items())
+        config = Path(folder) / "nginx.conf"
+        config.write_text(NGINX.format(port=port, locations=locations))
+        program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or sys.exit("nginx is not installed")
+        with subprocess.Popen([program, "-p", folder, "-c", str(config)]) as server:
+            try:
+                _wait_for(port)
+                yield port
+            finally:
+                server.terminate()
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(100):
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        time.sleep(0.05)
+    sys.exit("nginx did not start")
+
+
+async def _fan_out(targets: Sequence[Target], ask: Callable[[Target], Awaitable[None]], workers: int) -> None:
+    waiting = iter(targets)
+
+    async def work() -> None:
+        for target in waiting:
+            await ask(target)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(work())
+
+
+async def plain_aiohttp(targets: Sequence[Target]) -> None:
+    """Ask with aiohttp alone, without any limit."""
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CONNECTIONS)) as session:
+
+        async def ask(target: Target) -> None:
+            for path in FOUR:
+                async with session.get(target.id + path) as response:
+                    assert await response.read()
+
+        await _fan_out(targets, ask, CONNECTIONS)
+
+
+async def plain_httpx(targets: Sequence[Target]) -> None:
+    """Ask with httpx and its own transport, without any limit."""
+    async with httpx.AsyncClient(
+        limits=httpx.Limits(max_connections=CONNECTIONS), trust_env=False, timeout=60
+    ) as client:
+
+        async def ask(target: Target) -> None:
+            for path in FOUR:
+                assert (await client.get(target.id + path)).content
+
+        await _fan_out(targets, ask, CONNECTIONS)
+
+
+async def our_client(targets: Sequence[Target]) -> None:
+    """Ask with our client and all its limits."""
+    async with Client(
+        connections=CONNECTIONS,
+        max_answer_bytes=LIMITS.max_answer_bytes,
+        max_headers=LIMITS.max_headers,
+        max_header_bytes=LIMITS.max_header_bytes,
+    ) as client:
+
+        async def ask(target: Target) -> None:
+            for path in FOUR:
+                assert (await client.get(target, path, 60, last=path == FOUR[-1])).failure is None
+
+        await _fan_out(targets, ask, CONNECTIONS)
+
+
+async def _timed(work: Awaitable[object]) -> Cost:
+    wall, cpu = time.perf_counter(), time.process_time()
+    await work
+    return Cost(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def _best(run: Callable[[], Awaitable[object]]) -> Cost:
+    async def once() -> Cost:
+        return await _timed(run())
+
+    costs = [asyncio.run(once()) for _ in range(ROUNDS)]
+    return _least(costs)
+
+
+def _least(costs: Sequence[Cost]) -> Cost:
+    return Cost(min(cost.wall for cost in costs), min(cost.cpu for cost in costs))
+
+
+async def _polls(targets: Sequence[Target]) -> tuple[Cost, Cost]:
+    """Return the cost of the first poll of a fleet, and of one of the light polls after it."""
+    now = datetime.now(UTC)
+    poller = Poller(LIMITS)
+    first = await _timed(poller.poll(targets, lambda: now))
+    later = [await _timed(poller.poll(targets, lambda: now)) for _ in range(ROUNDS)]
+    return first, _least(later)
+
+
+def main() -> None:
+    """Print the table."""
+    with nginx() as port:
+        targets = [Target(f"http://127.1.{i // 250}.{i % 250 + 1}:{port}") for i in range(REPLICAS)]
+        aio = _best(lambda: plain_aiohttp(targets))
+        ours = _best(lambda: our_client(targets))
+        default = _best(lambda: plain_httpx(targets))
+        polls = [asyncio.run(_polls(targets)) for _ in range(ROUNDS)]
+    first, later = _least([first for first, _ in polls]), _least([later for _, later in polls])
+    rows = (
+        ("plain aiohttp, four documents", aio, ""),
+        ("our client, four documents", ours, f"{ours.wall / aio.wall:.1f} x plain aiohttp (budget 3.5)"),
+        (
+            "httpx default transport, four documents",
+            default,
+            f"{default.wall / ours.wall:.1f} x ours (budget 5 or more)",
+        ),
+        (f"first poll, {len(PROBES)} probes, parsed", first, f"{first.wall / ours.wall:.1f} x our client"),
+        ("next poll, two probes, parsed", later, f"{later.cpu / first.cpu:.2f} of the first one's CPU (budget 0.33)"),
+    )
+    print(f"{REPLICAS} replicas on loopback, {CONNECTIONS} connections, best of {ROUNDS}")
+    for name, cost, ratio in rows:
+        print(f"{name:42} {cost.wall:6.2f} s  {cost.cpu:6.2f} s CPU  {ratio}")
+
+
+if __name__ == "__main__":
+    main()
