@@ -1,0 +1,31 @@
+"""How the replicas of one pool differ: cohorts, differences, and what a page shows of them."""
+
+from dashboard.compare.columns import Column
+from dashboard.compare.matrix import Cell, CellState, Matrix, Row, build_matrix
+from dashboard.compare.pool import Member, compare_pool
+from dashboard.compare.prefix import PREFIX_PATHS, Part, PrefixSentence, Verdict, prefix_sentence
+from dashboard.compare.reference import MAJORITY, Reference, ReferenceKind, parse_reference, reference_values
+from dashboard.compare.values import ValueHeld, values
+
+__all__ = [
+    "MAJORITY",
+    "PREFIX_PATHS",
+    "Cell",
+    "CellState",
+    "Column",
+    "Matrix",
+    "Member",
+    "Part",
+    "PrefixSentence",
+    "Reference",
+    "ReferenceKind",
+    "Row",
+    "ValueHeld",
+    "Verdict",
+    "build_matrix",
+    "compare_pool",
+    "parse_reference",
+    "prefix_sentence",
+    "reference_values",
+    "values",
+]

@@ -1,0 +1,183 @@
+"""The difference matrix: what the compare page shows and its CSV holds, before anybody draws it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.compare.columns import cohort_columns, replica_columns
+from dashboard.compare.encoding import MISSING, NULL, VALUELESS, encode, why_missing
+from dashboard.compare.prefix import short_name
+from dashboard.compare.reference import ReferenceKind, reference_settings, settings_of, told_by
+from dashboard.normalize.canonical import FILLED_IN_LATER
+from dashboard.normalize.versions import is_unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from dashboard.compare.columns import Column
+    from dashboard.compare.encoding import Table, Unsupported
+    from dashboard.compare.reference import Reference
+    from dashboard.models import Document, Pool, Told
+
+
+class CellState(StrEnum):
+    """How a cell stands to the reference, or why it has no value."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    ABSENT = "absent"
+    UNSUPPORTED = "unsupported"
+    REDACTED = "redacted"
+    UNKNOWN = "unknown"  # with a value: the value is known, but not whether the reference has it too
+
+
+class Cell(NamedTuple):
+    """`value` is canonical JSON text (`null` for an option that is not set), empty where there is none."""
+
+    state: CellState
+    value: str
+
+
+class Row(NamedTuple):
+    """A path with a cell per column.
+
+    `tie`: no value has the majority, so every value is marked. `comparable` is False when the reference
+    does not tell this path: then nothing is marked.
+    """
+
+    path: str
+    label: str
+    cells: tuple[Cell, ...]
+    differs: bool
+    tie: bool
+    comparable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """What is shown, and how many paths are not, by reason.
+
+    `uncompared` are paths that fewer than two fresh replicas tell; `filtered` those that would be rows
+    but for the search or the section. `sections` are the first path segments there are to choose from.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    sections: tuple[str, ...]
+    equal: int
+    uncompared: int
+    identity: int
+    ignored: int
+    filtered: int
+
+
+class _Drawing(NamedTuple):
+    """All that a row depends on: `codes` maps a path to an entry per column."""
+
+    table: Table
+    codes: Mapping[str, Sequence[int]]
+    versions: Sequence[str | None]
+    reference: Mapping[str, Told]
+    marks_ties: bool
+    unsupported: Unsupported
+
+
+def build_matrix(
+    pool: Pool,
+    documents: Mapping[str, Document],
+    reference: Reference,
+    *,
+    only_differences: bool = True,
+    section: str | None = None,
+    search: str = "",
+    paths: Sequence[str] | None = None,
+    as_replicas: Collection[str] | None = None,
+    unsupported: Unsupported = is_unsupported,
+    filled_in_later: Collection[str] = FILLED_IN_LATER,
+) -> Matrix:
+    """Lay out a compared pool: a column per cohort, or per replica of `as_replicas`; a row per path.
+
+    Rows are the pool's differences in their order, then, unless `only_differences`, all other paths. Where a
+    cell differs from the reference, its path is a row in any case: a stale replica, say. `paths` asks for
+    exactly these rows, told or not. Ignored paths are never rows. All words of `search` must stand in the path
+    or the values of a row.
+    """
+    if as_replicas is None:
+        columns, first, shown = cohort_columns(pool, documents, reference), 0, []
+    else:
+        columns, first = replica_columns(pool, documents, reference, as_replicas), len(pool.cohorts)
+        shown = [settings_of(pool, documents, column.key) for column in columns]
+    told = [cohort.settings for cohort in pool.cohorts] + shown + reference_settings(pool, documents, reference)
+    table = encode(told, filled_in_later)
+    drawing = _Drawing(
+        table=table,
+        codes=dict(zip(table.paths, table.codes[first : first + len(columns)].T.tolist(), strict=True)),
+        versions=[column.version for column in columns],
+        reference=told_by(pool, reference, table),
+        marks_ties=reference.kind is ReferenceKind.MAJORITY,
+        unsupported=unsupported,
+    )
+    is_hiding = only_differences and paths is None
+    rows = _rows(pool, drawing, is_hiding=is_hiding) if paths is None else _band(pool, drawing, paths)
+    kept = [row for row in rows if section in {None, _section(row.path)} and _matches(row, search)]
+    return Matrix(
+        columns=columns,
+        rows=tuple(kept),
+        sections=tuple(sorted({_section(row.path) for row in rows})),
+        equal=pool.equal if is_hiding else 0,
+        uncompared=_count_uncompared(pool, table) if is_hiding else 0,
+        identity=pool.identity,
+        ignored=len(pool.ignored),
+        filtered=len(rows) - len(kept),
+    )
+
+
+def _rows(pool: Pool, drawing: _Drawing, *, is_hiding: bool) -> list[Row]:
+    differing = [difference.path for difference in pool.differences]
+    others = sorted(set(drawing.table.paths).difference(differing, pool.ignored))
+    rows = [_row(drawing, path, path) for path in differing]
+    more = [_row(drawing, path, path) for path in others]
+    return rows + [row for row in more if row.differs or not is_hiding]
+
+
+def _band(pool: Pool, drawing: _Drawing, paths: Sequence[str]) -> list[Row]:
+    return [_row(drawing, path, short_name(path)) for path in paths if path not in pool.ignored]
+
+
+def _count_uncompared(pool: Pool, table: Table) -> int:
+    telling = int((table.codes >= NULL).any(axis=0).sum())
+    return telling - len(pool.differences) - pool.equal - len(pool.ignored)
+
+
+def _row(drawing: _Drawing, path: str, label: str) -> Row:
+    codes = drawing.codes.get(path) or [MISSING] * len(drawing.versions)
+    reference = drawing.reference.get(path)
+    tie = drawing.marks_ties and reference is None and any(code >= NULL for code in codes)
+    said = [
+        code or why_missing(version, path, drawing.unsupported)
+        for code, version in zip(codes, drawing.versions, strict=True)
+    ]
+    cells = tuple(_cell(code, drawing.table.told[code], reference, is_tie=tie) for code in said)
+    differs = any(cell.state is CellState.DIFFERS for cell in cells)
+    return Row(path, label, cells, differs=differs, tie=tie, comparable=tie or reference is not None)
+
+
+def _cell(code: int, told: Told, reference: Told | None, *, is_tie: bool) -> Cell:
+    if code < NULL:
+        return Cell(CellState(VALUELESS[code]), "")
+    if is_tie:
+        return Cell(CellState.DIFFERS, told.value)
+    if reference is None:
+        return Cell(CellState.UNKNOWN, told.value)
+    return Cell(CellState.SAME if told == reference else CellState.DIFFERS, told.value)
+
+
+def _section(path: str) -> str:
+    return path.partition(".")[0]
+
+
+def _matches(row: Row, search: str) -> bool:
+    text = "\n".join((row.path, row.label, *(cell.value for cell in row.cells))).casefold()
+    return all(word in text for word in search.casefold().split())

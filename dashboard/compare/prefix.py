@@ -1,0 +1,241 @@
+"""What decides whether replicas can share prefixes, and one plain sentence about it."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.compare.encoding import tell, votes
+from dashboard.models import State, Told
+from dashboard.normalize.canonical import FILLED_IN_LATER
+from dashboard.normalize.versions import is_unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    _Telling = Mapping[str, Told]  # of PREFIX_PATHS, those that have a value
+
+    from dashboard.compare.encoding import Unsupported
+    from dashboard.models import Document, Pool, Setting
+
+VERSION_PATH = "version"
+CACHING_PATH = "cache_config.enable_prefix_caching"
+# What goes into the hash of a block, or into where a block ends (vllm/config/cache.py,
+# vllm/v1/core/kv_cache_utils.py); the version, because both change between releases.
+PREFIX_PATHS = (
+    VERSION_PATH,
+    CACHING_PATH,
+    "cache_config.prefix_caching_hash_algo",
+    "cache_config.block_size",
+    "cache_config.hash_block_size",
+    "cache_config.prefix_match_unit",
+)
+# Path: what one does, what several do, what stands after the value.
+_VERBS = {
+    VERSION_PATH: ("runs vLLM ", "run vLLM ", ""),
+    "cache_config.prefix_caching_hash_algo": ("hashes with ", "hash with ", ""),
+    "cache_config.block_size": ("cuts blocks of ", "cut blocks of ", " tokens"),
+    "cache_config.hash_block_size": ("hashes every ", "hash every ", " tokens"),
+    "cache_config.prefix_match_unit": ("matches prefixes in units of ", "match prefixes in units of ", " tokens"),
+}
+_SWITCH = {"true": "on", "false": "off"}
+MAX_NAMED = 5  # letters, and ways to differ, that a sentence names before it counts the rest
+
+
+class Verdict(StrEnum):
+    """What is known of the settings that decide prefix sharing."""
+
+    DIFFERS = "differs"
+    AGREES = "agrees"
+    UNKNOWN = "unknown"  # nothing contradicts, but some replicas do not tell, or there is only one
+
+
+class Part(NamedTuple):
+    """A piece of a sentence: plain words, or a value that came from a server."""
+
+    text: str
+    is_value: bool = False
+
+
+class PrefixSentence(NamedTuple):
+    """The parts joined are the sentence. It speaks of settings: whether prefixes are shared, nobody measured."""
+
+    verdict: Verdict
+    parts: tuple[Part, ...]
+
+
+class _Contrast(NamedTuple):
+    """A setting of which a cohort tells another value than the one it is held against."""
+
+    path: str
+    own: Told
+    other: Told
+
+
+class _Odd(NamedTuple):
+    """Cohorts that part from the cohort `base` in the same settings, with the same values."""
+
+    base: str
+    contrasts: tuple[_Contrast, ...]
+    letters: list[str]
+
+
+def prefix_sentence(
+    pool: Pool,
+    documents: Mapping[str, Document],
+    *,
+    unsupported: Unsupported = is_unsupported,
+    filled_in_later: Collection[str] = FILLED_IN_LATER,
+) -> PrefixSentence:
+    """Say whether the replicas of a pool agree on all that decides prefix sharing, and which cohorts do not.
+
+    A path of which no replica can tell, because the engine fills it in later, is named but leaves the verdict.
+    """
+    paths = [path for path in PREFIX_PATHS if path not in pool.ignored]
+    told = {
+        key: _telling(documents[key].settings, paths, filled_in_later)
+        for cohort in pool.cohorts
+        for key in cohort.documents
+    }
+    telling = [path for path in paths if any(path in of_document for of_document in told.values())]
+    lacking = {
+        key: [path for path in paths if path not in told[key] and not unsupported(documents[key].version, path)]
+        for key in told
+    }
+    complete = {key for key, missing in lacking.items() if not set(missing) & set(telling)}
+    known = sum(key in complete for cohort in pool.cohorts for key in cohort.held.values())
+    silent = [path for path in paths if path not in telling and any(path in missing for missing in lacking.values())]
+    remarks = (*_not_known(known, pool), *_silence(silent), *_ignored(pool))
+    odd = _odd_cohorts(pool, paths, filled_in_later)
+    if odd:
+        return PrefixSentence(Verdict.DIFFERS, (*_difference(odd), *remarks))
+    is_compared = bool(telling) and len(pool.replicas) > 1
+    is_known = is_compared and known == len(pool.replicas) and set(silent) <= set(filled_in_later)
+    return PrefixSentence(
+        Verdict.AGREES if is_known else Verdict.UNKNOWN, (*_agreement(pool, known, telling), *remarks)
+    )
+
+
+def short_name(path: str) -> str:
+    """Name a setting in a place where its section is understood."""
+    return "vLLM version" if path == VERSION_PATH else path.rpartition(".")[2]
+
+
+def _telling(settings: Mapping[str, Setting], paths: Sequence[str], filled_in_later: Collection[str]) -> _Telling:
+    found = {path: tell(settings, path, filled_in_later) for path in paths}
+    return {path: Told(s.value, s.state) for path, s in found.items() if s is not None and votes(s.state)}
+
+
+def _odd_cohorts(pool: Pool, paths: Sequence[str], filled_in_later: Collection[str]) -> list[_Odd]:
+    """Hold every cohort against the first larger one that it contradicts.
+
+    It is enough to hold it against those that were the first to tell a path: at most one per path.
+    """
+    bases: list[tuple[str, _Telling]] = []
+    odd: dict[tuple[str, tuple[_Contrast, ...]], _Odd] = {}
+    for cohort in pool.cohorts:
+        own = _telling(cohort.settings, paths, filled_in_later)
+        against = [(base, _contrasts(own, other)) for base, other in bases]
+        base, contrasts = next((pair for pair in against if pair[1]), ("", ()))
+        if contrasts:
+            odd.setdefault((base, contrasts), _Odd(base, contrasts, [])).letters.append(cohort.letter)
+        elif any(all(path not in other for _, other in bases) for path in own):
+            bases.append((cohort.letter, own))
+    return list(odd.values())
+
+
+def _contrasts(own: _Telling, other: _Telling) -> tuple[_Contrast, ...]:
+    return tuple(
+        _Contrast(path, told, other[path]) for path, told in own.items() if path in other and told != other[path]
+    )
+
+
+def _difference(odd: Sequence[_Odd]) -> Iterator[Part]:
+    """Write `B and C cannot share prefixes with A: B hashes with ...; C cuts blocks of ....`, once per base.
+
+    A release alone may or may not hash in another way; all else is certain.
+    """
+    groups: dict[tuple[str, bool], list[_Odd]] = {}
+    for entry in odd:
+        is_certain = any(contrast.path != VERSION_PATH for contrast in entry.contrasts)
+        groups.setdefault((entry.base, is_certain), []).append(entry)
+    for number, ((base, is_certain), entries) in enumerate(groups.items()):
+        letters = [letter for entry in entries for letter in entry.letters]
+        modal = "cannot" if is_certain else "may not"
+        yield Part(f"{' ' if number else ''}{_named(letters)} {modal} share prefixes with {base}: ")
+        for place, entry in enumerate(entries[:MAX_NAMED]):
+            yield Part(f"{'; ' if place else ''}{_subject(entry, entries)} ")
+            yield from _phrases(entry)
+        more = len(entries) - MAX_NAMED
+        yield Part(f"; {more} more part in other ways." if more > 0 else ".")
+
+
+def _subject(entry: _Odd, entries: Sequence[_Odd]) -> str:
+    if len(entries) > 1:
+        return _named(entry.letters)
+    return "they" if len(entry.letters) > 1 else "it"
+
+
+def _phrases(entry: _Odd) -> Iterator[Part]:
+    last = len(entry.contrasts) - 1
+    for place, contrast in enumerate(entry.contrasts):
+        if place:
+            yield Part(" and " if place == last else ", ")
+        yield from _phrase(contrast, is_plural=len(entry.letters) > 1)
+
+
+def _phrase(contrast: _Contrast, *, is_plural: bool) -> Iterator[Part]:
+    """Write what one setting makes a cohort do: `cuts blocks of 32 tokens instead of 16`."""
+    path, own, other = contrast
+    if path == CACHING_PATH and own.value in _SWITCH:
+        yield Part(f"{'have' if is_plural else 'has'} prefix caching {_SWITCH[own.value]}")
+        return
+    verbs = _VERBS.get(path)
+    if verbs is None or State.NULL in {own.state, other.state}:
+        verbs = (f"has {short_name(path)} ", f"have {short_name(path)} ", "")
+    yield Part(verbs[is_plural])
+    yield _value(own)
+    yield Part(f"{verbs[2]} instead of ")
+    yield _value(other)
+
+
+def _value(told: Told) -> Part:
+    value = json.loads(told.value)
+    return Part(value if isinstance(value, str) else told.value, is_value=True)
+
+
+def _agreement(pool: Pool, known: int, telling: Sequence[str]) -> Iterator[Part]:
+    total = len(pool.replicas)
+    everything = "everything else" if _ignored(pool) else "everything"
+    if not telling:
+        yield Part("No replica tells what decides prefix sharing.")
+    elif total == 1:
+        yield Part("There is one replica, and nothing to compare it with.")
+    elif known == total:
+        yield Part(f"All {total:,} replicas say the same of {everything} that decides prefix sharing.")
+    else:
+        yield Part("Nothing that the replicas tell of prefix sharing differs.")
+
+
+def _not_known(known: int, pool: Pool) -> Iterator[Part]:
+    total = len(pool.replicas)
+    if known < total:
+        yield Part(f" Not known for {total - known:,} of {total:,}.")
+
+
+def _silence(silent: Sequence[str]) -> Iterator[Part]:
+    if silent:
+        yield Part(f" No replica tells {_named([short_name(path) for path in silent])}.")
+
+
+def _ignored(pool: Pool) -> tuple[Part, ...]:
+    names = [short_name(path) for path in PREFIX_PATHS if path in pool.ignored]
+    return (Part(f" Ignored, though it differs: {_named(names)}."),) if names else ()
+
+
+def _named(names: Sequence[str]) -> str:
+    """Write `A`, `A and B`, `A, B and C`, or the first ones and how many more there are."""
+    more = len(names) - MAX_NAMED
+    words = [*names[:MAX_NAMED], f"{more:,} more"] if more > 0 else list(names)
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

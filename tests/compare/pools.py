@@ -1,0 +1,73 @@
+"""Small pools for tests of comparing: documents from plain values, and what Hypothesis draws them from."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from dashboard.compare import Member, compare_pool
+from dashboard.models import Document, Role, Setting, Source, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.models import Pool
+
+# What a drawn path may be told as; None is a path that is left out.
+TOLD: Sequence[Any] = (None, 1, 2, "x", {}, State.NULL, State.UNKNOWN, State.REDACTED)
+PATHS = (
+    "version",
+    "cache_config.block_size",
+    "cache_config.hash_block_size",
+    "lora_config",
+    "lora_config.max_loras",
+    "lora_config.deep.leaf",
+    "seed",
+)
+
+
+def setting(value: Any, source: Source = Source.SERVER_INFO) -> Setting:
+    """Make a setting of a JSON value, None being null, or of a state without a value."""
+    if isinstance(value, State):
+        return Setting("null", value, source)
+    return setting(State.NULL, source) if value is None else Setting(json.dumps(value), State.REPORTED, source)
+
+
+def document(key: str, settings: Mapping[str, Any], version: str | None = None) -> Document:
+    """Make a document of plain values by path."""
+    return Document(key, version, {path: setting(value) for path, value in settings.items()})
+
+
+def pool_of(*holders: tuple[int, Mapping[str, Any]], **choices: Any) -> tuple[Pool, dict[str, Document]]:
+    """Compare a pool: for every (count, settings) so many fresh replicas with one document."""
+    documents = {f"d{index}": document(f"d{index}", settings) for index, (_, settings) in enumerate(holders)}
+    members = [
+        Member(f"http://{index}-{number}:80", f"d{index}", fresh=True, identity=41)
+        for index, (count, _) in enumerate(holders)
+        for number in range(count)
+    ]
+    return compare_pool("chat", Role.BOTH, members, documents, **choices), documents
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> tuple[list[Member], dict[str, Document]]:
+    """Draw up to 12 replicas, some stale and some never read, over up to 8 documents, all of them held."""
+    drawn = draw(st.lists(st.fixed_dictionaries({path: st.sampled_from(TOLD) for path in PATHS}), max_size=8))
+    documents = {
+        f"d{index}": document(f"d{index}", {path: value for path, value in settings.items() if value is not None})
+        for index, settings in enumerate(drawn)
+    }
+    more = draw(st.lists(st.sampled_from([None, *documents]), max_size=4))
+    members = [
+        Member(f"http://{index}:80", key, fresh=draw(st.booleans()), identity=index)
+        for index, key in enumerate([*documents, *more])
+    ]
+    return members, documents
+
+
+def compared(fleet: tuple[list[Member], dict[str, Document]], **choices: Any) -> Pool:
+    """Compare what `fleets` drew."""
+    members, documents = fleet
+    return compare_pool("chat", Role.BOTH, members, documents, **choices)
