@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from dashboard import server, service
 from dashboard.fleet import empty_fleet
 from dashboard.options import Options
-from tests.conftest import AT
+from tests.frozen import AT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

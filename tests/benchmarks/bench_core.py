@@ -1,0 +1,103 @@
+"""What the core costs: reading answers that are already known, and deriving the fleet of one poll.
+
+Run it with `python tests/benchmarks/bench_core.py`. The figures are the best of some rounds: what disturbs a
+measurement only ever adds to it. Seconds are those of the processor. Budgets are those of the design: 0.5 s, and 2.5 times that for five times the replicas.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from dashboard.collect.probes import BY_PATH  # noqa: E402
+from dashboard.fleet import build_fleet  # noqa: E402
+from dashboard.models import ProbeResult, Snapshot, Target  # noqa: E402
+from dashboard.normalize.reading import read  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+CAPTURE = ROOT / "tests" / "captures" / "0.32.0" / "llama"
+FILES = {
+    "/metrics": "metrics.txt",
+    "/version": "version.json",
+    "/v1/models": "models.json",
+    "/server_info?config_format=json": "server_info.json",
+    "/inference/v1/config?full=true": "inference_config.json",
+}
+SERVER_INFO = "/server_info?config_format=json"
+FEW, MANY, DOCUMENTS, POOLS = 1_000, 5_000, 40, 8
+ROUNDS = 5
+SECONDS, GROWTH, TIMES_JSON = 0.5, 2.5, 3.3  # the budgets; the last one is 0.5 ms where json.loads takes 0.15 ms
+AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)
+
+
+def main() -> int:
+    """Print a table of figure, budget and share of the budget; return 1 when one is over."""
+    answers = {path: (CAPTURE / name).read_bytes() for path, name in FILES.items()}
+    many = [_snapshot(number, answers) for number in range(MANY)]
+    gc.collect()
+    gc.freeze()
+    few_seconds, many_seconds = _build(many[:FEW]), _build(many)
+    bodies = [_server_info(json.loads(answers[SERVER_INFO]), number) for number in range(FEW)]
+    parsing = _best(lambda: [json.loads(body) for body in bodies])
+    reading = _best(lambda: [read(SERVER_INFO, body) for body in bodies])
+    metrics = _best(lambda: [read("/metrics", answers["/metrics"]) for _ in range(FEW)])
+    rows = (
+        (f"fleet of {FEW:,} replicas in {DOCUMENTS} documents, s", few_seconds, SECONDS),
+        (f"fleet of {MANY:,} in the same {DOCUMENTS}, times the above", many_seconds / few_seconds, GROWTH),
+        (f"{FEW:,} /server_info of {len(bodies[0]) / 1000:.0f} KB, known, times json.loads of them", reading / parsing, TIMES_JSON),
+        (f"{FEW:,} /metrics of {len(answers['/metrics']) / 1000:.0f} KB, known, times the same", metrics / parsing, TIMES_JSON),
+    )
+    print(f"json.loads takes {parsing / FEW * 1_000:.2f} ms for one /server_info; best of {ROUNDS}, processor time\n")
+    print(f"{'':<64}{'measured':>10}{'budget':>8}{'share':>8}")
+    for name, measured, budget in rows:
+        print(f"{name:<64}{measured:>10.3f}{budget:>8.2f}{measured / budget:>8.0%}")
+    return int(any(measured > budget for _, measured, budget in rows))
+
+
+def _build(snapshots: Sequence[Snapshot]) -> float:
+    return _best(lambda: build_fleet("bench", snapshots, polled_at=AT, interval=timedelta(seconds=30)))
+
+
+def _best(work: Callable[[], object]) -> float:
+    def once() -> float:
+        began = time.process_time()
+        work()
+        return time.process_time() - began
+
+    return min(once() for _ in range(ROUNDS))
+
+
+def _snapshot(number: int, answers: Mapping[str, bytes]) -> Snapshot:
+    """Return what replica `number` says: one of the documents, and an identity of its own."""
+    bodies = {**answers, SERVER_INFO: _server_info(json.loads(answers[SERVER_INFO]), number)}
+    probes = {path: _result(path, body) for path, body in bodies.items()}
+    labels = {"pool": f"pool-{number % POOLS}", "zone": f"z{number % 3}"}
+    return Snapshot(Target(f"http://10.1.{number // 250}.{number % 250}:8000", labels), AT, probes)
+
+
+def _result(path: str, body: bytes) -> ProbeResult:
+    reading = read(path, body)
+    return ProbeResult(path, BY_PATH[path].source, AT, 0.01, 200, len(body), reading.raw, reading.reply)
+
+
+def _server_info(told: dict[str, Any], number: int) -> bytes:
+    config = told["vllm_config"]
+    config["instance_id"] = f"17723{number:014}"
+    config["parallel_config"]["data_parallel_master_port"] = 20_000 + number
+    config["model_config"]["seed"] = number % DOCUMENTS
+    config["scheduler_config"]["max_num_seqs"] = 128 + number % (DOCUMENTS // POOLS)
+    return json.dumps(told).encode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""The dashboard on a frozen fleet, and one Chromium for all browser tests."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser import chromium
+from tests.serving import ROOT, free_port, started, wait_until_healthy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="session")
+def frozen_url() -> Iterator[str]:
+    """Serve the simulated fleet as it stood at one moment."""
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", "tests/e2e/frozen_app.py", "--server.headless=true"]
+    with started([*command, f"--server.port={port}"], environment={"PYTHONPATH": str(ROOT)}):
+        url = f"http://127.0.0.1:{port}"
+        wait_until_healthy(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium."""
+    with chromium() as found:
+        yield found
