@@ -1,0 +1,107 @@
+"""The whole program on a fleet in which every bad answer occurs: each has a kind and a sentence, every page opens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard import service
+from dashboard.collect.poller import Poller
+from dashboard.fleet import build_fleet
+from dashboard.models import ReplicaState
+from dashboard.options import Options
+from dashboard.report.document import to_document, to_json
+from dashboard.report.table import to_table
+from tests.collect.hostile import BAD_ANSWERS, HostileServer, answers, changed_metrics, everywhere
+from tests.frozen import AT
+from tests.page_runner import html, open_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Replica
+
+PAYLOAD = '"><script>alert(1)</script>![x](http://127.0.0.1:1/x.png)[bold]\n\x1b[31m`$x^2$`'
+GOOD = ("good-1", "good-2", "good-3")
+CLOSING_TAG = re.compile(r"<script|<img|onerror=", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Fleet]:
+    """Three good replicas, one per bad answer, and some that say strange things in good form."""
+    with HostileServer() as server:
+        listed = [server.replica(name) for name in GOOD]
+        for number, (behaviour, _) in enumerate(BAD_ANSWERS.values()):
+            listed.append(everywhere(server, f"bad-{number}", behaviour))
+        for number, labels in enumerate(({"block_size": PAYLOAD}, {"block_size": 0}, {"num_gpu_blocks": 10**9})):
+            listed.append(server.replica(f"odd-{number}"))
+            server.routes[f"/odd-{number}/metrics"] = answers(changed_metrics(**labels))
+        listed.append(server.replica("strange"))
+        server.routes["/strange/metrics"] = answers(changed_metrics(cache_dtype=PAYLOAD))
+        card = {"id": PAYLOAD, "root": PAYLOAD, "parent": None, "max_model_len": 2048}
+        server.routes["/strange/v1/models"] = answers(json.dumps({"data": [card]}).encode())
+        server.routes["/strange/version"] = answers(json.dumps({"version": PAYLOAD}).encode())
+        labelled = [replace(each, labels={"name": each.id.rpartition("/")[2]}) for each in listed]
+        limits = replace(service.limits_of(Options()), probe_timeout_seconds=0.5, replica_timeout_seconds=2.0)
+        snapshots = asyncio.run(Poller(limits).poll(labelled, lambda: AT))
+    yield build_fleet("hostile", snapshots, polled_at=AT, interval=timedelta(seconds=15))
+    service.stop()
+
+
+def replica(fleet: Fleet, name: str) -> Replica:
+    return next(each for each in fleet.replicas if each.name == name)
+
+
+def test_the_good_neighbours_are_unharmed(fleet: Fleet) -> None:
+    assert [replica(fleet, name).state for name in GOOD] == [ReplicaState.UP] * 3
+
+
+@pytest.mark.parametrize("number", range(len(BAD_ANSWERS)), ids=list(BAD_ANSWERS))
+def test_each_bad_answer_takes_its_replica_down_with_a_kind_and_a_sentence(fleet: Fleet, number: int) -> None:
+    bad = replica(fleet, f"bad-{number}")
+
+    assert bad.state is ReplicaState.DOWN
+    assert bad.failure is not None
+    assert len(bad.failure.detail) > 20
+    assert "Traceback" not in bad.failure.detail
+    assert "\n" not in bad.failure.detail
+
+
+def test_sizes_that_no_server_can_mean_are_a_failure_and_large_ones_are_not(fleet: Fleet) -> None:
+    assert replica(fleet, "odd-0").state is ReplicaState.PARTIAL
+    assert replica(fleet, "odd-1").state is ReplicaState.PARTIAL
+    assert replica(fleet, "odd-2").engines[0].num_gpu_blocks == 10**9
+
+
+@pytest.mark.parametrize("page", ["overview", "compare", "capacity", "replicas"])
+def test_every_page_opens_and_escapes_what_strangers_say(fleet: Fleet, page: str) -> None:
+    shown = html(open_page(fleet, page, at=AT))
+
+    assert not CLOSING_TAG.search(shown)
+
+
+def test_the_page_of_the_pool_with_the_hostile_name_opens(fleet: Fleet) -> None:
+    shown = html(open_page(fleet, "compare", at=AT, pool=PAYLOAD))
+
+    assert not CLOSING_TAG.search(shown)
+
+
+def test_the_detail_page_of_every_replica_opens(fleet: Fleet) -> None:
+    for each in fleet.replicas:
+        shown = html(open_page(fleet, "replica", at=AT, replica=each.id))
+        assert not CLOSING_TAG.search(shown), each.name
+
+
+def test_the_document_and_the_table_hold_it_all(fleet: Fleet) -> None:
+    document = json.loads(to_json(to_document(fleet, AT, full=True)))
+    table = to_table(fleet, width=200, colour=False)
+
+    assert document["coverage"]["targets"] == len(fleet.replicas)
+    assert "\x1b" not in table
