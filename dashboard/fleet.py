@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dashboard import frames
 from dashboard.capacity.engines import engines_of
 from dashboard.compare.pool import Member, compare_pool
-from dashboard.models import Replica, Role
+from dashboard.models import Replica, Role, State
 from dashboard.normalize.canonical import FILLED_IN_LATER
 from dashboard.normalize.facts import facts_of
 from dashboard.normalize.versions import is_unsupported
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from dashboard.frames import Frames
-    from dashboard.models import Document, Pool, Snapshot
+    from dashboard.models import Document, Engine, Pool, Snapshot
     from dashboard.normalize.facts import Facts
 
+NO_TEXT = '""'
 FRESH_INTERVALS = 3  # a replica that was not read within three polls no longer votes
 
 
@@ -55,11 +56,13 @@ def build_fleet(
 ) -> Fleet:
     """Derive the fleet of one poll. `polled_at` is when the poll ended; `interval` the time between polls."""
     known = [(snapshot, facts_of(snapshot)) for snapshot in snapshots]
-    documents = {facts.document.id: facts.document for _, facts in known if facts.document}
+    told = {facts.document.id: facts.document for _, facts in known if facts.document}
+    documents = {document: told[document] for document in sorted(told)}
     since = polled_at - FRESH_INTERVALS * interval
     same = _same_process(known)
+    engines = _Engines()
     replicas = sorted(
-        (_replica(snapshot, facts, since, same.get(snapshot.target.id, ())) for snapshot, facts in known),
+        (_replica(snapshot, facts, since, same.get(snapshot.target.id, ()), engines) for snapshot, facts in known),
         key=lambda replica: (replica.pool is None, replica.pool or "", replica.name, replica.id),
     )
     pools = _pools(replicas, documents, ignore)
@@ -86,7 +89,23 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
     )
 
 
-def _replica(snapshot: Snapshot, facts: Facts, since: datetime, same: tuple[str, ...]) -> Replica:
+class _Engines:
+    """Capacity by what it is made of, which many replicas share: computed once per poll."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[Engine, ...]] = {}
+
+    def of(self, facts: Facts) -> tuple[Engine, ...]:
+        """Return the capacity of a replica's engines."""
+        document = facts.document
+        key = (document.id if document else None, facts.engines, facts.kv_cache_groups)
+        if (known := self._known.get(key)) is None:
+            settings = document.settings if document else {}
+            known = self._known[key] = engines_of(facts.engines, facts.kv_cache_groups, settings)
+        return known
+
+
+def _replica(snapshot: Snapshot, facts: Facts, since: datetime, same: tuple[str, ...], engines: _Engines) -> Replica:
     document = facts.document
     return Replica(
         id=snapshot.target.id,
@@ -106,7 +125,7 @@ def _replica(snapshot: Snapshot, facts: Facts, since: datetime, same: tuple[str,
         contradictions=facts.contradictions,
         served_model_names=facts.served_model_names,
         adapters=facts.adapters,
-        engines=engines_of(facts.engines, facts.kv_cache_groups, document.settings if document else {}),
+        engines=engines.of(facts),
         devices=facts.devices,
         kv_cache_groups=facts.kv_cache_groups,
         probes=tuple(snapshot.probes.values()),
@@ -118,7 +137,8 @@ def _same_process(known: Iterable[tuple[Snapshot, Facts]]) -> Mapping[str, tuple
     """Return, per replica, the other addresses that answer with its `instance_id`: one process behind two."""
     addresses: dict[str, list[str]] = defaultdict(list)
     for snapshot, facts in known:
-        if (told := facts.identity.get("instance_id")) is not None:
+        told = facts.identity.get("instance_id")
+        if told is not None and told.state is State.REPORTED and told.value != NO_TEXT:
             addresses[told.value].append(snapshot.target.id)
     return {
         address: tuple(other for other in sharing if other != address)

@@ -121,4 +121,4 @@ class _Metrics:
 
 
 _registry = CollectorRegistry()
-_registry.register(_Metrics())  # type: ignore[arg-type]
+_registry.register(_Metrics())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -24,10 +25,12 @@ PORT = 28_000  # always the same, for it stands on the pages
 
 def frozen_fleet(port: int = PORT) -> Fleet:
     """Start the simulated fleet, ask it once, and derive what the pages show."""
-    with in_thread(default_fleet(), port, clock=AT.timestamp) as server:
+    with in_thread(default_fleet(), port, clock=AT.timestamp) as server, ThreadPoolExecutor() as pool:
         entries = targets(server.fleet, server.port)
         listed = [{"url": entry["targets"][0], "labels": entry["labels"]} for entry in entries]
         options = Options.model_validate({"name": "demo", "targets": listed})
         limits = replace(service.limits_of(options), probe_timeout_seconds=SLOWEST_SECONDS)
-        snapshots = asyncio.run(Poller(limits).poll(Discovery(options).discover(), lambda: AT))
+        polling = Poller(limits).poll(Discovery(options).discover(), lambda: AT)
+        # In a thread: a browser test, and the server that imports frozen_app.py, have an event loop already.
+        snapshots = pool.submit(asyncio.run, polling).result()
     return build_fleet(options.name, snapshots, polled_at=AT, interval=timedelta(seconds=15))

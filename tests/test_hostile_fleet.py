@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PAYLOAD = '"><script>alert(1)</script>![x](http://127.0.0.1:1/x.png)[bold]\n\x1b[31m`$x^2$`'
 GOOD = ("good-1", "good-2", "good-3")
+ODD_SIZES = (("block_size", PAYLOAD), ("block_size", 0), ("num_gpu_blocks", 10**9))
 CLOSING_TAG = re.compile(r"<script|<img|onerror=", re.IGNORECASE)
 
 
@@ -40,9 +41,9 @@ def fleet() -> Iterator[Fleet]:
         listed = [server.replica(name) for name in GOOD]
         for number, (behaviour, _) in enumerate(BAD_ANSWERS.values()):
             listed.append(everywhere(server, f"bad-{number}", behaviour))
-        for number, labels in enumerate(({"block_size": PAYLOAD}, {"block_size": 0}, {"num_gpu_blocks": 10**9})):
+        for number, (label, value) in enumerate(ODD_SIZES):
             listed.append(server.replica(f"odd-{number}"))
-            server.routes[f"/odd-{number}/metrics"] = answers(changed_metrics(**labels))
+            server.routes[f"/odd-{number}/metrics"] = answers(changed_metrics(**{label: value}))
         listed.append(server.replica("strange"))
         server.routes["/strange/metrics"] = answers(changed_metrics(cache_dtype=PAYLOAD))
         card = {"id": PAYLOAD, "root": PAYLOAD, "parent": None, "max_model_len": 2048}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.capacity.formula import KEEPS_ALL, Load, concurrency
 from dashboard.models import Basis, Engine
+from dashboard.normalize.versions import release
+from dashboard.schemas.base import MAX_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,12 +19,12 @@ if TYPE_CHECKING:
 # The first release whose log the formula was checked against; 0.12.0 logged hybrid models by another one.
 FORMULA_SINCE = (0, 32)
 
-
 ONLY_BLOCKS = "vLLM reports no tokens here; blocks x block_size is at most what fits."
 ONLY_FIRST = "The API server reports the tokens of its first engine only; this one is taken to hold as many."
 FORMULA_OPEN = "The formula needs what no reply tells, such as the batches in flight; at most this fits."
 SUM_ONLY = "Its own number of blocks is not told: the API server reports one sum, and its engines differ."
 NO_BLOCKS = "No reply tells its number of blocks."
+TOO_LARGE = "Its numbers are larger than any server can hold."
 NO_BLOCK_SIZE = "No reply tells the block size."
 
 
@@ -69,17 +71,16 @@ def load_of(settings: Mapping[str, Setting], length: int | None = None) -> Load 
 
 def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options, first: Engine | None) -> Engine:
     blocks, size = report.num_gpu_blocks, options.block_size
-    naive = blocks * size if blocks is not None and size is not None else None
+    naive = _product(blocks, size)
     told = _tokens(report, groups, options, naive, first)
     on_each = _bytes_per_device(blocks, groups)
-    devices = _devices(options)
     return Engine(
         dp_rank=report.dp_rank,
         num_gpu_blocks=blocks,
         block_size=size,
         kv_cache_size_tokens=told.tokens,
         max_concurrency=told.concurrency,
-        kv_cache_bytes=on_each * devices if on_each is not None and devices is not None else None,
+        kv_cache_bytes=_product(on_each, options.tensor_parallel_size, options.pipeline_parallel_size),
         kv_cache_bytes_per_device=on_each,
         naive_tokens=naive,
         max_model_len=options.max_model_len,
@@ -115,11 +116,14 @@ def _derived(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opt
     result = concurrency(report.num_gpu_blocks, groups, load)
     if result is None:
         return None
+    tokens = math.floor(result.concurrency * load.max_model_len)
+    if tokens > MAX_INTEGER:
+        return None
     known = result.exact and (
         options.release[:2] >= FORMULA_SINCE or all(group.spec_type in KEEPS_ALL for group in groups)
     )
     return _Tokens(
-        math.floor(result.concurrency * load.max_model_len),
+        tokens,
         result.concurrency,
         Basis.DERIVED if known else Basis.ASSUMED,
         None if known else FORMULA_OPEN,
@@ -135,6 +139,8 @@ def _requests(tokens: int, length: int | None, reported: float | None) -> float 
 def _why_unknown(report: EngineReport, options: _Options) -> str:
     if options.block_size is None:
         return NO_BLOCK_SIZE
+    if report.num_gpu_blocks is not None:
+        return TOO_LARGE
     return SUM_ONLY if report.summed else NO_BLOCKS
 
 
@@ -168,20 +174,19 @@ def _in_flight(options: _Options, length: int) -> tuple[int, int]:
 
 def _bytes_per_device(blocks: int | None, groups: Sequence[KVCacheGroup]) -> int | None:
     """Return blocks x page_size_bytes x the largest number of layers in one group: the bytes on EACH device."""
-    if blocks is None or not groups:
-        return None
-    pages = [
-        group.page_size_bytes * group.layers if group.page_size_bytes is not None and group.layers else None
-        for group in groups
-    ]
+    pages = [_product(group.page_size_bytes, group.layers or None) for group in groups]
     known = [page for page in pages if page is not None]
-    return blocks * max(known) if len(known) == len(pages) else None
+    return _product(blocks, max(known)) if known and len(known) == len(pages) else None
 
 
-def _devices(options: _Options) -> int | None:
-    if options.tensor_parallel_size is None or options.pipeline_parallel_size is None:
-        return None
-    return options.tensor_parallel_size * options.pipeline_parallel_size
+def _product(*factors: int | None) -> int | None:
+    """Multiply; None when a factor is not known, or when the product is more than a column of integers holds."""
+    product = 1
+    for factor in factors:
+        if factor is None:
+            return None
+        product *= factor
+    return product if product <= MAX_INTEGER else None
 
 
 def _options(settings: Mapping[str, Setting]) -> _Options:
@@ -202,14 +207,13 @@ def _options(settings: Mapping[str, Setting]) -> _Options:
 
 
 def _release(settings: Mapping[str, Setting]) -> tuple[int, ...]:
-    version = _value(settings, "version")
-    parts = str(version).split(".") if version else []
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+    numbers = release(str(_value(settings, "version")))
+    return tuple(map(int, numbers.split("."))) if numbers else ()
 
 
 def _whole(settings: Mapping[str, Setting], path: str) -> int | None:
     value = _value(settings, path)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_INTEGER else None
 
 
 def _value(settings: Mapping[str, Setting], path: str) -> Any:

@@ -15,6 +15,7 @@ from dashboard.normalize.secrets import MARKER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SHORT = 200  # characters of a value that many replicas share; the longest in the captures has 266
 LARGEST = 2**64  # no count or size that a server can mean is larger
 
 # Lists whose order means nothing to vLLM (vllm/config: each is only ever asked whether it contains a name).
@@ -44,8 +45,9 @@ FILLED_IN_LATER = frozenset(
 
 def setting(path: str, value: Any, source: Source) -> Setting:
     """Give a JSON value of a path its spelling and its state."""
-    text = canonical_text(tidy(path, value))
-    return _setting(text, _state(path, text), source)
+    if isinstance(value, (list, dict)) or (isinstance(value, str) and len(value) > SHORT):
+        return _setting(path, value, source)
+    return _scalar(path, value, source)
 
 
 def canonical_text(value: Any) -> str:
@@ -90,7 +92,10 @@ def _state(path: str, text: str) -> State:
     return State.REDACTED if MARKER in text else State.REPORTED
 
 
-@lru_cache(maxsize=65536)
-def _setting(text: str, state: State, source: Source) -> Setting:
-    """One object for equal settings: a thousand replicas say mostly the same."""
-    return Setting(text, state, source)
+def _setting(path: str, value: Any, source: Source) -> Setting:
+    text = canonical_text(tidy(path, value))
+    return Setting(text, _state(path, text), source)
+
+
+# One object for equal settings: a thousand replicas say mostly the same. Typed, for True is 1 and 64.0 is 64.
+_scalar = lru_cache(maxsize=65_536, typed=True)(_setting)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dashboard.models import EngineReport, Failure, FailureKind, ReplicaState, Role, Source
 from dashboard.normalize.documents import TRUST, merge
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
         Snapshot,
     )
 
+Placed = TypeVar("Placed", "Device", "KVCacheGroup")
+
 ROLES = frozenset(map(str, Role))
 ROLE_OF = {"kv_producer": Role.PREFILL, "kv_consumer": Role.DECODE}
 NO_CACHE = Failure(
@@ -30,6 +33,7 @@ NO_CACHE = Failure(
     "The answers tell no cache configuration: /metrics has no vllm:cache_config_info. Is the engine still starting?",
 )
 TELLS_CACHE = frozenset({Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
+MAX_REMEMBERED = 4096
 
 
 class Facts(NamedTuple):
@@ -56,18 +60,15 @@ class Facts(NamedTuple):
 
 def facts_of(snapshot: Snapshot) -> Facts:
     """Merge all that one replica said."""
-    results = tuple(snapshot.probes.values())
-    replies = sorted((result.reply for result in results if result.reply), key=lambda reply: TRUST[reply.source])
+    results = sorted(snapshot.probes.values(), key=_trust)
+    replies = [result.reply for result in results if result.reply]
     merged = merge([reply.settings for reply in replies]) if replies else None
-    identity: dict[str, Setting] = {}
-    for reply in reversed(replies):
-        identity.update(reply.identity)
     document = merged.document if merged and merged.document.settings else None
     labels = snapshot.target.labels
     names = _served_names(replies)
     role = _role(labels, document)
     state, failure = _state(snapshot, results)
-    engines = _engines(replies)
+    engines = _engines(tuple((reply.source, reply.engines) for reply in replies if reply.engines))
     return Facts(
         name=labels.get("name") or snapshot.target.id.partition("://")[2] or snapshot.target.id,
         pool=labels.get("pool") or _pool(names, role),
@@ -79,25 +80,39 @@ def facts_of(snapshot: Snapshot) -> Facts:
         observed_at=max((result.observed_at for result in results if result.reply), default=None),
         document=document,
         contradictions=merged.contradictions if merged else (),
-        identity=identity,
+        identity=_identity(replies),
         sources=tuple(dict.fromkeys(reply.source for reply in replies)),
         served_model_names=names,
         adapters=next((reply.adapters for reply in replies if reply.source is Source.MODELS), ()),
         engines=engines,
-        devices=_devices(replies, engines),
-        kv_cache_groups=_groups(replies, engines),
+        devices=_placed(next((reply.devices for reply in replies if reply.devices), ()), engines),
+        kv_cache_groups=_placed(
+            next((reply.kv_cache_groups for reply in replies if reply.kv_cache_groups), ()), engines
+        ),
     )
+
+
+def _trust(result: ProbeResult) -> tuple[int, str]:
+    """Order results by trust, then by path: the order in which they were asked means nothing."""
+    return TRUST[result.source], result.path
+
+
+def _identity(replies: Sequence[Reply]) -> Mapping[str, Setting]:
+    """Merge what identifies a replica; the most trusted reply mostly says it all, and then nothing is copied."""
+    merged: Mapping[str, Setting] = {}
+    for reply in replies:
+        if not reply.identity.keys() <= merged.keys():
+            merged = {**reply.identity, **merged} if merged else reply.identity
+    return merged
 
 
 def _state(snapshot: Snapshot, results: Sequence[ProbeResult]) -> tuple[ReplicaState, Failure | None]:
     """Judge the latest results. A reply beside a failure is an earlier one: it does not make a replica reachable."""
     answered = any(result.reply and not result.failure for result in results)
-    failures = [result.failure for result in results if result.failure]
-    if not answered:
-        metrics = snapshot.probes.get("/metrics")
-        return ReplicaState.DOWN, (metrics.failure if metrics else None) or (failures[0] if failures else None)
-    if failures:
-        return ReplicaState.PARTIAL, failures[0]
+    metrics = snapshot.probes.get("/metrics")
+    failures = [result.failure for result in (metrics, *results) if result and result.failure]
+    if failures or not answered:
+        return ReplicaState.PARTIAL if answered else ReplicaState.DOWN, next(iter(failures), None)
     if not any(result.reply and result.reply.engines and result.source in TELLS_CACHE for result in results):
         return ReplicaState.PARTIAL, NO_CACHE
     return ReplicaState.UP, None
@@ -123,13 +138,14 @@ def _pool(names: Sequence[str], role: Role) -> str | None:
     return names[0] if role is Role.BOTH else f"{names[0]}/{role}"
 
 
-def _engines(replies: Sequence[Reply]) -> tuple[EngineReport, ...]:
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _engines(told: tuple[tuple[Source, tuple[EngineReport, ...]], ...]) -> tuple[EngineReport, ...]:
     """Put the reports of one DP rank together, the most trusted first.
 
     /metrics counts the engines; a source that knows one engine only means the first, whatever rank it gives it.
     """
-    counted = next((reply.engines for reply in replies if reply.source is Source.METRICS and reply.engines), ())
-    reports = [report for reply in replies for report in reply.engines]
+    counted = next((engines for source, engines in told if source is Source.METRICS), ())
+    reports = [report for _, engines in told for report in engines]
     ranks = [report.dp_rank for report in counted] or [report.dp_rank for report in reports[:1]]
     merged = {rank: EngineReport(rank) for rank in ranks}
     for report in reports:
@@ -147,16 +163,8 @@ def _engines(replies: Sequence[Reply]) -> tuple[EngineReport, ...]:
     return tuple(merged[rank] for rank in ranks)
 
 
-def _rank_map(rank: int, engines: Sequence[EngineReport]) -> int:
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _placed(told: tuple[Placed, ...], engines: tuple[EngineReport, ...]) -> tuple[Placed, ...]:
+    """Put devices or KV cache groups on the engines that are known: an unknown rank means the first."""
     ranks = [engine.dp_rank for engine in engines]
-    return rank if rank in ranks or not ranks else ranks[0]
-
-
-def _devices(replies: Sequence[Reply], engines: Sequence[EngineReport]) -> tuple[Device, ...]:
-    told = next((reply.devices for reply in replies if reply.devices), ())
-    return tuple(device._replace(dp_rank=_rank_map(device.dp_rank, engines)) for device in told)
-
-
-def _groups(replies: Sequence[Reply], engines: Sequence[EngineReport]) -> tuple[KVCacheGroup, ...]:
-    told = next((reply.kv_cache_groups for reply in replies if reply.kv_cache_groups), ())
-    return tuple(group._replace(dp_rank=_rank_map(group.dp_rank, engines)) for group in told)
+    return tuple(one if one.dp_rank in ranks or not ranks else one._replace(dp_rank=ranks[0]) for one in told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,14 @@ from dashboard.normalize.canonical import setting
 from dashboard.normalize.identity import is_identity_variable, take_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from dashboard.models import Setting, Source
 
 MAX_SETTINGS = 20_000  # the largest capture has 1,000
+MAX_PATH = 400  # characters; the longest in the captures has 93
 MAX_DISTINCT = 1024  # kept in memory at once; more are read again
+MAX_SHARED = 131_072  # bytes of a configuration that is kept; the largest in the captures has 20,000
 
 # Options that are one free-form object: shown and compared whole.
 OBJECTS = frozenset(
@@ -60,26 +63,38 @@ def flatten_config(
             identity[f"env.{name}"] = value
         else:
             kept[name] = value
-    flat = {path: setting(path, value, source) for path, value in _leaves("", identity, OBJECTS)}
-    return _shared(to_json((config, kept)), source), MappingProxyType(flat)
+    text = to_json((config, kept))
+    settings = _shared(text, source) if len(text) <= MAX_SHARED else _settings(config, kept, source)
+    return settings, _flat(_leaves("", identity), source)
 
 
 @lru_cache(maxsize=MAX_DISTINCT)
 def _shared(text: bytes, source: Source) -> Mapping[str, Setting]:
     config, environment = from_json(text)
+    return _settings(config, environment, source)
+
+
+def _settings(config: dict[str, Any], environment: dict[str, Any], source: Source) -> Mapping[str, Setting]:
+    variables = ((f"env.{name}", value) for name, value in environment.items())
+    return _flat(chain(_leaves("", config), variables), source)
+
+
+def _flat(leaves: Iterable[tuple[str, Any]], source: Source) -> Mapping[str, Setting]:
     flat: dict[str, Setting] = {}
-    leaves = [*_leaves("", config, OBJECTS), *((f"env.{name}", value) for name, value in environment.items())]
-    if len(leaves) > MAX_SETTINGS:
-        raise UnreadableError("schema", f"{len(leaves):,} settings are more than the {MAX_SETTINGS:,} that are read")
     for path, value in leaves:
+        if len(path) > MAX_PATH:
+            raise UnreadableError("schema", f"a setting's path has more than {MAX_PATH} characters: {path[:40]}")
         flat[path] = setting(path, value, source)
+        if len(flat) > MAX_SETTINGS:
+            raise UnreadableError("schema", f"there are more than the {MAX_SETTINGS:,} settings that are read")
     return MappingProxyType(flat)
 
 
-def _leaves(prefix: str, value: Any, objects: frozenset[str]) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value and prefix not in objects:
+def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, value). A path that is too long is not followed: what stands below would multiply it."""
+    if isinstance(value, dict) and (value or not prefix) and prefix not in OBJECTS and len(prefix) <= MAX_PATH:
         for key, item in value.items():
-            yield from _leaves(f"{prefix}.{key}" if prefix else key, item, objects)
+            yield from _leaves(f"{prefix}.{key}" if prefix else key, item)
     else:
         yield prefix, value
 

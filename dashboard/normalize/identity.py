@@ -7,10 +7,13 @@ of variables that do not matter (vllm/envs.py), and the fields it writes at run 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+MAX_REMEMBERED = 4096  # names; a configuration has some 600
 
 # Whole sections that say where to log and profile, not how to serve.
 SECTIONS = frozenset({"profiler_config", "logging_config"})
@@ -105,8 +108,10 @@ ENVIRONMENT = frozenset(
 )
 ENVIRONMENT_PREFIXES = ("VLLM_DP_RANK", "VLLM_LOGGING_")
 
-# Keys of kv_connector_extra_config that hold addresses, at any depth.
+# Keys of kv_connector_extra_config that hold addresses, at any depth, in lists too.
 CONNECTOR_KEYS = re.compile(r"(^|_)(host|port|hostname)$|_addr|^proxy_ip$|^bootstrap|^lmcache_(instance_id|rpc_port)$")
+
+EXTRA = "kv_connector_extra_config"
 
 # Settings of which only a part identifies: the rest is compared.
 PATHS_OF_FILES = frozenset({"model_config.model", "model_config.tokenizer", "model_config.model_weights"})
@@ -117,11 +122,13 @@ ADDRESS = re.compile(r"^(?P<scheme>[a-z]+://)(?P<host>\[[^\]]*\]|[^:/*]+)(?P<por
 TOPIC = re.compile(r"^(?P<kind>[^@]*)@(?P<pod>[^@]*)@(?P<model>.*)$", re.DOTALL)
 
 
+@lru_cache(maxsize=MAX_REMEMBERED)
 def is_identity(section: str, field: str) -> bool:
     """Whether `section.field` identifies a replica. Private fields and `*_resolved` guards do."""
     return field in FIELDS.get(section, ()) or field.startswith("_") or field.endswith("_resolved")
 
 
+@lru_cache(maxsize=MAX_REMEMBERED)
 def is_identity_variable(name: str) -> bool:
     """Whether an environment variable identifies a replica."""
     return name in ENVIRONMENT or name.startswith(ENVIRONMENT_PREFIXES)
@@ -162,8 +169,9 @@ def take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         elif isinstance(fields, dict):
             for field in [field for field in fields if is_identity(section, field)]:
                 yield f"{section}.{field}", fields.pop(field)
-            if isinstance(extra := fields.get("kv_connector_extra_config"), dict):
-                yield from _take_addresses(f"{section}.kv_connector_extra_config", extra)
+            if isinstance(extra := fields.get(EXTRA), dict):
+                fields[EXTRA], addresses = _apart(f"{section}.{EXTRA}", extra)
+                yield from addresses
     yield from _split(config)
 
 
@@ -180,9 +188,17 @@ def _split(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield path, whole
 
 
-def _take_addresses(path: str, extra: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in list(extra.items()):
-        if CONNECTOR_KEYS.search(key):
-            yield f"{path}.{key}", extra.pop(key)
-        elif isinstance(value, dict):
-            yield from _take_addresses(f"{path}.{key}", value)
+def _apart(path: str, value: Any) -> tuple[Any, list[tuple[str, Any]]]:
+    """Return a connector's extra options without addresses, and the addresses by path; `value` stays as it is."""
+    if not isinstance(value, dict | list):
+        return value, []
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    kept: dict[Any, Any] = {}
+    taken: list[tuple[str, Any]] = []
+    for key, item in pairs:
+        if isinstance(key, str) and CONNECTOR_KEYS.search(key):
+            taken.append((f"{path}.{key}", item))
+        else:
+            kept[key], below = _apart(f"{path}.{key}", item)
+            taken += below
+    return (kept if isinstance(value, dict) else list(kept.values())), taken

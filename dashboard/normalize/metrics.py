@@ -12,6 +12,7 @@ from dashboard.errors import UnreadableError
 from dashboard.models import EngineReport, Reply, Setting, Source
 from dashboard.normalize.canonical import setting, shared
 from dashboard.normalize.identity import is_identity_path
+from dashboard.normalize.secrets import redact
 from dashboard.normalize.versions import label_type
 from dashboard.schemas.base import MAX_INTEGER
 from dashboard.schemas.metrics import parse_metrics
@@ -19,6 +20,7 @@ from dashboard.schemas.metrics import parse_metrics
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+MAX_NAME = 100  # characters shown of a name that this program does not know
 SMALLEST = {"block_size": 1, "num_gpu_blocks": 0, "kv_cache_size_tokens": 0, "kv_cache_max_concurrency": 0}
 
 
@@ -77,11 +79,11 @@ def _labels(
         if label == "engine":
             continue
         if label_type(label) is None:
-            not_understood.append(f"label {label} of vllm:cache_config_info")
+            not_understood.append(f"label {label[:MAX_NAME]} of vllm:cache_config_info")
             continue
         path = f"cache_config.{label}"
         into = identity if is_identity_path(path) else settings
-        into[path] = setting(path, _typed(label, text), Source.METRICS)
+        into[path] = setting(path, redact(_typed(label, text), label), Source.METRICS)
     return shared(settings), shared(identity), tuple(not_understood)
 
 
@@ -110,7 +112,8 @@ def _typed(label: str, text: str) -> Any:
 
 def _literal(text: str) -> Any:
     """Read a Python list or dict as JSON; the longest in the captures has 2 characters."""
-    return json.loads(json.dumps(ast.literal_eval(text[:10_000])))
+    told = json.dumps(ast.literal_eval(text[:10_000]), ensure_ascii=False)
+    return json.loads(told.encode())  # a lone surrogate, which is no text, ends here
 
 
 _PARSERS: Mapping[str, Callable[[str], Any]] = {

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 RAW_LIMIT = 128 * 1024  # bytes kept of an answer; the largest capture but /metrics has 34 KB
 EXCERPT_LIMIT = 2_000  # bytes kept of an answer that could not be read
 LOOKED_AT = 64 * 1024  # bytes of such an answer that are searched for secrets, before it is cut
+SENTENCE_LIMIT = 400  # characters of a sentence about an answer
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -30,14 +31,25 @@ class Reading(NamedTuple):
 
 
 def read(path: str, body: bytes) -> Reading:
-    """Read the answer to `path` (with its query, without the host). Raises UnreadableError, kind decode or schema."""
+    """Read the answer to `path` (with its query, without the host). Raises UnreadableError, kind decode or schema.
+
+    The error's sentence is bounded and holds neither secrets nor control characters, whatever the answer says.
+    """
+    try:
+        return _read(path, body)
+    except UnreadableError as error:
+        detail = CONTROL.sub("?", redact_text(error.detail))[:SENTENCE_LIMIT]
+        raise UnreadableError(error.kind, detail) from None
+
+
+def _read(path: str, body: bytes) -> Reading:
     if not body.strip():
         raise UnreadableError("decode", f"{path} answers with nothing")
     if body.lstrip()[:1] == b"<":
         raise UnreadableError("decode", f"{path} answers with HTML or XML. Is there a proxy in front of vLLM?")
     if path == "/metrics":
         reply, lines = read_metrics(body)
-        return Reading(reply, redact_text("\n".join(lines)).encode()[:RAW_LIMIT])
+        return Reading(reply, redact_prose("\n".join(lines)).encode()[:RAW_LIMIT])
     payload = redact(_parse(path, body))
     raw = to_json(payload)[:RAW_LIMIT]
     try:
@@ -48,7 +60,8 @@ def read(path: str, body: bytes) -> Reading:
 
 def excerpt(body: bytes) -> bytes:
     """Return the beginning of a body that could not be read, without secrets and control characters."""
-    text = redact_prose(body[:LOOKED_AT].decode(errors="replace"))
+    # Without NUL, ASCII in UTF-16 or UTF-32 reads as itself; else a secret in it would not be seen.
+    text = redact_prose(body[:LOOKED_AT].replace(b"\0", b"").decode(errors="replace"))
     return CONTROL.sub("\ufffd", text).encode()[:EXCERPT_LIMIT]
 
 
@@ -69,5 +82,5 @@ def _sentence(path: str, error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(str(part)[:40] for part in first["loc"])
     more = f" ({error.error_count()} mistakes in all)" if error.error_count() > 1 else ""
-    where = f" at {CONTROL.sub('?', where)[:200]}" if where else ""
+    where = f" at {where[:200]}" if where else ""
     return f"{path} answers with JSON of another shape{where}: {first['msg'][:200]}{more}"

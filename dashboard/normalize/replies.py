@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from dashboard.errors import UnreadableError
@@ -9,6 +10,7 @@ from dashboard.models import Device, EngineReport, KVCacheGroup, Reply, Setting,
 from dashboard.normalize.fields import settings_of
 from dashboard.normalize.flatten import flatten_config
 from dashboard.normalize.versions import release
+from dashboard.schemas.base import MAX_INTEGER
 from dashboard.schemas.inference_config import InferenceConfigReply
 from dashboard.schemas.introspection import PluginConfigReply, PluginDevicesReply
 from dashboard.schemas.kv_cache import KVCacheReply
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from dashboard.schemas.devices import DeviceReply
     from dashboard.schemas.kv_cache_groups import Group
+
+MAX_NAME = 100  # characters shown of a name that this program does not know
 
 
 def read_version(payload: Any) -> Reply:
@@ -69,11 +73,11 @@ def read_server_info(payload: Any) -> Reply:
     info = ServerInfoReply.model_validate(payload)
     settings, identity = flatten_config(info.vllm_config, info.vllm_env, Source.SERVER_INFO)
     engine = EngineReport(
-        dp_rank=_integer(identity, "parallel_config.data_parallel_rank") or 0,
-        num_gpu_blocks=_integer(identity, "cache_config.num_gpu_blocks")
-        if _integer(settings, "parallel_config.data_parallel_size") == 1
+        dp_rank=_count(identity, "parallel_config.data_parallel_rank") or 0,
+        num_gpu_blocks=_count(identity, "cache_config.num_gpu_blocks")
+        if _count(settings, "parallel_config.data_parallel_size") == 1
         else None,
-        kv_cache_size_tokens=_integer(identity, "cache_config.kv_cache_size_tokens"),
+        kv_cache_size_tokens=_count(identity, "cache_config.kv_cache_size_tokens"),
         max_concurrency=_number(identity, "cache_config.kv_cache_max_concurrency"),
     )
     return Reply(Source.SERVER_INFO, settings, identity, engines=(engine,))
@@ -206,17 +210,20 @@ _OPTIONAL = (
 
 def _unknown_kinds(groups: Sequence[Group]) -> tuple[str, ...]:
     kinds = sorted({group.spec_type for group in groups if isinstance(group, OtherGroup)})
-    return tuple(f"KV cache group kind {kind}" for kind in kinds)
+    return tuple(f"KV cache group kind {kind[:MAX_NAME]}" for kind in kinds)
 
 
-def _integer(settings: Mapping[str, Setting], path: str) -> int | None:
+def _count(settings: Mapping[str, Setting], path: str) -> int | None:
     number = _number(settings, path)
-    return int(number) if number is not None and number.is_integer() else None
+    return int(number) if number is not None else None
 
 
 def _number(settings: Mapping[str, Setting], path: str) -> float | None:
+    """Return a number that is zero or more; None where there is none. What no server can mean is refused."""
     told = settings.get(path)
-    try:
-        return float(told.value) if told else None
-    except ValueError:
+    value = json.loads(told.value) if told else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
+    if not 0 <= value <= MAX_INTEGER:
+        raise UnreadableError("schema", f"/server_info says {path}={value}, which no server can mean")
+    return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
 MARKER = "[redacted]"
@@ -19,6 +18,8 @@ SECRET_NAMES = (
     "password",
     "credentials",
 )
+MAY_HOLD_SECRETS = frozenset({str, dict, list})  # never numbers, booleans, null
+LONG_NAME, MAX_REMEMBERED = 100, 16_384  # characters of a name that is remembered, and how many are; vLLM has 1,000
 SECRET_PREFIX = "s3_"  # noqa: S105  object storage options: S3_ACCESS_KEY_ID and its kin
 
 # By shape: credentials in a URL, bearer tokens, Hugging Face tokens (hf_ and 34 letters; shorter ones are cut off).
@@ -33,6 +34,7 @@ _NAME = (
     r"(?:api[_-]?key|hf_token|auth[_-]?token|access[_-]?token|secret|secret[_-]?key|access[_-]?key|password"
     r"|credentials|authorization|\bs3_\w{1,64})"
 )
+NAME_HINTS = ("api", "hf_token", "auth", "access", "secret", "password", "credentials", "s3_")  # one is in each name
 _STRING = r"\"(?:[^\"\\]|\\.)*\"?"
 NAMED = re.compile(
     # "name": "secret", or a list of them; quotes may be escaped, for JSON stands inside JSON; numbers and null stay
@@ -43,7 +45,6 @@ NAMED = re.compile(
 )
 
 
-@lru_cache(maxsize=16_384)
 def is_secret(name: str) -> bool:
     """Whether a field of this name holds a secret, by its last path segment."""
     lower = name.lower()
@@ -55,17 +56,34 @@ def redact(value: Any, name: str = "") -> Any:
 
     Only non-empty strings are ever secrets.
     """
+    return _redact(value, secret=is_secret(name))
+
+
+def _redact(value: Any, *, secret: bool) -> Any:
     if isinstance(value, str):
-        return MARKER if value and is_secret(name) else redact_text(value)
-    if isinstance(value, dict):
-        inherited = name if is_secret(name) else None
-        return {
-            redact_text(key): redact(item, inherited or key) if isinstance(item, str | dict | list) else item
-            for key, item in value.items()
-        }
+        return MARKER if value and secret else redact_text(value)
     if isinstance(value, list):
-        return [redact(item, name) for item in value]
-    return value
+        return [_redact(item, secret=secret) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for key, item in value.items():
+        name, named = _NAMES[key]
+        kept[name] = _redact(item, secret=secret or named) if type(item) in MAY_HOLD_SECRETS else item
+    return kept
+
+
+class _Names(dict[str, tuple[str, bool]]):
+    """Per name of a field its text without secrets, and whether it holds one; a thousand replicas have the same."""
+
+    def __missing__(self, name: str) -> tuple[str, bool]:
+        judged = redact_text(name), is_secret(name)
+        if len(name) <= LONG_NAME and len(self) < MAX_REMEMBERED:
+            self[name] = judged
+        return judged
+
+
+_NAMES = _Names()
 
 
 def redact_text(text: str) -> str:
@@ -77,7 +95,8 @@ def redact_text(text: str) -> str:
 
 def redact_prose(text: str) -> str:
     """Return a text that is no JSON without its secrets, those behind a name included."""
-    return NAMED.sub(_named, redact_text(text))
+    text, lower = redact_text(text), text.lower()
+    return NAMED.sub(_named, text) if any(hint in lower for hint in NAME_HINTS) else text
 
 
 def _shaped(match: re.Match[str]) -> str:

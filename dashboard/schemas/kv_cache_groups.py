@@ -36,23 +36,28 @@ class AttentionGroup(Group):
     cache_dtype_str: Text | None = None
 
 
-class FullAttentionGroup(AttentionGroup):
+class KeepsAllGroup(AttentionGroup):
+    """Every token of a request stays, even where the model itself would look at a window or chunk only."""
+
+    sliding_window: Count | None = None
+    attention_chunk_size: Count | None = None
+
+
+class FullAttentionGroup(KeepsAllGroup):
     """Every token of a request stays."""
 
     spec_type: Literal["FullAttentionSpec", "full_attention"] = Field(
         validation_alias=AliasChoices("spec_type", "kind"),
     )
-    sliding_window: Count | None = None
-    attention_chunk_size: Count | None = None
 
 
-class MLAAttentionGroup(AttentionGroup):
+class MLAAttentionGroup(KeepsAllGroup):
     """Multi-head latent attention: every token stays, compressed."""
 
     spec_type: Literal["MLAAttentionSpec", "mla_attention"] = Field(validation_alias=AliasChoices("spec_type", "kind"))
 
 
-class SinkFullAttentionGroup(AttentionGroup):
+class SinkFullAttentionGroup(KeepsAllGroup):
     """Full attention with sink tokens."""
 
     spec_type: Literal["SinkFullAttentionSpec", "sink_full_attention"] = Field(

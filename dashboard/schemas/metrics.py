@@ -11,6 +11,7 @@ from typing import NamedTuple
 from dashboard.errors import UnreadableError
 
 MAX_SECONDS = 2**33  # the year 2242: far in the future, still a time that a column of nanoseconds holds
+MAX_LINE = 32_768  # characters of one line that is used; the longest in the captures has 1,400
 MAX_ENGINES = 1024  # series of one API server; the largest wide-EP deployments have a few hundred ranks
 
 CACHE_CONFIG = b"vllm:cache_config_info{"
@@ -73,7 +74,10 @@ def _lines(body: bytes, prefix: bytes, most: int) -> list[str]:
         if len(lines) == most:
             raise UnreadableError("schema", f"/metrics has more than {most:,} series of {prefix.decode().strip(' {')}")
         end = page.find(b"\n", start + 1)
-        lines.append(_text(page[start + 1 : end if end >= 0 else len(page)]).rstrip("\r"))
+        line = page[start + 1 : end if end >= 0 else len(page)]
+        if len(line) > MAX_LINE:
+            raise UnreadableError("schema", f"/metrics has a line of {len(line):,} bytes, where {MAX_LINE:,} are read")
+        lines.append(_text(line).rstrip("\r"))
         start = page.find(mark, start + 1)
     return lines
 

@@ -27,8 +27,8 @@ def frozen_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium."""
+    """One Chromium per module: while it runs, no other test could start an event loop."""
     with chromium() as found:
         yield found

@@ -1,0 +1,24 @@
+"""Capacity: how much KV cache each DP rank, each GPU and each pool really holds."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard.ui import capacity_controls, capacity_view, empty, markup, state
+
+fleet = state.fleet()
+if not fleet.pools:
+    empty.nothing_answered()
+    st.stop()
+
+head = st.container()
+choice = capacity_controls.choose(capacity_view.capacity(fleet.generation, fleet.polled_at, None, fleet).names)
+if choice.misread:
+    st.html(markup.notice("warning", f"{markup.code(choice.misread)} is no length; each one's own is used."))
+parts = capacity_view.parts(
+    fleet.generation, fleet.polled_at, choice._replace(misread=""), st.context.theme.type, fleet
+)
+head.html(parts.head)
+clicked = capacity_view.draw(parts)
+if clicked:
+    capacity_view.open_replica(clicked)

@@ -1,0 +1,50 @@
+"""Compare: how the replicas of one pool differ, setting by setting."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard.report.matrix_csv import matrix_csv
+from dashboard.ui import compare_controls, compare_view, empty, links, state, value_dialog
+from dashboard.ui.matrix import matrix
+from dashboard.ui.overview import overview
+
+fleet = state.fleet()
+if not fleet.pools:
+    empty.nothing_answered()
+    st.stop()
+
+with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
+    title = st.container()
+    name = compare_controls.choose_pool(overview(fleet.generation, fleet.polled_at, fleet).order)
+pool = compare_view.pool_named(fleet, name)
+members = compare_view.members_of(fleet, pool)
+title.html(compare_view.head(pool, members))
+
+band = st.container(key="band")
+with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
+    choice = compare_controls.choose(pool)
+    view = compare_view.view(fleet.generation, fleet.polled_at, name, choice, fleet)
+    st.download_button(
+        "CSV",
+        data=lambda: matrix_csv(view.matrix, view.notes),
+        file_name=f"{links.file_name(fleet.name, name)}.csv",
+        mime="text/csv",
+        on_click="ignore",
+        help="What the table shows, values uncut.",
+    )
+with band:
+    st.html(view.band)
+    opened = matrix(view.prefix, key="compare_prefix") if pool.cohorts else None
+if view.matrix.rows:
+    opened = matrix(view.table, key="compare_settings") or opened
+elif choice.is_filtered:
+    empty.filter_hides_all(view.notes[-1], links.to(links.COMPARE, pool=name))
+elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
+    empty.all_equal(view.notes[-1])
+else:
+    empty.nothing_compared(view.notes[-1])
+
+if opened:
+    value_dialog.open_from(opened, pool)
+value_dialog.draw(fleet, pool)

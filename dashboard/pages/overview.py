@@ -1,0 +1,26 @@
+"""Overview: is the fleet fine, and if not, what is wrong first."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import service
+from dashboard.ui import empty, markup, state
+from dashboard.ui.overview import overview
+from dashboard.ui.unread import unread
+
+fleet = state.fleet()
+shown = overview(fleet.generation, fleet.polled_at, fleet)
+st.html(shown.head + shown.cards)
+if fleet.pools:
+    st.html(markup.section("Pools") + shown.pools)
+left, right = st.columns([2.1, 1], gap="medium") if shown.telling and shown.unread else (st.container(), st.container())
+with left:
+    if shown.telling:
+        st.html(markup.section("Most telling differences") + markup.entries(shown.telling))
+    elif any(pool.cohorts for pool in fleet.pools):
+        empty.all_equal("No setting differs within any pool.")
+with right:
+    if shown.unread:
+        entries = markup.entries(unread(shown.unread, service.now()))
+        st.html(markup.section("Could not be read") + entries)

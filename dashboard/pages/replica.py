@@ -1,0 +1,26 @@
+"""Replica: all that is known of one replica, and how it is known."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import service
+from dashboard.ui import links, replica_view, state
+
+fleet = state.fleet()
+asked = st.query_params.get(links.REPLICA)
+found = replica_view.known(fleet.generation, fleet.polled_at, asked, fleet) if asked else None
+if found is None:
+    replica_view.draw_unknown(asked)
+    st.stop()
+
+replica_view.draw_head(found, fleet, service.now())
+settings, engines, identity, probes = st.tabs(["Settings", "Engines and devices", "Identity", "Probes"])
+with settings:
+    replica_view.draw_settings(found)
+with engines:
+    replica_view.draw_engines(found.replica)
+with identity:
+    replica_view.draw_identity(found.replica)
+with probes:
+    replica_view.draw_probes(found.replica)

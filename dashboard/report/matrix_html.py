@@ -1,0 +1,149 @@
+"""The difference matrix as an HTML table, every value escaped. The app and reports draw the same one."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from dashboard.compare import CellState
+from dashboard.models import State
+from dashboard.report.values import one_line, told_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.compare import Cell, Column, Matrix, Row
+
+COHORT_COLOURS = 6  # classes c0 to c5 of the style sheet, then again from the first
+MOST_COLUMNS = 24  # more cohorts than that are no longer compared by eye; CSV holds them all
+_WITHOUT_VALUE = {
+    CellState.ABSENT: State.ABSENT,
+    CellState.UNSUPPORTED: State.UNSUPPORTED,
+    CellState.REDACTED: State.REDACTED,
+    CellState.UNKNOWN: State.UNKNOWN,
+}
+_MARKS = {
+    "tie": ("≠", "no majority"),
+    "same": ("=", "all equal"),
+    "differs": ("≠", "differs"),
+    "unknown": ("?", "not known everywhere"),
+}
+
+
+def matrix_html(
+    matrix: Matrix,
+    names: Mapping[str, str],
+    *,
+    caption: str,
+    corner: str,
+    kind: str = "info",
+    interactive: bool = False,
+) -> str:
+    """Draw a matrix. `names` gives replicas their names; `kind` is the severity whose tint marks what differs.
+
+    `interactive` makes cells reachable by keyboard: one stop for Tab, arrow keys from there. Each row carries its
+    path, each head the key of its column as data attribute. Columns beyond `MOST_COLUMNS` are left out.
+    """
+    focus = _Focus() if interactive else None
+    columns = matrix.columns[:MOST_COLUMNS]
+    head = "".join(_head_cell(column, names, focus) for column in columns)
+    body = "".join(_row(row, focus) for row in matrix.rows)
+    role = ' role="grid"' if interactive else ""
+    return (
+        f'<div class="scroll matrix {kind}"><table{role} style="--columns:{len(columns)}">'
+        f'<caption class="said">{escape(caption)}</caption>'
+        f'<colgroup><col class="path"><col class="mark"><col span="{max(len(columns), 1)}"></colgroup>'
+        f'<thead><tr><th scope="col">{escape(corner)}</th><td class="mark"></td>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def row_mark(row: Row) -> str:
+    """Say how a row stands as a whole: `differs`, `same`, or `unknown` when a cell has no value to compare."""
+    if row.differs:
+        return "differs"
+    return "same" if all(cell.state is CellState.SAME for cell in row.cells) else "unknown"
+
+
+def cell_text(cell: Cell) -> str:
+    """Write a cell on one line: its value, or in words why it has none."""
+    if cell.value:
+        return told_text(cell.value, State.REPORTED)
+    return told_text("null", _WITHOUT_VALUE.get(cell.state, State.ABSENT))
+
+
+def colour(letter: str) -> int:
+    """Return which of the cohort colours a letter has: A the first, and after Z comes AA."""
+    place = 0
+    for char in letter:
+        place = place * 26 + ord(char) - ord("A") + 1
+    return (place - 1) % COHORT_COLOURS
+
+
+class _Focus:
+    """Gives the first cell that asks the table's one stop for Tab."""
+
+    def __init__(self) -> None:
+        self._given = False
+
+    def attribute(self) -> str:
+        index = -1 if self._given else 0
+        self._given = True
+        return f' tabindex="{index}"'
+
+
+def _head_cell(column: Column, names: Mapping[str, str], focus: _Focus | None) -> str:
+    title = _cohort_title(column, names) if is_cohort(column) else escape(one_line(names.get(column.key, column.title)))
+    opens = f' data-column="{escape(column.key)}" tabindex="0"' if focus else ""
+    partly = f"<small>{column.read_in_part:,} read in part</small>" if column.read_in_part else ""
+    note = f"<small>{escape(one_line(column.note))}</small>" if column.note else ""
+    return f'<th scope="col"{opens}>{title}{note}{partly}</th>'
+
+
+def is_cohort(column: Column) -> bool:
+    """Tell a cohort's column from a replica's: a letter is no address."""
+    return column.key.isalpha() and column.key.isupper()
+
+
+def _cohort_title(column: Column, names: Mapping[str, str]) -> str:
+    letter = f'<span class="letter c{colour(column.key)}">{escape(column.key)}</span> ×{column.count:,}'
+    only = f" {escape(one_line(names.get(column.replicas[0], column.replicas[0])))}" if column.count == 1 else ""
+    return letter + only
+
+
+def _row(row: Row, focus: _Focus | None) -> str:
+    mark = row_mark(row)
+    sign, word = _MARKS["tie" if row.tie and row.differs else mark]
+    path = escape(row.path)
+    opens = f' data-path="{path}"' if focus else ""
+    cells = "".join(_cell(row, cell, focus) for cell in row.cells[:MOST_COLUMNS])
+    return (
+        f'<tr{opens}><th scope="row" title="{path}"{_stop(focus)}>{_breakable(row.label)}</th>'
+        f'<td class="mark" title="{word}"><span class="glyph {mark}" aria-hidden="true">{sign}</span>'
+        f'<span class="said">{word}</span></td>{cells}</tr>'
+    )
+
+
+def _breakable(path: str) -> str:
+    """Escape a path and let it break after its dots."""
+    return escape(path).replace(".", ".<wbr>")
+
+
+def _cell(row: Row, cell: Cell, focus: _Focus | None) -> str:
+    css, word = _standing(row, cell)
+    kind = f' class="{css}"' if css else ""
+    said = f'<span class="said"> {word}</span>' if word else ""
+    return f"<td{kind}{_stop(focus)}>{escape(cell_text(cell))}{said}</td>"
+
+
+def _standing(row: Row, cell: Cell) -> tuple[str, str]:
+    """Return the class of a cell and the word for what its colour says."""
+    if not cell.value:
+        return "none", ""
+    if cell.state is CellState.DIFFERS:
+        return "differs", "no majority" if row.tie else "differs"
+    return "", ""
+
+
+def _stop(focus: _Focus | None) -> str:
+    return focus.attribute() if focus else ""

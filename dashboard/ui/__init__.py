@@ -1,0 +1,1 @@
+"""What the pages share: the header, links, empty states, the matrix, small pieces of HTML."""

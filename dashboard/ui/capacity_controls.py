@@ -1,0 +1,69 @@
+"""The controls of Capacity. Every choice stands in the URL under the name of its key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import streamlit as st
+
+from dashboard.ui import links
+from dashboard.ui.capacity_ranks import Measure
+from dashboard.ui.capacity_words import parse_length
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The options are what the reader sees and what stands in the URL: a bound widget writes its labels there.
+RANK, GPU, POOL = "DP rank", "GPU", "pool"
+OWN = "own length"  # of each replica itself, its max_model_len
+LENGTHS = (OWN, "4k", "8k", "32k", "128k")
+
+
+class Choice(NamedTuple):
+    """What the reader asked for. `length` is None for each replica's own; `misread` is a length that is none."""
+
+    measure: Measure
+    length: int | None
+    pool: str
+    per: str
+    misread: str = ""
+
+
+def choose(pools: Sequence[str]) -> Choice:
+    """Draw the controls in one row and return what they say. The first pool is shown until one is chosen."""
+    with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
+        measure = _segments("Measure", links.MEASURE, [each.value for each in Measure])
+        length = st.selectbox(
+            "Requests of",
+            LENGTHS,
+            key=links.LENGTH,
+            bind="query-params",
+            accept_new_options=True,
+            width=170,
+            help="How many tokens every request has. Any number can be typed, such as 50000 or 64k.",
+        )
+        pool = st.selectbox("Pool", pools, key=links.POOL, bind="query-params", width=250)
+        per = _segments("Bars per", links.PER, [RANK, GPU, POOL])
+    tokens = parse_length(length or OWN)
+    return Choice(
+        measure=Measure(measure),
+        length=tokens,
+        pool=pool or pools[0],
+        per=per,
+        misread=length if length and length != OWN and tokens is None else "",
+    )
+
+
+def address(choice: Choice, pool: str) -> str:
+    """Return the address of this page with the same choices and another pool."""
+    return links.to(
+        links.CAPACITY,
+        pool=pool,
+        measure=None if choice.measure is Measure.TOKENS else choice.measure.value,
+        length=None if choice.length is None else str(choice.length),
+    )
+
+
+def _segments(label: str, key: str, options: Sequence[str]) -> str:
+    chosen = st.segmented_control(label, options, default=options[0], key=key, bind="query-params", required=True)
+    return chosen or options[0]

@@ -1,0 +1,46 @@
+"""Choices that stand in the URL, so that a view can be handed on and Back leads to it.
+
+Streamlit has a binding of its own (`bind="query-params"`), but where two pages share a name, such as the pool, it drops
+the name from every link that leads from one to the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+YES = "true"
+
+
+def bound(name: str, options: Sequence[str] | None = None, *, default: str | bool | None = None) -> dict[str, Any]:
+    """Tie a widget to a name in the URL: what this returns are arguments of the widget, its key among them.
+
+    The URL decides what is chosen; what the reader chooses is written there. What is none of `options` counts as not
+    there, and then `default` is chosen, or the first option, or an empty text. The default stands in no URL.
+    """
+    fallback = default if default is not None else options[0] if options else ""
+    value = _told(name, options, fallback=fallback)
+    if st.session_state.get(name) != value:  # writing what is there already would disturb somebody who types
+        st.session_state[name] = value
+    return {"key": name, "on_change": _write, "kwargs": {"name": name, "fallback": fallback}}
+
+
+def _told(name: str, options: Sequence[str] | None, *, fallback: str | bool) -> str | bool:
+    text = st.query_params.get(name)
+    if text is None:
+        return fallback
+    if isinstance(fallback, bool):
+        return text == YES
+    return text if options is None or text in options else fallback
+
+
+def _write(*, name: str, fallback: str | bool) -> None:
+    chosen = st.session_state[name]
+    if chosen in {None, "", fallback}:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = YES if chosen is True else str(chosen)

@@ -1,0 +1,81 @@
+"""The controls of Compare. Every choice stands in the URL under the name of its key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import streamlit as st
+
+from dashboard.compare import MAJORITY, parse_reference
+from dashboard.ui import choices, links
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dashboard.compare import Reference
+    from dashboard.models import Pool
+
+MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
+# What a control shows is also what stands in the URL.
+DIFFERENCES, ALL = "Only differences", "All settings"
+COHORTS, REPLICAS = "Cohorts", "Replicas"
+EVERY_SECTION = "all"
+
+
+class Choice(NamedTuple):
+    """What the reader asked for."""
+
+    only_differences: bool
+    section: str | None
+    search: str
+    reference: Reference
+    by_replica: bool
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether section or search may hide rows."""
+        return bool(self.section or self.search)
+
+
+def choose_pool(pools: Sequence[str]) -> str:
+    """Let the reader choose a pool; the first is the one that needs a look most."""
+    chosen = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), label_visibility="collapsed", width=280)
+    return str(chosen)
+
+
+def choose(pool: Pool) -> Choice:
+    """Draw the controls into the row that is open and return what they say."""
+    shown = _segments("Show", links.SHOW, (DIFFERENCES, ALL))
+    search = st.text_input(
+        "Search",
+        **choices.bound(links.SEARCH),
+        placeholder="path or value",
+        live=True,
+        width=150,
+    )
+    sections = sorted({path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings})
+    sections = [EVERY_SECTION, *sections]
+    section = st.selectbox("Section", sections, **choices.bound(links.SECTION, sections), width=165)
+    reference = _choose_reference(pool)
+    columns = COHORTS
+    if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
+        columns = _segments("Columns", links.COLUMNS, (COHORTS, REPLICAS))
+    return Choice(
+        only_differences=shown != ALL,
+        section=None if section in {None, EVERY_SECTION} else section,
+        search=search or "",
+        reference=parse_reference(reference, pool),
+        by_replica=columns == REPLICAS,
+    )
+
+
+def _choose_reference(pool: Pool) -> str:
+    letters = [cohort.letter for cohort in pool.cohorts]
+    replicas = sorted(replica for cohort in pool.cohorts for replica in cohort.replicas)
+    options = [MAJORITY.text, *letters, *replicas]
+    return str(st.selectbox("Reference", options, **choices.bound(links.REFERENCE, options), width=175))
+
+
+def _segments(label: str, key: str, options: Sequence[str]) -> str:
+    """Let the reader choose one of a few."""
+    return str(st.segmented_control(label, options, **choices.bound(key, options), required=True))

@@ -1,0 +1,125 @@
+"""What Compare shows of one pool: the band that decides prefix sharing, the matrix, and the line on what is hidden."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import streamlit as st
+
+from dashboard.compare import PREFIX_PATHS, build_matrix, prefix_sentence
+from dashboard.report.matrix_html import MOST_COLUMNS, matrix_html
+from dashboard.report.values import count, iso, joined, middle_cut
+from dashboard.ui import markup
+from dashboard.ui.prefix_words import prefix_band, severity
+from dashboard.ui.totals import device_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from dashboard.compare import Matrix
+    from dashboard.fleet import Fleet
+    from dashboard.models import Pool, Replica
+    from dashboard.ui.compare_controls import Choice
+
+MOST_NAMED = 3  # replicas that are not counted, by name
+COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
+
+
+class View(NamedTuple):
+    """The drawn parts, as HTML, and the matrix itself for its CSV. `notes` are plain text."""
+
+    band: str
+    prefix: str
+    table: str
+    matrix: Matrix
+    notes: tuple[str, ...]
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Choice, _fleet: Fleet) -> View:  # noqa: ARG001
+    """Lay out one pool as chosen; sessions that look at the same share the result."""
+    pool = pool_named(_fleet, pool_name)
+    members = members_of(_fleet, pool)
+    names = {replica.id: replica.name for replica in members}
+    as_replicas = sorted(pool.replicas, key=names.__getitem__) if choice.by_replica else None
+    matrix = build_matrix(
+        pool,
+        _fleet.documents,
+        choice.reference,
+        only_differences=choice.only_differences,
+        section=choice.section,
+        search=choice.search,
+        as_replicas=as_replicas,
+    )
+    prefix = build_matrix(pool, _fleet.documents, choice.reference, paths=PREFIX_PATHS, as_replicas=as_replicas)
+    sentence = prefix_sentence(pool, _fleet.documents)
+    hidden = hidden_words(pool, matrix, members)
+    return View(
+        band=prefix_band(pool, sentence),
+        prefix=matrix_html(
+            prefix,
+            names,
+            caption="What decides prefix sharing",
+            corner="Prefix sharing",
+            kind=severity(pool, sentence.verdict),
+            interactive=True,
+        ),
+        table=matrix_html(matrix, names, caption=f"Settings of {pool.name}", corner="Setting", interactive=True)
+        + f'<div class="foot">{markup.text(hidden)} {COPY}</div>',
+        matrix=matrix,
+        notes=(_coverage(_fleet), hidden),
+    )
+
+
+def pool_named(fleet: Fleet, name: str) -> Pool:
+    """Return the pool of this name."""
+    return next(pool for pool in fleet.pools if pool.name == name)
+
+
+def members_of(fleet: Fleet, pool: Pool) -> list[Replica]:
+    """Return the replicas of a pool, in the fleet's order."""
+    return [replica for replica in fleet.replicas if replica.pool == pool.name]
+
+
+def head(pool: Pool, members: Sequence[Replica]) -> str:
+    """Head the page: the pool, how many replicas in how many cohorts, on what devices. HTML."""
+    parts = [f"{count(len(pool.replicas), 'replica')} in {count(len(pool.cohorts), 'cohort')}"]
+    parts += [str(pool.role)] if pool.role != "both" else []
+    parts += [device_words(members)]
+    return markup.heading(markup.text(pool.name), markup.text(" · ".join(filter(None, parts))))
+
+
+def hidden_words(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
+    """Say how many settings differ, what the table does not show, and which replicas are not counted."""
+    differ = len(pool.differences)
+    told = differ + pool.equal + matrix.uncompared + pool.identity + len(pool.ignored)
+    hidden = [
+        (matrix.filtered, "by the filters"),
+        (matrix.equal, "equal"),
+        (matrix.uncompared, "told by one replica only"),
+        (pool.identity, "that identify a replica"),
+        (len(pool.ignored), "ignored by fleet.yaml"),
+    ]
+    sentences = [f"{differ:,} of {count(told, 'setting')} {'differs' if differ == 1 else 'differ'}."]
+    words = ", ".join(f"{number:,} {what}" for number, what in hidden if number)
+    sentences += [f"Hidden: {words}."] if words else []
+    left = len(matrix.columns) - MOST_COLUMNS
+    sentences += [f"{count(left, 'more column')} only in the CSV."] if left > 0 else []
+    return " ".join([*sentences, *_not_counted(members)])
+
+
+def _not_counted(members: Sequence[Replica]) -> list[str]:
+    missing = [middle_cut(replica.name, 40) for replica in members if not replica.fresh]
+    if not missing:
+        return []
+    if len(missing) > MOST_NAMED:
+        return [f"{len(missing):,} replicas did not answer and are not counted."]
+    verb = "did not answer and is not counted" if len(missing) == 1 else "did not answer and are not counted"
+    return [f"{joined(missing)} {verb}."]
+
+
+def _coverage(fleet: Fleet) -> str:
+    answered = sum(replica.state != "down" for replica in fleet.replicas)
+    as_of = f", data as of {iso(fleet.polled_at)}" if fleet.polled_at else ""
+    return f"{fleet.name}: {answered:,} of {len(fleet.replicas):,} replicas answered{as_of}"

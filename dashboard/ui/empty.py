@@ -1,0 +1,61 @@
+"""The four empty states. Each says why there is nothing to see, and what to do."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard.ui import links, markup
+
+EXAMPLE = """\
+name: my-fleet
+targets:
+  - http://10.0.0.11:8000
+  - url: http://10.0.0.12:8000
+    labels: {name: chat-2, pool: chat}"""
+
+
+def nothing_configured() -> None:
+    """Say how to begin: no target is known."""
+    _show(
+        "No replicas are configured yet",
+        "Name your vLLM servers in <code>fleet.yaml</code>, beside the program, and start it again. "
+        "<code>fleet.example.yaml</code> explains every option.",
+        f"<pre>{markup.text(EXAMPLE)}</pre>",
+    )
+
+
+def no_data_yet() -> None:
+    """Say that the first poll has not ended."""
+    _show("Waiting for the first answers", "The first poll is under way. This page fills by itself when it ends.")
+
+
+def nothing_answered() -> None:
+    """Say that every replica was asked and none could be compared."""
+    _show(
+        "There is no pool to compare",
+        "No replica told which model it serves. The reasons stand on "
+        f"{markup.link(links.to(links.OVERVIEW), 'Overview')}, replica by replica.",
+    )
+
+
+def nothing_compared(why: str) -> None:
+    """Say that a pool has fewer than two replicas to compare, which is not the same as that they agree."""
+    glyph = markup.glyph("unknown", "not known:")
+    st.html(markup.notice("unknown", f"{glyph} {markup.bold('There is nothing to compare.')} {markup.text(why)}"))
+
+
+def filter_hides_all(hidden: str, address: str) -> None:
+    """Say that the filters leave nothing. `hidden` says what they hide; `address` is this page without them."""
+    _show(
+        "Nothing matches these filters", f"They hide {markup.text(hidden)}.", markup.link(address, "Remove the filters")
+    )
+
+
+def all_equal(compared: str) -> None:
+    """Say that nothing differs, which is good news. `compared` says what was compared."""
+    glyph = markup.glyph("good", "good:")
+    st.html(markup.notice("good", f"{glyph} {markup.bold('All replicas agree.')} {markup.text(compared)}"))
+
+
+def _show(title: str, sentence: str, more: str = "") -> None:
+    st.html(f'<div class="empty"><h2>{markup.text(title)}</h2><p>{sentence}</p>{more}</div>')

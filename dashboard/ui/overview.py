@@ -1,0 +1,96 @@
+"""What Overview shows of a fleet, as HTML: the headline, the cards, the lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import streamlit as st
+
+from dashboard.report import values
+from dashboard.ui import headline, markup
+from dashboard.ui.pool_table import ordered, pool_table, prefix_verdicts
+from dashboard.ui.prefix_words import severity
+from dashboard.ui.telling import most_telling
+from dashboard.ui.totals import total
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Replica
+    from dashboard.ui.headline import Standing
+
+
+class Overview(NamedTuple):
+    """The parts of the page that only change with the fleet: HTML, the replicas not read whole, pools by need."""
+
+    head: str
+    cards: str
+    pools: str
+    telling: list[tuple[str, str, str]]
+    unread: tuple[Replica, ...]
+    order: tuple[str, ...]
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Overview:  # noqa: ARG001  # the cache's key
+    """Write the page for one fleet; every session that shows it shares the result."""
+    now = headline.standing(_fleet)
+    verdicts = prefix_verdicts(_fleet)
+    order = ordered(_fleet, verdicts)
+    kinds = {pool.name: severity(pool, verdicts[pool.name]) for pool in order}
+    unshared, versions = ([name for name in kinds if kinds[name] == kind] for kind in ("critical", "warning"))
+    return Overview(
+        head=markup.heading(markup.text(headline.title(now)), markup.text(headline.more(now, unshared, versions))),
+        cards=markup.cards(_cards(_fleet, now)),
+        pools=pool_table(_fleet, order, verdicts),
+        telling=most_telling(_fleet),
+        unread=now.unread,
+        order=tuple(pool.name for pool in order),
+    )
+
+
+def _cards(fleet: Fleet, now: Standing) -> list[str]:
+    parts = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} partial" if now.partial else ""]
+    states = " · ".join(filter(None, parts)) or "all up"
+    split = len(now.split)
+    counts = ((split, "split"), (now.read - split, "uniform"), (now.pools - now.read, "not read"))
+    pools = ", ".join(f"{number:,} {what}" for number, what in counts if number) or "no replica told its model"
+    return [
+        markup.card("Replicas", f"{now.replicas - now.down:,} / {now.replicas:,}", markup.text(states)),
+        markup.card("Pools", f"{now.pools:,}", markup.text(pools)),
+        _differences(now),
+        _unknown(now),
+        _capacity(fleet),
+    ]
+
+
+def _differences(now: Standing) -> str:
+    if not now.read:
+        return markup.card("Differences", values.NOT_KNOWN, "nothing was read")
+    if not now.differences:
+        return markup.card("Differences", f"{markup.glyph('good', 'good:')}0", "no setting differs within a pool")
+    note = f"settings, in {values.count(len(now.split), 'pool')}"
+    return markup.card("Differences", f"{markup.glyph('differs', '')}{now.differences:,}", markup.text(note))
+
+
+def _unknown(now: Standing) -> str:
+    number = len(now.unread)
+    if not number:
+        return markup.card("Unknown", "0", "every replica was read")
+    return markup.card(
+        "Unknown",
+        f"{markup.glyph('unknown', '')}{number:,}",
+        "replicas not read whole" if number > 1 else "replica not read whole",
+    )
+
+
+def _capacity(fleet: Fleet) -> str:
+    held = total(fleet.replicas)
+    parts = ["tokens"] if held.tokens is not None else []
+    least = "" if held.whole else "≥ "
+    parts += [f"{least}{values.size(held.bytes)}"] if held.bytes is not None else []
+    parts += [f"{least}{values.count(held.devices, 'GPU')}"] if held.devices else []
+    parts += [f"{values.count(held.unknown, 'rank')} not known"] if held.unknown else []
+    label = f"KV cache, {held.basis}" if held.tokens is not None else "KV cache"
+    return markup.card(label, markup.text(values.short(held.tokens, held.basis)), markup.text(" · ".join(parts)))

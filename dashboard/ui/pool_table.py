@@ -1,0 +1,114 @@
+"""The table of pools on Overview: each with its cohorts as one stacked bar, what is wrong first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.compare import Verdict, prefix_sentence
+from dashboard.models import ReplicaState, Role
+from dashboard.report import values
+from dashboard.report.matrix_html import colour
+from dashboard.ui import links, markup
+from dashboard.ui.prefix_words import prefix_words
+from dashboard.ui.totals import device_words, total
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Cohort, Pool, Replica
+
+HEAD = (
+    ("Pool", ""),
+    ("Role", ""),
+    ("Devices", "short"),
+    ("Cohorts", "wide"),
+    ("vLLM", "short"),
+    ("Prefix sharing", ""),
+    ("KV tokens", "number"),
+)
+MOST_SEGMENTS = 8  # cohorts drawn in one bar; the rest is one grey segment
+LEAST_SHARE = 0.06  # of a bar's width, so that a cohort of one replica among many is still seen and hit
+
+
+def pool_table(fleet: Fleet, pools: Sequence[Pool], verdicts: Mapping[str, Verdict]) -> str:
+    """Draw the pools in the order given as an HTML table."""
+    replicas = {replica.id: replica for replica in fleet.replicas}
+    rows = [_row(pool, [replicas[member] for member in pool.replicas], verdicts[pool.name]) for pool in pools]
+    return markup.table("Pools and their cohorts", HEAD, rows)
+
+
+def prefix_verdicts(fleet: Fleet) -> dict[str, Verdict]:
+    """Say of every pool whether its replicas agree on what decides prefix sharing."""
+    return {pool.name: prefix_sentence(pool, fleet.documents).verdict for pool in fleet.pools}
+
+
+def ordered(fleet: Fleet, verdicts: Mapping[str, Verdict]) -> list[Pool]:
+    """Order pools by what is wrong: prefixes not shared, split, replicas down; then the largest first."""
+    down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
+
+    def calm(pool: Pool) -> tuple[bool, bool, bool, int, str]:
+        agrees = verdicts[pool.name] is not Verdict.DIFFERS
+        return agrees, len(pool.cohorts) <= 1, pool.name not in down, -len(pool.replicas), pool.name
+
+    return sorted(fleet.pools, key=calm)
+
+
+def _row(pool: Pool, members: list[Replica], verdict: Verdict) -> list[str]:
+    held = total(members)
+    missing = f" {markup.muted(f'+ {held.unknown:,} not known')}" if held.tokens is not None and held.unknown else ""
+    return [
+        markup.link(links.to(links.COMPARE, pool=pool.name), markup.bold(pool.name), title=pool.name),
+        markup.text(pool.role) if pool.role is not Role.BOTH else markup.muted(pool.role),
+        markup.text(device_words(members)) or markup.muted(values.NOT_KNOWN),
+        cohort_bar(pool),
+        _versions(members),
+        prefix_words(pool, verdict),
+        (
+            markup.text(values.short(held.tokens, held.basis))
+            if held.tokens is not None
+            else markup.muted(values.NOT_KNOWN)
+        )
+        + missing,
+    ]
+
+
+def cohort_bar(pool: Pool) -> str:
+    """Draw a pool's cohorts as one bar whose segments open Compare; what was never read is grey."""
+    shown = pool.cohorts[:MOST_SEGMENTS]
+    rest = len(pool.replicas) - sum(len(cohort.replicas) for cohort in shown)
+    segments = [_segment(pool, cohort) for cohort in shown]
+    if rest:
+        segments.append(f'<span class="rest" style="flex:{_share(rest, pool)}">{_rest(pool, rest)}</span>')
+    return f'<div class="bar">{"".join(segments)}</div>'
+
+
+def _segment(pool: Pool, cohort: Cohort) -> str:
+    number = len(cohort.replicas)
+    label = f"{cohort.letter} ×{number:,}" if number > 1 else cohort.letter
+    said = markup.text(f"Compare {pool.name}: cohort {cohort.letter}, {values.count(number, 'replica')}")
+    address = markup.text(links.to(links.COMPARE, pool=pool.name))
+    style = f'class="c{colour(cohort.letter)}" style="flex:{_share(number, pool)}"'
+    return f'<a {style} href="{address}" title="{said}" aria-label="{said}">{label}</a>'
+
+
+def _share(number: int, pool: Pool) -> str:
+    return f"{max(number, len(pool.replicas) * LEAST_SHARE):g}"
+
+
+def _rest(pool: Pool, rest: int) -> str:
+    never_read = len(pool.cohorts) <= MOST_SEGMENTS
+    return markup.text(
+        f"{rest:,} not read" if never_read else f"{rest:,} in {len(pool.cohorts) - MOST_SEGMENTS:,} more cohorts"
+    )
+
+
+def _versions(members: list[Replica]) -> str:
+    versions = sorted({replica.version for replica in members if replica.version}, key=_version_key)
+    if not versions:
+        return markup.muted(values.NOT_KNOWN)
+    return markup.text(" → ".join(versions if len(versions) <= 2 else [versions[0], "…", versions[-1]]))  # noqa: PLR2004
+
+
+def _version_key(version: str) -> list[tuple[bool, int, str]]:
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in version.split(".")]

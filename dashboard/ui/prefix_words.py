@@ -1,0 +1,74 @@
+"""Whether a pool's replicas agree on what decides prefix sharing: in a few words, and as a sentence with its values."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from dashboard.compare import PREFIX_PATHS, PrefixSentence, Verdict
+from dashboard.models import State
+from dashboard.report.values import count, joined
+from dashboard.ui import markup
+
+if TYPE_CHECKING:
+    from dashboard.models import Difference, Pool
+
+MOST_LETTERS = 4  # cohorts named in a table's cell
+VERSION = PREFIX_PATHS[0]
+_TOLD = {State.REPORTED, State.NULL}
+_KINDS = {Verdict.DIFFERS: "critical", Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown"}
+_SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "agrees:", Verdict.UNKNOWN: "not known:"}
+
+
+def prefix_words(pool: Pool, verdict: Verdict) -> str:
+    """Say for a table's cell whether a pool's replicas agree: `B and C differ from A`. HTML."""
+    words = {Verdict.DIFFERS: _apart, Verdict.AGREES: _alike, Verdict.UNKNOWN: _not_known}
+    return f"{markup.glyph(severity(pool, verdict), _SAID[verdict])} {markup.text(words[verdict](pool))}"
+
+
+def prefix_band(pool: Pool, sentence: PrefixSentence) -> str:
+    """Write the whole sentence as a framed statement, its values in monospace. HTML."""
+    body = "".join(markup.code(part.text) if part.is_value else markup.text(part.text) for part in sentence.parts)
+    kind = severity(pool, sentence.verdict)
+    return markup.notice(kind, f"{markup.glyph(kind, _SAID[sentence.verdict])} {body}")
+
+
+def severity(pool: Pool, verdict: Verdict) -> str:
+    """Say how bad a verdict is: a version alone may or may not hash differently, so it only warns."""
+    return "warning" if verdict is Verdict.DIFFERS and _is_version_alone(pool) else _KINDS[verdict]
+
+
+def _deciding(pool: Pool) -> list[Difference]:
+    return [difference for difference in pool.differences if difference.path in PREFIX_PATHS]
+
+
+def _is_version_alone(pool: Pool) -> bool:
+    return [difference.path for difference in _deciding(pool)] == [VERSION]
+
+
+def _apart(pool: Pool) -> str:
+    """Name the cohorts that tell another value than the largest one, of anything that decides."""
+    if _is_version_alone(pool):
+        return "versions differ"
+    first = pool.cohorts[0].letter
+    letters = {letter for each in _deciding(pool) for letter in _against(each, first)}
+    apart = [cohort.letter for cohort in pool.cohorts if cohort.letter in letters]
+    if not apart:
+        return "cohorts differ"
+    named = apart if len(apart) <= MOST_LETTERS else [*apart[:MOST_LETTERS], f"{len(apart) - MOST_LETTERS:,} more"]
+    return f"{joined(named)} {'differs' if len(apart) == 1 else 'differ'} from {first}"
+
+
+def _against(difference: Difference, letter: str) -> set[str]:
+    """Return the cohorts that tell another value than this one; none if it tells nothing itself."""
+    sides = [value.cohorts for value in difference.values if value.state in _TOLD]
+    return {other for side in sides if letter not in side for other in side} if letter in chain(*sides) else set()
+
+
+def _alike(pool: Pool) -> str:
+    number = sum(len(cohort.replicas) for cohort in pool.cohorts)
+    return "all agree" if number > 1 else count(number, "replica")
+
+
+def _not_known(pool: Pool) -> str:
+    return "not known" if not pool.cohorts else "not known of all"

@@ -1,0 +1,161 @@
+"""The head of a replica's page: how it stands, where it belongs, what is odd about it. HTML from values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.models import ReplicaState
+from dashboard.report import values
+from dashboard.ui import links, markup
+from dashboard.ui.totals import total
+from dashboard.ui.unread import reason
+from dashboard.ui.value_dialog import SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from dashboard.models import Cohort, Contradiction, Pool, Replica
+    from dashboard.ui.replica_differences import Apart
+
+LONGEST_NAME = 60  # characters
+MOST_CONTRADICTIONS = 12  # shown one by one
+MOST_UNKNOWN = 6  # kinds that are named
+_KINDS = {ReplicaState.UP: "good", ReplicaState.PARTIAL: "unknown", ReplicaState.DOWN: "critical"}
+_READ_WHOLE = "Up: it answers, and was read whole."
+
+
+def head(replica: Replica) -> str:
+    """Head the page: the name, and in one sentence how the replica stands."""
+    glyph = markup.glyph(_KINDS[replica.state], f"{replica.state}:")
+    name = markup.text(_short(replica.name))
+    words = {ReplicaState.PARTIAL: "Read in part", ReplicaState.DOWN: "Down"}
+    sentence = _READ_WHOLE if replica.state is ReplicaState.UP else f"{words[replica.state]}: {reason(replica)}"
+    return markup.heading(f"{glyph} {name}", f"{markup.code(values.one_line(replica.id))} · {markup.text(sentence)}")
+
+
+def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], now: datetime) -> str:
+    """Show where the replica belongs and what it is, in one row."""
+    return markup.cards(
+        [
+            _pool(replica, pool),
+            _differences(pool, apart, replica),
+            _version(replica, now),
+            _capacity(replica),
+            _read(replica, now),
+        ]
+    )
+
+
+def cohort_of(pool: Pool | None, replica: Replica) -> Cohort | None:
+    """Return the replica's cohort, if it was ever read."""
+    return next((cohort for cohort in pool.cohorts if replica.id in cohort.replicas), None) if pool else None
+
+
+def notices(replica: Replica, names: dict[str, str], now: datetime) -> list[str]:
+    """Say what a reader must know before believing the rest."""
+    said = []
+    if not replica.fresh and replica.observed_at is not None and (replica.document or replica.engines):
+        age = values.age((now - replica.observed_at).total_seconds())
+        old = f"{markup.bold('Old values.')} They were last read {age} and are not counted."
+        said.append(markup.notice("warning", old))
+    if replica.same_process:
+        said.append(markup.notice("warning", _same_process(replica.same_process, names)))
+    if strange := sorted({what for probe in replica.probes if probe.reply for what in probe.reply.not_understood}):
+        said.append(markup.notice("info", _not_understood(strange)))
+    return said
+
+
+def _same_process(addresses: Sequence[str], names: dict[str, str]) -> str:
+    others = [
+        markup.link(links.to(links.REPLICA_PAGE, replica=other), markup.text(_short(names.get(other, other))))
+        for other in addresses
+    ]
+    title = markup.bold(f"One process behind {values.in_words(len(others) + 1)} addresses.")
+    answer = "answers" if len(others) == 1 else "answer"
+    return f"{title} {values.joined(others)} {answer} with the same instance_id. Its capacity is counted once."
+
+
+def contradictions(found: Sequence[Contradiction]) -> str:
+    """List the settings on which the replica's own sources disagree."""
+    if not found:
+        return ""
+    title = f"Its sources contradict each other in {values.count(len(found), 'setting')}"
+    columns = (("Setting", ""), ("Taken", ""), ("said by", "short"), ("Other", ""), ("said by", "short"))
+    rows = [
+        [
+            markup.code(values.middle_cut(each.path, LONGEST_NAME)),
+            markup.code(values.told_text(each.kept.value, each.kept.state)),
+            markup.text(SOURCES[each.kept.source]),
+            markup.code(values.told_text(each.other.value, each.other.state)),
+            markup.text(SOURCES[each.other.source]),
+        ]
+        for each in found[:MOST_CONTRADICTIONS]
+    ]
+    left = len(found) - MOST_CONTRADICTIONS
+    more = f'<div class="foot">{left:,} more.</div>' if left > 0 else ""
+    return markup.section(title) + markup.table(title, columns, rows) + more
+
+
+def _pool(replica: Replica, pool: Pool | None) -> str:
+    if replica.pool is None:
+        return markup.card("Pool", markup.muted("none"), "no reply tells its model")
+    cohort = cohort_of(pool, replica)
+    where = f"cohort {markup.letter(cohort.letter)} of {len(pool.cohorts):,}" if cohort and pool else "in no cohort"
+    role = "" if replica.role == "both" else f"{markup.text(replica.role)} · "
+    name = markup.link(links.to(links.COMPARE, pool=replica.pool), _cut(replica.pool), title=replica.pool)
+    return markup.card("Pool", name, f"{role}{where}")
+
+
+def _differences(pool: Pool | None, apart: Sequence[Apart], replica: Replica) -> str:
+    if pool is None or replica.document is None:
+        return markup.card("Differs from its pool", markup.muted("?"), "its settings were never read")
+    if not apart:
+        return markup.card("Differs from its pool", f"{markup.glyph('good', 'good:')}0", "in no setting")
+    address = links.to(links.COMPARE, pool=pool.name, reference=replica.id)
+    note = f"{'setting' if len(apart) == 1 else 'settings'}, {markup.link(address, 'compare with it')}"
+    return markup.card("Differs from its pool", f"{markup.glyph('differs', 'differs:')}{len(apart):,}", note)
+
+
+def _version(replica: Replica, now: datetime) -> str:
+    version = _cut(replica.version) if replica.version else markup.muted(values.NOT_KNOWN)
+    if replica.started_at is None:
+        return markup.card("vLLM", version, "start not known")
+    age = values.age((now - replica.started_at).total_seconds())
+    return markup.card("vLLM", version, f'<span title="{values.iso(replica.started_at)}">started {age}</span>')
+
+
+def _capacity(replica: Replica) -> str:
+    held = total([replica])
+    parts = [values.count(len(replica.engines), "DP rank")] if replica.engines else ["no engine is known"]
+    parts += [values.size(held.bytes)] if held.bytes is not None else []
+    parts += [f"{held.unknown:,} not known"] if held.unknown and held.tokens is not None else []
+    parts += [str(held.basis)] if held.tokens is not None else []
+    return markup.card(
+        "KV cache tokens", markup.text(values.short(held.tokens, held.basis)), markup.text(" · ".join(parts))
+    )
+
+
+def _read(replica: Replica, now: datetime) -> str:
+    if replica.observed_at is None:
+        return markup.card("Read", markup.muted("never"), "no probe gave a reply")
+    age = values.age((now - replica.observed_at).total_seconds())
+    return markup.card("Read", markup.text(age), markup.text(values.iso(replica.observed_at)))
+
+
+def _not_understood(strange: Sequence[str]) -> str:
+    named = values.joined(
+        [markup.code(values.middle_cut(values.one_line(what), LONGEST_NAME)) for what in strange[:MOST_UNKNOWN]]
+    )
+    more = f" and {len(strange) - MOST_UNKNOWN:,} more" if len(strange) > MOST_UNKNOWN else ""
+    number = values.count(len(strange), "part of its answers was", "parts of its answers were")
+    return f"{markup.bold(f'{number} not understood')}, kept as it came: {named}{more}."
+
+
+def _short(name: str) -> str:
+    return values.middle_cut(values.one_line(name), LONGEST_NAME)
+
+
+def _cut(text: str) -> str:
+    """Keep a card's figure inside its card: HTML."""
+    return f'<span style="display:block;overflow:hidden;text-overflow:ellipsis">{markup.text(_short(text))}</span>'

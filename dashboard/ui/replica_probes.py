@@ -1,0 +1,79 @@
+"""The probes of one replica: what each was asked, what became of it, and the raw answer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
+
+from dashboard.report import values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dashboard.models import ProbeResult
+
+LONGEST = 60_000  # characters of a raw answer that are shown; a browser colours them in a moment
+NOT_HERE = "This replica has no such path."
+
+
+class Raw(NamedTuple):
+    """An answer fit to be read: JSON indented, or as it came. `cut` says how much is not shown, empty if nothing."""
+
+    text: str
+    language: str | None
+    cut: str
+
+
+def probes_table(probes: Sequence[ProbeResult]) -> pd.DataFrame:
+    """Return a row per probe, failures first."""
+    rows = [
+        (
+            _outcome(probe),
+            probe.path,
+            probe.status,
+            probe.size_bytes if probe.status is not None else None,
+            probe.elapsed_seconds * 1000,
+            probe.observed_at,
+            _sentence(probe),
+        )
+        for probe in in_order(probes)
+    ]
+    columns = {"Outcome": "string", "Path": "string", "Status": "Int64", "Bytes": "Int64", "ms": "Float64"}
+    names = [*columns, "Asked at", "What became of it"]
+    return pd.DataFrame(rows, columns=pd.Index(names)).astype({**columns, names[-1]: "string"})
+
+
+def in_order(probes: Sequence[ProbeResult]) -> list[ProbeResult]:
+    """Order probes: those that failed, those that were read, those that are not there."""
+    return sorted(probes, key=lambda probe: (probe.failure is None, probe.reply is None, probe.path))
+
+
+def raw_of(probe: ProbeResult) -> Raw:
+    """Make a redacted answer readable. What is no JSON is shown as it came, undecodable bytes replaced."""
+    text = probe.raw.decode("utf-8", errors="replace")
+    language = None
+    try:
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        language = "json"
+    except (ValueError, RecursionError):
+        pass
+    if len(text) <= LONGEST:
+        return Raw(text, language, "")
+    return Raw(text[:LONGEST], language, f"The first {LONGEST:,} of {len(text):,} characters.")
+
+
+def _outcome(probe: ProbeResult) -> str:
+    if probe.failure is not None:
+        return f"✕ {probe.failure.kind}"
+    return "✓ read" if probe.reply is not None else "– not here"
+
+
+def _sentence(probe: ProbeResult) -> str:
+    if probe.failure is not None:
+        return values.middle_cut(values.one_line(probe.failure.detail), 300)
+    if probe.reply is None:
+        return NOT_HERE
+    strange = len(probe.reply.not_understood)
+    return f"{values.count(strange, 'part')} not understood." if strange else ""

@@ -1,0 +1,168 @@
+"""Draws the page of one replica."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import streamlit as st
+
+from dashboard.report import values
+from dashboard.ui import links, markup, replica_engines, replica_head, replica_probes, replica_settings
+from dashboard.ui.replica_differences import apart_from_majority
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import pandas as pd
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Pool, Replica
+    from dashboard.ui.replica_differences import Apart
+
+EVERY_SECTION = "all sections"
+ROW, HEAD, TALLEST = 35, 38, 460  # px of a table; what a click shows below it is still seen
+_SETTING_WIDTHS = {"Section": 150, "Setting": 270, "Value": 260, replica_settings.POOL_HAS: 190, "State": 90}
+
+
+class Known(NamedTuple):
+    """One replica and what is derived for its page."""
+
+    replica: Replica
+    pool: Pool | None
+    apart: tuple[Apart, ...]
+    settings: pd.DataFrame
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def known(generation: int, polled_at: datetime | None, replica: str, _fleet: Fleet) -> Known | None:  # noqa: ARG001  # the cache's key
+    """Find a replica by its id and derive its page; None when the fleet has no such replica."""
+    found = next((each for each in _fleet.replicas if each.id == replica), None)
+    if found is None:
+        return None
+    pool = next((pool for pool in _fleet.pools if pool.name == found.pool), None)
+    document = _fleet.documents.get(found.document or "")
+    apart = apart_from_majority(pool, document) if pool and document else ()
+    return Known(found, pool, apart, replica_settings.settings_table(document.settings if document else {}, apart))
+
+
+def draw_unknown(replica: str | None) -> None:
+    """Say that the address names no replica of this fleet."""
+    back = markup.link(links.to(links.REPLICAS), "All replicas")
+    told = markup.code(values.middle_cut(values.one_line(replica), 80)) if replica else ""
+    title = "There is no such replica" if replica else "No replica is named"
+    sentence = f"No target of this fleet is called {told}." if replica else "The address of this page names one."
+    st.html(f'<div class="empty"><h2>{title}</h2><p>{sentence}</p>{back}</div>')
+
+
+def draw_head(found: Known, fleet: Fleet, now: datetime) -> None:
+    """Draw what is said before any table."""
+    names = {each.id: each.name for each in fleet.replicas}
+    st.html(replica_head.head(found.replica))
+    st.html(replica_head.cards(found.replica, found.pool, found.apart, now))
+    for notice in replica_head.notices(found.replica, names, now):
+        st.html(notice)
+    if found.replica.contradictions:
+        st.html(replica_head.contradictions(found.replica.contradictions))
+
+
+def draw_settings(found: Known) -> None:
+    """Draw the settings with their search, and the whole value of the one that is selected."""
+    if found.settings.empty:
+        st.html(markup.notice("unknown", "Its settings were never read; the probes say why."))
+        return
+    with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
+        search = st.text_input(
+            "Search", key=links.SEARCH, bind="query-params", placeholder="setting or value", width=260, live=True
+        )
+        sections = [EVERY_SECTION, *sorted(found.settings["Section"].unique())]
+        section = st.selectbox("Section", sections, key=links.SECTION, bind="query-params", width=230)
+        only = st.toggle("Only what differs", key=links.SHOW, bind="query-params", disabled=not found.apart)
+    rows = replica_settings.filtered(
+        found.settings,
+        section=None if section in {None, EVERY_SECTION} else section,
+        search=search or "",
+        only_differences=bool(only and found.apart),
+    )
+    if rows.empty:
+        st.html(markup.notice("info", f"Nothing matches; {values.count(len(found.settings), 'setting')} are hidden."))
+        return
+    hidden = () if found.apart else (replica_settings.POOL_HAS,)
+    _settings_table(rows, [name for name in replica_settings.SHOWN if name not in hidden], len(found.settings))
+
+
+def _settings_table(rows: pd.DataFrame, columns: list[str], total: int) -> None:
+    event = st.dataframe(
+        rows[columns],
+        key="settings",
+        hide_index=True,
+        height=min(HEAD + ROW * len(rows), TALLEST),
+        on_select="rerun",
+        selection_mode="single-cell",
+        column_config={name: st.column_config.TextColumn(width=width) for name, width in _SETTING_WIDTHS.items()},
+    )
+    chosen = [row for row, _ in event["selection"]["cells"] if row < len(rows)]
+    st.html(
+        f'<div class="foot">{len(rows):,} of {values.count(total, "setting")}. Click one to see its whole value.</div>'
+    )
+    if chosen:
+        st.html(markup.code(rows["path"].iloc[chosen[0]]))
+        st.code(str(rows["whole"].iloc[chosen[0]]), language="json", wrap_lines=True, height="content")
+
+
+def draw_engines(replica: Replica) -> None:
+    """Draw what the replica holds: names, engines, devices, KV cache groups."""
+    st.html(
+        replica_engines.served(replica)
+        + replica_engines.engines_table(replica.engines)
+        + replica_engines.devices_table(replica.devices, replica.engines)
+        + replica_engines.groups_table(replica.kv_cache_groups)
+    )
+
+
+def draw_identity(replica: Replica) -> None:
+    """Draw what must or may differ per replica, and its labels."""
+    labels = " ".join(f"{markup.code(f'{key}={value}')}" for key, value in sorted(replica.labels.items()))
+    st.html(f"<p>Labels of the target: {labels or markup.muted('none')}</p>")
+    if not replica.identity:
+        st.html(f'<div class="foot">{markup.text("No reply tells what identifies it.")}</div>')
+        return
+    table = replica_settings.identity_table(replica.identity)
+    st.dataframe(table, key="identity", hide_index=True, height=min(HEAD + ROW * len(table), TALLEST))
+    st.html('<div class="foot">These must or may differ from replica to replica; they are never compared.</div>')
+
+
+def draw_probes(replica: Replica) -> None:
+    """Draw every probe, and the raw answer of the one that is chosen."""
+    probes = replica_probes.in_order(replica.probes)
+    if not probes:
+        st.html('<div class="foot">It was never asked.</div>')
+        return
+    table = replica_probes.probes_table(probes)
+    st.dataframe(
+        table,
+        key="probes",
+        hide_index=True,
+        height=HEAD + ROW * len(table),
+        placeholder="–",
+        column_config={
+            "Outcome": st.column_config.TextColumn(width=120),
+            "Path": st.column_config.TextColumn(width=320),
+            "Bytes": st.column_config.NumberColumn(format="localized", width=90),
+            "ms": st.column_config.NumberColumn("Duration, ms", format="%.1f", width=100),
+            "Asked at": st.column_config.DatetimeColumn(
+                format="YYYY-MM-DD HH:mm:ss", timezone="UTC", width=160, help="In UTC."
+            ),
+        },
+    )
+    answers = {probe.path: probe for probe in probes if probe.raw}
+    chosen = st.selectbox(
+        "Raw answer, secrets removed", list(answers), index=None, key="raw", placeholder="choose a path", width=420
+    )
+    if chosen in answers:
+        _draw_raw(replica_probes.raw_of(answers[chosen]))
+
+
+def _draw_raw(raw: replica_probes.Raw) -> None:
+    if raw.cut:
+        st.html(f'<div class="foot">{markup.text(raw.cut)}</div>')
+    st.code(raw.text, language=raw.language, height=520)

@@ -1,0 +1,123 @@
+"""Draws the page Replicas: the sentence, the filters, the table, its CSV."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import streamlit as st
+
+from dashboard.models import ReplicaState
+from dashboard.report import values
+from dashboard.ui import headline, links, markup, replica_table
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import pandas as pd
+    from streamlit.delta_generator import DeltaGenerator
+
+    from dashboard.fleet import Fleet
+
+EVERY_POOL, EVERY_STATE = "all pools", "all"
+ROW, HEAD, TALLEST = 35, 38, 700  # px of the table
+OPENS = "Replica"  # the column whose cells open a replica; the rows' own boxes do, too
+HINT = "Click a name to open the replica."
+_WIDTHS = {"State": 92, "Replica": 180, "Pool": 160, "Cohort": 68, "vLLM": 90, "Read": 92, "Role": 72}
+
+
+class Choice(NamedTuple):
+    """What the reader filters by; None is everything."""
+
+    pool: str | None
+    state: str | None
+    search: str
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def rows(generation: int, polled_at: datetime | None, _fleet: Fleet) -> pd.DataFrame:  # noqa: ARG001  # the cache's key
+    """Return the rows of one fleet; every session that shows it shares them and none changes them."""
+    return replica_table.rows_of(_fleet)
+
+
+def draw_head(fleet: Fleet) -> None:
+    """Say how many replicas there are and how they stand."""
+    now = headline.standing(fleet)
+    words = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} read in part" if now.partial else ""]
+    wrong = values.joined([word for word in words if word])
+    title = (
+        f"{values.count(now.replicas, 'replica')}: {wrong}"
+        if wrong
+        else f"{values.count(now.replicas, 'replica')}, all read"
+    )
+    lead = f"{values.count(now.pools, 'pool')}. {HINT}"
+    st.html(markup.heading(markup.text(title), markup.text(lead)))
+
+
+def choose(fleet: Fleet, row: DeltaGenerator) -> Choice:
+    """Draw the filters into a row and return what they say."""
+    with row:
+        search = st.text_input(
+            "Search", key=links.SEARCH, bind="query-params", placeholder="name, address or label", width=260, live=True
+        )
+        pools = [EVERY_POOL, *(pool.name for pool in fleet.pools)]
+        pool = st.selectbox("Pool", pools, key=links.POOL, bind="query-params", width=250)
+        states = [EVERY_STATE, *(each.value for each in ReplicaState)]
+        state = st.segmented_control(
+            "State", states, default=EVERY_STATE, key=links.STATE, bind="query-params", required=True
+        )
+    return Choice(
+        pool=None if pool in {None, EVERY_POOL} else pool,
+        state=None if state in {None, EVERY_STATE} else state,
+        search=search or "",
+    )
+
+
+def kept(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
+    """Return the rows that the filters leave."""
+    return replica_table.filtered(rows, pool=choice.pool, state=choice.state, search=choice.search)
+
+
+def draw_table(rows: pd.DataFrame, now: datetime) -> str | None:
+    """Draw the table and return the id of the replica whose row was selected."""
+    fixed = {name: st.column_config.TextColumn(width=width) for name, width in _WIDTHS.items()}
+    event = st.dataframe(
+        replica_table.shown(rows, now),
+        key="replicas_table",
+        hide_index=True,
+        height=min(HEAD + ROW * len(rows), TALLEST),
+        on_select="rerun",
+        selection_mode=["single-row", "single-cell"],
+        placeholder="–",
+        column_config={
+            **fixed,
+            "Differs in": st.column_config.NumberColumn(
+                width=80, help="Settings that are not what most of its pool have; of a tie, every value counts."
+            ),
+            "Started": st.column_config.DatetimeColumn(
+                format="YYYY-MM-DD HH:mm", timezone="UTC", width=130, help="In UTC."
+            ),
+            "Reason": st.column_config.TextColumn(width="large"),
+        },
+    )
+    named = [row for row, column in event["selection"]["cells"] if column == OPENS]
+    selected = [row for row in (*event["selection"]["rows"], *named) if row < len(rows)]
+    return str(rows["id"].iloc[selected[0]]) if selected else None
+
+
+def controls() -> DeltaGenerator:
+    """Open the row of the filters; what stands last in it goes to the right."""
+    return st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small")
+
+
+def offer_csv(fleet: Fleet, rows: pd.DataFrame, number: str, row: DeltaGenerator) -> None:
+    """Offer these rows as CSV; it is written only when it is asked for."""
+    as_of = f", data as of {values.iso(fleet.polled_at)}" if fleet.polled_at else ""
+    note = f"{fleet.name}: {number}{as_of}"
+    row.download_button(
+        "CSV", lambda: replica_table.to_csv(rows, [note]), file_name="replicas.csv", mime="text/csv", on_click="ignore"
+    )
+
+
+def number_words(shown: int, total: int) -> str:
+    """Write how many replicas the filters leave: `3 of 39 replicas`."""
+    return f"{shown:,} of {values.count(total, 'replica')}" if shown < total else values.count(total, "replica")

@@ -1,0 +1,48 @@
+"""What could not be read, and why, one entry per replica."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.models import ReplicaState
+from dashboard.report import values
+from dashboard.ui import links, markup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from dashboard.models import Replica
+
+MOST = 8  # entries on Overview; the page Replicas lists all
+IN_PART = "Answers, but its cache configuration could not be read."
+
+
+def unread(replicas: Sequence[Replica], now: datetime, most: int = MOST) -> list[tuple[str, str, str]]:
+    """Return (kind of stripe, content, nothing) as HTML for the replicas that were not read whole."""
+    shown = replicas if len(replicas) <= most else replicas[: most - 1]
+    rows = [(_kind(replica), _content(replica, now), "") for replica in shown]
+    if len(shown) < len(replicas):
+        left = f"{len(replicas) - len(shown):,} more"
+        rows.append(("unknown", markup.link(links.to(links.REPLICAS), markup.text(left)), ""))
+    return rows
+
+
+def reason(replica: Replica) -> str:
+    """Say in one sentence why a replica was not read whole."""
+    return replica.failure.detail if replica.failure else IN_PART
+
+
+def _kind(replica: Replica) -> str:
+    return "critical" if replica.state is ReplicaState.DOWN else "unknown"
+
+
+def _content(replica: Replica, now: datetime) -> str:
+    glyph = markup.glyph(_kind(replica), f"{replica.state}:")
+    name = markup.link(links.to(links.REPLICA_PAGE, replica=replica.id), markup.bold(replica.name))
+    state = "down" if replica.state is ReplicaState.DOWN else "read in part"
+    kind = f" · {replica.failure.kind}" if replica.failure else ""
+    seen = ""
+    if replica.state is ReplicaState.DOWN and replica.observed_at is not None:
+        seen = f" Last read {values.age((now - replica.observed_at).total_seconds())}; its values are kept and marked."
+    return f"{glyph} {name} {markup.muted(state + kind)}<small>{markup.text(reason(replica) + seen)}</small>"

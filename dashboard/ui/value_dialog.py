@@ -1,0 +1,111 @@
+"""What the matrix opens: every value of one path with who has it and who said it, or the replicas of one cohort."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from dashboard.compare import ValueHeld, values
+from dashboard.models import Source
+from dashboard.report.values import STATE_WORDS, count, whole_text
+from dashboard.ui import links, markup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Cohort, Pool
+    from dashboard.ui.matrix import Opened
+
+SOURCES: Mapping[Source, str] = {
+    Source.SERVER_INFO: "/server_info",
+    Source.CONFIG_API: "a configuration endpoint",
+    Source.PLUGIN: "an introspection plugin",
+    Source.METRICS: "/metrics",
+    Source.MODELS: "/v1/models",
+    Source.VERSION: "/version",
+    Source.KV_EVENT_SOURCES: "/kv_event_sources",
+}
+MOST_NAMED = 60  # replicas named per value; the page Replicas lists all
+
+
+def draw(fleet: Fleet, pool: Pool) -> None:
+    """Open what the URL names: a path, or a cohort. It stays in the URL, so that the link can be handed on."""
+    path, letter = st.query_params.get(links.PATH), st.query_params.get(links.COHORT)
+    cohort = next((cohort for cohort in pool.cohorts if cohort.letter == letter), None)
+    if path:
+        st.dialog("All values of one setting", width="large", on_dismiss=close)(_path)(fleet, pool, path)
+    elif cohort:
+        st.dialog("One cohort", width="large", on_dismiss=close)(_cohort)(fleet, pool, cohort)
+
+
+def open_from(opened: Opened, pool: Pool) -> None:
+    """Put what the reader opened into the URL: the dialog opens with the next `draw`. A replica has its own page."""
+    close()
+    if opened.path:
+        st.query_params[links.PATH] = opened.path
+    elif opened.column in pool.replicas:
+        st.switch_page(links.SCRIPTS / "replica.py", query_params={links.REPLICA: opened.column})
+    elif opened.column:
+        st.query_params[links.COHORT] = opened.column
+
+
+def close() -> None:
+    """Take what was open out of the URL."""
+    for name in (links.PATH, links.COHORT):
+        st.query_params.pop(name, None)
+
+
+def _path(fleet: Fleet, pool: Pool, path: str) -> None:
+    names = {replica.id: replica.name for replica in fleet.replicas}
+    held = values(pool, fleet.documents, path)
+    st.html(f'<p class="dialog-head">{markup.code(path)} in {markup.bold(pool.name)}</p>')
+    if not any(value.sources for value in held):
+        st.html(markup.notice("info", "No replica of this pool tells of this setting."))
+    for value in held:
+        _value(value, names)
+
+
+def _value(value: ValueHeld, names: Mapping[str, str]) -> None:
+    letters = " ".join(markup.letter(letter) for letter in value.cohorts)
+    said_by = " and ".join(SOURCES[source] for source in value.sources)
+    state = STATE_WORDS.get(value.state)
+    parts = [f"{letters} {markup.bold(count(value.count, 'replica'))}"]
+    parts += [markup.muted(f"said by {said_by}")] if said_by else []
+    st.html(f'<div class="value-head">{" · ".join(parts)}</div>')
+    if state is None:
+        st.code(whole_text(value.value, value.state), language="json", wrap_lines=True)
+    else:
+        st.html(f'<p class="none">{markup.text(state)}</p>')
+    st.html(f'<p class="members">{replica_links(value.replicas, names)}</p>')
+
+
+def _cohort(fleet: Fleet, pool: Pool, cohort: Cohort) -> None:
+    names = {replica.id: replica.name for replica in fleet.replicas}
+    number = count(len(cohort.replicas), "replica")
+    st.html(
+        f'<p class="dialog-head">{markup.letter(cohort.letter)} {markup.bold(number)} of {markup.bold(pool.name)}</p>'
+    )
+    if cohort.distinguishing:
+        st.html("<p>What tells it from the others:</p>")
+        st.code(
+            "\n".join(f"{told.path} = {whole_text(told.value, told.state)}" for told in cohort.distinguishing),
+            language=None,
+            wrap_lines=True,
+        )
+    st.html(f'<p class="members">{replica_links(cohort.replicas, names)}</p>')
+    if cohort.read_in_part:
+        partly = f"Read in part: {replica_links(cohort.read_in_part, names)}"
+        st.html(f'<p class="members">{partly}</p>')
+
+
+def replica_links(replicas: Iterable[str], names: Mapping[str, str]) -> str:
+    """Write replicas as links to their pages, the first ones by name."""
+    members = list(replicas)
+    shown = [
+        markup.link(links.to(links.REPLICA_PAGE, replica=member), markup.text(names.get(member, member)))
+        for member in members[:MOST_NAMED]
+    ]
+    more = [f"and {len(members) - MOST_NAMED:,} more"] if len(members) > MOST_NAMED else []
+    return ", ".join([*shown, *more])

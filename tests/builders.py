@@ -1,0 +1,235 @@
+"""Small builders with good defaults: a test says only what it is about."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from dashboard.compare import Member, compare_pool
+from dashboard.fleet import Fleet
+from dashboard.frames import build
+from dashboard.models import (
+    Basis,
+    Device,
+    Document,
+    Engine,
+    Failure,
+    FailureKind,
+    ProbeResult,
+    Replica,
+    ReplicaState,
+    Role,
+    Setting,
+    Source,
+    State,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dashboard.models import Pool
+
+NOW = datetime(2026, 3, 2, 11, 42, 13, tzinfo=UTC)
+POLLED_AT = NOW - timedelta(seconds=8)
+GIB = 2**30
+_GENERATIONS = count(1)
+CONFIG: Mapping[str, Any] = {
+    "version": "0.32.0",
+    "cache_config.block_size": 16,
+    "cache_config.cache_dtype": "auto",
+    "cache_config.enable_prefix_caching": True,
+    "cache_config.gpu_memory_utilization": 0.92,
+    "cache_config.hash_block_size": 16,
+    "cache_config.kv_offloading_size": None,
+    "cache_config.prefix_caching_hash_algo": "sha256_cbor",
+    "cache_config.prefix_match_unit": None,
+    "compilation_config.cudagraph_capture_sizes": list(range(1, 52)),
+    "kv_events_config.publisher": "zmq",
+    "model_config.dtype": "bfloat16",
+    "model_config.max_logprobs": 20,
+    "model_config.max_model_len": 131072,
+    "parallel_config.tensor_parallel_size": 4,
+    "scheduler_config.max_num_batched_tokens": 8192,
+    "scheduler_config.max_num_seqs": 256,
+}
+
+
+def setting(value: Any, state: State | None = None, source: Source = Source.SERVER_INFO) -> Setting:
+    """A setting as normalizing writes it: None is null unless a state is given."""
+    return Setting(json.dumps(value), state or (State.NULL if value is None else State.REPORTED), source)
+
+
+def document(settings: Mapping[str, Any] | None = None, *, base: Mapping[str, Any] = CONFIG) -> Document:
+    """A document with default settings, some of them replaced; a `Setting` stands as it is."""
+    whole = {
+        path: value if isinstance(value, Setting) else setting(value)
+        for path, value in {**base, **(settings or {})}.items()
+    }
+    digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:12]
+    version = json.loads(whole["version"].value) if "version" in whole else None
+    return Document(digest, version, whole)
+
+
+def engine(tokens: int | None = 1_200_000, *, dp_rank: int = 0, basis: Basis = Basis.REPORTED, **more: Any) -> Engine:
+    """An engine of a uniform model: blocks of 16 tokens."""
+    given = {
+        "dp_rank": dp_rank,
+        "num_gpu_blocks": None if tokens is None else tokens // 16,
+        "block_size": 16,
+        "kv_cache_size_tokens": tokens,
+        "max_concurrency": None if tokens is None else tokens / 131072,
+        "kv_cache_bytes": 184 * GIB,
+        "kv_cache_bytes_per_device": 46 * GIB,
+        "naive_tokens": tokens,
+        "max_model_len": 131072,
+        "basis": basis,
+    }
+    return Engine(**{**given, **more})
+
+
+def devices(count: int = 4, name: str = "NVIDIA H100 80GB HBM3", *, dp_rank: int = 0) -> tuple[Device, ...]:
+    """The accelerators of one engine."""
+    return tuple(Device(dp_rank, rank, name, 80 * GIB, "9.0") for rank in range(count))
+
+
+def replica(
+    name: str = "chat-0", *, pool: str | None = "chat", document: Document | None = None, **more: Any
+) -> Replica:
+    """A replica that is up, with one engine on four H100."""
+    given: dict[str, Any] = {
+        "id": f"http://{name}:8000",
+        "name": name,
+        "labels": {"pool": pool} if pool else {},
+        "pool": pool,
+        "role": Role.BOTH,
+        "state": ReplicaState.UP,
+        "failure": None,
+        "fresh": True,
+        "version": document.version if document else None,
+        "started_at": NOW - timedelta(days=2),
+        "observed_at": POLLED_AT,
+        "document": document.id if document else None,
+        "identity": {},
+        "sources": (Source.SERVER_INFO, Source.METRICS, Source.VERSION, Source.MODELS),
+        "contradictions": (),
+        "served_model_names": (pool,) if pool else (),
+        "adapters": (),
+        "engines": (engine(),),
+        "devices": devices(),
+        "kv_cache_groups": (),
+        "probes": (probe(),),
+    }
+    return Replica(**{**given, **more})
+
+
+def down(
+    name: str = "chat-9",
+    *,
+    pool: str | None = "chat",
+    kind: FailureKind = FailureKind.REFUSED,
+    detail: str = "Nothing listens there.",
+    **more: Any,
+) -> Replica:
+    """A replica that gave no usable reply."""
+    nothing = {"engines": (), "devices": (), "sources": (), "fresh": False, "version": None, "observed_at": None}
+    failure = Failure(kind, detail)
+    return replica(
+        name,
+        pool=pool,
+        state=ReplicaState.DOWN,
+        failure=failure,
+        **{**nothing, "probes": (probe(failure=failure, status=None, raw=b""),), **more},
+    )
+
+
+def probe(path: str = "/metrics", *, source: Source = Source.METRICS, **more: Any) -> ProbeResult:
+    """What became of one GET."""
+    given = {"status": 200, "size_bytes": 2048, "raw": b"vllm:cache_config_info 1.0\n", "elapsed_seconds": 0.012}
+    return ProbeResult(path=path, source=source, observed_at=POLLED_AT, **{**given, **more})
+
+
+def fleet(
+    replicas: Iterable[Replica] = (), documents: Iterable[Document] = (), *, ignore: tuple[str, ...] = (), **more: Any
+) -> Fleet:
+    """A fleet whose pools are compared as the program compares them. Every call makes a new generation."""
+    members = tuple(replicas)
+    known = {each.id: each for each in documents}
+    pools = tuple(
+        _compared(name, [member for member in members if member.pool == name], known, ignore)
+        for name in dict.fromkeys(member.pool for member in members if member.pool)
+    )
+    given = {"name": "prod-eu", "generation": next(_GENERATIONS), "polled_at": POLLED_AT, "ignored": ignore}
+    frames = build(members, known, pools)
+    return Fleet(**{**given, "replicas": members, "documents": known, "pools": pools, "frames": frames, **more})
+
+
+def _compared(name: str, members: list[Replica], documents: Mapping[str, Document], ignore: tuple[str, ...]) -> Pool:
+    told = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in members]
+    return compare_pool(name, members[0].role, told, documents, ignore=ignore)
+
+
+def alike(pool: str, number: int, told: Document, *, first: int = 1, **more: Any) -> list[Replica]:
+    """Replicas `pool-01`, `pool-02` and so on that all hold one document."""
+    label = pool.replace("/", "-")
+    return [replica(f"{label}-{index:02}", pool=pool, document=told, **more) for index in range(first, first + number)]
+
+
+def story() -> Fleet:
+    """Five pools: one split in three, two that agree, one in an upgrade; one replica down, one read in part."""
+    chat = document()
+    hashed = document({"cache_config.prefix_caching_hash_algo": "xxhash", "cache_config.kv_offloading_size": 64})
+    blocks = document(
+        {
+            "cache_config.block_size": 32,
+            "cache_config.gpu_memory_utilization": 0.88,
+            "compilation_config.cudagraph_capture_sizes": list(range(1, 28)),
+            "model_config.max_logprobs": 5,
+            "scheduler_config.max_num_batched_tokens": 2048,
+        }
+    )
+    gemma = document({"parallel_config.tensor_parallel_size": 1, "model_config.max_model_len": 32768})
+    prefill = document({"parallel_config.tensor_parallel_size": 8, "cache_config.cache_dtype": "fp8_e4m3"})
+    decode = document({"parallel_config.tensor_parallel_size": 8})
+    old = document({"version": "0.31.0", "parallel_config.tensor_parallel_size": 1})
+    new = document({"parallel_config.tensor_parallel_size": 1})
+    wide: dict[str, Any] = {"devices": devices(8, "NVIDIA H200")}
+    one: dict[str, Any] = {"engines": (engine(660_000),), "devices": devices(1)}
+    small: dict[str, Any] = {"engines": (engine(440_000, basis=Basis.ASSUMED),), "devices": devices(1, "NVIDIA L40S")}
+    bare = {"engines": (engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None),), "devices": ()}
+    refused = Failure(FailureKind.UNAUTHORIZED, "/v1/config answers 401: no key is given for this target.")
+    members = [
+        *alike("chat-70b", 15, chat),
+        replica("chat-70b-16", pool="chat-70b", document=hashed),
+        replica("chat-70b-17", pool="chat-70b", document=blocks),
+        down(
+            "chat-70b-18",
+            pool="chat-70b",
+            kind=FailureKind.TIMEOUT,
+            detail="No answer within 5 s.",
+            observed_at=NOW - timedelta(minutes=14),
+        ),
+        *alike("gemma-27b", 8, gemma, **one),
+        *alike("deepseek-v3/prefill", 2, prefill, role=Role.PREFILL, **wide),
+        *alike("deepseek-v3/decode", 2, decode, role=Role.DECODE, **wide),
+        *alike("embed-8b", 5, new, **small),
+        *[replica(f"embed-8b-{index:02}", pool="embed-8b", document=old, **small) for index in range(6, 10)],
+        replica("embed-8b-10", pool="embed-8b", state=ReplicaState.PARTIAL, failure=refused, document=old, **bare),
+    ]
+    return fleet(members, [chat, hashed, blocks, gemma, prefill, decode, old, new])
+
+
+HOSTILE = "<script>alert(1)</script>![x](http://198.51.100.7/x.png)\"'><img src=x onerror=alert(1)>\n=1+1"
+
+
+def hostile() -> Fleet:
+    """A fleet in which whatever a server or an operator can name is an attack."""
+    told = [document({"model_config.tokenizer": HOSTILE, HOSTILE: index}) for index in range(2)]
+    members = [
+        replica(f"{HOSTILE}{index}", pool=HOSTILE, document=each, devices=devices(1, HOSTILE))
+        for index, each in enumerate(told)
+    ]
+    refused = down(f"{HOSTILE}9", pool=HOSTILE, detail=HOSTILE)
+    return fleet([*members, refused], told, name=HOSTILE)

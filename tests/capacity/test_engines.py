@@ -1,0 +1,388 @@
+"""Capacity of the captured servers, equal to what vLLM logged at start; and of engines of which less is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.capacity.engines import (
+    FORMULA_OPEN,
+    NO_BLOCK_SIZE,
+    NO_BLOCKS,
+    ONLY_BLOCKS,
+    ONLY_FIRST,
+    SUM_ONLY,
+    TOO_LARGE,
+    engines_of,
+    load_of,
+)
+from dashboard.models import Basis, Engine, EngineReport, KVCacheGroup, Setting, Source
+from dashboard.normalize.canonical import setting
+from dashboard.normalize.facts import facts_of
+from dashboard.schemas.base import MAX_INTEGER
+from tests.captured import INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, Capture, capture, captures, snapshot
+from tests.strategies import full_groups, groups
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+GIB = 2**30
+ASYNC = "scheduler_config.async_scheduling"
+API_ONLY = (INFERENCE_CONFIG, VERSION, MODELS)
+FULL = KVCacheGroup(0, 0, "FullAttentionSpec", 16, 4096, 2)
+SLIDING = KVCacheGroup(0, 1, "SlidingWindowSpec", 16, 4096, 2, sliding_window=512)
+
+
+def told(**values: Any) -> dict[str, Setting]:
+    paths = {name.replace("__", "."): value for name, value in values.items()}
+    return {path: setting(path, value, Source.SERVER_INFO) for path, value in paths.items()}
+
+
+def options(**more: Any) -> dict[str, Setting]:
+    """The settings of a server of today with blocks of 16 tokens and a length of 2048."""
+    given_ = {
+        "version": "0.32.0",
+        "cache_config__block_size": 16,
+        "model_config__max_model_len": 2048,
+        "scheduler_config__max_num_batched_tokens": 256,
+        "parallel_config__tensor_parallel_size": 1,
+        "parallel_config__pipeline_parallel_size": 1,
+    }
+    return told(**{name: value for name, value in {**given_, **more}.items() if value is not ...})
+
+
+def engines(
+    server: Capture, paths: Collection[str] | None = None, more: Mapping[str, Setting] | None = None
+) -> tuple[Engine, ...]:
+    facts = facts_of(snapshot(server.answers, paths))
+    assert facts.document is not None
+    return engines_of(facts.engines, facts.kv_cache_groups, {**facts.document.settings, **(more or {})})
+
+
+def one(
+    report: EngineReport, groups_: Collection[KVCacheGroup] = (), settings: Mapping[str, Setting] | None = None
+) -> Engine:
+    (engine,) = engines_of((report,), tuple(groups_), options() if settings is None else settings)
+    return engine
+
+
+def logged(server: Capture) -> list[tuple[int, float]]:
+    return list(zip(server.logged["kv_cache_size_tokens"], server.logged["max_concurrency"], strict=True))
+
+
+def shown(found: Collection[Engine]) -> list[tuple[int | None, float | None]]:
+    return [(each.kv_cache_size_tokens, round(each.max_concurrency or 0, 2)) for each in found]
+
+
+# What vLLM logged
+
+
+@pytest.mark.parametrize("server", captures(lambda each: each.version == "0.32.0"))
+@pytest.mark.parametrize(
+    "paths", [None, (METRICS, VERSION, MODELS), (SERVER_INFO,)], ids=["all", "metrics", "server_info"]
+)
+def test_reported_tokens_and_concurrency_are_those_that_vllm_logged(
+    server: Capture, paths: Collection[str] | None
+) -> None:
+    found = engines(server, paths)
+
+    assert found[0].basis is Basis.REPORTED
+    assert found[0].reason is None
+    expected = logged(server)[: len(found)]
+    # Without /server_info the length of the other engines' concurrency is told by /v1/models.
+    assert shown(found) == expected
+
+
+@pytest.mark.parametrize("server", captures(lambda each: INFERENCE_CONFIG in each.answers))
+def test_tokens_derived_from_the_configuration_api_alone_are_those_that_vllm_logged(server: Capture) -> None:
+    """It does not tell whether scheduling is asynchronous; that matters for one of the captures only."""
+    (found,) = engines(server, API_ONLY)
+
+    assert shown([found]) == logged(server)
+    if server.case == "gemma3_long":
+        assert (found.basis, found.reason) == (Basis.ASSUMED, FORMULA_OPEN)
+    else:
+        assert (found.basis, found.reason) == (Basis.DERIVED, None)
+
+
+@pytest.mark.parametrize("server", captures(lambda each: INFERENCE_CONFIG in each.answers))
+def test_once_it_is_known_that_scheduling_is_not_asynchronous_every_derivation_is_exact(server: Capture) -> None:
+    """It was off on every captured server: vLLM on a CPU."""
+    (found,) = engines(server, API_ONLY, {ASYNC: setting(ASYNC, value=False, source=Source.SERVER_INFO)})
+
+    assert shown([found]) == logged(server)
+    assert found.basis is Basis.DERIVED
+
+
+def test_asynchronous_scheduling_takes_room_where_the_window_is_shorter_than_the_length() -> None:
+    (found,) = engines(capture("gemma3_long"), API_ONLY, {ASYNC: setting(ASYNC, value=True, source=Source.SERVER_INFO)})
+
+    assert found.kv_cache_size_tokens == 2_974_354
+    assert found.basis is Basis.DERIVED
+
+
+@pytest.mark.parametrize("server", captures(lambda each: each.version != "0.32.0"))
+def test_older_versions_are_an_upper_bound(server: Capture) -> None:
+    (found,) = engines(server)
+
+    assert (found.basis, found.reason) == (Basis.ASSUMED, ONLY_BLOCKS)
+    assert found.kv_cache_size_tokens == found.naive_tokens
+    assert (found.kv_cache_size_tokens or 0) >= logged(server)[0][0]
+    assert (found.max_concurrency or 0) >= logged(server)[0][1]
+
+
+def test_the_naive_number_of_a_hybrid_model_is_six_times_too_large() -> None:
+    (found,) = engines(capture("gemma3_plugin"))
+
+    assert (found.naive_tokens, found.kv_cache_size_tokens) == (4_194_304, 664_444)
+    assert found.basis is Basis.REPORTED
+
+
+def test_two_engines_hold_half_of_the_sum_each_and_the_second_is_assumed() -> None:
+    found = engines(capture("llama_dp2"))
+
+    assert [(each.dp_rank, each.num_gpu_blocks, each.kv_cache_size_tokens) for each in found] == [
+        (0, 8192, 1_048_576),
+        (1, 8192, 1_048_576),
+    ]
+    assert [(each.basis, each.reason) for each in found] == [(Basis.REPORTED, None), (Basis.ASSUMED, ONLY_FIRST)]
+
+
+def test_an_engine_on_two_devices_has_the_bytes_of_both() -> None:
+    (found,) = engines(capture("llama_tp2"))
+
+    assert (found.kv_cache_bytes_per_device, found.kv_cache_bytes) == (GIB, 2 * GIB)
+
+
+def test_a_server_that_only_answers_openly_tells_no_bytes() -> None:
+    (found,) = engines(capture("llama"), (METRICS, VERSION, MODELS))
+
+    assert (found.kv_cache_bytes, found.kv_cache_bytes_per_device) == (None, None)
+    assert (found.num_gpu_blocks, found.block_size, found.max_model_len) == (8192, 128, 2048)
+
+
+# What is told in part
+
+
+def test_reported_tokens_stand_before_any_formula() -> None:
+    found = one(EngineReport(0, 100, 777), [FULL])
+
+    assert (found.kv_cache_size_tokens, found.basis) == (777, Basis.REPORTED)
+    assert found.max_concurrency == 777 / 2048
+    assert one(EngineReport(0, 100, 777, 5.5), [FULL]).max_concurrency == 5.5
+    assert one(EngineReport(0, 100, 777), settings=options(model_config__max_model_len=...)).max_concurrency is None
+
+
+def test_a_derivation_that_hangs_on_the_unknown_is_an_upper_bound() -> None:
+    unknown, off, on = (
+        one(EngineReport(0, 1000), [SLIDING], options(**more))
+        for more in ({}, {"scheduler_config__async_scheduling": False}, {"scheduler_config__async_scheduling": True})
+    )
+
+    assert (unknown.basis, off.basis, on.basis) == (Basis.ASSUMED, Basis.DERIVED, Basis.DERIVED)
+    assert unknown.kv_cache_size_tokens == off.kv_cache_size_tokens
+    assert (on.kv_cache_size_tokens or 0) < (off.kv_cache_size_tokens or 0)
+
+
+def test_with_pipeline_parallelism_even_asynchronous_scheduling_leaves_the_batches_open() -> None:
+    more = {"parallel_config__pipeline_parallel_size": 2, "scheduler_config__async_scheduling": True}
+
+    assert one(EngineReport(0, 1000), [SLIDING], options(**more)).basis is Basis.ASSUMED
+
+
+@pytest.mark.parametrize(
+    "name", ["scheduler_config__max_num_batched_tokens", "parallel_config__pipeline_parallel_size"]
+)
+def test_without_the_tokens_in_flight_a_sliding_window_is_an_upper_bound_and_full_attention_exact(name: str) -> None:
+    assert one(EngineReport(0, 1000), [SLIDING], options(**{name: ...})).basis is Basis.ASSUMED
+    assert one(EngineReport(0, 1000), [FULL], options(**{name: ...})).basis is Basis.DERIVED
+
+
+@pytest.mark.parametrize("version", ["0.20.2", "0.31.9", "dev", "²³", "9" * 5000, None, ...])
+def test_the_formula_is_believed_for_hybrids_only_since_the_version_it_was_checked_on(version: Any) -> None:
+    settings = options(version=version, scheduler_config__async_scheduling=False)
+
+    assert one(EngineReport(0, 1000), [SLIDING], settings).basis is Basis.ASSUMED
+    assert one(EngineReport(0, 1000), [FULL], settings).basis is Basis.DERIVED
+
+
+def test_an_unknown_kind_of_group_leaves_the_naive_number_as_an_upper_bound() -> None:
+    found = one(EngineReport(0, 1000), [FULL, FULL._replace(group_id=1, spec_type="RSWASpec")])
+
+    assert (found.kv_cache_size_tokens, found.basis, found.reason) == (16_000, Basis.ASSUMED, ONLY_BLOCKS)
+    assert found.kv_cache_bytes == 1000 * 4096 * 2
+
+
+@pytest.mark.parametrize(
+    ("report", "settings", "reason"),
+    [
+        (EngineReport(0), options(), NO_BLOCKS),
+        (EngineReport(0, summed=True), options(), SUM_ONLY),
+        (EngineReport(0, 100), options(cache_config__block_size=...), NO_BLOCK_SIZE),
+        (EngineReport(0, 100), options(cache_config__block_size=None), NO_BLOCK_SIZE),
+        (EngineReport(0, 100), options(cache_config__block_size=0), NO_BLOCK_SIZE),
+        (EngineReport(0, 100), options(cache_config__block_size=-16), NO_BLOCK_SIZE),
+        (EngineReport(0, 100), options(cache_config__block_size="16"), NO_BLOCK_SIZE),
+        (EngineReport(0, 100), options(cache_config__block_size=True), NO_BLOCK_SIZE),
+        (EngineReport(0, 100), options(cache_config__block_size=2**64), NO_BLOCK_SIZE),
+        (EngineReport(0, 2**60), options(), TOO_LARGE),
+        (EngineReport(0, 100), {}, NO_BLOCK_SIZE),
+    ],
+)
+def test_what_cannot_be_known_is_null_with_the_reason(
+    report: EngineReport, settings: dict[str, Setting], reason: str
+) -> None:
+    found = one(report, settings=settings)
+
+    assert (found.kv_cache_size_tokens, found.max_concurrency, found.naive_tokens) == (None, None, None)
+    assert (found.basis, found.reason) == (Basis.UNKNOWN, reason)
+
+
+def test_a_derivation_beyond_what_any_server_holds_is_no_number() -> None:
+    found = one(EngineReport(0, 2**60), [FULL])
+
+    assert (found.kv_cache_size_tokens, found.basis, found.reason) == (None, Basis.UNKNOWN, TOO_LARGE)
+
+
+def test_a_later_engine_without_blocks_of_its_own_is_unknown_not_like_the_first() -> None:
+    found = engines_of((EngineReport(0, None, 5000, summed=True), EngineReport(1, summed=True)), (), options())
+
+    assert [each.basis for each in found] == [Basis.REPORTED, Basis.UNKNOWN]
+    assert found[1].reason == SUM_ONLY
+
+
+def test_a_later_engine_after_one_that_is_unknown_is_naive() -> None:
+    found = engines_of((EngineReport(0), EngineReport(1, 10)), (), options())
+
+    assert (found[1].kv_cache_size_tokens, found[1].reason) == (160, ONLY_BLOCKS)
+
+
+def test_groups_belong_to_their_engine() -> None:
+    found = engines_of(
+        (EngineReport(0, 100), EngineReport(1, 100)),
+        (FULL, SLIDING._replace(dp_rank=1)),
+        options(scheduler_config__async_scheduling=False),
+    )
+
+    assert [each.basis for each in found] == [Basis.DERIVED, Basis.DERIVED]
+    assert found[0].kv_cache_size_tokens != found[1].kv_cache_size_tokens
+
+
+@pytest.mark.parametrize(
+    "group", [FULL._replace(page_size_bytes=None), FULL._replace(layers=0), FULL._replace(page_size_bytes=2**60)]
+)
+def test_bytes_are_unknown_where_a_page_or_its_layers_are(group: KVCacheGroup) -> None:
+    assert one(EngineReport(0, 100), [FULL, group._replace(group_id=1)]).kv_cache_bytes is None
+
+
+def test_bytes_on_each_device_stand_also_where_the_number_of_devices_is_not_told() -> None:
+    found = one(EngineReport(0, 100), [FULL], options(parallel_config__tensor_parallel_size=...))
+
+    assert (found.kv_cache_bytes_per_device, found.kv_cache_bytes) == (100 * 4096 * 2, None)
+    assert (
+        one(
+            EngineReport(0, 100),
+            [FULL],
+            options(parallel_config__tensor_parallel_size=4, parallel_config__pipeline_parallel_size=2),
+        ).kv_cache_bytes
+        == 8 * 100 * 4096 * 2
+    )
+
+
+def test_the_group_with_the_most_layers_decides_the_bytes() -> None:
+    assert one(EngineReport(0, 10), [FULL, FULL._replace(group_id=1, layers=7)]).kv_cache_bytes == 10 * 4096 * 7
+
+
+def test_speculation_and_context_parallelism_reach_the_formula() -> None:
+    load = load_of(
+        options(
+            speculative_config__num_speculative_tokens=3,
+            parallel_config__decode_context_parallel_size=4,
+            scheduler_config__max_num_encoder_input_tokens=99,
+        ),
+        1000,
+    )
+
+    assert load is not None
+    assert (
+        load.max_model_len,
+        load.speculative_tokens,
+        load.decode_context_parallel_size,
+        load.max_encoder_tokens,
+    ) == (1000, (0, 3), 4, 99)
+    assert load.in_flight == (256, 512)
+    assert load_of({}) is None
+
+
+# Laws
+
+numbers = st.one_of(st.none(), st.integers(0, MAX_INTEGER))
+hostile: st.SearchStrategy[Any] = st.sampled_from(
+    [None, -1, 0, 1, 16, 2**31, 10**9, 2**63 - 1, 2**63, 2**64, 0.5, True, "16", [], {}]
+)
+
+
+@given(
+    st.lists(st.builds(EngineReport, st.integers(0, 3), numbers, numbers, st.none(), st.booleans()), max_size=3),
+    st.lists(groups(), max_size=3),
+    st.dictionaries(st.sampled_from(sorted(options())), hostile),
+)
+def test_whatever_is_told_every_number_fits_a_column_of_integers(
+    reports: list[EngineReport], found: list[KVCacheGroup], values: dict[str, Any]
+) -> None:
+    settings = {path: setting(path, value, Source.SERVER_INFO) for path, value in values.items()}
+
+    for engine in engines_of(reports, found, settings):
+        counts = [value for value in engine if isinstance(value, int)]
+        assert all(0 <= count <= MAX_INTEGER for count in counts)
+        assert (engine.kv_cache_size_tokens is None) is (engine.basis is Basis.UNKNOWN)
+        assert (engine.reason is None) is (engine.basis in {Basis.REPORTED, Basis.DERIVED})
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.lists(groups(), max_size=3))
+def test_what_is_reported_equals_what_was_reported(blocks: int, tokens: int, found: list[KVCacheGroup]) -> None:
+    engine = one(EngineReport(0, blocks, tokens), found)
+
+    assert (engine.num_gpu_blocks, engine.kv_cache_size_tokens, engine.basis) == (blocks, tokens, Basis.REPORTED)
+
+
+@given(st.integers(0, 10**7), st.lists(full_groups, min_size=1, max_size=4), st.integers(1, 200_000))
+def test_tokens_derived_for_full_attention_never_exceed_the_naive_number(
+    blocks: int, found: list[KVCacheGroup], length: int
+) -> None:
+    same = [group._replace(block_size=16) for group in found]
+
+    engine = one(EngineReport(0, blocks), same, options(model_config__max_model_len=length))
+
+    assert engine.basis is Basis.DERIVED
+    assert (engine.kv_cache_size_tokens or 0) <= (engine.naive_tokens or 0)
+
+
+@given(st.integers(1, 10**6), groups(), st.integers(1, 100), st.integers(1, 1000))
+def test_bytes_grow_with_pages_and_layers_and_tokens_do_not(
+    blocks: int, group: KVCacheGroup, layers: int, page: int
+) -> None:
+    before = one(EngineReport(0, blocks), [group])
+    after = one(
+        EngineReport(0, blocks),
+        [group._replace(layers=group.layers + layers, page_size_bytes=(group.page_size_bytes or 0) + page)],
+    )
+
+    assert after.kv_cache_size_tokens == before.kv_cache_size_tokens
+    assert (after.kv_cache_bytes or 0) > (before.kv_cache_bytes or 0)
+
+
+@given(st.integers(0, 2**40), st.integers(1, 8), st.one_of(st.none(), st.integers(0, 2**40)))
+def test_the_ranks_of_one_server_together_never_hold_more_blocks_than_their_sum(
+    total: int, ranks: int, tokens: int | None
+) -> None:
+    own = total // ranks
+    reports = [EngineReport(rank, own, tokens if rank == 0 else None) for rank in range(ranks)]
+
+    found = engines_of(reports, (), options())
+
+    assert sum(each.num_gpu_blocks or 0 for each in found) <= total
+    assert {each.kv_cache_size_tokens for each in found} == {own * 16 if tokens is None else tokens}

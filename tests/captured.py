@@ -1,0 +1,94 @@
+"""Captures of real servers: what each one answered, as bodies, as results of probes, as one snapshot."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboard.collect.probes import BY_PATH
+from dashboard.models import ProbeResult, Snapshot, Target
+from dashboard.normalize.reading import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from dashboard.models import Reply
+
+FOLDER = Path(__file__).parent / "captures"
+AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)
+METRICS, VERSION, MODELS, KV_EVENTS = "/metrics", "/version", "/v1/models", "/kv_event_sources"
+SERVER_INFO = "/server_info?config_format=json"
+INFERENCE_CONFIG = "/inference/v1/config?full=true"
+PLUGIN = "/plugins/vllm-server-introspection"
+FILES = {
+    METRICS: "metrics.txt",
+    VERSION: "version.json",
+    MODELS: "models.json",
+    KV_EVENTS: "kv_event_sources.json",
+    SERVER_INFO: "server_info.json",
+    INFERENCE_CONFIG: "inference_config.json",
+    f"{PLUGIN}/config": "plg_config.json",
+    f"{PLUGIN}/devices": "plg_devices.json",
+    f"{PLUGIN}/kv-cache": "plg_kv_cache.json",
+}
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One server: its vLLM version, the name of its case, what it answered by path, how it was launched."""
+
+    version: str
+    case: str
+    answers: Mapping[str, bytes]
+    launch: Mapping[str, Any]
+
+    @property
+    def logged(self) -> Mapping[str, list[Any]]:
+        """What vLLM wrote into its log at start, a value per engine: tokens, concurrency, length."""
+        return dict(self.launch["startup_log"])
+
+    def json(self, path: str) -> Any:
+        """The answer to `path`, parsed."""
+        return json.loads(self.answers[path])
+
+
+def capture(case: str, version: str = "0.32.0") -> Capture:
+    """One capture by its folder."""
+    folder = FOLDER / version / case
+    answers = {path: (folder / name).read_bytes() for path, name in FILES.items() if (folder / name).exists()}
+    return Capture(version, case, answers, json.loads((folder / "launch.json").read_bytes()))
+
+
+def captures(wanted: Callable[[Capture], bool] = lambda _: True) -> list[Any]:
+    """All captures that are wanted, as pytest's parameters."""
+    known = [capture(folder.name, folder.parent.name) for folder in sorted(FOLDER.glob("*/*"))]
+    return [pytest.param(each, id=f"{each.version}-{each.case}") for each in known if wanted(each)]
+
+
+def result(path: str, body: bytes, observed_at: datetime = AT) -> ProbeResult:
+    """What a probe of `path` gives when the server answers 200 with `body`."""
+    reading = read(path, body)
+    return ProbeResult(path, BY_PATH[path].source, observed_at, 0.01, 200, len(body), reading.raw, reading.reply)
+
+
+def replies(answers: Mapping[str, bytes], paths: Collection[str] | None = None) -> list[Reply]:
+    """The replies of a server that answers only on `paths`."""
+    return [read(path, body).reply for path, body in answers.items() if paths is None or path in paths]
+
+
+def snapshot(
+    answers: Mapping[str, bytes],
+    paths: Collection[str] | None = None,
+    *,
+    target: str = "http://10.0.0.1:8000",
+    labels: Mapping[str, str] | None = None,
+    observed_at: datetime = AT,
+) -> Snapshot:
+    """What one poll keeps of a server that answers only on `paths`."""
+    asked = {path: result(path, body, observed_at) for path, body in answers.items() if paths is None or path in paths}
+    return Snapshot(Target(target, labels or {}), observed_at, asked)

@@ -1,0 +1,183 @@
+"""Secrets are gone at the edge, whatever they hide in; what is no secret stays as it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.normalize.secrets import MARKER, is_secret, redact, redact_prose, redact_text
+from tests.strategies import json_values
+
+HF_TOKEN = "hf_" + "a1B2" * 8 + "zz"
+NAMES = [
+    "api_key",
+    "VLLM_API_KEY",
+    "OPENAI_API_KEY",
+    "hf_token",
+    "HF_TOKEN",
+    "auth_token",
+    "access_token",
+    "secret",
+    "client_secret",
+    "secret_key",
+    "aws_secret_access_key",
+    "access_key",
+    "password",
+    "redis_password",
+    "credentials",
+    "S3_ACCESS_KEY_ID",
+    "S3_SECRET_ACCESS_KEY",
+    "s3_endpoint_url",
+]
+NO_SECRETS = [
+    "token",
+    "tokenizer",
+    "max_num_batched_tokens",
+    "hf_token_path",
+    "key",
+    "publisher",
+    "passwords",
+    "is3_x",
+    "",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_under_a_name_of_secrets_is_redacted(name: str) -> None:
+    assert redact({"a": {name: "plain words"}}) == {"a": {name: MARKER}}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", [None, True, False, 0, 16, 0.5, "", {}, []])
+def test_numbers_booleans_null_and_nothing_are_never_secrets(name: str, value: Any) -> None:
+    assert redact({name: value}) == {name: value}
+
+
+@pytest.mark.parametrize("name", NO_SECRETS)
+def test_other_names_hold_no_secrets(name: str) -> None:
+    assert not is_secret(name)
+    assert redact({name: "sha256"}) == {name: "sha256"}
+
+
+def test_lists_and_objects_below_such_a_name_are_redacted_too() -> None:
+    told = {"credentials": {"user": "bob", "tries": 3, "more": [{"pin": "1234"}]}, "api_key": ["one", "two", 3]}
+
+    assert redact(told) == {
+        "credentials": {"user": MARKER, "tries": 3, "more": [{"pin": MARKER}]},
+        "api_key": [MARKER, MARKER, 3],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("redis://bob:s3cr3t@cache:6379/0", f"redis://{MARKER}@cache:6379/0"),
+        ("redis://:s3cr3t@cache", f"redis://{MARKER}@cache"),
+        ("https://bob:p@ss:word@host/x", f"https://{MARKER}@host/x"),
+        ("Bearer abcdef.ghi-jkl", f"Bearer {MARKER}"),
+        (f"--hf {HF_TOKEN}!", f"--hf {MARKER}!"),
+    ],
+)
+def test_secrets_are_known_by_their_shape_under_any_name(text: str, left: str) -> None:
+    assert redact_text(text) == left
+    assert redact([{"note": text}]) == [{"note": left}]
+    assert redact({text: 1}) == {left: 1}
+
+
+@pytest.mark.parametrize(
+    "text", ["http://10.0.0.1:8000/v1", "tcp://*:5557", "kv@pod-1@qwen3", "hf_overrides", "the bearer of news", "a@b.c"]
+)
+def test_what_only_looks_similar_stays(text: str) -> None:
+    assert redact_text(text) == text
+
+
+def test_a_very_long_name_is_judged_like_any_other() -> None:
+    name = "x" * 500 + "_password"
+
+    assert redact({name: "p"}) == {name: MARKER}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hf_token": "SECRET", "a',
+        '{"hf_token": "SECRET',
+        '{"a": {"API_KEY" : "two SECRET words", "b": 1',
+        '{"password": "with \\" quote SECRET"',
+        '{"api_key": ["SECRET", "SECRET"], "x": [',
+        '{"api_key": ["SECRET',
+        '{\\"auth_token\\": \\"SECRET\\"}',
+        "{'secret': 'SECRET'}",
+        '{"S3_ACCESS_KEY_ID": "SECRET", "s3_region": "SECRET"}',
+        "api-key=SECRET&x=1",
+        "password: SECRET",
+        'vllm:x{api_key="SECRET",b="1"} 1.0',
+        "Authorization: Bearer SECRETSECRET",
+        "Authorization: Basic SECRET",
+        "authorization: SECRET",
+        "postgres://bob:SECRET@db/x",
+        "Bearer SECRETSECRET",
+        "hf_" + "SECRET" * 4,
+    ],
+)
+def test_secrets_in_a_text_that_is_no_json_are_gone(text: str) -> None:
+    left = redact_prose(text)
+
+    assert "SECRET" not in left
+    assert MARKER in left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hf_token": null, "password": 16, "secret": true, "api_key": [1, 2], "x',
+        "<html><title>502 Bad Gateway</title>",
+        "hf_token=null",
+        'vllm:cache_config_info{block_size="16"} 1.0',
+    ],
+)
+def test_prose_without_secrets_stays(text: str) -> None:
+    assert redact_prose(text) == text
+
+
+@pytest.mark.parametrize(
+    "word", ["a", "api_key", "s3_", "://", "://a:", "bearer ", '"', '\\"', "api_key: ", 'secret":["', "hf_"]
+)
+def test_redacting_takes_time_in_proportion_to_the_text(word: str) -> None:
+    """Else this test would not end today."""
+    text = word * (200_000 // len(word))
+
+    assert len(redact_prose(text)) <= 3 * len(text)
+
+
+@given(json_values)
+def test_redaction_is_idempotent_and_leaves_what_is_no_secret_alone(value: Any) -> None:
+    assert redact(value) == value
+    assert redact(redact(value)) == redact(value)
+
+
+@given(
+    st.recursive(
+        st.just("sesame"),
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=1), st.dictionaries(st.sampled_from(["a", "b"]), inner, min_size=1)
+        ),
+    ),
+    st.sampled_from(NAMES),
+)
+def test_no_nesting_hides_a_secret(value: Any, name: str) -> None:
+    once = redact({"config": [{name: value}]})
+
+    assert "sesame" not in json.dumps(once)
+    assert redact(once) == once
+
+
+@given(st.text(alphabet="abc:/@\"'=[]{}, \\\n\thf_Bearpiky01"))
+def test_redacting_prose_twice_is_redacting_it_once(text: str) -> None:
+    once = redact_prose(text)
+
+    assert redact_prose(once) == once

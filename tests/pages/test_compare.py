@@ -1,0 +1,190 @@
+"""Compare shows how the replicas of one pool differ, setting by setting."""
+
+from __future__ import annotations
+
+import re
+
+from dashboard.fleet import empty_fleet
+from tests.builders import alike, document, down, fleet, hostile, replica, story
+from tests.page_runner import html, open_page, rerun, tables
+
+
+def rows(table: str) -> list[str]:
+    """The paths of a table's rows, in order."""
+    return re.findall(r'<tr data-path="([^"]+)"', table)
+
+
+def test_the_pool_that_needs_a_look_most_is_shown_first() -> None:
+    """Without a choice in the URL, Compare opens where prefixes are not shared."""
+    app = open_page(story(), "compare")
+
+    assert app.selectbox(key="pool").value == "chat-70b"
+    assert "<h1>chat-70b</h1>" in html(app)
+    assert "18 replicas in 3 cohorts · H100 ×4" in html(app)
+
+
+def test_the_url_chooses_the_pool() -> None:
+    """A link to a pool opens that pool."""
+    app = open_page(story(), "compare", pool="embed-8b")
+
+    assert "<h1>embed-8b</h1>" in html(app)
+
+
+def test_the_band_on_prefix_sharing_stands_on_top_with_a_plain_sentence() -> None:
+    """All that decides prefix sharing is in the band, equal or not, and the sentence names who stands apart."""
+    app = open_page(story(), "compare", pool="chat-70b")
+
+    assert "B and C cannot share prefixes with A: B cuts blocks of <code>32</code>" in html(app)
+    assert rows(tables(app)[0])[:2] == ["version", "cache_config.enable_prefix_caching"]
+    assert len(rows(tables(app)[0])) == 6
+
+
+def test_the_matrix_lists_only_what_differs_and_says_what_it_hides() -> None:
+    """Seven settings differ; the ten equal ones and the silent replica are named below."""
+    app = open_page(story(), "compare", pool="chat-70b")
+
+    assert len(rows(tables(app)[1])) == 7
+    assert "7 of 17 settings differ. Hidden: 10 equal." in html(app)
+    assert "chat-70b-18 did not answer and is not counted." in html(app)
+
+
+def test_all_settings_can_be_shown() -> None:
+    """Equal settings appear when asked for, and are then no longer called hidden."""
+    app = open_page(story(), "compare", pool="chat-70b", show="All settings")
+
+    assert len(rows(tables(app)[1])) == 17
+    assert "Hidden" not in html(app)
+
+
+def test_section_and_search_narrow_the_matrix() -> None:
+    """Both stand in the URL; what they hide is counted."""
+    app = open_page(story(), "compare", pool="chat-70b", section="cache_config", search="util 0.88")
+
+    assert rows(tables(app)[1]) == ["cache_config.gpu_memory_utilization"]
+    assert "Hidden: 6 by the filters, 10 equal." in html(app)
+
+
+def test_filters_that_hide_all_say_so_and_offer_the_way_back() -> None:
+    """An empty table is explained, and one link removes the filters."""
+    app = open_page(story(), "compare", pool="chat-70b", search="no such thing")
+
+    assert len(tables(app)) == 1
+    assert "Nothing matches these filters" in html(app)
+    assert '<a href="compare?pool=chat-70b">Remove the filters</a>' in html(app)
+
+
+def test_a_pool_without_differences_says_that_all_agree() -> None:
+    """Nothing to show is good news here, and does not look like a failure."""
+    app = open_page(story(), "compare", pool="gemma-27b")
+
+    assert "All replicas agree." in html(app)
+    assert "0 of 17 settings differ. Hidden: 17 equal." in html(app)
+
+
+def test_a_cohort_can_be_the_reference() -> None:
+    """Against B, the others are marked and B is not."""
+    table = tables(open_page(story(), "compare", pool="chat-70b", reference="B"))[1]
+
+    row = table[table.index('data-path="cache_config.block_size"') :].split("</tr>")[0]
+    assert [cell.startswith(' class="differs"') for cell in re.findall(r"<td( class=\"differs\")?[^>]*>", row)[1:]] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_a_small_pool_can_show_replicas_as_columns() -> None:
+    """Ten replicas fit beside each other under their names; eighteen are compared by cohort only."""
+    small = open_page(story(), "compare", pool="embed-8b", columns="Replicas")
+    large = open_page(story(), "compare", pool="chat-70b", columns="Replicas")
+
+    assert tables(small)[1].count('scope="col"') == 11
+    assert "embed-8b-07" in tables(small)[1]
+    assert tables(large)[1].count('scope="col"') == 4
+
+
+def test_a_path_in_the_url_opens_all_its_values() -> None:
+    """The dialog shows every value with who has it and who said it, and can be linked to."""
+    app = open_page(story(), "compare", pool="chat-70b", path="cache_config.block_size")
+
+    assert [code.value for code in app.code] == ["16", "32"]
+    assert "<b>16 replicas</b>" in html(app)
+    assert "said by /server_info" in html(app)
+    assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000">chat-70b-17</a>' in html(app)
+
+
+def test_a_path_that_nobody_tells_is_explained() -> None:
+    """An old or mistyped link opens no empty dialog."""
+    app = open_page(story(), "compare", pool="chat-70b", path="cache_config.no_such")
+
+    assert "No replica of this pool tells of this setting." in html(app)
+
+
+def test_a_cohort_in_the_url_opens_its_replicas() -> None:
+    """One click on a column's head leads to who is in it and what tells it apart."""
+    app = open_page(story(), "compare", pool="chat-70b", cohort="C")
+
+    assert app.code[0].value == "cache_config.prefix_caching_hash_algo = xxhash"
+    assert ">chat-70b-16</a>" in html(app)
+
+
+def test_the_page_keeps_its_fleet_while_paused_and_follows_again_after() -> None:
+    """Pause stops this session only from following; nothing moves until it is released."""
+    app = open_page(story(), "compare")
+    app.toggle(key="paused").set_value(True).run()
+    told = document()
+    from dashboard import service
+
+    service.put(fleet(alike("other", 3, told), [told], name="next"))
+    assert "<h1>chat-70b</h1>" in html(rerun(app))
+
+    app.toggle(key="paused").set_value(False).run()
+    assert "<h1>other</h1>" in html(rerun(app))
+
+
+def test_a_fleet_without_any_pool_is_explained() -> None:
+    """When nobody told a model, there is nothing to compare, and the page says where to look."""
+    app = open_page(fleet([down("chat-1", pool=None)]), "compare")
+
+    assert "There is no pool to compare" in html(app)
+
+
+def test_before_the_first_poll_the_page_says_that_it_waits() -> None:
+    """The same empty state as on every page."""
+    assert "Waiting for the first answers" in html(open_page(empty_fleet("prod-eu"), "compare"))
+
+
+def test_a_pool_of_which_nothing_was_read_shows_no_columns_and_does_not_claim_agreement() -> None:
+    """A labelled pool whose replicas are all down has no cohorts: unknown is not equal."""
+    app = open_page(fleet([down("chat-1"), down("chat-2"), replica("other-1", pool="other")]), "compare", pool="chat")
+
+    assert "All replicas agree." not in html(app)
+    assert "chat-1 and chat-2 did not answer and are not counted." in html(app)
+
+
+def test_hostile_values_and_names_stay_text() -> None:
+    """Values, paths, names and pools are escaped in the table, the dialog and the line below."""
+    shown = html(open_page(hostile(), "compare", show="All settings", path="model_config.tokenizer"))
+
+    assert "<script>" not in shown
+    assert "<img" not in shown
+    assert "&lt;script&gt;" in shown
+
+
+def test_more_cohorts_than_can_be_compared_by_eye_are_said_to_be_in_the_csv() -> None:
+    """Nothing is hidden silently."""
+    told = [document({"model_config.seed": index}) for index in range(30)]
+    shown = html(
+        open_page(fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told), "compare")
+    )
+
+    assert "6 more columns only in the CSV." in shown
+
+
+def test_many_silent_replicas_are_counted() -> None:
+    """Names of a hundred dead replicas are no line."""
+    told = document()
+    silent = [down(f"dead-{index}") for index in range(9)]
+    shown = html(open_page(fleet([*alike("chat", 3, told), *silent], [told]), "compare"))
+
+    assert "9 replicas did not answer and are not counted." in shown

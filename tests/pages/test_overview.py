@@ -1,0 +1,142 @@
+"""Overview says how the fleet is, what is wrong first."""
+
+from __future__ import annotations
+
+from dashboard.fleet import empty_fleet
+from dashboard.models import Basis, FailureKind, ReplicaState
+from tests.builders import HOSTILE, alike, document, down, fleet, hostile, replica, story
+from tests.page_runner import html, open_page
+
+
+def test_the_headline_says_what_is_wrong() -> None:
+    """Split pools and replicas that are down stand in the first sentence, what it means in the second."""
+    shown = html(open_page(story()))
+
+    assert "<h1>Two pools are split; one replica is down</h1>" in shown
+    assert "Prefixes cannot be shared by all replicas of chat-70b. embed-8b runs several versions." in shown
+
+
+def test_the_header_says_how_many_answered_and_how_old_that_is() -> None:
+    """39 of 40 answered, data as of a time, and its age in words."""
+    shown = html(open_page(story()))
+
+    assert "<b>39 of 40</b> answered" in shown
+    assert ">11:42:05 UTC</b>" in shown
+    assert "8 s ago" in shown
+
+
+def test_every_pool_is_a_row_with_its_cohorts_and_what_is_wrong_comes_first() -> None:
+    """A pool whose replicas cannot share prefixes stands above one in an upgrade, and that above calm ones."""
+    shown = html(open_page(story()))
+
+    places = [shown.index(f'href="compare?pool={name}" title=') for name in ("chat-70b", "embed-8b", "gemma-27b")]
+    assert places == sorted(places)
+    assert ">A ×15</a>" in shown
+    assert "B and C differ from A" in shown
+    assert "0.31.0 → 0.32.0" in shown
+
+
+def test_capacity_that_is_only_an_upper_bound_says_so() -> None:
+    """One assumed pool makes the sum an upper bound, and engines that tell nothing are counted apart."""
+    shown = html(open_page(story()))
+
+    assert "KV cache, assumed" in shown
+    assert "≤ 34.4 M" in shown
+    assert "1 rank not known" in shown
+
+
+def test_a_difference_is_a_sentence_with_its_values_and_leads_to_compare_at_its_path() -> None:
+    """The reader sees who differs in what from whom, and one click shows all values."""
+    shown = html(open_page(story()))
+
+    assert "1 replica has <code>block_size</code> <code>32</code>; the other 16 have <code>16</code>" in shown
+    assert 'href="compare?pool=chat-70b&amp;path=cache_config.block_size"' in shown
+    assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"' in shown
+
+
+def test_a_replica_that_could_not_be_read_stands_with_kind_and_sentence() -> None:
+    """A timeout and a refused key are told apart, in words."""
+    shown = html(open_page(story()))
+
+    assert "down · timeout" in shown
+    assert "No answer within 5 s. Last read 14 min ago; its values are kept and marked." in shown
+    assert "read in part · unauthorized" in shown
+
+
+def test_a_healthy_fleet_looks_calm() -> None:
+    """Nothing critical or warning is drawn where everything agrees."""
+    told = document()
+
+    shown = html(open_page(fleet(alike("chat", 3, told), [told])))
+
+    assert "<h1>All replicas agree within their pools</h1>" in shown
+    assert "No setting differs within any pool." in shown
+    assert "critical" not in shown
+    assert "warning" not in shown
+    assert "Could not be read" not in shown
+
+
+def test_before_the_first_poll_the_page_says_that_it_waits() -> None:
+    """No figures are shown before there are any."""
+    shown = html(open_page(empty_fleet("prod-eu")))
+
+    assert "Waiting for the first answers" in shown
+    assert "waiting for the first poll" in shown
+    assert "Replicas" not in shown
+
+
+def test_without_targets_the_page_says_how_to_begin() -> None:
+    """The empty page shows what to write where."""
+    shown = html(open_page(fleet()))
+
+    assert "No replicas are configured yet" in shown
+    assert "fleet.yaml" in shown
+
+
+def test_a_fleet_that_does_not_answer_says_so_and_why() -> None:
+    """Down replicas without a pool still stand on the page, with their reasons."""
+    shown = html(open_page(fleet([down("chat-1", pool=None), down("chat-2", pool=None, kind=FailureKind.DNS)])))
+
+    assert "<h1>No replica answers</h1>" in shown
+    assert "down · refused" in shown
+    assert "down · dns" in shown
+
+
+def test_many_unread_replicas_are_cut_and_the_rest_is_counted() -> None:
+    """A hundred dead replicas do not push everything else away: eight entries, the last one counts."""
+    shown = html(open_page(fleet([down(f"chat-{index}", pool=None) for index in range(100)])))
+
+    assert shown.count('<li class="critical">') == 7
+    assert '<a href="replicas">93 more</a>' in shown
+
+
+def test_a_replica_that_is_only_partly_read_needs_no_failure_to_be_explained() -> None:
+    """Partial without a failed probe: the sentence says what is missing."""
+    told = document()
+    partial = replica("chat-1", document=told, state=ReplicaState.PARTIAL)
+
+    shown = html(open_page(fleet([partial], [told])))
+
+    assert "One replica is read only in part" in shown
+    assert "its cache configuration could not be read" in shown
+
+
+def test_capacity_that_nobody_tells_is_not_zero() -> None:
+    """Unknown is not 0."""
+    told = document()
+    silent = replica("chat-1", document=told, engines=(), devices=())
+
+    shown = html(open_page(fleet([silent], [told])))
+
+    assert '<div class="label">KV cache</div><div class="figure">not known</div>' in shown
+    assert str(Basis.REPORTED) not in shown
+
+
+def test_hostile_names_stay_text() -> None:
+    """Nothing that a server names becomes markup."""
+    shown = html(open_page(hostile()))
+
+    assert "<script>" not in shown
+    assert "<img" not in shown
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
+    assert HOSTILE not in shown

@@ -1,0 +1,144 @@
+"""The page of one replica shows all that is known of it, and how it is known."""
+
+from __future__ import annotations
+
+from dashboard.models import Contradiction, Failure, FailureKind, Reply, Source
+from tests.builders import HOSTILE, document, down, fleet, hostile, probe, replica, setting, story
+from tests.page_runner import html, open_page, rerun
+
+DOCUMENT = document()
+ODD = "http://chat-70b-17:8000"
+
+
+def test_an_address_that_names_no_replica_leads_back() -> None:
+    app = open_page(story(), "replica", replica="http://<b>gone</b>:8000")
+
+    assert "There is no such replica" in html(app)
+    assert "<code>http://&lt;b&gt;gone&lt;/b&gt;:8000</code>" in html(app)
+    assert 'href="replicas"' in html(app)
+
+
+def test_an_address_without_a_replica_leads_back() -> None:
+    assert "No replica is named" in html(open_page(story(), "replica"))
+
+
+def test_a_replica_shows_its_settings_those_that_differ_first() -> None:
+    app = open_page(story(), "replica", replica=ODD)
+
+    table = app.dataframe[0].value
+    assert "chat-70b-17</h1>" in html(app)
+    assert table["Most of its pool"].to_list()[0] == "≠ 16"
+    assert len(table) == 17
+    assert "17 of 17 settings." in html(app)
+
+
+def test_where_nothing_differs_there_is_no_column_for_it() -> None:
+    app = open_page(story(), "replica", replica="http://chat-70b-01:8000")
+
+    assert "Most of its pool" not in app.dataframe[0].value.columns
+
+
+def test_settings_can_be_searched() -> None:
+    app = open_page(story(), "replica", replica=ODD, search="block_size")
+    assert app.dataframe[0].value["Setting"].to_list() == ["block_size", "hash_block_size"]
+
+    app.text_input(key="search").set_value("no such thing")
+    assert "Nothing matches; 17 settings are hidden." in html(rerun(app))
+
+
+def test_one_section_and_only_what_differs_can_be_chosen() -> None:
+    app = open_page(story(), "replica", replica=ODD, section="cache_config")
+    app.toggle(key="show").set_value(True)
+    rerun(app)
+
+    assert app.dataframe[0].value["Setting"].to_list() == ["block_size", "gpu_memory_utilization"]
+
+
+def test_a_selected_setting_shows_its_whole_value() -> None:
+    app = open_page(story(), "replica", replica=ODD, search="cudagraph_capture_sizes")
+    app.session_state["settings"] = {"selection": {"rows": [], "columns": [], "cells": [(0, "Value")]}}
+    rerun(app)
+
+    assert app.code[0].value.startswith("[1, 2, 3, 4, 5,")
+    assert "<code>compilation_config.cudagraph_capture_sizes</code>" in html(app)
+
+
+def test_engines_devices_and_groups_are_shown() -> None:
+    page = html(open_page(story(), "replica", replica=ODD))
+
+    assert "<h2>Engines</h2>" in page
+    assert page.count("NVIDIA H100 80GB HBM3") == 4
+    assert "No reply tells its KV cache groups" in page
+
+
+def test_identity_and_labels_are_shown() -> None:
+    one = replica(identity={"instance_id": setting("abc")}, labels={"zone": "eu"})
+    app = open_page(fleet([one]), "replica", replica=one.id)
+
+    assert "<code>zone=eu</code>" in html(app)
+    assert app.dataframe[0].value["Value"].to_list() == ["abc"]
+
+
+def test_what_was_never_read_is_called_so() -> None:
+    gone = down("gone", labels={})
+    page = html(open_page(fleet([gone]), "replica", replica=gone.id))
+
+    assert "Down: Nothing listens there." in page
+    assert "Its settings were never read" in page
+    assert "No reply tells what identifies it." in page
+    assert "No engine is known" in page
+
+
+def test_what_was_never_asked_has_no_probes() -> None:
+    new = down("new", probes=())
+    assert "It was never asked." in html(open_page(fleet([new]), "replica", replica=new.id))
+
+
+def test_every_probe_is_shown_and_its_raw_answer_on_demand() -> None:
+    probes = (
+        probe(raw=b"a 1.0", reply=Reply(Source.METRICS)),
+        probe("/server_info", raw=b'{"a":1}', failure=Failure(FailureKind.SCHEMA, "No config in it.")),
+        probe("/v1/config", raw=b"", status=404),
+    )
+    one = replica(document=DOCUMENT, probes=probes)
+    app = open_page(fleet([one], [DOCUMENT]), "replica", replica=one.id)
+    assert app.dataframe[1].value["Outcome"].to_list() == ["✕ schema", "✓ read", "– not here"]
+    assert not app.code
+
+    choice = app.selectbox(key="raw")
+    assert choice.options == ["/server_info", "/metrics"]
+    choice.set_value("/server_info")
+    assert rerun(app).code[0].value == '{\n  "a": 1\n}'
+
+
+def test_a_long_raw_answer_is_cut_and_says_so() -> None:
+    one = replica(probes=(probe(raw=b"x" * 100_000),))
+    app = open_page(fleet([one]), "replica", replica=one.id)
+    app.selectbox(key="raw").set_value("/metrics")
+
+    assert "The first 60,000 of 100,000 characters." in html(rerun(app))
+
+
+def test_contradictions_and_second_addresses_stand_on_top() -> None:
+    clash = Contradiction("cache_config.block_size", setting(16), setting(32, source=Source.METRICS))
+    one = replica(document=DOCUMENT, same_process=("http://chat-1:8000",), contradictions=(clash,))
+    page = html(open_page(fleet([one], [DOCUMENT]), "replica", replica=one.id))
+
+    assert "One process behind two addresses." in page
+    assert "Its sources contradict each other in 1 setting" in page
+
+
+def test_foreign_text_is_never_markup() -> None:
+    bad = hostile()
+    for each in bad.replicas:
+        page = html(open_page(bad, "replica", replica=each.id))
+        assert "<script" not in page
+        assert "<img" not in page
+
+
+def test_a_hostile_raw_answer_is_text() -> None:
+    one = replica(probes=(probe(raw=HOSTILE.encode()),))
+    app = open_page(fleet([one]), "replica", replica=one.id)
+    app.selectbox(key="raw").set_value("/metrics")
+
+    assert rerun(app).code[0].value == HOSTILE

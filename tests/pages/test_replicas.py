@@ -1,0 +1,96 @@
+"""Replicas lists all of them, filters them, and opens one."""
+
+from __future__ import annotations
+
+from tests.builders import alike, document, fleet, hostile, replica, story
+from tests.page_runner import html, open_page, rerun
+
+DOCUMENT = document()
+
+
+def test_all_replicas_are_listed_with_how_they_stand() -> None:
+    app = open_page(story(), "replicas")
+
+    table = app.dataframe[0].value
+    assert "<h1>40 replicas: 1 down and 1 read in part</h1>" in html(app)
+    assert len(table) == 40
+    assert table["Differs in"].max() == 5
+    assert "timeout: No answer within 5 s." in table["Reason"].dropna().to_list()
+
+
+def test_a_healthy_fleet_is_called_so() -> None:
+    app = open_page(fleet(alike("chat", 2, DOCUMENT), [DOCUMENT]), "replicas")
+
+    assert "<h1>2 replicas, all read</h1>" in html(app)
+
+
+def test_filters_come_from_the_url() -> None:
+    app = open_page(story(), "replicas", pool="embed-8b", state="partial")
+
+    assert app.dataframe[0].value["Replica"].to_list() == ["embed-8b-10"]
+    assert "1 of 40 replicas shown." in html(app)
+
+
+def test_a_search_looks_into_names_addresses_and_labels() -> None:
+    app = open_page(story(), "replicas", search="http://gemma 03")
+
+    assert app.dataframe[0].value["Replica"].to_list() == ["gemma-27b-03"]
+
+
+def test_filters_that_hide_all_say_so_and_can_be_removed() -> None:
+    app = open_page(story(), "replicas", search="nothing is called so")
+
+    assert "Nothing matches these filters" in html(app)
+    assert 'href="replicas"' in html(app)
+    assert not app.dataframe
+
+
+def test_a_click_on_a_name_opens_the_replica() -> None:
+    app = open_page(story(), "replicas", pool="gemma-27b")
+    app.session_state["replicas_table"] = {"selection": {"rows": [], "columns": [], "cells": [(2, "Replica")]}}
+
+    assert "gemma-27b-03</h1>" in html(rerun(app))
+
+
+def test_a_click_on_another_cell_opens_nothing() -> None:
+    """A value can be selected to be copied."""
+    app = open_page(story(), "replicas", pool="gemma-27b")
+    app.session_state["replicas_table"] = {"selection": {"rows": [], "columns": [], "cells": [(2, "Pool")]}}
+
+    assert len(rerun(app).dataframe[0].value) == 8
+
+
+def test_a_selected_row_opens_the_replica() -> None:
+    app = open_page(story(), "replicas")
+    app.session_state["replicas_table"] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+
+    assert f"{story().replicas[0].name}</h1>" in html(rerun(app))
+
+
+def test_a_row_that_the_filters_took_away_opens_nothing() -> None:
+    app = open_page(story(), "replicas", search="gemma-27b-03")
+    app.session_state["replicas_table"] = {"selection": {"rows": [7], "columns": [], "cells": []}}
+
+    assert len(rerun(app).dataframe[0].value) == 1
+
+
+def test_what_is_shown_can_be_taken_away_as_csv() -> None:
+    app = open_page(story(), "replicas")
+
+    (button,) = app.get("download_button")
+    assert button.proto.label == "CSV"
+
+
+def test_foreign_text_is_never_markup() -> None:
+    app = open_page(hostile(), "replicas")
+
+    assert "<script" not in html(app)
+    assert "<img" not in html(app)
+    assert len(app.dataframe[0].value) == 3
+
+
+def test_one_replica_is_one_row() -> None:
+    app = open_page(fleet([replica(document=DOCUMENT)], [DOCUMENT]), "replicas")
+
+    assert len(app.dataframe[0].value) == 1
+    assert "1 replica shown." in html(app)

@@ -1,0 +1,307 @@
+"""From snapshots to a fleet: what many replicas share, how they stand, and that their order means nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dashboard.fleet import FRESH_INTERVALS, Fleet, build_fleet, empty_fleet, only_pool
+from dashboard.models import Basis, Failure, FailureKind, ProbeResult, ReplicaState, Role, Snapshot, Source, Target
+from tests.captured import (
+    AT,
+    INFERENCE_CONFIG,
+    METRICS,
+    MODELS,
+    SERVER_INFO,
+    VERSION,
+    Capture,
+    capture,
+    captures,
+    snapshot,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERVAL = timedelta(seconds=30)
+REFUSED = Failure(FailureKind.REFUSED, "Nothing listens there.")
+OPEN = (METRICS, VERSION, MODELS)
+
+
+def built(*snapshots: Snapshot, **more: Any) -> Fleet:
+    return build_fleet("prod", snapshots, **{"polled_at": AT, "interval": INTERVAL, **more})
+
+
+def at(number: int, case: str = "llama", paths: Any = OPEN, **more: Any) -> Snapshot:
+    """What replica `number` said: by default only on the open endpoints."""
+    return snapshot(capture(case).answers, paths, target=f"http://10.0.0.{number}:8000", **more)
+
+
+def gone(number: int, **labels: str) -> Snapshot:
+    failed = ProbeResult(METRICS, Source.METRICS, AT, 0.0, failure=REFUSED)
+    return Snapshot(Target(f"http://10.0.0.{number}:8000", labels), AT, {METRICS: failed})
+
+
+def told(fleet: Fleet) -> tuple[Any, ...]:
+    """All that the order of the replicas must not change; cohorts by what they hold."""
+    return (
+        fleet.replicas,
+        dict(fleet.documents),
+        fleet.pools,
+        *(frame.to_csv() for frame in (fleet.frames.replicas, fleet.frames.engines, fleet.frames.devices)),
+    )
+
+
+def test_before_the_first_poll_there_is_an_empty_fleet() -> None:
+    fleet = empty_fleet("prod")
+
+    assert (fleet.name, fleet.generation, fleet.polled_at, fleet.replicas, fleet.pools) == ("prod", 0, None, (), ())
+    assert fleet.frames.replicas.empty
+
+
+def test_a_poll_of_nobody_is_a_fleet_too() -> None:
+    fleet = built(generation=7)
+
+    assert (fleet.generation, fleet.polled_at, fleet.replicas, fleet.documents) == (7, AT, (), {})
+
+
+def test_replicas_that_say_the_same_share_one_document_and_its_engines() -> None:
+    fleet = built(at(1), at(2), at(3))
+
+    assert len(fleet.documents) == 1
+    assert {replica.document for replica in fleet.replicas} == set(fleet.documents)
+    assert fleet.replicas[0].engines is fleet.replicas[1].engines
+    assert [pool.name for pool in fleet.pools] == ["./llama"]
+    assert fleet.pools[0].replicas == ("http://10.0.0.1:8000", "http://10.0.0.2:8000", "http://10.0.0.3:8000")
+    assert len(fleet.pools[0].cohorts) == 1
+
+
+def test_two_launches_of_one_command_are_one_document_and_one_cohort() -> None:
+    """They differ in their instance ids, start times and ports."""
+    fleet = built(at(1, "qwen3_xxhash", None), at(2, "qwen3_xxhash_again", None))
+
+    assert len(fleet.documents) == 1
+    assert fleet.pools[0].differences == ()
+    assert fleet.replicas[0].identity != fleet.replicas[1].identity
+    assert fleet.replicas[0].same_process == ()
+
+
+def test_another_hash_algorithm_is_another_cohort() -> None:
+    answers = capture("llama").answers
+    changed = {**answers, METRICS: answers[METRICS].replace(b'hash_algo="sha256"', b'hash_algo="xxhash"')}
+
+    fleet = built(*(at(number) for number in range(1, 5)), snapshot(changed, OPEN, target="http://10.0.0.9:8000"))
+
+    assert [cohort.replicas[-1] for cohort in fleet.pools[0].cohorts] == [
+        "http://10.0.0.4:8000",
+        "http://10.0.0.9:8000",
+    ]
+    assert [each.path for each in fleet.pools[0].differences] == ["cache_config.prefix_caching_hash_algo"]
+
+
+def test_a_setting_that_is_ignored_is_no_difference() -> None:
+    answers = capture("llama").answers
+    changed = {**answers, METRICS: answers[METRICS].replace(b'hash_algo="sha256"', b'hash_algo="xxhash"')}
+
+    fleet = built(
+        at(1), at(2), at(3), snapshot(changed, OPEN, target="http://10.0.0.9:8000"), ignore=["cache_config.prefix_*"]
+    )
+
+    assert fleet.ignored == ("cache_config.prefix_*",)
+    assert fleet.pools[0].differences == ()
+    assert fleet.pools[0].ignored == ("cache_config.prefix_caching_hash_algo",)
+
+
+def test_a_replica_that_answers_more_joins_those_that_answer_less() -> None:
+    fleet = built(at(1), at(2), at(3, paths=None))
+
+    assert len(fleet.documents) == 2
+    assert len(fleet.pools[0].cohorts) == 1
+    assert fleet.pools[0].cohorts[0].read_in_part == ("http://10.0.0.1:8000", "http://10.0.0.2:8000")
+
+
+def test_replicas_are_ordered_by_pool_then_name_and_those_of_no_pool_come_last() -> None:
+    named = [
+        at(number, labels={"pool": pool, "name": name})
+        for number, pool, name in ((1, "b", "x"), (2, "a", "z"), (3, "a", "y"))
+    ]
+
+    fleet = built(gone(9), *named)
+
+    assert [(replica.pool, replica.name) for replica in fleet.replicas] == [
+        ("a", "y"),
+        ("a", "z"),
+        ("b", "x"),
+        (None, "10.0.0.9:8000"),
+    ]
+    assert [pool.name for pool in fleet.pools] == ["a", "b"]
+    assert list(fleet.frames.replicas["name"]) == ["y", "z", "x", "10.0.0.9:8000"]
+
+
+def test_one_pool_of_a_fleet_is_a_fleet_with_its_replicas_and_documents_alone() -> None:
+    fleet = built(at(1), at(2, "gemma3"), gone(3), gone(4, pool="./llama"))
+
+    part = only_pool(fleet, "./llama")
+
+    assert [replica.id for replica in part.replicas] == ["http://10.0.0.1:8000", "http://10.0.0.4:8000"]
+    assert [pool.name for pool in part.pools] == ["./llama"]
+    assert list(part.documents) == [part.replicas[0].document]
+    assert part.frames.replicas["replica"].to_list() == [replica.id for replica in part.replicas]
+    assert set(part.frames.settings["document"]) == set(part.documents)
+    assert only_pool(fleet, "nowhere").replicas == ()
+
+
+def test_a_replica_that_is_down_is_kept_with_its_reason_and_its_pool_s_label() -> None:
+    fleet = built(at(1), gone(2, pool="./llama"))
+
+    lost = fleet.replicas[1]
+    assert (lost.state, lost.failure, lost.pool, lost.document, lost.engines) == (
+        ReplicaState.DOWN,
+        REFUSED,
+        "./llama",
+        None,
+        (),
+    )
+    assert not lost.fresh
+    assert fleet.pools[0].replicas == ("http://10.0.0.1:8000", "http://10.0.0.2:8000")
+    assert fleet.pools[0].fresh == 1
+
+
+def test_a_replica_votes_while_it_was_read_within_three_intervals() -> None:
+    limit = AT - FRESH_INTERVALS * INTERVAL
+    fleet = built(at(1, observed_at=limit), at(2, observed_at=limit - timedelta(seconds=1)))
+
+    assert [replica.fresh for replica in fleet.replicas] == [True, False]
+    assert fleet.pools[0].fresh == 1
+
+
+@pytest.mark.parametrize(
+    ("roles", "role"),
+    [(["prefill", "decode", "prefill"], Role.PREFILL), (["prefill", "decode"], Role.DECODE), (["both", ""], Role.BOTH)],
+)
+def test_a_pool_has_the_role_of_most_of_its_replicas_on_a_tie_the_first_by_name(roles: list[str], role: Role) -> None:
+    fleet = built(*(at(number, labels={"pool": "p", "role": each}) for number, each in enumerate(roles)))
+
+    assert fleet.pools[0].role is role
+
+
+def test_prefill_and_decode_of_one_model_are_two_pools() -> None:
+    fleet = built(*(at(number, labels={"role": role}) for number, role in enumerate(("prefill", "decode", "prefill"))))
+
+    assert [(pool.name, len(pool.replicas)) for pool in fleet.pools] == [("./llama/decode", 1), ("./llama/prefill", 2)]
+
+
+def test_two_addresses_with_one_instance_id_are_one_process_behind_both() -> None:
+    fleet = built(at(1, paths=None), at(2, paths=None), at(3, "qwen3_xxhash", None))
+
+    same = {replica.id: replica.same_process for replica in fleet.replicas}
+    assert same == {
+        "http://10.0.0.1:8000": ("http://10.0.0.2:8000",),
+        "http://10.0.0.2:8000": ("http://10.0.0.1:8000",),
+        "http://10.0.0.3:8000": (),
+    }
+
+
+@pytest.mark.parametrize("instance", [None, ""])
+def test_an_instance_id_that_is_not_told_makes_nobody_the_same(instance: str | None) -> None:
+    info = capture("llama").json(SERVER_INFO)
+    info["vllm_config"]["instance_id"] = instance
+    body = json.dumps(info).encode()
+
+    fleet = built(*(snapshot({SERVER_INFO: body}, target=f"http://10.0.0.{number}:8000") for number in (1, 2)))
+
+    assert [replica.same_process for replica in fleet.replicas] == [(), ()]
+
+
+@pytest.mark.parametrize("server", captures())
+def test_a_clean_server_is_up_contradicts_itself_nowhere_and_has_the_engines_that_it_logged(server: Capture) -> None:
+    (replica,) = built(snapshot(server.answers)).replicas
+
+    assert (replica.state, replica.failure, replica.contradictions) == (ReplicaState.UP, None, ())
+    assert len(replica.engines) == len(server.logged["kv_cache_size_tokens"])
+    assert replica.engines[0].basis is (Basis.REPORTED if server.version == "0.32.0" else Basis.ASSUMED)
+    assert len(replica.probes) == len(server.answers)
+
+
+def test_a_contradiction_is_kept_with_its_replica() -> None:
+    answers = capture("llama").answers
+    planted = {**answers, METRICS: answers[METRICS].replace(b',block_size="128"', b',block_size="64"')}
+
+    (replica,) = built(snapshot(planted)).replicas
+
+    assert [(each.path, each.kept.value, each.other.value) for each in replica.contradictions] == [
+        ("cache_config.block_size", "128", "64")
+    ]
+
+
+def test_ranks_at_their_own_addresses_are_not_added_twice() -> None:
+    """The two engines of one API server hold 8192 blocks each; nowhere do 16384 appear twice."""
+    fleet = built(at(1, "llama_dp2", None))
+
+    assert fleet.frames.engines["num_gpu_blocks"].to_list() == [8192, 8192]
+    assert fleet.frames.engines["naive_tokens"].sum() == 2 * 8192 * 128
+
+
+# Laws
+
+
+def some(numbers: Sequence[int]) -> list[Snapshot]:
+    cases = ["llama", "gemma3", "llama_dp2", "gemma3_plugin", "qwen3_xxhash", "llama_apikey", "llama_noprefix"]
+    ways = [OPEN, None, (METRICS,), (INFERENCE_CONFIG, VERSION), (SERVER_INFO, MODELS)]
+    shared = {"pool": "one"}
+    return [
+        gone(number, pool="one")
+        if number % 8 == 7
+        else at(number, cases[number % 7], ways[number % 5], labels=shared if number % 2 else {})
+        for number in numbers
+    ]
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 40), unique=True, min_size=1, max_size=9), st.randoms(use_true_random=False))
+def test_the_order_of_the_replicas_and_of_their_probes_changes_nothing(numbers: list[int], random: Any) -> None:
+    before = some(numbers)
+    after = []
+    for each in before:
+        paths = list(each.probes)
+        random.shuffle(paths)
+        after.append(replace(each, probes={path: each.probes[path] for path in paths}))
+    random.shuffle(after)
+
+    first, second = built(*before), built(*after)
+
+    assert [replace(replica, probes=()) for replica in first.replicas] == [
+        replace(replica, probes=()) for replica in second.replicas
+    ]
+    assert first.documents == second.documents
+    assert first.pools == second.pools
+    assert all(mine.equals(other) for mine, other in zip(first.frames, second.frames, strict=True))
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 40), unique=True, max_size=9))
+def test_building_twice_gives_the_same_and_loses_no_replica(numbers: list[int]) -> None:
+    snapshots = some(numbers)
+
+    first, second = built(*snapshots), built(*snapshots)
+
+    assert len(first.replicas) == len(first.frames.replicas) == len(numbers)
+    assert {replica.id for replica in first.replicas} == {each.target.id for each in snapshots}
+    assert (first.replicas, first.documents, first.pools) == (second.replicas, second.documents, second.pools)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 40), unique=True, min_size=1, max_size=9))
+def test_every_document_is_held_and_every_replica_of_a_pool_that_was_read_is_in_one_cohort(numbers: list[int]) -> None:
+    fleet = built(*some(numbers))
+
+    held = [replica.document for replica in fleet.replicas if replica.document]
+    assert set(held) == set(fleet.documents)
+    members = [member for pool in fleet.pools for cohort in pool.cohorts for member in cohort.replicas]
+    assert sorted(members) == sorted(replica.id for replica in fleet.replicas if replica.pool and replica.document)

@@ -1,0 +1,56 @@
+"""The header's line is true at every moment."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from dashboard.fleet import empty_fleet
+from dashboard.ui.masthead import css_string, stale_targets, words
+from tests.builders import HOSTILE, NOW, POLLED_AT, down, fleet, replica
+
+
+def test_it_says_how_many_answered_when_and_how_long_ago() -> None:
+    """The whole time stands in the title, the age in words."""
+    line = words(fleet([replica("a"), down("b")]), NOW, 15)
+
+    assert "<b>1 of 2</b> answered" in line
+    assert 'title="2026-03-02T11:42:05Z"' in line
+    assert "8 s ago" in line
+    assert "stale" not in line
+
+
+def test_data_older_than_three_intervals_is_called_stale() -> None:
+    """Stale is marked by a glyph and a word."""
+    fresh = words(fleet([replica("a")]), POLLED_AT + timedelta(seconds=45), 15)
+    stale = words(fleet([replica("a")]), POLLED_AT + timedelta(seconds=46), 15)
+
+    assert "stale" not in fresh
+    assert "stale" in stale
+
+
+def test_before_the_first_poll_it_waits() -> None:
+    """No count is shown that nobody made."""
+    line = words(empty_fleet("prod-eu"), NOW, 15)
+
+    assert "waiting for the first poll" in line
+    assert "of 0" not in line
+
+
+@pytest.mark.parametrize("name", ["prod-eu", HOSTILE, '"}</style><script>', "\\", "日本"])
+def test_a_fleet_name_cannot_leave_its_style(name: str) -> None:
+    """Every character that CSS or HTML could read is written as its code point."""
+    written = css_string(name)
+
+    assert written[0] == written[-1] == '"'
+    assert not set(written[1:-1]) & set("<>\"'{};()")
+    assert written.isascii()
+
+
+def test_targets_that_could_not_be_read_again_are_said_above_the_page() -> None:
+    """The sentence is foreign text."""
+    notice = stale_targets(HOSTILE)
+
+    assert "Targets may be out of date." in notice
+    assert "<script>" not in notice

@@ -1,0 +1,77 @@
+"""In a few words: do a pool's replicas agree on what decides prefix sharing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.compare import prefix_sentence
+from dashboard.ui.prefix_words import prefix_band, prefix_words, severity
+from tests.builders import CONFIG, HOSTILE, alike, document, down, fleet, replica, story
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+
+
+def words(told: Fleet, pool: int = 0) -> str:
+    """The words for one pool."""
+    return prefix_words(told.pools[pool], prefix_sentence(told.pools[pool], told.documents).verdict)
+
+
+def test_cohorts_that_stand_apart_are_named() -> None:
+    """Letters, not counts: they lead to the columns of Compare."""
+    assert "B and C differ from A" in words(story())
+    assert 'class="glyph critical"' in words(story())
+
+
+def test_two_versions_alone_only_warn() -> None:
+    """Whether two releases hash alike is not known, so it is no certain break."""
+    assert "versions differ" in words(story(), 4)
+    assert 'class="glyph warning"' in words(story(), 4)
+
+
+def test_agreement_is_said_only_when_everything_was_read() -> None:
+    """One replica that did not answer makes it `not known of all`."""
+    told = document()
+
+    assert "all agree" in words(fleet(alike("chat", 3, told), [told]))
+    assert "not known of all" in words(fleet([*alike("chat", 3, told), down("chat-9")], [told]))
+    assert "not known" in words(fleet([down("chat-9")]))
+
+
+def test_a_difference_elsewhere_leaves_prefix_sharing_alone() -> None:
+    """Split is not the same as unable to share."""
+    told = [document(), document({"model_config.seed": 7})]
+    split = fleet([replica("a", document=told[0]), replica("b", document=told[1])], told)
+
+    assert "all agree" in words(split)
+
+
+def test_many_odd_cohorts_are_cut() -> None:
+    """A table's cell stays one line."""
+    told = [document({"cache_config.block_size": 2**index}) for index in range(8)]
+    many = fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told)
+
+    assert "B, C, D, E and 3 more differ from A" in words(many)
+
+
+def test_the_band_keeps_values_of_servers_text() -> None:
+    """A value in the sentence is escaped and set in monospace."""
+    told = [document(), document({"cache_config.prefix_caching_hash_algo": HOSTILE})]
+    split = fleet([*alike("chat", 3, told[0]), replica("chat-9", document=told[1])], told)
+    sentence = prefix_sentence(split.pools[0], split.documents)
+
+    band = prefix_band(split.pools[0], sentence)
+
+    assert "<script>" not in band
+    assert "<code>&lt;script&gt;" in band
+    assert severity(split.pools[0], sentence.verdict) == "critical"
+
+
+def test_when_the_largest_cohort_tells_nothing_the_others_are_not_held_against_it() -> None:
+    """A says no block size; B and C contradict each other: nobody differs from A."""
+    silent = {path: value for path, value in CONFIG.items() if path != "cache_config.block_size"}
+    told = [document({"model_config.seed": 1}, base=silent), document({"model_config.seed": 2})]
+    told.append(document({"model_config.seed": 2, "cache_config.block_size": 32}))
+    members = [*alike("chat", 3, told[0]), replica("b", document=told[1]), replica("c", document=told[2])]
+
+    assert "cohorts differ" in words(fleet([*members], told))

@@ -1,0 +1,110 @@
+"""The head of a replica's page: how it stands, where it belongs, what is odd about it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from dashboard.models import Contradiction, Failure, FailureKind, ReplicaState, Reply, Role, Source
+from dashboard.ui.replica_differences import Apart
+from dashboard.ui.replica_head import cards, contradictions, head, notices
+from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, probe, replica, setting
+
+USUAL = document()
+
+
+def test_the_head_says_in_a_sentence_how_the_replica_stands() -> None:
+    partial = replica(state=ReplicaState.PARTIAL, failure=Failure(FailureKind.UNAUTHORIZED, "It wants a key."))
+    assert "Up: it answers, and was read whole." in head(replica())
+    assert "Down: Nothing listens there." in head(down())
+    assert "Read in part: It wants a key." in head(partial)
+    assert "<code>http://chat-0:8000</code>" in head(replica())
+
+
+def test_the_cards_say_where_it_belongs() -> None:
+    (pool,) = fleet(alike("chat", 3, USUAL), [USUAL]).pools
+    member = replica("chat-01", document=USUAL, role=Role.DECODE)
+    told = cards(member, pool, (), NOW)
+    assert 'href="compare?pool=chat"' in told
+    assert 'decode · cohort <span class="letter c0">A</span> of 1' in told
+    assert "in no setting" in told
+    assert "started 2 d ago" in told
+    assert "1.2 M" in told
+    assert "8 s ago" in told
+
+
+def test_differences_lead_to_compare_with_this_replica_as_reference() -> None:
+    (pool,) = fleet(alike("chat", 3, USUAL), [USUAL]).pools
+    member = replica("chat-01", document=USUAL)
+    told = cards(member, pool, (Apart("cache_config.block_size", None),), NOW)
+    assert 'href="compare?pool=chat&amp;reference=http%3A%2F%2Fchat-01%3A8000"' in told
+    assert ">setting, " in told
+
+
+def test_the_cards_of_what_was_never_read_say_so() -> None:
+    told = cards(down(pool=None, started_at=None), None, (), NOW)
+    for words in ("no reply tells its model", "its settings were never read", "start not known", "no engine is known"):
+        assert words in told
+    assert "no probe gave a reply" in told
+
+
+def test_a_pool_that_was_never_read_has_no_cohort() -> None:
+    (pool,) = fleet([down()]).pools
+    assert "in no cohort" in cards(down(), pool, (), NOW)
+
+
+def test_engines_that_are_not_known_are_counted() -> None:
+    told = cards(replica(engines=(engine(), engine(None, dp_rank=1))), None, (), NOW)
+    assert "2 DP ranks · 368.0 GiB · 1 not known · reported" in told
+
+
+def said(member: object) -> str:
+    """All notices of a replica."""
+    return "\n".join(notices(member, {"http://b:8000": "bee"}, NOW))  # type: ignore[arg-type]
+
+
+def test_a_replica_without_oddities_has_no_notice() -> None:
+    assert said(replica()) == ""
+
+
+def test_old_values_are_called_old() -> None:
+    assert "last read 14 min ago" in said(replica(fresh=False, observed_at=NOW - timedelta(minutes=14)))
+
+
+def test_a_second_address_is_named_and_linked() -> None:
+    told = said(replica("a", same_process=("http://b:8000",)))
+    assert "One process behind two addresses." in told
+    assert ">bee</a> answers with the same instance_id" in told
+    assert "http://c:8000</a> answer with" in said(replica(same_process=("http://b:8000", "http://c:8000")))
+
+
+def test_what_was_not_understood_is_named_and_counted() -> None:
+    strange = tuple(f"kind {index}" for index in range(9))
+    told = said(replica(probes=(probe(reply=Reply(Source.METRICS, not_understood=strange)),)))
+    assert "9 parts of its answers were not understood" in told
+    assert "<code>kind 5</code> and 3 more" in told
+    one = said(replica(probes=(probe(reply=Reply(Source.METRICS, not_understood=("kind",))),)))
+    assert "1 part of its answers was not understood" in one
+
+
+def test_contradictions_show_both_values_and_who_says_them() -> None:
+    both = Contradiction("cache_config.block_size", setting(16), setting(32, source=Source.METRICS))
+    told = contradictions((both,))
+    assert "Its sources contradict each other in 1 setting" in told
+    for cell in ("<code>16</code>", "/server_info", "<code>32</code>", "/metrics"):
+        assert cell in told
+    assert "3 more." in contradictions((both,) * 15)
+    assert contradictions(()) == ""
+
+
+def test_foreign_text_is_escaped() -> None:
+    bad = replica(
+        HOSTILE,
+        pool=HOSTILE,
+        version=HOSTILE,
+        same_process=(HOSTILE,),
+        probes=(probe(reply=Reply(Source.METRICS, not_understood=(HOSTILE,))),),
+    )
+    clash = Contradiction(HOSTILE, setting(HOSTILE), setting(HOSTILE))
+    told = head(bad) + cards(bad, None, (), NOW) + said(bad) + contradictions((clash,)) + head(down(detail=HOSTILE))
+    assert "<img" not in told
+    assert "<script" not in told

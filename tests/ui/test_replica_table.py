@@ -1,0 +1,104 @@
+"""The table of all replicas: its rows, its filters, its CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import timedelta
+
+import pandas as pd
+import pytest
+
+from dashboard.ui.replica_table import EXPORTED, SHOWN, filtered, rows_of, shown, to_csv
+from tests.builders import HOSTILE, NOW, alike, document, down, fleet, replica, story
+
+USUAL = document()
+OTHER = document({"cache_config.block_size": 32})
+
+
+def rows() -> pd.DataFrame:
+    """Four that agree, one that does not, one that is down."""
+    members = [
+        *alike("chat", 4, USUAL),
+        replica("odd", document=OTHER, labels={"zone": "eu-1", "pool": "chat"}),
+        down("gone", pool="embed", detail="Nothing listens there."),
+    ]
+    return rows_of(fleet(members, [USUAL, OTHER]))
+
+
+def test_every_replica_is_a_row_with_its_number_of_differences() -> None:
+    table = rows()
+    assert table["name"].to_list() == ["chat-01", "chat-02", "chat-03", "chat-04", "odd", "gone"]
+    assert table["differences"].to_list()[:5] == [0, 0, 0, 0, 1]
+    assert pd.isna(table["differences"].iloc[5])  # never read: nobody knows
+    assert table["labels"].iloc[4] == "pool=chat zone=eu-1"
+
+
+@pytest.mark.parametrize(
+    ("pool", "state", "search", "names"),
+    [
+        (None, None, "", 6),
+        ("embed", None, "", ["gone"]),
+        (None, "down", "", ["gone"]),
+        ("chat", "down", "", []),
+        (None, None, "ZONE=eu", ["odd"]),
+        (None, None, "http://odd:8000", ["odd"]),
+        (None, None, "chat 03", ["chat-03"]),
+        (None, None, "chat-.*", []),
+        ("no such pool", None, "", []),
+    ],
+)
+def test_filters_leave_what_matches_all_of_them(
+    pool: str | None, state: str | None, search: str, names: int | list[str]
+) -> None:
+    """A search is words, not a pattern, and does not mind capitals."""
+    kept = filtered(rows(), pool=pool, state=state, search=search)
+    assert (len(kept) if isinstance(names, int) else kept["name"].to_list()) == names
+
+
+def test_a_replica_without_a_pool_is_in_no_pool() -> None:
+    table = rows_of(fleet([replica(pool=None)]))
+    assert filtered(table, pool="chat", state=None, search="").empty
+
+
+def test_the_page_shows_state_and_age_in_words() -> None:
+    table = shown(rows(), NOW)
+    assert tuple(table.columns) == SHOWN
+    assert table["State"].to_list()[-2:] == ["✓ up", "✕ down"]
+    assert table["Read"].to_list()[-2:] == ["8 s ago", "never"]
+    assert table["Reason"].iloc[5] == "refused: Nothing listens there."
+
+
+def test_old_data_are_told_by_their_age() -> None:
+    old = replica(fresh=False, observed_at=NOW - timedelta(minutes=14))
+    assert shown(rows_of(fleet([old])), NOW)["Read"].to_list() == ["14 min ago"]
+
+
+def test_foreign_text_is_cut_to_one_line() -> None:
+    table = shown(rows_of(fleet([replica("a\nb" + "x" * 999), down(detail=HOSTILE)])), NOW)
+    assert table["Replica"].iloc[0].startswith("a bxxx")
+    assert len(table["Replica"].iloc[0]) == 200
+
+
+def test_csv_holds_what_is_shown_with_whole_times_and_notes() -> None:
+    kept = filtered(rows(), pool=None, state=None, search="odd")
+    written = list(csv.reader(io.StringIO(to_csv(kept, ["prod-eu: 1 of 6 replicas"]))))
+    assert written[0] == list(EXPORTED)
+    told = dict(zip(written[0], written[1], strict=True))
+    assert (told["id"], told["state"], told["differences"]) == ("http://odd:8000", "up", "1")
+    assert told["observed_at"] == "2026-03-02T11:42:05Z"
+    assert told["reason"] == ""
+    assert written[2] == ["prod-eu: 1 of 6 replicas"]
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@x", " =1"])
+def test_csv_holds_no_formula(name: str) -> None:
+    """A spreadsheet would run it."""
+    written = list(csv.reader(io.StringIO(to_csv(rows_of(fleet([replica(name)])), []))))
+    assert written[1][1] == "'" + name
+
+
+def test_the_rows_of_a_whole_story_are_told() -> None:
+    table = rows_of(story())
+    assert table["differences"].max() == 5
+    assert set(table["state"]) == {"up", "partial", "down"}
