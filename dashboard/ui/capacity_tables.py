@@ -109,7 +109,7 @@ def _bytes(total: Sum, ranks: int) -> str:
 
 
 def _some(known: int, ranks: int) -> list[str]:
-    return [f"of {known:,} of {ranks:,} ranks"] if 0 < known < ranks else []
+    return [f"{known:,} of {ranks:,} ranks"] if 0 < known < ranks else []
 
 
 def _beside(words: Sequence[str]) -> str:

@@ -69,8 +69,9 @@ DARK = Palette(
 class Bar(NamedTuple):
     """One bar. Bars of one `group` stand together, above its name; `tick` tells them apart.
 
-    `letter` is a cohort's, empty for none. `note` stands above the bar and outlines it. `hover` is plain text, a line
-    each. `whole` is drawn behind the bar: what it is a part of, or what it is taken for. `target` is told on a click.
+    `letter` is a cohort's, empty for none: grey, unless no bar has one. `note` stands above the bar and outlines it.
+    `hover` is plain text, a line each. `whole` is drawn behind the bar: what it is a part of, or what it is taken for.
+    `target` is told on a click.
     """
 
     group: str
@@ -227,11 +228,12 @@ def _wholes(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> d
 def _trace(letter: str, bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> dict[str, Any]:
     own = [bar for bar in bars if bar.letter == letter]
     many = len(bars) >= MANY
+    without = colours.unknown if any(bar.letter for bar in bars) else colours.cohorts[0]
     return {
         **_common(own, [place for bar, place in zip(bars, places, strict=True) if bar.letter == letter], len(bars)),
         "name": f"{letter} ×{len({bar.target for bar in own}):,}" if letter else "no cohort",
         "y": [bar.value for bar in own],
-        "marker": _marker(own, colours, colours.cohorts[colour(letter)] if letter else colours.unknown, many=many),
+        "marker": _marker(own, colours, colours.cohorts[colour(letter)] if letter else without, many=many),
         "text": ["" if many or not bar.note else f"<b>{escape(bar.note)}</b>" for bar in own],
         "textposition": "outside",
         "textangle": 0,

@@ -34,12 +34,12 @@ def head(replica: Replica) -> str:
     return markup.heading(f"{glyph} {name}", f"{markup.code(values.one_line(replica.id))} · {markup.text(sentence)}")
 
 
-def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], now: datetime) -> str:
-    """Show where the replica belongs and what it is, in one row."""
+def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], settings: int, now: datetime) -> str:
+    """Show where the replica belongs and what it is, in one row. `settings` is how many of them were read."""
     return markup.cards(
         [
             _pool(replica, pool),
-            _differences(pool, apart, replica),
+            _differences(replica, pool, len(apart), settings),
             _version(replica, now),
             _capacity(replica),
             _read(replica, now),
@@ -107,14 +107,15 @@ def _pool(replica: Replica, pool: Pool | None) -> str:
     return markup.card("Pool", name, f"{role}{where}")
 
 
-def _differences(pool: Pool | None, apart: Sequence[Apart], replica: Replica) -> str:
+def _differences(replica: Replica, pool: Pool | None, apart: int, settings: int) -> str:
     if pool is None or replica.document is None:
         return markup.card("Differs from its pool", markup.muted("?"), "its settings were never read")
+    read = f"of {values.count(settings, 'setting')} read"
     if not apart:
-        return markup.card("Differs from its pool", f"{markup.glyph('good', 'good:')}0", "in no setting")
+        return markup.card("Differs from its pool in", f"{markup.glyph('good', 'good:')}0", read)
     address = links.to(links.COMPARE, pool=pool.name, reference=replica.id)
-    note = f"{'setting' if len(apart) == 1 else 'settings'}, {markup.link(address, 'compare with it')}"
-    return markup.card("Differs from its pool", f"{markup.glyph('differs', 'differs:')}{len(apart):,}", note)
+    note = f"{read}, {markup.link(address, 'compare with it')}"
+    return markup.card("Differs from its pool in", f"{markup.glyph('differs', 'differs:')}{apart:,}", note)
 
 
 def _version(replica: Replica, now: datetime) -> str:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from dashboard.ui.replica_differences import Apart
 
 EVERY_SECTION = "all sections"
-ROW, HEAD, TALLEST = 35, 38, 460  # px of a table; what a click shows below it is still seen
+ROW, HEAD, TALLEST = 35, 37, 460  # px of a table; what a click shows below it is still seen
+RAW_HEIGHT, RAW_LINES = 520, 24  # px of a raw answer, and the lines that fill them
 _SETTING_WIDTHS = {"Section": 150, "Setting": 270, "Value": 260, replica_settings.POOL_HAS: 190, "State": 90}
 
 
@@ -58,7 +59,7 @@ def draw_head(found: Known, fleet: Fleet, now: datetime) -> None:
     """Draw what is said before any table."""
     names = {each.id: each.name for each in fleet.replicas}
     st.html(replica_head.head(found.replica))
-    st.html(replica_head.cards(found.replica, found.pool, found.apart, now))
+    st.html(replica_head.cards(found.replica, found.pool, found.apart, len(found.settings), now))
     for notice in replica_head.notices(found.replica, names, now):
         st.html(notice)
     if found.replica.contradictions:
@@ -165,4 +166,4 @@ def draw_probes(replica: Replica) -> None:
 def _draw_raw(raw: replica_probes.Raw) -> None:
     if raw.cut:
         st.html(f'<div class="foot">{markup.text(raw.cut)}</div>')
-    st.code(raw.text, language=raw.language, height=520)
+    st.code(raw.text, language=raw.language, height=RAW_HEIGHT if raw.text.count("\n") >= RAW_LINES else "content")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
 
 EVERY_POOL, EVERY_STATE = "all pools", "all"
-ROW, HEAD, TALLEST = 35, 38, 700  # px of the table
+ROW, HEAD, TALLEST = 35, 37, 702  # px of the table
 OPENS = "Replica"  # the column whose cells open a replica; the rows' own boxes do, too
 HINT = "Click a name to open the replica."
 _WIDTHS = {"State": 92, "Replica": 180, "Pool": 160, "Cohort": 68, "vLLM": 90, "Read": 92, "Role": 72}

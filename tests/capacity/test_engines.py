@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dashboard.capacity.engines import (
     FORMULA_OPEN,
@@ -22,9 +20,7 @@ from dashboard.capacity.engines import (
 from dashboard.models import Basis, Engine, EngineReport, KVCacheGroup, Setting, Source
 from dashboard.normalize.canonical import setting
 from dashboard.normalize.facts import facts_of
-from dashboard.schemas.base import MAX_INTEGER
 from tests.captured import INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, Capture, capture, captures, snapshot
-from tests.strategies import full_groups, groups
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -315,74 +311,3 @@ def test_speculation_and_context_parallelism_reach_the_formula() -> None:
     ) == (1000, (0, 3), 4, 99)
     assert load.in_flight == (256, 512)
     assert load_of({}) is None
-
-
-# Laws
-
-numbers = st.one_of(st.none(), st.integers(0, MAX_INTEGER))
-hostile: st.SearchStrategy[Any] = st.sampled_from(
-    [None, -1, 0, 1, 16, 2**31, 10**9, 2**63 - 1, 2**63, 2**64, 0.5, True, "16", [], {}]
-)
-
-
-@given(
-    st.lists(st.builds(EngineReport, st.integers(0, 3), numbers, numbers, st.none(), st.booleans()), max_size=3),
-    st.lists(groups(), max_size=3),
-    st.dictionaries(st.sampled_from(sorted(options())), hostile),
-)
-def test_whatever_is_told_every_number_fits_a_column_of_integers(
-    reports: list[EngineReport], found: list[KVCacheGroup], values: dict[str, Any]
-) -> None:
-    settings = {path: setting(path, value, Source.SERVER_INFO) for path, value in values.items()}
-
-    for engine in engines_of(reports, found, settings):
-        counts = [value for value in engine if isinstance(value, int)]
-        assert all(0 <= count <= MAX_INTEGER for count in counts)
-        assert (engine.kv_cache_size_tokens is None) is (engine.basis is Basis.UNKNOWN)
-        assert (engine.reason is None) is (engine.basis in {Basis.REPORTED, Basis.DERIVED})
-
-
-@given(st.integers(0, 10**9), st.integers(0, 10**9), st.lists(groups(), max_size=3))
-def test_what_is_reported_equals_what_was_reported(blocks: int, tokens: int, found: list[KVCacheGroup]) -> None:
-    engine = one(EngineReport(0, blocks, tokens), found)
-
-    assert (engine.num_gpu_blocks, engine.kv_cache_size_tokens, engine.basis) == (blocks, tokens, Basis.REPORTED)
-
-
-@given(st.integers(0, 10**7), st.lists(full_groups, min_size=1, max_size=4), st.integers(1, 200_000))
-def test_tokens_derived_for_full_attention_never_exceed_the_naive_number(
-    blocks: int, found: list[KVCacheGroup], length: int
-) -> None:
-    same = [group._replace(block_size=16) for group in found]
-
-    engine = one(EngineReport(0, blocks), same, options(model_config__max_model_len=length))
-
-    assert engine.basis is Basis.DERIVED
-    assert (engine.kv_cache_size_tokens or 0) <= (engine.naive_tokens or 0)
-
-
-@given(st.integers(1, 10**6), groups(), st.integers(1, 100), st.integers(1, 1000))
-def test_bytes_grow_with_pages_and_layers_and_tokens_do_not(
-    blocks: int, group: KVCacheGroup, layers: int, page: int
-) -> None:
-    before = one(EngineReport(0, blocks), [group])
-    after = one(
-        EngineReport(0, blocks),
-        [group._replace(layers=group.layers + layers, page_size_bytes=(group.page_size_bytes or 0) + page)],
-    )
-
-    assert after.kv_cache_size_tokens == before.kv_cache_size_tokens
-    assert (after.kv_cache_bytes or 0) > (before.kv_cache_bytes or 0)
-
-
-@given(st.integers(0, 2**40), st.integers(1, 8), st.one_of(st.none(), st.integers(0, 2**40)))
-def test_the_ranks_of_one_server_together_never_hold_more_blocks_than_their_sum(
-    total: int, ranks: int, tokens: int | None
-) -> None:
-    own = total // ranks
-    reports = [EngineReport(rank, own, tokens if rank == 0 else None) for rank in range(ranks)]
-
-    found = engines_of(reports, (), options())
-
-    assert sum(each.num_gpu_blocks or 0 for each in found) <= total
-    assert {each.kv_cache_size_tokens for each in found} == {own * 16 if tokens is None else tokens}

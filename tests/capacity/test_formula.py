@@ -44,6 +44,11 @@ def test_a_sliding_window_keeps_itself_the_batch_in_flight_and_one_block_more(ki
     assert blocks_per_request(group(kind, sliding_window=512, extra_retained_tokens=9), LOAD) == (50, 66)
 
 
+def test_a_window_counts_the_token_that_is_computed_as_its_own() -> None:
+    """257 - 1 + 256 tokens are 32 blocks of 16 exactly; one token more would be 33."""
+    assert blocks_per_request(group("SlidingWindowSpec", sliding_window=257), LOAD) == (33, 50)
+
+
 def test_a_sliding_window_is_cut_off_by_the_length() -> None:
     assert blocks_per_request(group("SlidingWindowSpec", sliding_window=9999), LOAD) == (129, 129)
 

@@ -31,7 +31,7 @@ def test_a_pool_is_one_row() -> None:
 def test_what_is_not_known_is_counted_beside() -> None:
     unknown = replica("x", engines=(engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None),))
     row = cells(replica("a", engines=(engine(basis=Basis.ASSUMED),)), unknown)
-    assert row[1:5] == ["1 of 2 known", "≤ 1,200,000", "≤ 9.1   of 1 of 2 ranks", "184.0   of 1 of 2 ranks"]
+    assert row[1:5] == ["1 of 2 known", "≤ 1,200,000", "≤ 9.1   1 of 2 ranks", "184.0   1 of 2 ranks"]
 
 
 def test_a_length_that_no_replica_serves_is_not_served() -> None:

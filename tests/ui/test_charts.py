@@ -64,6 +64,10 @@ def test_there_is_one_trace_a_cohort_in_the_order_of_letters() -> None:
     assert drawn["data"][2]["marker"]["color"] == LIGHT.unknown
 
 
+def test_where_nothing_is_in_a_cohort_grey_would_say_unknown() -> None:
+    assert draw(bar("a", letter=""))["data"][0]["marker"]["color"] == LIGHT.cohorts[0]
+
+
 def test_cohorts_after_z_come_after_z() -> None:
     drawn = draw(bar("b", letter="AA"), bar("a", letter="Z"))
     assert [trace["name"] for trace in drawn["data"]] == ["Z ×1", "AA ×1"]

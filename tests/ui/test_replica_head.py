@@ -23,10 +23,10 @@ def test_the_head_says_in_a_sentence_how_the_replica_stands() -> None:
 def test_the_cards_say_where_it_belongs() -> None:
     (pool,) = fleet(alike("chat", 3, USUAL), [USUAL]).pools
     member = replica("chat-01", document=USUAL, role=Role.DECODE)
-    told = cards(member, pool, (), NOW)
+    told = cards(member, pool, (), 97, NOW)
     assert 'href="compare?pool=chat"' in told
     assert 'decode · cohort <span class="letter c0">A</span> of 1' in told
-    assert "in no setting" in told
+    assert "of 97 settings read" in told
     assert "started 2 d ago" in told
     assert "1.2 M" in told
     assert "8 s ago" in told
@@ -35,13 +35,13 @@ def test_the_cards_say_where_it_belongs() -> None:
 def test_differences_lead_to_compare_with_this_replica_as_reference() -> None:
     (pool,) = fleet(alike("chat", 3, USUAL), [USUAL]).pools
     member = replica("chat-01", document=USUAL)
-    told = cards(member, pool, (Apart("cache_config.block_size", None),), NOW)
+    told = cards(member, pool, (Apart("cache_config.block_size", None),), 97, NOW)
     assert 'href="compare?pool=chat&amp;reference=http%3A%2F%2Fchat-01%3A8000"' in told
-    assert ">setting, " in told
+    assert "of 97 settings read, <a" in told
 
 
 def test_the_cards_of_what_was_never_read_say_so() -> None:
-    told = cards(down(pool=None, started_at=None), None, (), NOW)
+    told = cards(down(pool=None, started_at=None), None, (), 0, NOW)
     for words in ("no reply tells its model", "its settings were never read", "start not known", "no engine is known"):
         assert words in told
     assert "no probe gave a reply" in told
@@ -49,11 +49,11 @@ def test_the_cards_of_what_was_never_read_say_so() -> None:
 
 def test_a_pool_that_was_never_read_has_no_cohort() -> None:
     (pool,) = fleet([down()]).pools
-    assert "in no cohort" in cards(down(), pool, (), NOW)
+    assert "in no cohort" in cards(down(), pool, (), 0, NOW)
 
 
 def test_engines_that_are_not_known_are_counted() -> None:
-    told = cards(replica(engines=(engine(), engine(None, dp_rank=1))), None, (), NOW)
+    told = cards(replica(engines=(engine(), engine(None, dp_rank=1))), None, (), 0, NOW)
     assert "2 DP ranks · 368.0 GiB · 1 not known · reported" in told
 
 
@@ -105,6 +105,6 @@ def test_foreign_text_is_escaped() -> None:
         probes=(probe(reply=Reply(Source.METRICS, not_understood=(HOSTILE,))),),
     )
     clash = Contradiction(HOSTILE, setting(HOSTILE), setting(HOSTILE))
-    told = head(bad) + cards(bad, None, (), NOW) + said(bad) + contradictions((clash,)) + head(down(detail=HOSTILE))
+    told = head(bad) + cards(bad, None, (), 0, NOW) + said(bad) + contradictions((clash,)) + head(down(detail=HOSTILE))
     assert "<img" not in told
     assert "<script" not in told
