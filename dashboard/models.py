@@ -264,6 +264,11 @@ class Replica:
     probes: tuple[ProbeResult, ...]
     same_process: tuple[str, ...] = ()  # ids of replicas with the same instance_id
 
+    @property
+    def is_second_address(self) -> bool:
+        """Whether an earlier address of the same process stands for it: only that one is counted."""
+        return any(other < self.id for other in self.same_process)
+
 
 class Told(NamedTuple):
     """A value and how it stands, without who said it."""

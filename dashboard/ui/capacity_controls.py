@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.ui import links
+from dashboard.ui import choices, links
 from dashboard.ui.capacity_ranks import Measure
 from dashboard.ui.capacity_words import parse_length
 
@@ -32,18 +32,17 @@ class Choice(NamedTuple):
 def choose(pools: Sequence[str]) -> Choice:
     """Draw the controls in one row and return what they say. The first pool is shown until one is chosen."""
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
-        measure = _segments("Measure", links.MEASURE, [each.value for each in Measure])
+        measure = choices.segments("Measure", links.MEASURE, [each.value for each in Measure])
         length = st.selectbox(
             "Requests of",
             LENGTHS,
-            key=links.LENGTH,
-            bind="query-params",
+            **choices.bound(links.LENGTH, default=LENGTHS[0]),
             accept_new_options=True,
             width=170,
             help="How many tokens every request has. Any number can be typed, such as 50000 or 64k.",
         )
-        pool = st.selectbox("Pool", pools, key=links.POOL, bind="query-params", width=250)
-        per = _segments("Bars per", links.PER, [RANK, GPU, POOL])
+        pool = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), width=250)
+        per = choices.segments("Bars per", links.PER, [RANK, GPU, POOL])
     tokens = parse_length(length or OWN)
     return Choice(
         measure=Measure(measure),
@@ -62,8 +61,3 @@ def address(choice: Choice, pool: str) -> str:
         measure=None if choice.measure is Measure.TOKENS else choice.measure.value,
         length=None if choice.length is None else str(choice.length),
     )
-
-
-def _segments(label: str, key: str, options: Sequence[str]) -> str:
-    chosen = st.segmented_control(label, options, default=options[0], key=key, bind="query-params", required=True)
-    return chosen or options[0]

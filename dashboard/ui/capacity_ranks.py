@@ -54,7 +54,7 @@ def ranks_of(fleet: Fleet, length: int | None) -> tuple[Rank, ...]:
         document = fleet.documents.get(replica.document or "")
         settings = document.settings if document else {}
         kinds = _kinds(replica)
-        counts = replica.fresh and not _is_second_address(replica)
+        counts = replica.fresh and not replica.is_second_address
         letter = letters.get(replica.id, "")
         for engine in replica.engines:
             at = _at(replica, engine, settings, length)
@@ -125,7 +125,3 @@ def _kinds(replica: Replica) -> Mapping[int, str]:
         names.setdefault(device.dp_rank, Counter())[device.name] += 1
     return {rank: min(found, key=lambda name: (-found[name], name)) for rank, found in names.items()}
 
-
-def _is_second_address(replica: Replica) -> bool:
-    """Of several addresses of one process the first one counts."""
-    return any(other < replica.id for other in replica.same_process)

@@ -29,6 +29,11 @@ def bound(name: str, options: Sequence[str] | None = None, *, default: str | boo
     return {"key": name, "on_change": _write, "kwargs": {"name": name, "fallback": fallback}}
 
 
+def segments(label: str, name: str, options: Sequence[str]) -> str:
+    """Let the reader choose one of a few that stand side by side; one is always chosen."""
+    return str(st.segmented_control(label, options, **bound(name, options), required=True))
+
+
 def _told(name: str, options: Sequence[str] | None, *, fallback: str | bool) -> str | bool:
     text = st.query_params.get(name)
     if text is None:

@@ -45,7 +45,7 @@ def choose_pool(pools: Sequence[str]) -> str:
 
 def choose(pool: Pool) -> Choice:
     """Draw the controls into the row that is open and return what they say."""
-    shown = _segments("Show", links.SHOW, (DIFFERENCES, ALL))
+    shown = choices.segments("Show", links.SHOW, (DIFFERENCES, ALL))
     search = st.text_input(
         "Search",
         **choices.bound(links.SEARCH),
@@ -59,7 +59,7 @@ def choose(pool: Pool) -> Choice:
     reference = _choose_reference(pool)
     columns = COHORTS
     if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
-        columns = _segments("Columns", links.COLUMNS, (COHORTS, REPLICAS))
+        columns = choices.segments("Columns", links.COLUMNS, (COHORTS, REPLICAS))
     return Choice(
         only_differences=shown != ALL,
         section=None if section in {None, EVERY_SECTION} else section,
@@ -74,8 +74,3 @@ def _choose_reference(pool: Pool) -> str:
     replicas = sorted(replica for cohort in pool.cohorts for replica in cohort.replicas)
     options = [MAJORITY.text, *letters, *replicas]
     return str(st.selectbox("Reference", options, **choices.bound(links.REFERENCE, options), width=175))
-
-
-def _segments(label: str, key: str, options: Sequence[str]) -> str:
-    """Let the reader choose one of a few."""
-    return str(st.segmented_control(label, options, **choices.bound(key, options), required=True))

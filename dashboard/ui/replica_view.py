@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from dashboard.report import values
-from dashboard.ui import links, markup, replica_engines, replica_head, replica_probes, replica_settings
+from dashboard.ui import choices, links, markup, replica_engines, replica_head, replica_probes, replica_settings
 from dashboard.ui.replica_differences import apart_from_majority
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ def draw_settings(found: Known) -> None:
         return
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
         search = st.text_input(
-            "Search", key=links.SEARCH, bind="query-params", placeholder="setting or value", width=260, live=True
+            "Search", **choices.bound(links.SEARCH), placeholder="setting or value", width=260, live=True
         )
         sections = [EVERY_SECTION, *sorted(found.settings["Section"].unique())]
-        section = st.selectbox("Section", sections, key=links.SECTION, bind="query-params", width=230)
-        only = st.toggle("Only what differs", key=links.SHOW, bind="query-params", disabled=not found.apart)
+        section = st.selectbox("Section", sections, **choices.bound(links.SECTION, sections), width=230)
+        only = st.toggle("Only what differs", **choices.bound(links.SHOW, default=False), disabled=not found.apart)
     rows = replica_settings.filtered(
         found.settings,
         section=None if section in {None, EVERY_SECTION} else section,

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.models import ReplicaState
 from dashboard.report import values
-from dashboard.ui import headline, links, markup, replica_table
+from dashboard.ui import choices, headline, links, markup, replica_table
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -57,17 +57,15 @@ def choose(fleet: Fleet, row: DeltaGenerator) -> Choice:
     """Draw the filters into a row and return what they say."""
     with row:
         search = st.text_input(
-            "Search", key=links.SEARCH, bind="query-params", placeholder="name, address or label", width=260, live=True
+            "Search", **choices.bound(links.SEARCH), placeholder="name, address or label", width=260, live=True
         )
         pools = [EVERY_POOL, *(pool.name for pool in fleet.pools)]
-        pool = st.selectbox("Pool", pools, key=links.POOL, bind="query-params", width=250)
+        pool = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), width=250)
         states = [EVERY_STATE, *(each.value for each in ReplicaState)]
-        state = st.segmented_control(
-            "State", states, default=EVERY_STATE, key=links.STATE, bind="query-params", required=True
-        )
+        state = choices.segments("State", links.STATE, states)
     return Choice(
         pool=None if pool in {None, EVERY_POOL} else pool,
-        state=None if state in {None, EVERY_STATE} else state,
+        state=None if state == EVERY_STATE else state,
         search=search or "",
     )
 

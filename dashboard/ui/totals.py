@@ -34,8 +34,8 @@ class Total(NamedTuple):
 
 
 def total(replicas: Iterable[Replica]) -> Total:
-    """Add up the engines of the fresh replicas; what others last said no longer serves requests."""
-    fresh = [replica for replica in replicas if replica.fresh]
+    """Add up the engines of the fresh replicas, each process once; what others last said no longer serves requests."""
+    fresh = [replica for replica in replicas if replica.fresh and not replica.is_second_address]
     engines = [engine for replica in fresh for engine in replica.engines]
     known = [engine for engine in engines if engine.kv_cache_size_tokens is not None]
     sizes = [engine.kv_cache_bytes for engine in engines if engine.kv_cache_bytes is not None]

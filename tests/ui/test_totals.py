@@ -78,3 +78,11 @@ def test_bytes_that_only_some_tell_are_what_there_is_at_least() -> None:
 
     assert total([replica("a")]).whole
     assert not total([replica("a"), stock]).whole
+
+
+def test_one_process_behind_two_addresses_is_added_once() -> None:
+    """Else a load balancer's address in the list would double a replica."""
+    first = replica("a", engines=(engine(100),), same_process=("http://b:8000",))
+    second = replica("b", engines=(engine(100),), same_process=("http://a:8000",))
+
+    assert total([first, second]).tokens == 100
