@@ -124,4 +124,3 @@ def _kinds(replica: Replica) -> Mapping[int, str]:
     for device in replica.devices:
         names.setdefault(device.dp_rank, Counter())[device.name] += 1
     return {rank: min(found, key=lambda name: (-found[name], name)) for rank, found in names.items()}
-
