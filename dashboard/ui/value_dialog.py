@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard.compare import ValueHeld, values
-from dashboard.models import Source
+from dashboard.models import Source, State
 from dashboard.report.values import STATE_WORDS, count, whole_text
 from dashboard.ui import links, markup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.fleet import Fleet
     from dashboard.models import Cohort, Pool
@@ -27,6 +27,7 @@ SOURCES: Mapping[Source, str] = {
     Source.VERSION: "/version",
     Source.KV_EVENT_SOURCES: "/kv_event_sources",
 }
+MOST_TOLD = 10  # different texts shown of which a part is equal
 MOST_NAMED = 60  # replicas named per value; the page Replicas lists all
 
 
@@ -58,16 +59,19 @@ def close() -> None:
 
 
 def _path(fleet: Fleet, pool: Pool, path: str) -> None:
-    names = {replica.id: replica.name for replica in fleet.replicas}
+    replicas = {replica.id: replica for replica in fleet.replicas}
+    names = {each.id: each.name for each in replicas.values()}
     held = values(pool, fleet.documents, path)
     st.html(f'<p class="dialog-head">{markup.code(path)} in {markup.bold(pool.name)}</p>')
     if not any(value.sources for value in held):
         st.html(markup.notice("info", "No replica of this pool tells of this setting."))
     for value in held:
-        _value(value, names)
+        told = {replicas[member].identity[path].value for member in value.replicas if path in replicas[member].identity}
+        _value(value, names, sorted(told))
 
 
-def _value(value: ValueHeld, names: Mapping[str, str]) -> None:
+def _value(value: ValueHeld, names: Mapping[str, str], as_told: Sequence[str]) -> None:
+    """Draw one value. `as_told` are the whole texts where only a part of them is compared, such as a model's name."""
     letters = " ".join(markup.letter(letter) for letter in value.cohorts)
     said_by = " and ".join(SOURCES[source] for source in value.sources)
     state = STATE_WORDS.get(value.state)
@@ -78,6 +82,9 @@ def _value(value: ValueHeld, names: Mapping[str, str]) -> None:
         st.code(whole_text(value.value, value.state), language="json", wrap_lines=True)
     else:
         st.html(f'<p class="none">{markup.text(state)}</p>')
+    if as_told:
+        st.html("<p>Only that part is compared. As told:</p>")
+        st.code("\n".join(whole_text(text, State.REPORTED) for text in as_told[:MOST_TOLD]), language=None)
     st.html(f'<p class="members">{replica_links(value.replicas, names)}</p>')
 
 
@@ -102,7 +109,7 @@ def _cohort(fleet: Fleet, pool: Pool, cohort: Cohort) -> None:
 
 def replica_links(replicas: Iterable[str], names: Mapping[str, str]) -> str:
     """Write replicas as links to their pages, the first ones by name."""
-    members = list(replicas)
+    members = sorted(replicas, key=lambda member: names.get(member, member))
     shown = [
         markup.link(links.to(links.REPLICA_PAGE, replica=member), markup.text(names.get(member, member)))
         for member in members[:MOST_NAMED]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dashboard.fleet import empty_fleet
-from tests.builders import alike, document, down, fleet, hostile, replica, story
+from tests.builders import alike, document, down, fleet, hostile, replica, setting, story
 from tests.page_runner import html, open_page, rerun, tables
 
 
@@ -111,6 +111,18 @@ def test_a_path_in_the_url_opens_all_its_values() -> None:
     assert "<b>16 replicas</b>" in html(app)
     assert "said by /server_info" in html(app)
     assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000">chat-70b-17</a>' in html(app)
+
+
+def test_a_value_of_which_only_a_part_is_compared_is_also_shown_as_it_was_told() -> None:
+    """Two folders of one model are no difference, and still two folders."""
+    told = document({"model_config.model": "llama"})
+    members = [
+        replica(f"chat-{name}", document=told, identity={"model_config.model": setting(f"/mnt/{name}/llama")})
+        for name in ("b", "a")
+    ]
+    app = open_page(fleet(members, [told]), "compare", pool="chat", path="model_config.model")
+
+    assert [code.value for code in app.code] == ["llama", "/mnt/a/llama\n/mnt/b/llama"]
 
 
 def test_a_path_that_nobody_tells_is_explained() -> None:
