@@ -169,20 +169,21 @@ _current = _Current()
 def start(options: Options) -> None:
     """Start the collector of this process."""
     stop()
-    _current.collector, _current.fleet, _current.clock = Collector(options), None, utc_now
+    _current.collector, _current.clock = Collector(options), utc_now
     _current.collector.start()
 
 
 def stop() -> None:
-    """Stop the collector of this process, if one runs."""
+    """Stop the collector of this process, if one runs; there is no fleet then."""
     if _current.collector is not None:
         _current.collector.stop()
+    _current.collector = _current.fleet = None
 
 
 def put(fleet: Fleet, at: datetime | None = None) -> None:
     """Show this fleet instead of polling, with the clock stopped at `at` if it is given."""
     stop()
-    _current.collector, _current.fleet = None, fleet
+    _current.fleet = fleet
     _current.clock = utc_now if at is None else lambda: at
 
 
