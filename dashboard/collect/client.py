@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import AsyncExitStack, aclosing
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import aiohttp
@@ -32,6 +33,7 @@ HEADERS = (
 CLOSE = (b"Connection", b"close")
 # An error page is only shown, never read: its beginning is enough.
 MAX_ERROR_PAGE_BYTES = 16 * 2**10
+REMEMBERED_ADDRESSES = 16_384  # 5,000 replicas and the paths that are asked at every poll
 NO_KEY = Key()
 
 
@@ -41,6 +43,12 @@ class Answer(NamedTuple):
     status: int | None = None
     body: bytes = b""
     failure: Failure | None = None
+
+
+@lru_cache(maxsize=REMEMBERED_ADDRESSES)
+def _url(address: str) -> httpx.URL:
+    """Parse an address once: it is asked again at every poll."""
+    return httpx.URL(address)
 
 
 class Client:
@@ -81,7 +89,7 @@ class Client:
         if key.token is not None:
             headers.append((b"Authorization", b"Bearer " + key.token.encode("ascii")))
         try:
-            request = httpx.Request("GET", target.id + path, headers=headers)
+            request = httpx.Request("GET", _url(target.id + path), headers=headers)
         except httpx.InvalidURL:
             return Answer(failure=failures.no_address(asked))
         return await _Exchange(asked, key, self._max_answer_bytes).run(transport, request, seconds)

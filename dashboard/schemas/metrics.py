@@ -6,12 +6,19 @@ The page has some 590 lines; only these are looked at, so that 1,000 replicas co
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.errors import UnreadableError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 MAX_SECONDS = 2**33  # the year 2242: far in the future, still a time that a column of nanoseconds holds
 MAX_LINE = 32_768  # characters of one line that is used; the longest in the captures has 1,400
+REMEMBERED = 4096  # series that are parsed once
+LONG = 4096  # characters of a series that is parsed every time instead
 MAX_ENGINES = 1024  # series of one API server; the largest wide-EP deployments have a few hundred ranks
 
 CACHE_CONFIG = b"vllm:cache_config_info{"
@@ -30,7 +37,7 @@ class MetricsReply(NamedTuple):
     `lines` are the lines used, as they came.
     """
 
-    cache_config: tuple[dict[str, str], ...]
+    cache_config: tuple[Mapping[str, str], ...]
     started_at_seconds: float | None
     model_name: str | None
     counters: float | None
@@ -46,7 +53,7 @@ def parse_metrics(body: bytes) -> MetricsReply:
     name = MODEL_NAME.search(body)
     counters = None if starts else sum(float(value) for value in COUNTER.findall(body))
     return MetricsReply(
-        cache_config=tuple(parse_labels(line[len(CACHE_CONFIG) :].rpartition("}")[0]) for line in info),
+        cache_config=tuple(_labels_of(line[len(CACHE_CONFIG) :].rpartition("}")[0]) for line in info),
         started_at_seconds=_start_time(starts[0].rpartition(" ")[2]) if starts else None,
         model_name=_unescape(_text(name[1])) if name else None,
         counters=counters,
@@ -64,6 +71,16 @@ def parse_labels(text: str) -> dict[str, str]:
     if end != len(text):
         raise UnreadableError("decode", f"/metrics has a label that cannot be read, after {end} characters")
     return labels
+
+
+def _labels_of(text: str) -> Mapping[str, str]:
+    """Parse a series once: it changes only when its server restarts."""
+    return _known_labels(text) if len(text) <= LONG else parse_labels(text)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _known_labels(text: str) -> Mapping[str, str]:
+    return MappingProxyType(parse_labels(text))
 
 
 def _lines(body: bytes, prefix: bytes, most: int) -> list[str]:
