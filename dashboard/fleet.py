@@ -53,8 +53,12 @@ def build_fleet(
     interval: timedelta,
     ignore: Sequence[str] = (),
     generation: int = 1,
+    before: Fleet | None = None,
 ) -> Fleet:
-    """Derive the fleet of one poll. `polled_at` is when the poll ended; `interval` the time between polls."""
+    """Derive the fleet of one poll. `polled_at` is when the poll ended; `interval` the time between polls.
+
+    What the fleet `before` derived from the same input is taken over: the result is the same without it.
+    """
     known = [(snapshot, facts_of(snapshot)) for snapshot in snapshots]
     told = {facts.document.id: facts.document for _, facts in known if facts.document}
     documents = {document: told[document] for document in sorted(told)}
@@ -65,7 +69,8 @@ def build_fleet(
         (_replica(snapshot, facts, since, same.get(snapshot.target.id, ()), engines) for snapshot, facts in known),
         key=lambda replica: (replica.pool is None, replica.pool or "", replica.name, replica.id),
     )
-    pools = _pools(replicas, documents, ignore)
+    pools = _pools(replicas, documents, ignore, before)
+    settings = before.frames.settings if before and before.documents.keys() == documents.keys() else None
     return Fleet(
         name=name,
         generation=generation,
@@ -73,7 +78,7 @@ def build_fleet(
         replicas=tuple(replicas),
         documents=documents,
         pools=pools,
-        frames=frames.build(replicas, documents, pools),
+        frames=frames.build(replicas, documents, pools, settings),
         ignored=tuple(ignore),
     )
 
@@ -148,23 +153,41 @@ def _same_process(known: Iterable[tuple[Snapshot, Facts]]) -> Mapping[str, tuple
     }
 
 
-def _pools(replicas: Iterable[Replica], documents: Mapping[str, Document], ignore: Sequence[str]) -> tuple[Pool, ...]:
-    members: dict[str, list[Replica]] = defaultdict(list)
-    for replica in replicas:
-        if replica.pool is not None:
-            members[replica.pool].append(replica)
+def _pools(
+    replicas: Iterable[Replica], documents: Mapping[str, Document], ignore: Sequence[str], before: Fleet | None
+) -> tuple[Pool, ...]:
+    """Compare every pool, but those whose members hold the same documents as before: a document's id is its content."""
+    known = before.pools if before and before.ignored == tuple(ignore) else ()
+    members_before = _members(before.replicas) if before else {}
+    earlier = {(pool.name, *members_before[pool.name]): pool for pool in known}
     return tuple(
-        compare_pool(
+        earlier.get((name, role, members))
+        or compare_pool(
             name,
-            _role(pool),
-            [Member(replica.id, replica.document, replica.fresh, len(replica.identity)) for replica in pool],
+            role,
+            members,
             documents,
             ignore=ignore,
             unsupported=is_unsupported,
             filled_in_later=FILLED_IN_LATER,
         )
-        for name, pool in members.items()
+        for name, (role, members) in _members(replicas).items()
     )
+
+
+def _members(replicas: Iterable[Replica]) -> Mapping[str, tuple[Role, tuple[Member, ...]]]:
+    """Return per pool its role and what comparing needs of its replicas."""
+    pools: dict[str, list[Replica]] = defaultdict(list)
+    for replica in replicas:
+        if replica.pool is not None:
+            pools[replica.pool].append(replica)
+    return {
+        name: (
+            _role(pool),
+            tuple(Member(each.id, each.document, each.fresh, len(each.identity)) for each in pool),
+        )
+        for name, pool in pools.items()
+    }
 
 
 def _role(pool: Iterable[Replica]) -> Role:

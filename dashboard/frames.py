@@ -94,12 +94,17 @@ class Frames(NamedTuple):
     kv_cache_groups: pd.DataFrame
 
 
-def build(replicas: Sequence[Replica], documents: Mapping[str, Document], pools: Sequence[Pool]) -> Frames:
-    """Put the fleet into frames. Rows keep the order of `replicas`."""
+def build(
+    replicas: Sequence[Replica],
+    documents: Mapping[str, Document],
+    pools: Sequence[Pool],
+    settings: pd.DataFrame | None = None,
+) -> Frames:
+    """Put the fleet into frames. Rows keep the order of `replicas`; `settings` is that frame, if it stands already."""
     cohorts = {member: cohort.letter for pool in pools for cohort in pool.cohorts for member in cohort.replicas}
     return Frames(
         replicas=_frame("replicas", [_replica_row(replica, cohorts.get(replica.id)) for replica in replicas]),
-        settings=_settings_frame(documents),
+        settings=_settings_frame(documents) if settings is None else settings,
         engines=_frame("engines", [row for replica in replicas for row in _engine_rows(replica)]),
         devices=_frame("devices", [row for replica in replicas for row in _device_rows(replica)]),
         kv_cache_groups=_frame("kv_cache_groups", [row for replica in replicas for row in _group_rows(replica)]),

@@ -143,6 +143,7 @@ def _derive(options: Options, snapshots: Sequence[Snapshot], *, generation: int,
         interval=timedelta(seconds=options.poll.interval_seconds),
         ignore=options.ignore,
         generation=generation,
+        before=before,
     )
     if before is not None and before.polled_at is not None and _content(before) == _content(fleet):
         return replace(fleet, generation=before.generation)

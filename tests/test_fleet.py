@@ -305,3 +305,20 @@ def test_every_document_is_held_and_every_replica_of_a_pool_that_was_read_is_in_
     assert set(held) == set(fleet.documents)
     members = [member for pool in fleet.pools for cohort in pool.cohorts for member in cohort.replicas]
     assert sorted(members) == sorted(replica.id for replica in fleet.replicas if replica.pool and replica.document)
+
+
+def test_what_is_taken_over_from_the_fleet_before_is_what_would_be_derived_anew() -> None:
+    """Whether nothing changed, one replica is gone, one came back with another configuration, or a path is ignored."""
+    labels: dict[str, Any] = {"labels": {"pool": "p"}}
+    listed = [at(1, **labels), at(2, **labels), at(3, "gemma3", **labels), at(4)]
+    first = built(*listed)
+
+    for later, more in (
+        (listed, {}),
+        (listed[1:], {}),
+        ([at(1, "qwen3_xxhash", **labels), *listed[1:]], {}),
+        (listed, {"ignore": ["cache_config.*"]}),
+    ):
+        assert told(built(*later, before=first, **more)) == told(built(*later, **more))
+    assert built(*listed, before=first).pools[0] is first.pools[0]
+    assert built(*listed, before=first).frames.settings is first.frames.settings

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT))
 from dashboard.collect.client import Client  # noqa: E402
 from dashboard.collect.poller import Limits, Poller  # noqa: E402
 from dashboard.collect.probes import PROBES  # noqa: E402
+from dashboard.fleet import Fleet, build_fleet  # noqa: E402
 from dashboard.models import Target  # noqa: E402
 
 if TYPE_CHECKING:
@@ -178,11 +179,19 @@ def _least(costs: Sequence[Cost]) -> Cost:
 
 
 async def _polls(targets: Sequence[Target]) -> tuple[Cost, Cost]:
-    """Return the cost of the first poll of a fleet, and of one of the light polls after it."""
-    now = datetime.now(UTC)
+    """Return the cost of the first refresh of a fleet, and of one of the light ones after it."""
     poller = Poller(LIMITS)
-    first = await _timed(poller.poll(targets, lambda: now))
-    later = [await _timed(poller.poll(targets, lambda: now)) for _ in range(ROUNDS)]
+    fleets: list[Fleet] = []
+
+    async def refresh() -> None:
+        now = datetime.now(UTC)
+        snapshots = await poller.poll(targets, lambda: now)
+        before = fleets[-1] if fleets else None
+        interval = timedelta(seconds=15)
+        fleets.append(build_fleet("bench", snapshots, polled_at=now, interval=interval, before=before))
+
+    first = await _timed(refresh())
+    later = [await _timed(refresh()) for _ in range(ROUNDS)]
     return first, _least(later)
 
 
@@ -203,13 +212,17 @@ def main() -> int:
             default,
             f"{default.wall / ours.wall:.1f} x ours (budget 5 or more)",
         ),
-        (f"first poll, {len(PROBES)} probes, parsed", first, f"{first.wall / ours.wall:.1f} x our client"),
-        ("next poll, two probes, parsed", later, f"{later.cpu / first.cpu:.2f} of the first one's CPU (budget 0.33)"),
+        (
+            f"first refresh, {len(PROBES)} probes, 404s included",
+            first,
+            f"{first.wall:.1f} s to the finished fleet (budget 4 for known documents, 10 with 404s)",
+        ),
+        ("next refresh, two probes", later, f"{later.cpu / first.cpu:.2f} of the first one's CPU (budget 0.33)"),
     )
     print(f"{REPLICAS} replicas on loopback, {CONNECTIONS} connections, best of {ROUNDS}")
     for name, cost, ratio in rows:
         print(f"{name:42} {cost.wall:6.2f} s  {cost.cpu:6.2f} s CPU  {ratio}")
-    over = ours.wall > 3.5 * aio.wall, default.wall < 5 * ours.wall, later.cpu > first.cpu / 3
+    over = ours.wall > 3.5 * aio.wall, default.wall < 5 * ours.wall, first.wall > 10, later.cpu > first.cpu / 3
     return int(any(over))
 
 
