@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 CONFIG ?=
 PORT ?= 8501
 ADDRESS ?= 127.0.0.1
+FLEET_PORT ?= 8000
 VLLM ?= .vllm
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS := --port $(PORT) --address $(ADDRESS)
@@ -15,8 +16,8 @@ ARGS := --port $(PORT) --address $(ADDRESS)
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-demo: $(VENV)/run.stamp  ## A simulated fleet and the dashboard
-	@$(BIN)/python -m dashboard demo $(ARGS)
+demo: $(VENV)/run.stamp  ## A simulated fleet and the dashboard (PORT=, FLEET_PORT=)
+	@$(BIN)/python -m dashboard demo $(ARGS) --fleet-port $(FLEET_PORT)
 
 run: $(VENV)/run.stamp  ## The dashboard on fleet.yaml (CONFIG=, PORT=, ADDRESS=)
 	@$(BIN)/python -m dashboard serve $(ARGS) $(if $(CONFIG),--config $(CONFIG))

@@ -71,8 +71,9 @@ def about(
 def serve(config: ConfigOption = None, port: PortOption = PORT, address: AddressOption = ADDRESS) -> None:
     """Show the fleet of fleet.yaml in the browser."""
     _options(config)
+    _need(address, port)
     _say(f"Dashboard on {_url(address, port)} (Ctrl-C ends it)")
-    launch.become_dashboard(address, port, config)
+    raise typer.Exit(launch.run_dashboard(address, port, config))
 
 
 @cli.command()
@@ -99,6 +100,7 @@ def demo(
     fleet = default_fleet(replicas, seed)
     if planned and planned.address not in {replica.address for replica in fleet}:
         _wrong(f"--restart: the simulated fleet has no replica at {planned.address}; the first is {fleet[0].address}")
+    _need(address, port)
     try:
         restarts = [planned] if planned else []
         with in_thread(fleet, fleet_port, restarts=restarts), tempfile.TemporaryDirectory() as folder:
@@ -203,6 +205,11 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
     }
     config.write_text(json.dumps(options))
     return config
+
+
+def _need(address: str, port: int) -> None:
+    if not launch.is_free(address, port):
+        _fail(f"Port {port} of {address} is taken; name another one with --port (make: PORT=).")
 
 
 def _url(address: str, port: int) -> str:

@@ -1,9 +1,11 @@
-"""Starting the dashboard's web server, in place of this process or beside it."""
+"""Starting the dashboard's web server, and ending it."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -31,17 +33,26 @@ def environment(config: Path | None) -> Mapping[str, str]:
     return {**os.environ, **named}
 
 
-def become_dashboard(address: str, port: int, config: Path | None) -> None:
-    """Turn this process into the web server, so that signals reach it."""
+def is_free(address: str, port: int) -> bool:
+    """Tell whether nobody listens there yet; what cannot be bound for another reason is left to the server to say."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+    return True
+
+
+def run_dashboard(address: str, port: int, config: Path | None) -> int:
+    """Run the web server until it ends or somebody ends this process; return its exit code, 0 after Ctrl-C.
+
+    It has a session of its own, so that Ctrl-C reaches this process alone, which ends it without a word.
+    """
     command = streamlit_command(address, port)
-    sys.stderr.flush()
-    os.execve(command[0], command, environment(config))  # noqa: S606  our own interpreter
-
-
-def run_dashboard(address: str, port: int, config: Path) -> int:
-    """Run the web server until it ends or somebody ends this process; return its exit code, 0 after Ctrl-C."""
-    process = subprocess.Popen(streamlit_command(address, port), env=environment(config))  # noqa: S603  the same
     previous = signal.signal(signal.SIGTERM, _interrupt)
+    process = subprocess.Popen(command, env=environment(config), start_new_session=True)  # noqa: S603  our own
     try:
         return process.wait()
     except KeyboardInterrupt:

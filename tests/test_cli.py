@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -184,11 +185,21 @@ def test_the_demo_says_where_it_is_in_two_lines_and_one_signal_ends_both() -> No
         assert httpx.get(f"http://127.1.0.1:{fleet_port}/version", trust_env=False).status_code == 200
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
+        assert process.returncode == 0
 
     assert len(said.strip().splitlines()) == 2
     assert f"http://localhost:{port}" in said
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
+
+
+def test_a_port_that_is_taken_is_said_before_any_address_is(config: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run("serve", "--config", str(config), "--port", port)
+
+    assert done.returncode == 1
+    assert done.stderr == f"Port {port} of 127.0.0.1 is taken; name another one with --port (make: PORT=).\n"
 
 
 def test_the_simulated_fleet_needs_its_port() -> None:

@@ -28,6 +28,8 @@ def replica_id(text: str) -> str:
     authority = _AUTHORITY.fullmatch(url["authority"].lower())
     if authority is None:
         raise ValueError(_why_no_authority(text, url["authority"]))
+    if (url["path"] or "").startswith("//"):
+        raise ValueError(f"{shown(text)!r} is no address; write http://host:port")
     host = _ipv6(text, authority["ipv6"]) if authority["ipv6"] else _host(text, authority["host"])
     port = int(authority["port"] or DEFAULT_PORTS[scheme])
     if not 0 < port < 2**16:

@@ -10,8 +10,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from dashboard.compare import prefix_sentence
 from dashboard.models import ReplicaState, State
 from dashboard.report.document import coverage
+from dashboard.report.values import count, told_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 MOST_DIFFERENCES = 12  # per pool; the rest is counted
-LONGEST_VALUE = 60  # characters
+LONGEST_SENTENCE = 500  # characters
 TOLD = frozenset({State.REPORTED, State.NULL, State.REDACTED})
 STYLES = {ReplicaState.UP: "green", ReplicaState.PARTIAL: "yellow", ReplicaState.DOWN: "red"}
 
@@ -88,10 +90,12 @@ def _pool(fleet: Fleet, pool: Pool) -> list[RenderableType]:
     names = {replica.id: replica.name for replica in fleet.replicas}
     cohorts = ", ".join(f"{cohort.letter} x{len(cohort.replicas)}" for cohort in pool.cohorts) or "not read"
     title = Text.assemble((plain(pool.name, 80), "bold"), f"  {cohorts}")
+    verdict = "".join(part.text for part in prefix_sentence(pool, fleet.documents).parts)
+    head = [title, Text(f"  {plain(verdict, LONGEST_SENTENCE)}")]
     if not pool.differences:
-        return [title, Text(f"  no difference in {pool.equal} settings")]
+        return [*head, Text(f"  no difference in the {pool.equal} settings that at least two replicas tell")]
     table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
-    table.add_column("  setting", overflow="fold")
+    table.add_column("  setting", no_wrap=True)
     for cohort in pool.cohorts:
         only = f" {plain(names[cohort.replicas[0]], 30)}" if len(cohort.replicas) == 1 else ""
         table.add_column(Text(f"{cohort.letter} x{len(cohort.replicas)}{only}"), overflow="fold")
@@ -101,14 +105,10 @@ def _pool(fleet: Fleet, pool: Pool) -> list[RenderableType]:
         table.add_row(
             Text(f"  {plain(difference.path)}"),
             *(
-                Text(_value(each.value, each.state) if each else "not reported", "" if each else "dim")
+                Text(plain(told_text(each.value, each.state)) if each else "not reported", "" if each else "dim")
                 for each in cells
             ),
         )
     hidden = len(pool.differences) - MOST_DIFFERENCES
-    more = [Text(f"  and {hidden} more differences")] if hidden > 0 else []
-    return [title, table, *more]
-
-
-def _value(value: str, state: State) -> str:
-    return "[redacted]" if state is State.REDACTED else plain(value.strip('"'), LONGEST_VALUE)
+    more = [Text(f"  and {count(hidden, 'more difference')}")] if hidden > 0 else []
+    return [*head, table, *more]

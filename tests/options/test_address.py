@@ -108,3 +108,9 @@ def test_any_text_is_an_address_or_gets_a_sentence_and_an_id_is_its_own_id(text:
     assert told.isprintable()
     if told.startswith("http"):
         assert replica_id(told) == told
+
+
+def test_a_scheme_without_its_colon_is_no_host() -> None:
+    """`http//host` is a slip of the finger, not a host called http."""
+    with pytest.raises(ValueError, match="is no address; write http://host:port"):
+        replica_id("http//127.1.0.1:8000")
