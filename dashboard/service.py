@@ -80,6 +80,7 @@ class Collector:
         self._poller = Poller(limits_of(options))
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._running = threading.Event()
         self._stop = asyncio.Event()
 
     def start(self) -> None:
@@ -88,6 +89,7 @@ class Collector:
             sys.setswitchinterval(SWITCH_SECONDS)
             self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
             self._thread.start()
+            self._running.wait(STOP_SECONDS)  # else a stop that follows at once would find no loop to tell
 
     def stop(self) -> None:
         """End the thread; a poll in flight is given up."""
@@ -104,6 +106,7 @@ class Collector:
 
     async def _poll_until_stopped(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._running.set()
         polling = asyncio.create_task(self._poll_forever())
         await self._stop.wait()
         polling.cancel()

@@ -102,6 +102,14 @@ def test_stopping_ends_the_thread(demo: DemoServer) -> None:
     assert "collector" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_a_stop_that_follows_at_once_ends_the_thread_too() -> None:
+    for _ in range(5):
+        service.start(Options())
+        service.stop()
+
+    assert "collector" not in {thread.name for thread in threading.enumerate()}
+
+
 def test_one_poll_from_the_command_line_hears_how_far_it_is(demo: DemoServer) -> None:
     options = options_for(demo)
     heard: list[tuple[int, int]] = []
