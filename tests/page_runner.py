@@ -45,6 +45,12 @@ def html(app: AppTest) -> str:
     return "\n".join([*pieces, *tables(app)])
 
 
+def opened(app: AppTest) -> list[str]:
+    """Return the addresses that the page sends the browser to."""
+    data = [json.loads(piece.proto.json) for piece in app.get("bidi_component") if piece.proto.json]
+    return [each["address"] for each in data if "address" in each]
+
+
 def tables(app: AppTest) -> list[str]:
     """Return the HTML of the tables of settings: the band on prefix sharing, then the matrix."""
     data = [json.loads(piece.proto.json) for piece in app.get("bidi_component") if piece.proto.json]

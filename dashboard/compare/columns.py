@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dashboard.compare.pool import is_majority
-from dashboard.compare.prefix import short_name
+from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.compare.reference import ReferenceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from dashboard.compare.reference import Reference
-    from dashboard.models import Cohort, Document, Pool
+    from dashboard.models import Document, Pool
 
-MAX_NOTED = 3  # distinguishing settings that a note names before it counts the rest
+MAX_NOTED = 3  # settings that a note names before it counts the rest
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A cohort or a replica, `key` its letter or its id.
 
-    `note` says what tells it from the others, or that it is the reference; `read_in_part` how many of
+    `note` says in what it differs from the reference, or that it is the reference; `read_in_part` how many of
     its replicas told less than the cohort together; `version` is None when it is not known.
     """
 
@@ -35,16 +35,15 @@ class Column:
     version: str | None
 
 
-def cohort_columns(pool: Pool, documents: Mapping[str, Document], reference: Reference) -> tuple[Column, ...]:
-    """Make a column of every cohort, the largest first."""
-    read = sum(len(cohort.replicas) for cohort in pool.cohorts)
+def cohort_columns(pool: Pool, documents: Mapping[str, Document]) -> tuple[Column, ...]:
+    """Make a column of every cohort, the largest first; `noted` writes their notes."""
     return tuple(
         Column(
             key=cohort.letter,
             title=cohort.letter,
             count=len(cohort.replicas),
             replicas=cohort.replicas,
-            note=_cohort_note(cohort, reference, read),
+            note="",
             read_in_part=len(cohort.read_in_part),
             version=next(filter(None, (documents[key].version for key in cohort.documents)), None),
         )
@@ -63,7 +62,7 @@ def replica_columns(
             title=replica,
             count=1,
             replicas=(replica,),
-            note="the reference" if (ReferenceKind.REPLICA, replica) == reference else f"cohort {cohort.letter}",
+            note="reference" if (ReferenceKind.REPLICA, replica) == reference else f"cohort {cohort.letter}",
             read_in_part=int(replica in cohort.read_in_part),
             version=documents[cohort.held[replica]].version,
         )
@@ -72,11 +71,28 @@ def replica_columns(
     )
 
 
-def _cohort_note(cohort: Cohort, reference: Reference, read: int) -> str:
-    if reference.kind is ReferenceKind.COHORT and reference.key == cohort.letter:
-        return "the reference"
-    if reference.kind is ReferenceKind.MAJORITY and is_majority(len(cohort.replicas), read):
-        return "reference: the majority"
-    names = [short_name(distinction.path) for distinction in cohort.distinguishing]
-    more = f" and {len(names) - MAX_NOTED} more" if len(names) > MAX_NOTED else ""
+def noted(pool: Pool, column: Column, reference: Reference, differing: Collection[str], *, ties: bool) -> Column:
+    """Note on a cohort's column in what it differs from the reference: first what decides prefix sharing.
+
+    `differing` are the paths, the most telling first. `ties` says whether it tells a path that has no majority.
+    """
+    read = sum(len(cohort.replicas) for cohort in pool.cohorts)
+    if (ReferenceKind.COHORT, column.key) == reference:
+        return replace(column, note="reference")
+    if reference.kind is ReferenceKind.MAJORITY and is_majority(column.count, read):
+        return replace(column, note="reference: the majority")
+    if reference.kind is ReferenceKind.REPLICA and reference.key in column.replicas:
+        return replace(column, note="holds the reference")
+    if differing:
+        return replace(column, note=_first(short_name(path) for path in _deciding_first(differing)))
+    return replace(column, note="no majority" if ties else "no difference")
+
+
+def _deciding_first(paths: Collection[str]) -> list[str]:
+    return sorted(paths, key=lambda path: path not in PREFIX_PATHS)
+
+
+def _first(words: Iterable[str]) -> str:
+    names = list(words)
+    more = f" +{len(names) - MAX_NOTED:,} more" if len(names) > MAX_NOTED else ""
     return ", ".join(names[:MAX_NOTED]) + more

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.compare.columns import cohort_columns, replica_columns
+import numpy as np
+
+from dashboard.compare.columns import cohort_columns, noted, replica_columns
 from dashboard.compare.encoding import MISSING, NULL, VALUELESS, encode, why_missing
 from dashboard.compare.prefix import short_name
 from dashboard.compare.reference import ReferenceKind, reference_settings, settings_of, told_by
@@ -14,7 +17,7 @@ from dashboard.normalize.canonical import FILLED_IN_LATER
 from dashboard.normalize.versions import is_unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from dashboard.compare.columns import Column
     from dashboard.compare.encoding import Table, Unsupported
@@ -34,10 +37,14 @@ class CellState(StrEnum):
 
 
 class Cell(NamedTuple):
-    """`value` is canonical JSON text (`null` for an option that is not set), empty where there is none."""
+    """`value` is canonical JSON text (`null` for an option that is not set), empty where there is none.
+
+    `tellers` is how many of a cohort's replicas tell it themselves, None when all of them do.
+    """
 
     state: CellState
     value: str
+    tellers: int | None = None
 
 
 class Row(NamedTuple):
@@ -74,14 +81,24 @@ class Matrix:
 
 
 class _Drawing(NamedTuple):
-    """All that a row depends on: `codes` maps a path to an entry per column."""
+    """All that a row depends on: `codes` maps a path to an entry per column, `silent` to the replicas that lack it."""
 
     table: Table
     codes: Mapping[str, Sequence[int]]
+    silent: Mapping[str, Sequence[int]]
+    counts: Sequence[int]
     versions: Sequence[str | None]
     reference: Mapping[str, Told]
     marks_ties: bool
     unsupported: Unsupported
+
+
+class _HeldLess(NamedTuple):
+    """A document that says less than its cohort, which is the column, and how many replicas hold it."""
+
+    column: int
+    document: str
+    replicas: int
 
 
 def build_matrix(
@@ -105,20 +122,27 @@ def build_matrix(
     or the values of a row.
     """
     if as_replicas is None:
-        columns, first, shown = cohort_columns(pool, documents, reference), 0, []
+        columns, first, shown = cohort_columns(pool, documents), 0, []
     else:
         columns, first = replica_columns(pool, documents, reference, as_replicas), len(pool.cohorts)
         shown = [settings_of(pool, documents, column.key) for column in columns]
-    told = [cohort.settings for cohort in pool.cohorts] + shown + reference_settings(pool, documents, reference)
-    table = encode(told, filled_in_later)
+    held_less = [] if as_replicas is not None else _held_less(pool)
+    told = [cohort.settings for cohort in pool.cohorts] + shown
+    before = len(told)
+    told += [documents[held.document].settings for held in held_less]
+    table = encode(told + reference_settings(pool, documents, reference), filled_in_later)
     drawing = _Drawing(
         table=table,
         codes=dict(zip(table.paths, table.codes[first : first + len(columns)].T.tolist(), strict=True)),
+        silent=_silent(table, before, held_less, len(columns)),
+        counts=[column.count for column in columns],
         versions=[column.version for column in columns],
         reference=told_by(pool, reference, table),
         marks_ties=reference.kind is ReferenceKind.MAJORITY,
         unsupported=unsupported,
     )
+    if as_replicas is None:
+        columns = tuple(_noted(pool, drawing, reference, columns))
     is_hiding = only_differences and paths is None
     rows = _rows(pool, drawing, is_hiding=is_hiding) if paths is None else _band(pool, drawing, paths)
     kept = [row for row in rows if section in {None, _section(row.path)} and _matches(row, search)]
@@ -132,6 +156,40 @@ def build_matrix(
         ignored=len(pool.ignored),
         filtered=len(rows) - len(kept),
     )
+
+
+def _held_less(pool: Pool) -> list[_HeldLess]:
+    """Return the documents that say less than their cohort: place of the cohort, document, how many hold it."""
+    return [
+        _HeldLess(place, key, number)
+        for place, cohort in enumerate(pool.cohorts)
+        for key, number in Counter(cohort.held[replica] for replica in cohort.read_in_part).items()
+    ]
+
+
+def _silent(table: Table, first: int, held_less: Sequence[_HeldLess], columns: int) -> Mapping[str, Sequence[int]]:
+    """Count for every path and column the replicas that do not tell it; no entry where all do."""
+    if not held_less:
+        return {}
+    counts = np.zeros((columns, len(table.paths)), dtype=np.int64)
+    for held, codes in zip(held_less, table.codes[first:], strict=False):
+        counts[held.column] += held.replicas * (codes < NULL)
+    return dict(zip(table.paths, counts.T.tolist(), strict=True))
+
+
+def _noted(pool: Pool, drawing: _Drawing, reference: Reference, columns: Sequence[Column]) -> Iterator[Column]:
+    paths = _ordered(pool, drawing)
+    for place, column in enumerate(columns):
+        own = [(path, drawing.table.told[code]) for path in paths if (code := drawing.codes[path][place]) >= NULL]
+        differing = [path for path, told in own if path in drawing.reference and told != drawing.reference[path]]
+        ties = drawing.marks_ties and any(path not in drawing.reference for path, _ in own)
+        yield noted(pool, column, reference, differing, ties=ties)
+
+
+def _ordered(pool: Pool, drawing: _Drawing) -> list[str]:
+    """Return the paths that are told and not ignored: the pool's differences in their order, then by name."""
+    differing = [difference.path for difference in pool.differences if difference.path in drawing.codes]
+    return differing + sorted(set(drawing.table.paths).difference(differing, pool.ignored))
 
 
 def _rows(pool: Pool, drawing: _Drawing, *, is_hiding: bool) -> list[Row]:
@@ -159,7 +217,13 @@ def _row(drawing: _Drawing, path: str, label: str) -> Row:
         code or why_missing(version, path, drawing.unsupported)
         for code, version in zip(codes, drawing.versions, strict=True)
     ]
-    cells = tuple(_cell(code, drawing.table.told[code], reference, is_tie=tie) for code in said)
+    silent = drawing.silent.get(path) or [0] * len(said)
+    cells = tuple(
+        _cell(code, drawing.table.told[code], reference, is_tie=tie)._replace(
+            tellers=number - missing if missing and code >= NULL else None
+        )
+        for code, missing, number in zip(said, silent, drawing.counts, strict=True)
+    )
     differs = any(cell.state is CellState.DIFFERS for cell in cells)
     return Row(path, label, cells, differs=differs, tie=tie, comparable=tie or reference is not None)
 

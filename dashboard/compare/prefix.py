@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     _Telling = Mapping[str, Told]  # of PREFIX_PATHS, those that have a value
 
     from dashboard.compare.encoding import Unsupported
-    from dashboard.models import Document, Pool, Setting
+    from dashboard.models import Difference, Document, Pool, Setting
 
 VERSION_PATH = "version"
 CACHING_PATH = "cache_config.enable_prefix_caching"
@@ -59,10 +59,14 @@ class Part(NamedTuple):
 
 
 class PrefixSentence(NamedTuple):
-    """The parts joined are the sentence. It speaks of settings: whether prefixes are shared, nobody measured."""
+    """The parts joined are the sentence. It speaks of settings: whether prefixes are shared, nobody measured.
+
+    `not_known` is how many replicas do not tell all that others tell of it.
+    """
 
     verdict: Verdict
     parts: tuple[Part, ...]
+    not_known: int
 
 
 class _Contrast(NamedTuple):
@@ -90,7 +94,8 @@ def prefix_sentence(
 ) -> PrefixSentence:
     """Say whether the replicas of a pool agree on all that decides prefix sharing, and which cohorts do not.
 
-    A path of which no replica can tell, because the engine fills it in later, is named but leaves the verdict.
+    A path of which no replica can tell, because the engine fills it in later, is not spoken of: the table shows it.
+    On a tie no cohort is held against another: all are named.
     """
     paths = [path for path in PREFIX_PATHS if path not in pool.ignored]
     told = {
@@ -106,15 +111,25 @@ def prefix_sentence(
     complete = {key for key, missing in lacking.items() if not set(missing) & set(telling)}
     known = sum(key in complete for cohort in pool.cohorts for key in cohort.held.values())
     silent = [path for path in paths if path not in telling and any(path in missing for missing in lacking.values())]
+    silent = [path for path in silent if path not in filled_in_later]
+    not_known = len(pool.replicas) - known
     remarks = (*_not_known(known, pool), *_silence(silent), *_ignored(pool))
-    odd = _odd_cohorts(pool, paths, filled_in_later)
-    if odd:
-        return PrefixSentence(Verdict.DIFFERS, (*_difference(odd), *remarks))
+    ties = [each for each in pool.differences if each.path in paths and is_tie(each)]
+    tied = {each.path for each in ties}
+    odd = _odd_cohorts(pool, [path for path in paths if path not in tied], filled_in_later)
+    if odd or ties:
+        apart = (*_no_majority(sorted(ties, key=_place)), *_difference(odd, is_first=not ties))
+        return PrefixSentence(Verdict.DIFFERS, (*apart, *remarks), not_known)
     is_compared = bool(telling) and len(pool.replicas) > 1
-    is_known = is_compared and known == len(pool.replicas) and set(silent) <= set(filled_in_later)
-    return PrefixSentence(
-        Verdict.AGREES if is_known else Verdict.UNKNOWN, (*_agreement(pool, known, telling), *remarks)
-    )
+    is_known = is_compared and known == len(pool.replicas) and not silent
+    verdict = Verdict.AGREES if is_known else Verdict.UNKNOWN
+    return PrefixSentence(verdict, (*_agreement(pool, known, telling), *remarks), not_known)
+
+
+def is_tie(difference: Difference) -> bool:
+    """Tell whether the most frequent value of a difference has an equal: then nobody is the odd one out."""
+    counts = sorted(value.count for value in difference.values if votes(value.state))
+    return len(counts) > 1 and counts[-1] == counts[-2]
 
 
 def short_name(path: str) -> str:
@@ -151,7 +166,28 @@ def _contrasts(own: _Telling, other: _Telling) -> tuple[_Contrast, ...]:
     )
 
 
-def _difference(odd: Sequence[_Odd]) -> Iterator[Part]:
+def _place(difference: Difference) -> int:
+    return PREFIX_PATHS.index(difference.path)
+
+
+def _no_majority(ties: Sequence[Difference]) -> Iterator[Part]:
+    """Write `There is no majority: A has block_size 32, B has 16.` and what follows from it."""
+    for number, tie in enumerate(ties):
+        yield Part("; " if number else "There is no majority: ")
+        sides = sorted((value for value in tie.values if votes(value.state)), key=lambda value: value.cohorts)
+        for place, side in enumerate(sides[:MAX_NAMED]):
+            verb = "has" if len(side.cohorts) == 1 else "have"
+            name = "" if place else f"{short_name(tie.path)} "
+            yield Part(f"{', ' if place else ''}{_named(side.cohorts)} {verb} {name}")
+            yield _value(Told(side.value, side.state))
+        more = len(sides) - MAX_NAMED
+        yield from (Part(f", and {more:,} more values"),) if more > 0 else ()
+    if ties:
+        modal = "cannot" if any(tie.path != VERSION_PATH for tie in ties) else "may not"
+        yield Part(f". They {modal} share prefixes with each other.")
+
+
+def _difference(odd: Sequence[_Odd], *, is_first: bool) -> Iterator[Part]:
     """Write `B and C cannot share prefixes with A: B hashes with ...; C cuts blocks of ....`, once per base.
 
     A release alone may or may not hash in another way; all else is certain.
@@ -163,7 +199,7 @@ def _difference(odd: Sequence[_Odd]) -> Iterator[Part]:
     for number, ((base, is_certain), entries) in enumerate(groups.items()):
         letters = [letter for entry in entries for letter in entry.letters]
         modal = "cannot" if is_certain else "may not"
-        yield Part(f"{' ' if number else ''}{_named(letters)} {modal} share prefixes with {base}: ")
+        yield Part(f"{'' if is_first and not number else ' '}{_named(letters)} {modal} share prefixes with {base}: ")
         for place, entry in enumerate(entries[:MAX_NAMED]):
             yield Part(f"{'; ' if place else ''}{_subject(entry, entries)} ")
             yield from _phrases(entry)
@@ -207,15 +243,14 @@ def _value(told: Told) -> Part:
 
 def _agreement(pool: Pool, known: int, telling: Sequence[str]) -> Iterator[Part]:
     total = len(pool.replicas)
-    everything = "everything else" if _ignored(pool) else "everything"
     if not telling:
         yield Part("No replica tells what decides prefix sharing.")
     elif total == 1:
         yield Part("There is one replica, and nothing to compare it with.")
     elif known == total:
-        yield Part(f"All {total:,} replicas say the same of {everything} that decides prefix sharing.")
+        yield Part(f"No difference in what all {total:,} replicas tell of prefix sharing.")
     else:
-        yield Part("Nothing that the replicas tell of prefix sharing differs.")
+        yield Part("No difference in what was told of prefix sharing.")
 
 
 def _not_known(known: int, pool: Pool) -> Iterator[Part]:

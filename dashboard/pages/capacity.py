@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.ui import capacity_controls, capacity_view, empty, markup, state
+from dashboard.ui import capacity_controls, capacity_view, empty, markup, replica_opening, state
 
 fleet = state.fleet()
 if not fleet.pools:
@@ -21,4 +21,4 @@ parts = capacity_view.parts(
 head.html(parts.head)
 clicked = capacity_view.draw(parts)
 if clicked:
-    capacity_view.open_replica(clicked)
+    replica_opening.open_replica(clicked)

@@ -17,17 +17,21 @@ if not fleet.pools:
 with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
     title = st.container()
     name = compare_controls.choose_pool(overview(fleet.generation, fleet.polled_at, fleet).order)
+if name is None:
+    empty.no_such_pool(st.query_params[links.POOL])
+    st.stop()
 pool = compare_view.pool_named(fleet, name)
 members = compare_view.members_of(fleet, pool)
+names = {member.id: member.name for member in members}
 title.html(compare_view.head(pool, members))
 
 band = st.container(key="band")
 with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
-    choice = compare_controls.choose(pool)
+    choice = compare_controls.choose(pool, names)
     view = compare_view.view(fleet.generation, fleet.polled_at, name, choice, fleet)
     st.download_button(
         "CSV",
-        data=lambda: matrix_csv(view.matrix, view.notes),
+        data=lambda: matrix_csv(view.matrix, view.notes, names),
         file_name=f"{links.file_name(fleet.name, name)}.csv",
         mime="text/csv",
         on_click="ignore",
@@ -39,9 +43,9 @@ with band:
 if view.matrix.rows:
     opened = matrix(view.table, key="compare_settings") or opened
 elif choice.is_filtered:
-    empty.filter_hides_all(view.notes[-1], links.to(links.COMPARE, pool=name))
+    empty.filter_hides_all(compare_view.unmatched_words(view.matrix, choice), links.to(links.COMPARE, pool=name))
 elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
-    empty.all_equal(view.notes[-1])
+    empty.all_equal("No difference:", view.equal)
 else:
     empty.nothing_compared(view.notes[-1])
 

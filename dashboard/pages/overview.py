@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import service
+from dashboard.report.values import count
 from dashboard.ui import empty, markup, state
-from dashboard.ui.overview import overview
+from dashboard.ui.overview import MOST_POOLS, overview
 from dashboard.ui.unread import unread
 
 fleet = state.fleet()
@@ -14,12 +15,15 @@ shown = overview(fleet.generation, fleet.polled_at, fleet)
 st.html(shown.head + shown.cards)
 if fleet.pools:
     st.html(markup.section("Pools") + shown.pools)
+if shown.more_pools:
+    with st.expander(f"and {count(len(shown.order) - MOST_POOLS, 'more pool', 'more pools')}"):
+        st.html(shown.more_pools)
 left, right = st.columns([2.1, 1], gap="medium") if shown.telling and shown.unread else (st.container(), st.container())
 with left:
     if shown.telling:
         st.html(markup.section("Most telling differences") + markup.entries(shown.telling))
     elif any(pool.cohorts for pool in fleet.pools):
-        empty.all_equal("No setting differs within any pool.")
+        empty.all_equal("No difference in what was told.", "No two replicas of a pool contradict each other.")
 with right:
     if shown.unread:
         entries = markup.entries(unread(shown.unread, service.now()))

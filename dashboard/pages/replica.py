@@ -15,7 +15,7 @@ if found is None:
     st.stop()
 
 replica_view.draw_head(found, fleet, service.now())
-settings, engines, identity, probes = st.tabs(["Settings", "Engines and devices", "Identity", "Probes"])
+settings, engines, identity, probes = replica_view.tabs()
 with settings:
     replica_view.draw_settings(found)
 with engines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import service
-from dashboard.ui import empty, links, markup, replicas_view, state
+from dashboard.ui import empty, links, markup, replica_opening, replicas_view, state
 
 fleet, now = state.fleet(), service.now()
 rows = replicas_view.rows(fleet.generation, fleet.polled_at, fleet)
@@ -20,4 +20,4 @@ replicas_view.offer_csv(fleet, kept, number, controls)
 chosen = replicas_view.draw_table(kept, now)
 st.html(f'<div class="foot">{markup.text(number)} shown.</div>')
 if chosen:
-    st.switch_page(links.SCRIPTS / "replica.py", query_params={links.REPLICA: chosen})
+    replica_opening.open_replica(chosen)

@@ -6,24 +6,27 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from dashboard.report.matrix_html import cell_text
+from dashboard.report.matrix_html import cell_text, is_cohort
 from dashboard.report.values import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from dashboard.compare import Cell, Matrix
+    from dashboard.compare import Cell, Column, Matrix
 
 FORMULA_STARTS = ("=", "+", "-", "@")  # a spreadsheet would run what begins so
 
 
-def matrix_csv(matrix: Matrix, notes: Sequence[str] = ()) -> str:
-    """Write the matrix whole: values are canonical JSON text, uncut. `notes` stand below, a line each."""
+def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
+    """Write the matrix whole: values are canonical JSON text, uncut.
+
+    `notes` stand above as comments, a line each that begins with `#`; `names` gives replicas their names.
+    """
     out = io.StringIO()
+    out.writelines(f"# {one_line(note)}\n" for note in notes)
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["path", *(safe(_head(column.title, column.count)) for column in matrix.columns)])
+    writer.writerow(["path", *(safe(_head(column, names or {})) for column in matrix.columns)])
     writer.writerows([safe(row.path), *(safe(_value(cell)) for cell in row.cells)] for row in matrix.rows)
-    writer.writerows([safe(note)] for note in notes)
     return out.getvalue()
 
 
@@ -33,8 +36,9 @@ def safe(text: str) -> str:
     return f"'{flat}" if flat.lstrip().startswith(FORMULA_STARTS) else flat
 
 
-def _head(title: str, number: int) -> str:
-    return f"{title} x{number}" if number > 1 else title
+def _head(column: Column, names: Mapping[str, str]) -> str:
+    alone = names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
+    return f"{column.key} x{column.count} {alone}".rstrip() if is_cohort(column) else alone
 
 
 def _value(cell: Cell) -> str:

@@ -10,7 +10,7 @@ from dashboard.models import State
 from dashboard.report.values import one_line, told_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dashboard.compare import Cell, Column, Matrix, Row
 
@@ -37,9 +37,12 @@ def matrix_html(
     caption: str,
     corner: str,
     kind: str = "info",
+    kinds: Mapping[str, str] | None = None,
     interactive: bool = False,
 ) -> str:
-    """Draw a matrix. `names` gives replicas their names; `kind` is the severity whose tint marks what differs.
+    """Draw a matrix. `names` gives replicas their names.
+
+    `kind` is the severity whose tint marks what differs, `kinds` (path -> severity) that of single rows.
 
     `interactive` makes cells reachable by keyboard: one stop for Tab, arrow keys from there. Each row carries its
     path, each head the key of its column as data attribute. Columns beyond `MOST_COLUMNS` are left out.
@@ -47,7 +50,7 @@ def matrix_html(
     focus = _Focus() if interactive else None
     columns = matrix.columns[:MOST_COLUMNS]
     head = "".join(_head_cell(column, names, focus) for column in columns)
-    body = "".join(_row(row, focus) for row in matrix.rows)
+    body = "".join(_row(row, columns, focus, (kinds or {}).get(row.path, "")) for row in matrix.rows)
     role = ' role="grid"' if interactive else ""
     return (
         f'<div class="scroll matrix {kind}"><table{role} style="--columns:{len(columns)}">'
@@ -95,9 +98,15 @@ class _Focus:
 def _head_cell(column: Column, names: Mapping[str, str], focus: _Focus | None) -> str:
     title = _cohort_title(column, names) if is_cohort(column) else escape(one_line(names.get(column.key, column.title)))
     opens = f' data-column="{escape(column.key)}" tabindex="0"' if focus else ""
-    partly = f"<small>{column.read_in_part:,} read in part</small>" if column.read_in_part else ""
+    partly = f"<small>{_tell_less(column)}</small>" if column.read_in_part else ""
     note = f"<small>{escape(one_line(column.note))}</small>" if column.note else ""
     return f'<th scope="col"{opens}>{title}{note}{partly}</th>'
+
+
+def _tell_less(column: Column) -> str:
+    if not is_cohort(column):
+        return "tells less than its cohort"
+    return f"{column.read_in_part:,} {'tells' if column.read_in_part == 1 else 'tell'} less"
 
 
 def is_cohort(column: Column) -> bool:
@@ -111,15 +120,17 @@ def _cohort_title(column: Column, names: Mapping[str, str]) -> str:
     return letter + only
 
 
-def _row(row: Row, focus: _Focus | None) -> str:
+def _row(row: Row, columns: Sequence[Column], focus: _Focus | None, kind: str) -> str:
     mark = row_mark(row)
     sign, word = _MARKS["tie" if row.tie and row.differs else mark]
     path = escape(row.path)
     opens = f' data-path="{path}"' if focus else ""
-    cells = "".join(_cell(row, cell, focus) for cell in row.cells[:MOST_COLUMNS])
+    cells = "".join(_cell(row, cell, column, focus) for cell, column in zip(row.cells, columns, strict=False))
+    ink = f' style="color:var(--{kind})"' if kind and row.differs else ""
+    tint = f' style="--info:var(--{kind});--info-tint:var(--{kind}-tint)"' if kind else ""
     return (
-        f'<tr{opens}><th scope="row" title="{path}"{_stop(focus)}>{_breakable(row.label)}</th>'
-        f'<td class="mark" title="{word}"><span class="glyph {mark}" aria-hidden="true">{sign}</span>'
+        f'<tr{opens}{tint}><th scope="row" title="{path}"{_stop(focus)}>{_breakable(row.label)}</th>'
+        f'<td class="mark" title="{word}"><span class="glyph {mark}"{ink} aria-hidden="true">{sign}</span>'
         f'<span class="said">{word}</span></td>{cells}</tr>'
     )
 
@@ -129,11 +140,20 @@ def _breakable(path: str) -> str:
     return escape(path).replace(".", ".<wbr>")
 
 
-def _cell(row: Row, cell: Cell, focus: _Focus | None) -> str:
+def _cell(row: Row, cell: Cell, column: Column, focus: _Focus | None) -> str:
     css, word = _standing(row, cell)
     kind = f' class="{css}"' if css else ""
     said = f'<span class="said"> {word}</span>' if word else ""
-    return f"<td{kind}{_stop(focus)}>{escape(cell_text(cell))}{said}</td>"
+    return f"<td{kind}{_stop(focus)}>{escape(cell_text(cell))}{_tellers(cell, column)}{said}</td>"
+
+
+def _tellers(cell: Cell, column: Column) -> str:
+    """Say how many replicas of a cohort tell a value, when not all of them do."""
+    if cell.tellers is None:
+        return ""
+    share = f"{cell.tellers:,} of {column.count:,}"
+    seen = f'<small class="mute" aria-hidden="true"> {share}</small>'
+    return f'{seen}<span class="said"> told by {share} replicas</span>'
 
 
 def _standing(row: Row, cell: Cell) -> tuple[str, str]:

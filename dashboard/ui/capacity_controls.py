@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # The options are what the reader sees and what stands in the URL: a bound widget writes its labels there.
 RANK, GPU, POOL = "DP rank", "GPU", "pool"
+PERS = (RANK, GPU, POOL)
 OWN = "own length"  # of each replica itself, its max_model_len
 LENGTHS = (OWN, "4k", "8k", "32k", "128k")
 
@@ -28,11 +29,20 @@ class Choice(NamedTuple):
     per: str
     misread: str = ""
 
+    @property
+    def drawn(self) -> Measure:
+        """What the bars are drawn in: of a GPU it is always GiB, whatever is chosen for ranks and pools."""
+        return Measure.GIB if self.per == GPU else self.measure
+
 
 def choose(pools: Sequence[str]) -> Choice:
-    """Draw the controls in one row and return what they say. The first pool is shown until one is chosen."""
+    """Draw the controls that apply in one row and return what they say. The first pool is shown until one is chosen."""
+    measures = [each.value for each in Measure]
+    per = choices.chosen(links.PER, PERS)
+    measure, pool = choices.chosen(links.MEASURE, measures), choices.chosen(links.POOL, pools)
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
-        measure = choices.segments("Measure", links.MEASURE, [each.value for each in Measure])
+        if per != GPU:  # a GPU has memory, and nothing else is drawn of it
+            measure = choices.segments("Measure", links.MEASURE, measures)
         length = st.selectbox(
             "Requests of",
             LENGTHS,
@@ -41,8 +51,9 @@ def choose(pools: Sequence[str]) -> Choice:
             width=170,
             help="How many tokens every request has. Any number can be typed, such as 50000 or 64k.",
         )
-        pool = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), width=250)
-        per = choices.segments("Bars per", links.PER, [RANK, GPU, POOL])
+        if per != POOL:
+            pool = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), width=250)
+        per = choices.segments("Bars per", links.PER, PERS)
     tokens = parse_length(length or OWN)
     return Choice(
         measure=Measure(measure),
@@ -60,4 +71,5 @@ def address(choice: Choice, pool: str) -> str:
         pool=pool,
         measure=None if choice.measure is Measure.TOKENS else choice.measure.value,
         length=None if choice.length is None else str(choice.length),
+        per=GPU if choice.per == GPU else None,
     )

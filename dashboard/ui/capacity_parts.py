@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dashboard.ui.capacity_ranks import Rank
 
 PER_RANK_NOTE = "A bar a DP rank. Click one to open its replica."
-PER_GPU_NOTE = "A bar a GPU: its KV cache inside its memory. Click one to open its replica."
+PER_GPU_NOTE = "A bar a GPU, in GiB: its KV cache inside its memory. Click one to open its replica."
 PER_POOL_NOTE = "A bar a pool, its ranks added up once"
 NAIVE_NOTE = "; the pale bar behind it is what blocks × block size would say"
 
@@ -54,19 +54,23 @@ class Parts(NamedTuple):
 def parts_of(
     fleet: Fleet, ranks: tuple[Rank, ...], pools: tuple[PoolCapacity, ...], choice: Choice, colours: charts.Palette
 ) -> Parts:
-    """Write the page: the sentence is about the whole fleet, the bars and their table are about the chosen pool."""
-    everywhere = outliers_of(ranks, choice.measure)
-    own = tuple(rank for rank in ranks if rank.replica.pool == choice.pool)
-    apart = outliers_of(own, choice.measure)
+    """Write the page: the sentence is about the whole fleet, the bars and their table are about the chosen pool.
+
+    Where the bars are pools, none is chosen, and there is no table of its ranks.
+    """
+    measure = choice.drawn
+    everywhere = outliers_of(ranks, measure)
+    own = tuple(rank for rank in ranks if rank.replica.pool == choice.pool and choice.per != POOL)
+    apart = outliers_of(own, measure)
     if choice.per == POOL:
-        drawing = _pools(pools, choice.measure, colours)
+        drawing = _pools(pools, measure, colours)
     elif choice.per == GPU:
         drawing = _devices(own, colours)
     else:
         drawing = _ranks(fleet, own, apart, choice, colours)
     return Parts(
         head=markup.heading(
-            markup.text(title(ranks, everywhere, choice.measure)), markup.text(lead(ranks, everywhere, choice.measure))
+            markup.text(title(ranks, everywhere, measure)), markup.text(lead(ranks, everywhere, measure))
         ),
         drawing=drawing,
         pools=markup.section("Pools") + pools_table(pools, choice),

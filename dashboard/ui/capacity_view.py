@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.ui import charts, links
+from dashboard.ui import charts
 from dashboard.ui.capacity_parts import Parts, parts_of
 from dashboard.ui.capacity_pools import pools_of
 from dashboard.ui.capacity_ranks import Measure, outliers_of, ranks_of
@@ -63,11 +63,6 @@ def draw(found: Parts) -> str | None:
     clicked = _draw_bars(found.drawing)
     st.html(found.pools)
     return clicked or _draw_table(found)
-
-
-def open_replica(replica: str) -> None:
-    """Go to the page of one replica."""
-    st.switch_page(links.SCRIPTS / "replica.py", query_params={links.REPLICA: replica})
 
 
 def _draw_bars(drawing: Drawing) -> str | None:

@@ -239,6 +239,7 @@ def _trace(letter: str, bars: Sequence[Bar], places: Sequence[float], colours: P
         "textangle": 0,
         "cliponaxis": False,
         "textfont": {"color": colours.critical, "size": LABEL_SIZE},
+        "selected": {"textfont": {"color": colours.critical}},  # without it plotly.js fails when a named bar is clicked
         "showlegend": bool(letter),
     }
 

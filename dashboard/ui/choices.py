@@ -29,6 +29,11 @@ def bound(name: str, options: Sequence[str] | None = None, *, default: str | boo
     return {"key": name, "on_change": _write, "kwargs": {"name": name, "fallback": fallback}}
 
 
+def chosen(name: str, options: Sequence[str]) -> str:
+    """Return what the URL says is chosen, for what is drawn before the widget or without it."""
+    return str(_told(name, options, fallback=options[0]))
+
+
 def segments(label: str, name: str, options: Sequence[str]) -> str:
     """Let the reader choose one of a few that stand side by side; one is always chosen."""
     return str(st.segmented_control(label, options, **bound(name, options), required=True))

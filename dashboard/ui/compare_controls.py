@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from dashboard.compare import MAJORITY, parse_reference
-from dashboard.ui import choices, links
+from dashboard.ui import choices, links, markup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dashboard.compare import Reference
     from dashboard.models import Pool
@@ -20,6 +20,7 @@ MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 DIFFERENCES, ALL = "Only differences", "All settings"
 COHORTS, REPLICAS = "Cohorts", "Replicas"
 EVERY_SECTION = "all"
+OTHER_POOL = "other_pool"  # the choice in place of a pool that does not exist
 
 
 class Choice(NamedTuple):
@@ -37,14 +38,26 @@ class Choice(NamedTuple):
         return bool(self.section or self.search)
 
 
-def choose_pool(pools: Sequence[str]) -> str:
-    """Let the reader choose a pool; the first is the one that needs a look most."""
+def choose_pool(pools: Sequence[str]) -> str | None:
+    """Let the reader choose a pool; the first is the one that needs a look most. None: the URL names another."""
+    if st.query_params.get(links.POOL, pools[0]) not in pools:
+        st.selectbox(
+            "Pool",
+            pools,
+            index=None,
+            key=OTHER_POOL,
+            on_change=_leave_for,
+            placeholder="Choose a pool",
+            label_visibility="collapsed",
+            width=280,
+        )
+        return None
     chosen = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), label_visibility="collapsed", width=280)
     return str(chosen)
 
 
-def choose(pool: Pool) -> Choice:
-    """Draw the controls into the row that is open and return what they say."""
+def choose(pool: Pool, names: Mapping[str, str]) -> Choice:
+    """Draw the controls into the row that is open and return what they say. `names` gives replicas their names."""
     shown = choices.segments("Show", links.SHOW, (DIFFERENCES, ALL))
     search = st.text_input(
         "Search",
@@ -56,7 +69,7 @@ def choose(pool: Pool) -> Choice:
     sections = sorted({path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings})
     sections = [EVERY_SECTION, *sections]
     section = st.selectbox("Section", sections, **choices.bound(links.SECTION, sections), width=165)
-    reference = _choose_reference(pool)
+    reference = _choose_reference(pool, names)
     columns = COHORTS
     if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
         columns = choices.segments("Columns", links.COLUMNS, (COHORTS, REPLICAS))
@@ -69,8 +82,19 @@ def choose(pool: Pool) -> Choice:
     )
 
 
-def _choose_reference(pool: Pool) -> str:
+def _choose_reference(pool: Pool, names: Mapping[str, str]) -> str:
     letters = [cohort.letter for cohort in pool.cohorts]
-    replicas = sorted(replica for cohort in pool.cohorts for replica in cohort.replicas)
-    options = [MAJORITY.text, *letters, *replicas]
-    return str(st.selectbox("Reference", options, **choices.bound(links.REFERENCE, options), width=175))
+    replicas = [replica for cohort in pool.cohorts for replica in cohort.replicas]
+    options = [MAJORITY.text, *letters, *sorted(replicas, key=lambda replica: markup.natural(names[replica]))]
+    has_majority = any(difference.majority for difference in pool.differences) or not pool.differences
+    shown = {
+        **names,
+        **{letter: f"cohort {letter}" for letter in letters},
+        MAJORITY.text: "majority" if has_majority else "majority: there is none",
+    }
+    bound = choices.bound(links.REFERENCE, options)
+    return str(st.selectbox("Reference", options, **bound, format_func=lambda key: shown[key], width=175))
+
+
+def _leave_for() -> None:
+    st.query_params[links.POOL] = st.session_state[OTHER_POOL]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.compare import PREFIX_PATHS, build_matrix, prefix_sentence
+from dashboard.compare import PREFIX_PATHS, Verdict, build_matrix, prefix_sentence
 from dashboard.report.matrix_html import MOST_COLUMNS, matrix_html
 from dashboard.report.values import count, iso, joined, middle_cut
 from dashboard.ui import markup
@@ -32,6 +32,7 @@ class View(NamedTuple):
     band: str
     prefix: str
     table: str
+    equal: str
     matrix: Matrix
     notes: tuple[str, ...]
 
@@ -42,7 +43,9 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
     pool = pool_named(_fleet, pool_name)
     members = members_of(_fleet, pool)
     names = {replica.id: replica.name for replica in members}
-    as_replicas = sorted(pool.replicas, key=names.__getitem__) if choice.by_replica else None
+    as_replicas = (
+        sorted(pool.replicas, key=lambda replica: markup.natural(names[replica])) if choice.by_replica else None
+    )
     matrix = build_matrix(
         pool,
         _fleet.documents,
@@ -65,8 +68,18 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
             kind=severity(pool, sentence.verdict),
             interactive=True,
         ),
-        table=matrix_html(matrix, names, caption=f"Settings of {pool.name}", corner="Setting", interactive=True)
+        table=matrix_html(
+            matrix,
+            names,
+            caption=f"Settings of {pool.name}",
+            corner="Setting",
+            kinds=dict.fromkeys(PREFIX_PATHS, severity(pool, sentence.verdict))
+            if sentence.verdict is Verdict.DIFFERS
+            else None,
+            interactive=True,
+        )
         + f'<div class="foot">{markup.text(hidden)} {COPY}</div>',
+        equal=equal_words(pool, matrix, members),
         matrix=matrix,
         notes=(_coverage(_fleet), hidden),
     )
@@ -88,6 +101,24 @@ def head(pool: Pool, members: Sequence[Replica]) -> str:
     parts += [str(pool.role)] if pool.role != "both" else []
     parts += [device_words(members)]
     return markup.heading(markup.text(pool.name), markup.text(" · ".join(filter(None, parts))))
+
+
+def equal_words(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
+    """Say of a pool without differences how much was compared, what was not, and which replicas are not counted."""
+    parts = [f"{count(pool.equal, 'setting')} compared"]
+    parts += [f"{matrix.uncompared:,} told by one replica only"] if matrix.uncompared else []
+    parts += [f"{len(pool.ignored):,} ignored by fleet.yaml"] if pool.ignored else []
+    return " ".join([", ".join(parts) + ".", *_not_counted(members)])
+
+
+def unmatched_words(matrix: Matrix, choice: Choice) -> str:
+    """Say what the filters looked for, and in how many settings, in one sentence."""
+    kind = "that differ" if choice.only_differences else "of this pool"
+    wanted = [f"is in section {choice.section}"] if choice.section else []
+    wanted += [f"has “{choice.search}” in its path or values"] if choice.search else []
+    if not matrix.filtered:
+        return f"There are no settings {kind}, with or without the filters."
+    return f"None of the {count(matrix.filtered, 'setting')} {kind} {joined(wanted)}."
 
 
 def hidden_words(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:

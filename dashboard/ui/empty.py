@@ -1,4 +1,4 @@
-"""The four empty states. Each says why there is nothing to see, and what to do."""
+"""The empty states. Each says why there is nothing to see, and what to do."""
 
 from __future__ import annotations
 
@@ -44,17 +44,20 @@ def nothing_compared(why: str) -> None:
     st.html(markup.notice("unknown", f"{glyph} {markup.bold('There is nothing to compare.')} {markup.text(why)}"))
 
 
-def filter_hides_all(hidden: str, address: str) -> None:
-    """Say that the filters leave nothing. `hidden` says what they hide; `address` is this page without them."""
-    _show(
-        "Nothing matches these filters", f"They hide {markup.text(hidden)}.", markup.link(address, "Remove the filters")
-    )
+def no_such_pool(name: str) -> None:
+    """Say that the address names a pool that the fleet does not have."""
+    _show(f"There is no pool {name}", "The address names a pool that no replica belongs to now. Choose one above.")
 
 
-def all_equal(compared: str) -> None:
+def filter_hides_all(sentence: str, address: str) -> None:
+    """Say that the filters leave nothing. `sentence` says of what; `address` is this page without them."""
+    _show("Nothing matches these filters", markup.text(sentence), markup.link(address, "Remove the filters"))
+
+
+def all_equal(found: str, compared: str) -> None:
     """Say that nothing differs, which is good news. `compared` says what was compared."""
     glyph = markup.glyph("good", "good:")
-    st.html(markup.notice("good", f"{glyph} {markup.bold('All replicas agree.')} {markup.text(compared)}"))
+    st.html(markup.notice("good", f"{glyph} {markup.bold(found)} {markup.text(compared)}"))
 
 
 def _show(title: str, sentence: str, more: str = "") -> None:

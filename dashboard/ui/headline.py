@@ -61,7 +61,7 @@ def title(now: Standing) -> str:
         return _sentence("; ".join(troubles))
     if now.partial:
         return _sentence(f"{_number(now.partial, 'replica')} read only in part")
-    return "All replicas agree within their pools"
+    return "No difference within any pool"
 
 
 def more(now: Standing, unshared: Sequence[str], versions: Sequence[str]) -> str:

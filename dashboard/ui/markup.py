@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,12 @@ def entries(rows: Iterable[tuple[str, str, str]]) -> str:
 def notice(kind: str, content: str) -> str:
     """Draw a framed statement that is already HTML."""
     return f'<div class="notice {kind}">{content}</div>'
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """Return the key by which names sort as people count: `chat-2` before `chat-10`."""
+    parts = re.split(r"([0-9]{1,18})", name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
 
 
 def _row(cells: Sequence[str], head: Sequence[tuple[str, str]]) -> str:

@@ -34,16 +34,17 @@ def draw(fleet: Fleet) -> None:
         st.html(stale_targets(sentence))
 
 
-def words(fleet: Fleet, now: datetime, interval_seconds: float) -> str:
-    """Write the header's line as HTML: who answered, and how old that is."""
+def words(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool = False) -> str:
+    """Write the header's line as HTML: who answered, how old that is, and whether the page stands still."""
     name = markup.said(f"Fleet {fleet.name}: ")
     if fleet.polled_at is None:
         return f'<div class="asof">{name}waiting for the first poll</div>'
     answered = sum(replica.state is not ReplicaState.DOWN for replica in fleet.replicas)
     seconds = (now - fleet.polled_at).total_seconds()
+    still = f"{markup.bold('paused')} · " if paused else ""
     late = markup.glyph("warning", "stale:") + " " if seconds > STALE_INTERVALS * interval_seconds else ""
     return (
-        f'<div class="asof">{name}<b>{answered:,} of {len(fleet.replicas):,}</b> answered · {late}data as of '
+        f'<div class="asof">{name}<b>{answered:,} of {len(fleet.replicas):,}</b> answered · {still}{late}data as of '
         f'<b title="{values.iso(fleet.polled_at)}">{values.clock(fleet.polled_at)}</b>, '
         f'<span class="age">{values.age(seconds)}</span></div>'
     )
@@ -63,7 +64,7 @@ def css_string(text: str) -> str:
 @st.fragment(run_every=TICK_SECONDS)
 def _tick() -> None:
     with st.container(key="masthead", horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(words(state.confirmed(), service.now(), service.interval_seconds()))
+        st.html(words(state.confirmed(), service.now(), service.interval_seconds(), paused=state.paused()))
         st.toggle("Pause", key=state.PAUSED)
     if state.outdated():
         st.rerun()

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.report import values
 from dashboard.ui import headline, markup
-from dashboard.ui.pool_table import ordered, pool_table, prefix_verdicts
+from dashboard.ui.pool_table import ordered, pool_table, prefix_sentences
 from dashboard.ui.prefix_words import severity
 from dashboard.ui.telling import most_telling
 from dashboard.ui.totals import total
@@ -21,12 +21,19 @@ if TYPE_CHECKING:
     from dashboard.ui.headline import Standing
 
 
+MOST_POOLS = 15  # rows before the lists below; the calmest pools beyond them are one click away
+
+
 class Overview(NamedTuple):
-    """The parts of the page that only change with the fleet: HTML, the replicas not read whole, pools by need."""
+    """The parts of the page that only change with the fleet: HTML, the replicas not read whole, pools by need.
+
+    `more_pools` is the table of the calmest pools, empty where `pools` holds all.
+    """
 
     head: str
     cards: str
     pools: str
+    more_pools: str
     telling: list[tuple[str, str, str]]
     unread: tuple[Replica, ...]
     order: tuple[str, ...]
@@ -36,14 +43,15 @@ class Overview(NamedTuple):
 def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Overview:  # noqa: ARG001  # the cache's key
     """Write the page for one fleet; every session that shows it shares the result."""
     now = headline.standing(_fleet)
-    verdicts = prefix_verdicts(_fleet)
-    order = ordered(_fleet, verdicts)
-    kinds = {pool.name: severity(pool, verdicts[pool.name]) for pool in order}
+    sentences = prefix_sentences(_fleet)
+    order = ordered(_fleet, sentences)
+    kinds = {pool.name: severity(pool, sentences[pool.name].verdict) for pool in order}
     unshared, versions = ([name for name in kinds if kinds[name] == kind] for kind in ("critical", "warning"))
     return Overview(
         head=markup.heading(markup.text(headline.title(now)), markup.text(headline.more(now, unshared, versions))),
         cards=markup.cards(_cards(_fleet, now)),
-        pools=pool_table(_fleet, order, verdicts),
+        pools=pool_table(_fleet, order[:MOST_POOLS], sentences),
+        more_pools=pool_table(_fleet, order[MOST_POOLS:], sentences) if len(order) > MOST_POOLS else "",
         telling=most_telling(_fleet),
         unread=now.unread,
         order=tuple(pool.name for pool in order),
@@ -69,7 +77,7 @@ def _differences(now: Standing) -> str:
     if not now.read:
         return markup.card("Differences", values.NOT_KNOWN, "nothing was read")
     if not now.differences:
-        return markup.card("Differences", f"{markup.glyph('good', 'good:')}0", "no setting differs within a pool")
+        return markup.card("Differences", f"{markup.glyph('good', 'good:')}0", "in what was told within a pool")
     note = f"settings, in {values.count(len(now.split), 'pool')}"
     return markup.card("Differences", f"{markup.glyph('differs', '')}{now.differences:,}", markup.text(note))
 

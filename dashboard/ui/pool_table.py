@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.compare import Verdict, prefix_sentence
+from dashboard.compare import PrefixSentence, Verdict, prefix_sentence
 from dashboard.models import ReplicaState, Role
 from dashboard.report import values
 from dashboard.report.matrix_html import colour
@@ -31,30 +31,30 @@ MOST_SEGMENTS = 8  # cohorts drawn in one bar; the rest is one grey segment
 LEAST_SHARE = 0.06  # of a bar's width, so that a cohort of one replica among many is still seen and hit
 
 
-def pool_table(fleet: Fleet, pools: Sequence[Pool], verdicts: Mapping[str, Verdict]) -> str:
+def pool_table(fleet: Fleet, pools: Sequence[Pool], sentences: Mapping[str, PrefixSentence]) -> str:
     """Draw the pools in the order given as an HTML table."""
     replicas = {replica.id: replica for replica in fleet.replicas}
-    rows = [_row(pool, [replicas[member] for member in pool.replicas], verdicts[pool.name]) for pool in pools]
+    rows = [_row(pool, [replicas[member] for member in pool.replicas], sentences[pool.name]) for pool in pools]
     return markup.table("Pools and their cohorts", HEAD, rows)
 
 
-def prefix_verdicts(fleet: Fleet) -> dict[str, Verdict]:
-    """Say of every pool whether its replicas agree on what decides prefix sharing."""
-    return {pool.name: prefix_sentence(pool, fleet.documents).verdict for pool in fleet.pools}
+def prefix_sentences(fleet: Fleet) -> dict[str, PrefixSentence]:
+    """Say of every pool whether its replicas differ in what decides prefix sharing."""
+    return {pool.name: prefix_sentence(pool, fleet.documents) for pool in fleet.pools}
 
 
-def ordered(fleet: Fleet, verdicts: Mapping[str, Verdict]) -> list[Pool]:
-    """Order pools by what is wrong: prefixes not shared, split, replicas down; then the largest first."""
+def ordered(fleet: Fleet, sentences: Mapping[str, PrefixSentence]) -> list[Pool]:
+    """Order pools by what is wrong: prefixes not shared, most cohorts, replicas down; then the largest first."""
     down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
 
-    def calm(pool: Pool) -> tuple[bool, bool, bool, int, str]:
-        agrees = verdicts[pool.name] is not Verdict.DIFFERS
-        return agrees, len(pool.cohorts) <= 1, pool.name not in down, -len(pool.replicas), pool.name
+    def calm(pool: Pool) -> tuple[bool, int, bool, int, str]:
+        agrees = sentences[pool.name].verdict is not Verdict.DIFFERS
+        return agrees, -max(len(pool.cohorts), 1), pool.name not in down, -len(pool.replicas), pool.name
 
     return sorted(fleet.pools, key=calm)
 
 
-def _row(pool: Pool, members: list[Replica], verdict: Verdict) -> list[str]:
+def _row(pool: Pool, members: list[Replica], sentence: PrefixSentence) -> list[str]:
     held = total(members)
     missing = f" {markup.muted(f'+ {held.unknown:,} not known')}" if held.tokens is not None and held.unknown else ""
     return [
@@ -63,7 +63,7 @@ def _row(pool: Pool, members: list[Replica], verdict: Verdict) -> list[str]:
         markup.text(device_words(members)) or markup.muted(values.NOT_KNOWN),
         cohort_bar(pool),
         _versions(members),
-        prefix_words(pool, verdict),
+        prefix_words(pool, sentence),
         (
             markup.text(values.short(held.tokens, held.basis))
             if held.tokens is not None

@@ -6,8 +6,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from dashboard.compare import PREFIX_PATHS, PrefixSentence, Verdict
+from dashboard.compare.prefix import is_tie
 from dashboard.models import State
-from dashboard.report.values import count, joined
+from dashboard.report.values import joined
 from dashboard.ui import markup
 
 if TYPE_CHECKING:
@@ -17,13 +18,15 @@ MOST_LETTERS = 4  # cohorts named in a table's cell
 VERSION = PREFIX_PATHS[0]
 _TOLD = {State.REPORTED, State.NULL}
 _KINDS = {Verdict.DIFFERS: "critical", Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown"}
-_SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "agrees:", Verdict.UNKNOWN: "not known:"}
+_SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "good:", Verdict.UNKNOWN: "not known:"}
 
 
-def prefix_words(pool: Pool, verdict: Verdict) -> str:
-    """Say for a table's cell whether a pool's replicas agree: `B and C differ from A`. HTML."""
-    words = {Verdict.DIFFERS: _apart, Verdict.AGREES: _alike, Verdict.UNKNOWN: _not_known}
-    return f"{markup.glyph(severity(pool, verdict), _SAID[verdict])} {markup.text(words[verdict](pool))}"
+def prefix_words(pool: Pool, sentence: PrefixSentence) -> str:
+    """Say for a table's cell whether a pool's replicas differ: `B and C differ from A`. HTML."""
+    verdict = sentence.verdict
+    words = {Verdict.DIFFERS: _apart(pool), Verdict.AGREES: "no difference"}
+    said = words.get(verdict) or _not_known(pool, sentence.not_known)
+    return f"{markup.glyph(severity(pool, verdict), _SAID[verdict])} {markup.text(said)}"
 
 
 def prefix_band(pool: Pool, sentence: PrefixSentence) -> str:
@@ -50,8 +53,13 @@ def _apart(pool: Pool) -> str:
     """Name the cohorts that tell another value than the largest one, of anything that decides."""
     if _is_version_alone(pool):
         return "versions differ"
+    deciding = _deciding(pool)
+    if not deciding:
+        return "cohorts differ"
+    if all(is_tie(each) for each in deciding):
+        return "cohorts differ, no majority"
     first = pool.cohorts[0].letter
-    letters = {letter for each in _deciding(pool) for letter in _against(each, first)}
+    letters = {letter for each in deciding for letter in _against(each, first)}
     apart = [cohort.letter for cohort in pool.cohorts if cohort.letter in letters]
     if not apart:
         return "cohorts differ"
@@ -65,10 +73,9 @@ def _against(difference: Difference, letter: str) -> set[str]:
     return {other for side in sides if letter not in side for other in side} if letter in chain(*sides) else set()
 
 
-def _alike(pool: Pool) -> str:
-    number = sum(len(cohort.replicas) for cohort in pool.cohorts)
-    return "all agree" if number > 1 else count(number, "replica")
-
-
-def _not_known(pool: Pool) -> str:
-    return "not known" if not pool.cohorts else "not known of all"
+def _not_known(pool: Pool, number: int) -> str:
+    if not pool.cohorts:
+        return "not known"
+    if number:
+        return f"not known for {number:,}"
+    return "one replica" if len(pool.replicas) == 1 else "partly not known"

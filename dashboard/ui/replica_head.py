@@ -17,29 +17,33 @@ if TYPE_CHECKING:
 
     from dashboard.models import Cohort, Contradiction, Pool, Replica
     from dashboard.ui.replica_differences import Apart
+    from dashboard.ui.replica_settings import Reach
 
 LONGEST_NAME = 60  # characters
 MOST_CONTRADICTIONS = 12  # shown one by one
 MOST_UNKNOWN = 6  # kinds that are named
 _KINDS = {ReplicaState.UP: "good", ReplicaState.PARTIAL: "unknown", ReplicaState.DOWN: "critical"}
-_READ_WHOLE = "Up: it answers, and was read whole."
 
 
-def head(replica: Replica) -> str:
-    """Head the page: the name, and in one sentence how the replica stands."""
+def head(replica: Replica, reach: Reach | None) -> str:
+    """Head the page: the name, a way back, and how the replica stands. `reach` is None where nothing was read."""
     glyph = markup.glyph(_KINDS[replica.state], f"{replica.state}:")
     name = markup.text(_short(replica.name))
     words = {ReplicaState.PARTIAL: "Read in part", ReplicaState.DOWN: "Down"}
-    sentence = _READ_WHOLE if replica.state is ReplicaState.UP else f"{words[replica.state]}: {reason(replica)}"
-    return markup.heading(f"{glyph} {name}", f"{markup.code(values.one_line(replica.id))} · {markup.text(sentence)}")
+    sentence = "Up: it answers." if replica.state is ReplicaState.UP else f"{words[replica.state]}: {reason(replica)}"
+    if reach is not None and reach.read < reach.of_pool:
+        sentence += f" It tells {reach.read:,} of the {reach.of_pool:,} settings that its pool tells."
+    back = markup.link(links.to(links.REPLICAS), "All replicas")
+    lead = f"{back} · {markup.code(values.one_line(replica.id))} · {markup.text(sentence)}"
+    return markup.heading(f"{glyph} {name}", lead)
 
 
-def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], settings: int, now: datetime) -> str:
-    """Show where the replica belongs and what it is, in one row. `settings` is how many of them were read."""
+def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Reach, now: datetime) -> str:
+    """Show where the replica belongs and what it is, in one row."""
     return markup.cards(
         [
             _pool(replica, pool),
-            _differences(replica, pool, len(apart), settings),
+            _differences(replica, pool, len(apart), reach),
             _version(replica, now),
             _capacity(replica),
             _read(replica, now),
@@ -107,12 +111,15 @@ def _pool(replica: Replica, pool: Pool | None) -> str:
     return markup.card("Pool", name, f"{role}{where}")
 
 
-def _differences(replica: Replica, pool: Pool | None, apart: int, settings: int) -> str:
+def _differences(replica: Replica, pool: Pool | None, apart: int, reach: Reach) -> str:
     if pool is None or replica.document is None:
         return markup.card("Differs from its pool", markup.muted("?"), "its settings were never read")
-    read = f"of {values.count(settings, 'setting')} read"
+    if not reach.compared:
+        return markup.card("Differs from its pool", markup.muted("?"), "no other replica tells its settings")
+    read = f"of {values.count(reach.compared, 'setting')} compared"
     if not apart:
-        return markup.card("Differs from its pool in", f"{markup.glyph('good', 'good:')}0", read)
+        good = markup.glyph("good", "good:") if reach.read >= reach.of_pool else ""  # else much of it is not known
+        return markup.card("Differs from its pool in", f"{good}0", read)
     address = links.to(links.COMPARE, pool=pool.name, reference=replica.id)
     note = f"{read}, {markup.link(address, 'compare with it')}"
     return markup.card("Differs from its pool in", f"{markup.glyph('differs', 'differs:')}{apart:,}", note)

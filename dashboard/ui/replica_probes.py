@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
+from dashboard.models import Source
 from dashboard.report import values
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ NOT_HERE = "This replica has no such path."
 
 
 class Raw(NamedTuple):
-    """An answer fit to be read: JSON indented, or as it came. `cut` says how much is not shown, empty if nothing."""
+    """An answer fit to be read: JSON indented, or as it came. `left_out` says what is not shown, empty if nothing."""
 
     text: str
     language: str | None
-    cut: str
+    left_out: str
 
 
 def probes_table(probes: Sequence[ProbeResult]) -> pd.DataFrame:
@@ -59,9 +60,15 @@ def raw_of(probe: ProbeResult) -> Raw:
         language = "json"
     except (ValueError, RecursionError):
         pass
-    if len(text) <= LONGEST:
-        return Raw(text, language, "")
-    return Raw(text[:LONGEST], language, f"The first {LONGEST:,} of {len(text):,} characters.")
+    said = [_lines_used(probe)] if probe.source is Source.METRICS and len(probe.raw) < probe.size_bytes else []
+    if len(text) > LONGEST:
+        said.append(f"The first {LONGEST:,} of {len(text):,} characters.")
+    return Raw(text[:LONGEST], language, " ".join(said))
+
+
+def _lines_used(probe: ProbeResult) -> str:
+    lines = values.count(len(probe.raw.splitlines()), "line")
+    return f"Only the lines that are used were kept: {lines} of an answer of {probe.size_bytes:,} bytes."
 
 
 def _outcome(probe: ProbeResult) -> str:

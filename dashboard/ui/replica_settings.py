@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
+from dashboard.compare.encoding import votes
 from dashboard.models import State
 from dashboard.report import values
 from dashboard.ui.value_dialog import SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from dashboard.models import Setting, Told
+    from dashboard.models import Document, Pool, Setting, Told
     from dashboard.ui.replica_differences import Apart
 
 TOP = "top"  # the section of settings that stand in none, such as version
 LONGEST = 300  # characters of a value in a cell; the whole one is shown when its row is selected
 STATES = {State.REPORTED: "reported", State.NULL: "not set", **values.STATE_WORDS}
 POOL_HAS = "Most of its pool"
-NO_MAJORITY = "≠ no majority"
+DIFFERS, NO_MAJORITY = "≠ ", "≠ no majority"
+SAME, NOT_COMPARED = "same", "not compared"
 SHOWN = ("Section", "Setting", "Value", POOL_HAS, "State", "Said by")
 
 
-def settings_table(settings: Mapping[str, Setting], apart: Sequence[Apart]) -> pd.DataFrame:
-    """Return a row per setting, those that differ from the pool first; `path` and `whole` are uncut and not shown."""
+class Reach(NamedTuple):
+    """How far the settings of one replica were read: how many, how many beside others, how many its pool tells."""
+
+    read: int
+    compared: int
+    of_pool: int
+
+
+def settings_table(
+    settings: Mapping[str, Setting], apart: Sequence[Apart], comparable: Collection[str] = ()
+) -> pd.DataFrame:
+    """Return a row per setting, those that differ from the pool first; `path` and `whole` are uncut and not shown.
+
+    `comparable` are the paths that another replica of the pool tells, too.
+    """
     majority = {each.path: each.majority for each in apart}
     rows = [
         (
             *_split(path),
             _one_line(setting),
-            _majority(majority[path]) if path in majority else "",
+            _majority(majority[path]) if path in majority else _as_others(setting, known=path in comparable),
             STATES[setting.state],
             SOURCES[setting.source],
             path,
@@ -42,13 +57,24 @@ def settings_table(settings: Mapping[str, Setting], apart: Sequence[Apart]) -> p
     return pd.DataFrame(rows, columns=pd.Index([*SHOWN, "path", "whole"]), dtype="string")
 
 
+def comparable(pool: Pool, others: Iterable[Document]) -> frozenset[str]:
+    """Return the paths that at least one of the other replicas of a pool tells and that are compared."""
+    told = {path for other in others for path, setting in other.settings.items() if votes(setting.state)}
+    return frozenset(told.difference(pool.ignored))
+
+
+def reach(rows: pd.DataFrame, of_pool: Collection[str]) -> Reach:
+    """Count a table of settings; `of_pool` are all paths that the replicas of its pool tell."""
+    return Reach(len(rows), int((~rows[POOL_HAS].isin([NOT_COMPARED, values.NOT_KNOWN])).sum()), len(of_pool))
+
+
 def filtered(rows: pd.DataFrame, *, section: str | None, search: str, only_differences: bool) -> pd.DataFrame:
     """Return the rows of a section whose path or value holds every word of the search."""
     kept = pd.Series(data=True, index=rows.index)
     if section is not None:
         kept &= (rows["Section"] == section).astype(bool)
     if only_differences:
-        kept &= (rows[POOL_HAS] != "").astype(bool)
+        kept &= rows[POOL_HAS].str.startswith(DIFFERS).astype(bool)
     hay = (rows["path"] + " " + rows["whole"]).str.lower()
     for word in search.lower().split():
         kept &= hay.str.contains(word, regex=False).astype(bool)
@@ -73,5 +99,11 @@ def _one_line(setting: Setting) -> str:
     return values.middle_cut(values.one_line(text), LONGEST)
 
 
+def _as_others(setting: Setting, *, known: bool) -> str:
+    if not votes(setting.state):
+        return values.NOT_KNOWN
+    return SAME if known else NOT_COMPARED
+
+
 def _majority(told: Told | None) -> str:
-    return f"≠ {values.told_text(told.value, told.state)}" if told else NO_MAJORITY
+    return f"{DIFFERS}{values.told_text(told.value, told.state)}" if told else NO_MAJORITY

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
 
 GLYPHS = {"up": "✓ up", "partial": "◐ partial", "down": "✕ down"}
+WORST_FIRST = {"down": 0, "partial": 1, "up": 2}
 SHOWN = ("State", "Replica", "Pool", "Cohort", "vLLM", "Differs in", "Read", "Reason", "Role", "Started")
 FROM_FRAME = ("name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort")
 EXPORTED = ("id", *FROM_FRAME, "differences", "labels")
@@ -26,7 +27,10 @@ LONGEST = 200  # characters of a foreign text in a cell
 
 
 def rows_of(fleet: Fleet) -> pd.DataFrame:
-    """Return a row per replica with the columns of EXPORTED, all text but `differences`, and `hay` to search in."""
+    """Return a row per replica with the columns of EXPORTED, all text but `differences`, and `hay` to search in.
+
+    What is wrong stands first: down, read in part, then what differs most from its pool, then the rest by name.
+    """
     replicas = fleet.frames.replicas
     differ = numbers(fleet.pools, fleet.documents)
     labels = [" ".join(f"{key}={value}" for key, value in sorted(each.items())) for each in replicas["labels"]]
@@ -41,7 +45,9 @@ def rows_of(fleet: Fleet) -> pd.DataFrame:
         }
     )
     table["hay"] = (table["name"] + " " + table["id"] + " " + table["labels"]).str.lower()
-    return table
+    table["worst"] = table["state"].map(WORST_FIRST).astype("int64")
+    table["apart"] = -table["differences"].fillna(0).astype("int64")
+    return table.sort_values(["worst", "apart", "name", "id"], ignore_index=True).drop(columns=["worst", "apart"])
 
 
 def filtered(rows: pd.DataFrame, *, pool: str | None, state: str | None, search: str) -> pd.DataFrame:

@@ -11,14 +11,17 @@ from dashboard.ui import choices, links, markup, replica_engines, replica_head, 
 from dashboard.ui.replica_differences import apart_from_majority
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     import pandas as pd
+    from streamlit.delta_generator import DeltaGenerator
 
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
     from dashboard.ui.replica_differences import Apart
 
+TABS = ("Settings", "Engines and devices", "Identity", "Probes")
 EVERY_SECTION = "all sections"
 ROW, HEAD, TALLEST = 35, 37, 460  # px of a table; what a click shows below it is still seen
 RAW_HEIGHT, RAW_LINES = 520, 24  # px of a raw answer, and the lines that fill them
@@ -32,6 +35,7 @@ class Known(NamedTuple):
     pool: Pool | None
     apart: tuple[Apart, ...]
     settings: pd.DataFrame
+    reach: replica_settings.Reach
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -43,7 +47,13 @@ def known(generation: int, polled_at: datetime | None, replica: str, _fleet: Fle
     pool = next((pool for pool in _fleet.pools if pool.name == found.pool), None)
     document = _fleet.documents.get(found.document or "")
     apart = apart_from_majority(pool, document) if pool and document else ()
-    return Known(found, pool, apart, replica_settings.settings_table(document.settings if document else {}, apart))
+    own = document.settings if document else {}
+    held = {each.document for each in _fleet.replicas if each.pool == found.pool and each.id != replica}
+    others = [each for name, each in _fleet.documents.items() if name in held]
+    beside = replica_settings.comparable(pool, others) if pool else frozenset()
+    table = replica_settings.settings_table(own, apart, beside)
+    of_pool = {*own, *(path for other in others for path in other.settings)}
+    return Known(found, pool, apart, table, replica_settings.reach(table, of_pool))
 
 
 def draw_unknown(replica: str | None) -> None:
@@ -58,12 +68,17 @@ def draw_unknown(replica: str | None) -> None:
 def draw_head(found: Known, fleet: Fleet, now: datetime) -> None:
     """Draw what is said before any table."""
     names = {each.id: each.name for each in fleet.replicas}
-    st.html(replica_head.head(found.replica))
-    st.html(replica_head.cards(found.replica, found.pool, found.apart, len(found.settings), now))
+    st.html(replica_head.head(found.replica, found.reach if found.reach.read else None))
+    st.html(replica_head.cards(found.replica, found.pool, found.apart, found.reach, now))
     for notice in replica_head.notices(found.replica, names, now):
         st.html(notice)
     if found.replica.contradictions:
         st.html(replica_head.contradictions(found.replica.contradictions))
+
+
+def tabs() -> Sequence[DeltaGenerator]:
+    """Open the tabs; which one is seen stands in the URL."""
+    return st.tabs(TABS, **choices.bound(links.TAB, TABS))
 
 
 def draw_settings(found: Known) -> None:
@@ -73,7 +88,7 @@ def draw_settings(found: Known) -> None:
         return
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
         search = st.text_input(
-            "Search", **choices.bound(links.SEARCH), placeholder="setting or value", width=260, live=True
+            "Search", **choices.bound(links.SETTING), placeholder="setting or value", width=260, live=True
         )
         sections = [EVERY_SECTION, *sorted(found.settings["Section"].unique())]
         section = st.selectbox("Section", sections, **choices.bound(links.SECTION, sections), width=230)
@@ -164,6 +179,7 @@ def draw_probes(replica: Replica) -> None:
 
 
 def _draw_raw(raw: replica_probes.Raw) -> None:
-    if raw.cut:
-        st.html(f'<div class="foot">{markup.text(raw.cut)}</div>')
-    st.code(raw.text, language=raw.language, height=RAW_HEIGHT if raw.text.count("\n") >= RAW_LINES else "content")
+    if raw.left_out:
+        st.html(f'<div class="foot">{markup.text(raw.left_out)}</div>')
+    long = raw.text.count("\n") >= RAW_LINES
+    st.code(raw.text, language=raw.language, wrap_lines=True, height=RAW_HEIGHT if long else "content")

@@ -22,7 +22,7 @@ EVERY_POOL, EVERY_STATE = "all pools", "all"
 ROW, HEAD, TALLEST = 35, 37, 702  # px of the table
 OPENS = "Replica"  # the column whose cells open a replica; the rows' own boxes do, too
 HINT = "Click a name to open the replica."
-_WIDTHS = {"State": 92, "Replica": 180, "Pool": 160, "Cohort": 68, "vLLM": 90, "Read": 92, "Role": 72}
+_WIDTHS = {"State": 92, "Replica": 160, "Pool": 140, "Cohort": 64, "vLLM": 84, "Read": 84, "Role": 72}
 
 
 class Choice(NamedTuple):
@@ -94,7 +94,6 @@ def draw_table(rows: pd.DataFrame, now: datetime) -> str | None:
             "Started": st.column_config.DatetimeColumn(
                 format="YYYY-MM-DD HH:mm", timezone="UTC", width=130, help="In UTC."
             ),
-            "Reason": st.column_config.TextColumn(width="large"),
         },
     )
     named = [row for row, column in event["selection"]["cells"] if column == OPENS]

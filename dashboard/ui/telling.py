@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.compare import PREFIX_PATHS
+from dashboard.compare.prefix import is_tie
 from dashboard.models import State
 from dashboard.report import values
 from dashboard.ui import links, markup
@@ -23,10 +24,20 @@ NAMES = 2  # replicas named before they are only counted
 
 
 def most_telling(fleet: Fleet, most: int = MOST) -> list[tuple[str, str, str]]:
-    """Return (kind of stripe, sentence, cohorts) as HTML: what decides prefix sharing, then the smallest minorities."""
-    found = sorted(_weighed(fleet), key=lambda entry: entry[0])[:most]
+    """Return (kind of stripe, sentence, cohorts) as HTML: what decides prefix sharing, then the smallest minorities.
+
+    Beyond `most`, the last entry says how many more there are.
+    """
+    found = sorted(_weighed(fleet), key=lambda entry: entry[0])
     names = {replica.id: replica.name for replica in fleet.replicas}
-    return [_entry(pool, difference, names) for _, pool, difference in found]
+    rows = [_entry(pool, difference, names) for _, pool, difference in found[:most]]
+    return [*rows, _more(found[most][1], len(found) - most)] if len(found) > most else rows
+
+
+def _more(pool: Pool, number: int) -> tuple[str, str, str]:
+    """Lead to Compare at the pool that the next one belongs to."""
+    words = markup.text(values.count(number, "more difference"))
+    return "unknown", markup.link(links.to(links.COMPARE, pool=pool.name), words), ""
 
 
 def _weighed(fleet: Fleet) -> Iterator[tuple[tuple[bool, bool, int, str, str], Pool, Difference]]:
@@ -62,7 +73,7 @@ def _entry(pool: Pool, difference: Difference, names: dict[str, str]) -> tuple[s
 def _weight(path: str) -> tuple[str, str]:
     if path not in PREFIX_PATHS:
         return "info", ""
-    return ("warning", " · may part prefixes") if path == VERSION else ("critical", " · decides prefix sharing")
+    return ("warning", " · may keep prefixes apart") if path == VERSION else ("critical", " · decides prefix sharing")
 
 
 def _sentence(difference: Difference) -> str:
@@ -71,8 +82,10 @@ def _sentence(difference: Difference) -> str:
     if difference.majority is None or len(ordered) > PAIR:
         most, *rest = reversed(ordered)
         parts = [f"{_value(most)} on {values.count(most.count, 'replica')}"]
+        reservation = "; there is no majority" if is_tie(difference) else ""
         return (
             f"{leaf} is {values.joined(_first([*parts, *(f'{_value(value)} on {value.count:,}' for value in rest)]))}"
+            f"{reservation}"
         )
     few, many = ordered
     return (
@@ -94,9 +107,10 @@ def _value(value: ValueCount) -> str:
 
 
 def _minority(pool: Pool, difference: Difference, names: dict[str, str]) -> str:
-    """Name the cohorts that stand apart, and their replicas when they are few."""
+    """Name the cohorts that stand apart, and their replicas when they are few; on a tie every cohort."""
     *apart, kept = told(difference)
     letters = {letter for value in apart for letter in value.cohorts if letter not in kept.cohorts}
+    letters |= set(kept.cohorts) if is_tie(difference) else set()
     cohorts = [cohort for cohort in pool.cohorts if cohort.letter in letters]
     return " &nbsp; ".join(
         f"{markup.letter(cohort.letter)} {_members(cohort.replicas, names)}" for cohort in cohorts[:3]

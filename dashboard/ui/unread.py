@@ -40,7 +40,7 @@ def _kind(replica: Replica) -> str:
 def _content(replica: Replica, now: datetime) -> str:
     glyph = markup.glyph(_kind(replica), f"{replica.state}:")
     name = markup.link(links.to(links.REPLICA_PAGE, replica=replica.id), markup.bold(replica.name))
-    state = "down" if replica.state is ReplicaState.DOWN else "read in part"
+    state = "down" if replica.state is ReplicaState.DOWN else "partial"
     kind = f" · {replica.failure.kind}" if replica.failure else ""
     seen = ""
     if replica.state is ReplicaState.DOWN and replica.observed_at is not None:

@@ -95,7 +95,7 @@ def _cohort(fleet: Fleet, pool: Pool, cohort: Cohort) -> None:
         f'<p class="dialog-head">{markup.letter(cohort.letter)} {markup.bold(number)} of {markup.bold(pool.name)}</p>'
     )
     if cohort.distinguishing:
-        st.html("<p>What tells it from the others:</p>")
+        st.html("<p>The fewest settings that together tell it from all other cohorts:</p>")
         st.code(
             "\n".join(f"{told.path} = {whole_text(told.value, told.state)}" for told in cohort.distinguishing),
             language=None,
@@ -103,13 +103,13 @@ def _cohort(fleet: Fleet, pool: Pool, cohort: Cohort) -> None:
         )
     st.html(f'<p class="members">{replica_links(cohort.replicas, names)}</p>')
     if cohort.read_in_part:
-        partly = f"Read in part: {replica_links(cohort.read_in_part, names)}"
+        partly = f"Tell less: {replica_links(cohort.read_in_part, names)}"
         st.html(f'<p class="members">{partly}</p>')
 
 
 def replica_links(replicas: Iterable[str], names: Mapping[str, str]) -> str:
     """Write replicas as links to their pages, the first ones by name."""
-    members = sorted(replicas, key=lambda member: names.get(member, member))
+    members = sorted(replicas, key=lambda member: markup.natural(names.get(member, member)))
     shown = [
         markup.link(links.to(links.REPLICA_PAGE, replica=member), markup.text(names.get(member, member)))
         for member in members[:MOST_NAMED]

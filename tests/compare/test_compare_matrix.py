@@ -18,6 +18,7 @@ from dashboard.compare import (
     build_matrix,
     compare_pool,
 )
+from dashboard.compare.encoding import tell, votes
 from dashboard.models import Role, State
 from tests.compare.pools import compared, document, fleets, pool_of
 
@@ -44,11 +45,11 @@ def row_of(shown: Matrix, path: str) -> Row:
     return next(row for row in shown.rows if row.path == path)
 
 
-def test_columns_are_cohorts_that_say_how_many_they_are_and_what_tells_them_apart() -> None:
+def test_columns_are_cohorts_that_say_how_many_they_are_and_in_what_they_differ_from_the_reference() -> None:
     assert [(column.title, column.count, column.note) for column in matrix().columns] == [
         ("A", 5, "reference: the majority"),
         ("B", 2, "dtype"),
-        ("C", 1, "block_size"),
+        ("C", 1, "block_size, seed"),
     ]
 
 
@@ -94,14 +95,14 @@ def test_on_a_tie_every_value_is_marked() -> None:
 
     assert row.cells == (Cell(DIFFERS, "0"), Cell(DIFFERS, "1"))
     assert (row.tie, row.differs) == (True, True)
-    assert [column.note for column in shown.columns] == ["seed", "seed"]
+    assert [column.note for column in shown.columns] == ["no majority", "no majority"]
 
 
 def test_cells_differ_from_the_chosen_cohort() -> None:
     shown = matrix(Reference(ReferenceKind.COHORT, "C"))
 
     assert [cell.state for cell in row_of(shown, "cache_config.block_size").cells] == [DIFFERS, DIFFERS, SAME]
-    assert [column.note for column in shown.columns] == ["block_size, dtype", "dtype", "the reference"]
+    assert [column.note for column in shown.columns] == ["block_size, seed", "block_size, dtype", "reference"]
 
 
 def test_what_the_reference_does_not_tell_is_not_comparable() -> None:
@@ -131,7 +132,7 @@ def test_replicas_can_be_columns_with_their_own_values_only() -> None:
     assert [(column.title, column.note, column.read_in_part) for column in shown.columns] == [
         ("http://2-0:80", "cohort B", 0),
         ("http://1-0:80", "cohort A", 1),
-        ("http://0-0:80", "the reference", 0),
+        ("http://0-0:80", "reference", 0),
     ]
     assert row_of(shown, "x").cells == (Cell(DIFFERS, "2"), Cell(SAME, "1"), Cell(SAME, "1"))
     assert row_of(shown, "y").cells[1] == Cell(CellState.ABSENT, "")
@@ -203,12 +204,45 @@ def test_a_stale_column_that_differs_is_a_row_although_the_pool_counts_no_differ
     assert row.differs
 
 
-def test_a_column_names_three_distinguishing_settings_and_counts_the_rest() -> None:
-    base = {f"s{number}": 0 for number in range(5)}
-    pool, documents = pool_of((5, base), *((1, {**base, f"s{number}": 1}) for number in range(5)))
-    shown = build_matrix(pool, documents, Reference(ReferenceKind.COHORT, "B"))
+def test_a_column_names_three_settings_that_decide_prefix_sharing_first_and_counts_the_rest() -> None:
+    base = {f"a{number}": 0 for number in range(4)} | {"cache_config.block_size": 16}
+    pool, documents = pool_of((5, base), (1, dict.fromkeys(base, 99)))
 
-    assert shown.columns[0].note == "s0, s1, s2 and 2 more"
+    assert build_matrix(pool, documents, MAJORITY).columns[1].note == "block_size, a0, a1 +2 more"
+
+
+def test_the_cohort_of_the_reference_says_so() -> None:
+    pool, documents = pool_of((2, {"seed": 0}), (1, {"seed": 1}))
+    shown = build_matrix(pool, documents, Reference(ReferenceKind.REPLICA, "http://0-1:80"))
+
+    assert [column.note for column in shown.columns] == ["holds the reference", "seed"]
+
+
+def test_a_cell_counts_the_replicas_that_tell_it_when_not_all_of_the_cohort_do() -> None:
+    pool, documents = pool_of((3, {"x": 1, "y": 1}), (11, {"x": 1}), (1, {"x": 2, "y": 1}))
+    shown = build_matrix(pool, documents, MAJORITY, only_differences=False)
+
+    assert [cell.tellers for cell in row_of(shown, "x").cells] == [None, None]
+    assert row_of(shown, "y").cells == (Cell(SAME, "1", 3), Cell(SAME, "1"))
+
+
+def test_what_a_section_tells_of_its_leaves_counts_as_told() -> None:
+    leaves: dict[str, Any] = {"lora_config": {}, "lora_config.rank": None, "x": 1, "y": 1}
+    pool, documents = pool_of((3, leaves), (1, {"lora_config": None, "x": 1}))
+    shown = build_matrix(pool, documents, MAJORITY, only_differences=False)
+
+    assert row_of(shown, "lora_config.rank").cells[0].tellers is None
+    assert row_of(shown, "y").cells[0].tellers == 3
+
+
+@given(fleets())
+def test_tellers_are_the_replicas_whose_own_document_tells(fleet: Fleet) -> None:
+    pool, documents = compared(fleet), fleet[1]
+    for row in build_matrix(pool, documents, MAJORITY, only_differences=False).rows:
+        for cell, cohort in zip(row.cells, pool.cohorts, strict=True):
+            told = [tell(documents[key].settings, row.path) for key in cohort.held.values()]
+            number = sum(setting is not None and votes(setting.state) for setting in told)
+            assert (len(told) if cell.tellers is None else cell.tellers) == (number if cell.value else len(told))
 
 
 def test_an_empty_pool_has_no_columns_and_no_rows() -> None:

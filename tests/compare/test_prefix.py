@@ -65,6 +65,29 @@ def test_every_setting_has_its_words(path: str, value: object, phrase: str) -> N
     assert said((2, ALL), (1, {**ALL, path: value})) == (Verdict.DIFFERS, phrase)
 
 
+def test_on_a_tie_nobody_is_blamed() -> None:
+    assert said((2, ALL), (2, {**ALL, BLOCK: 32})) == (
+        Verdict.DIFFERS,
+        "There is no majority: A has block_size 16, B has 32. They cannot share prefixes with each other.",
+    )
+    assert said((1, ALL), (1, {**ALL, VERSION: "0.31.0"}))[1] == (
+        "There is no majority: A has vLLM version 0.32.0, B has 0.31.0. They may not share prefixes with each other."
+    )
+
+
+def test_a_tie_and_an_odd_one_out_are_said_one_after_the_other() -> None:
+    assert said((2, ALL), (2, {**ALL, BLOCK: 32}), (1, {**ALL, HASH: "xxhash", BLOCK: State.UNKNOWN}))[1] == (
+        "There is no majority: A has block_size 16, B has 32. They cannot share prefixes with each other. "
+        "C cannot share prefixes with A: it hashes with xxhash instead of sha256_cbor. Not known for 1 of 5."
+    )
+
+
+def test_a_tie_of_many_values_is_cut() -> None:
+    assert said(*((1, {**ALL, BLOCK: size}) for size in range(101, 109)))[1].startswith(
+        "There is no majority: A has block_size 101, B has 102, C has 103, D has 104, E has 105, and 3 more values. "
+    )
+
+
 def test_cohorts_that_part_alike_share_a_clause() -> None:
     other = {**ALL, CACHING: False, HASH: "xxhash", BLOCK: 32}
 
@@ -100,7 +123,7 @@ def test_many_cohorts_are_counted_not_listed() -> None:
 def test_agreement_is_of_settings() -> None:
     assert said((8, ALL)) == (
         Verdict.AGREES,
-        "All 8 replicas say the same of everything that decides prefix sharing.",
+        "No difference in what all 8 replicas tell of prefix sharing.",
     )
 
 
@@ -108,10 +131,10 @@ def test_cohorts_that_differ_elsewhere_still_agree() -> None:
     assert said((5, {**ALL, "seed": 0}), (3, {**ALL, "seed": 1}))[0] is Verdict.AGREES
 
 
-def test_what_the_engine_fills_in_later_is_named_but_does_not_spoil_the_verdict() -> None:
+def test_what_the_engine_fills_in_later_is_not_spoken_of_and_does_not_spoil_the_verdict() -> None:
     assert said((8, {**ALL, HASH_BLOCK: State.UNKNOWN})) == (
         Verdict.AGREES,
-        "All 8 replicas say the same of everything that decides prefix sharing. No replica tells hash_block_size.",
+        "No difference in what all 8 replicas tell of prefix sharing.",
     )
 
 
@@ -119,9 +142,7 @@ def test_what_nobody_tells_is_unknown() -> None:
     verdict, text = said((8, {VERSION: "0.32.0", BLOCK: 16}))
 
     assert verdict is Verdict.UNKNOWN
-    assert text.endswith(
-        "No replica tells enable_prefix_caching, prefix_caching_hash_algo, hash_block_size and prefix_match_unit."
-    )
+    assert text.endswith("No replica tells enable_prefix_caching, prefix_caching_hash_algo and prefix_match_unit.")
 
 
 def test_replicas_that_tell_less_are_counted() -> None:
@@ -131,12 +152,13 @@ def test_replicas_that_tell_less_are_counted() -> None:
         *(Member(f"b{number}", "b", fresh=True, identity=0) for number in range(2)),
         Member("never read", None, fresh=False, identity=0),
     ]
-    verdict, parts = prefix_sentence(compare_pool("p", Role.BOTH, members, documents), documents)
+    verdict, parts, not_known = prefix_sentence(compare_pool("p", Role.BOTH, members, documents), documents)
 
     assert verdict is Verdict.UNKNOWN
     assert "".join(part.text for part in parts) == (
-        "Nothing that the replicas tell of prefix sharing differs. Not known for 3 of 40."
+        "No difference in what was told of prefix sharing. Not known for 3 of 40."
     )
+    assert not_known == 3
 
 
 def test_a_setting_that_a_version_does_not_have_is_not_missed() -> None:
@@ -153,7 +175,7 @@ def test_one_replica_has_nothing_to_agree_with() -> None:
 
 def test_a_pool_that_was_never_read_is_unknown() -> None:
     pool = compare_pool("p", Role.BOTH, [Member("x", None, fresh=False, identity=0)], {})
-    verdict, parts = prefix_sentence(pool, {})
+    verdict, parts, _ = prefix_sentence(pool, {})
 
     assert verdict is Verdict.UNKNOWN
     assert "".join(part.text for part in parts) == (
@@ -166,8 +188,7 @@ def test_what_is_ignored_is_named() -> None:
 
     assert verdict is Verdict.AGREES
     assert text == (
-        "All 6 replicas say the same of everything else that decides prefix sharing. "
-        "Ignored, though it differs: block_size."
+        "No difference in what all 6 replicas tell of prefix sharing. Ignored, though it differs: block_size."
     )
 
 

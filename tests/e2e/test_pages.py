@@ -170,6 +170,35 @@ def test_a_bar_opens_its_replica(page: Page, frozen_url: str) -> None:
     expect(page.get_by_role("heading", name=re.compile("deepseek-v3-decode-"))).to_be_visible()
 
 
+def test_the_bar_of_an_outlier_opens_its_replica_and_back_leads_to_what_was_seen(page: Page, frozen_url: str) -> None:
+    """Its text stands above it: the sixth bar of the pool, the one that is looked for."""
+    visit(page, f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode&length=32k")
+    bar = page.locator(".js-plotly-plot .bars .point", has_text="−18 %").locator("path").bounding_box()
+    assert bar is not None
+    page.mouse.move(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    page.mouse.click(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    expect(page.get_by_role("heading", name=re.compile("deepseek-v3-decode-5"))).to_be_visible()
+
+    page.go_back()
+    expect(page).to_have_url(f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode&length=32k")
+    expect(page.get_by_text("requests at 32 k")).to_be_visible()
+
+
+def test_back_from_a_replica_leads_to_the_replicas_that_were_found(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
+    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
+    assert table is not None
+    page.mouse.click(table["x"] + 200, table["y"] + 55)  # the first name
+    expect(page.get_by_role("heading", name=re.compile("gemma-27b-"))).to_be_visible()
+    settle(page)
+    assert "gemma" not in page.url.partition("?")[2]
+    expect(page.get_by_placeholder("setting or value")).to_have_value("")
+
+    page.go_back()
+    expect(page).to_have_url(f"{frozen_url}/replicas?search=gemma&state=up")
+    expect(page.get_by_text("7 of 42 replicas shown")).to_be_visible()
+
+
 def test_replicas_lists_all_of_them(page: Page, frozen_url: str, demo_fleet: Fleet) -> None:
     visit(page, f"{frozen_url}/replicas")
 

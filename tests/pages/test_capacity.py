@@ -13,7 +13,7 @@ from dashboard.ui.capacity_notes import NO_DEVICES
 from dashboard.ui.capacity_ranks import NO_BYTES
 from dashboard.ui.charts import DARK, LIGHT
 from tests.builders import alike, document, down, engine, fleet, hostile, replica, story
-from tests.page_runner import html, open_page, rerun
+from tests.page_runner import html, open_page, opened, rerun
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
@@ -159,24 +159,40 @@ def test_the_table_of_ranks_holds_what_the_bars_show() -> None:
     assert table["to the median"].to_list()[-1] == "−25 %"
 
 
-def clicked(app: AppTest, key: str, selection: dict[str, Any]) -> str:
-    """What stands on the page after something was selected in the element of this key."""
+def clicked(app: AppTest, key: str, selection: dict[str, Any]) -> list[str]:
+    """The addresses that the browser is sent to after something was selected in the element of this key."""
     app.session_state[key] = {"selection": selection}
-    return html(rerun(app))
+    return opened(rerun(app))
 
 
 def test_a_click_on_a_bar_opens_its_replica() -> None:
     app = open_page(uneven(), "capacity")
 
-    assert "</span>embed-09</h1>" in clicked(
-        app, "bars", {"points": [{"customdata": ["http://embed-09:8000"]}]}
-    ).replace("</span> ", "</span>")
+    selection = {"points": [{"customdata": ["http://embed-09:8000"]}]}
+    assert clicked(app, "bars", selection) == ["replica?replica=http%3A%2F%2Fembed-09%3A8000"]
 
 
 def test_a_row_of_the_table_opens_its_replica() -> None:
     app = open_page(uneven(), "capacity")
 
-    assert "embed-02</h1>" in clicked(app, "ranks", {"rows": [1], "columns": [], "cells": []})
+    selection = {"rows": [1], "columns": [], "cells": []}
+    assert clicked(app, "ranks", selection) == ["replica?replica=http%3A%2F%2Fembed-02%3A8000"]
+
+
+def test_per_gpu_is_told_in_gib_whatever_is_chosen_elsewhere() -> None:
+    """The choice is not asked for, and is kept for the other bars."""
+    app = open_page(uneven(), "capacity", per="GPU", measure="requests")
+
+    assert "A bar a GPU, in GiB" in html(app)
+    assert [each.key for each in app.segmented_control] == ["per"]
+    assert "measure=requests&amp;per=GPU" in html(app)
+
+
+def test_where_bars_are_pools_no_pool_is_chosen() -> None:
+    app = open_page(uneven(), "capacity", per="pool")
+
+    assert [each.key for each in app.selectbox] == ["length"]
+    assert not app.dataframe
 
 
 @pytest.mark.parametrize(("theme", "colours"), [("light", LIGHT), ("dark", DARK)])

@@ -70,6 +70,7 @@ def test_filters_that_hide_all_say_so_and_offer_the_way_back() -> None:
 
     assert len(tables(app)) == 1
     assert "Nothing matches these filters" in html(app)
+    assert "None of the 7 settings that differ has “no such thing” in its path or values." in html(app)
     assert '<a href="compare?pool=chat-70b">Remove the filters</a>' in html(app)
 
 
@@ -77,8 +78,57 @@ def test_a_pool_without_differences_says_that_all_agree() -> None:
     """Nothing to show is good news here, and does not look like a failure."""
     app = open_page(story(), "compare", pool="gemma-27b")
 
-    assert "All replicas agree." in html(app)
-    assert "0 of 17 settings differ. Hidden: 17 equal." in html(app)
+    assert "<b>No difference:</b> 17 settings compared." in html(app)
+
+
+def test_what_one_replica_alone_tells_is_not_called_equal() -> None:
+    """It was compared with nothing."""
+    told = [document({"model_config.alone": 1}), document()]
+    members = [replica(f"chat-{index}", document=each) for index, each in enumerate(told)]
+    shown = html(open_page(fleet(members, told), "compare"))
+
+    assert re.search(r"<b>No difference:</b> \d+ settings compared, 1 told by one replica only\.", shown)
+
+
+def test_a_pool_that_does_not_exist_is_said_and_another_can_be_chosen() -> None:
+    """No other pool is shown in its place."""
+    app = open_page(story(), "compare", pool="nope")
+
+    assert "There is no pool nope" in html(app)
+    assert "chat-70b" not in html(app)
+    assert not tables(app)
+
+    app.selectbox(key="other_pool").set_value("embed-8b")
+    assert "<h1>embed-8b</h1>" in html(rerun(app))
+    assert app.query_params["pool"] in ("embed-8b", ["embed-8b"])
+
+
+def test_references_are_named_and_stand_in_the_order_in_which_people_count() -> None:
+    """The address keeps the id; the reader sees the name."""
+    told = document()
+    app = open_page(fleet([replica(name, pool="chat", document=told) for name in ("c-10", "c-2")], [told]), "compare")
+
+    assert app.selectbox(key="reference").options == ["majority", "cohort A", "c-2", "c-10"]
+    app.selectbox(key="reference").set_value("http://c-10:8000")
+    assert app.query_params.get("reference") is None
+    assert rerun(app).query_params["reference"] in ("http://c-10:8000", ["http://c-10:8000"])
+
+
+def test_a_reference_that_there_is_not_says_so() -> None:
+    """One against one: no majority."""
+    told = [document({"model_config.seed": seed}) for seed in (7, 8)]
+    members = [replica(f"chat-{index}", document=each) for index, each in enumerate(told)]
+    app = open_page(fleet(members, told), "compare")
+
+    assert app.selectbox(key="reference").options[0] == "majority: there is none"
+
+
+def test_what_decides_prefix_sharing_is_as_critical_among_all_settings() -> None:
+    """One setting has one colour."""
+    table = tables(open_page(story(), "compare", pool="chat-70b"))[1]
+
+    assert re.search(r'<tr data-path="cache_config.block_size" style="--info:var\(--critical\)', table)
+    assert '<tr data-path="model_config.max_logprobs"><th' in table
 
 
 def test_a_cohort_can_be_the_reference() -> None:
@@ -170,7 +220,7 @@ def test_a_pool_of_which_nothing_was_read_shows_no_columns_and_does_not_claim_ag
     """A labelled pool whose replicas are all down has no cohorts: unknown is not equal."""
     app = open_page(fleet([down("chat-1"), down("chat-2"), replica("other-1", pool="other")]), "compare", pool="chat")
 
-    assert "All replicas agree." not in html(app)
+    assert "No difference:" not in html(app)
     assert "chat-1 and chat-2 did not answer and are not counted." in html(app)
 
 

@@ -60,7 +60,7 @@ def test_a_replica_that_could_not_be_read_stands_with_kind_and_sentence() -> Non
 
     assert "down · timeout" in shown
     assert "No answer within 5 s. Last read 14 min ago; its values are kept and marked." in shown
-    assert "read in part · unauthorized" in shown
+    assert "partial · unauthorized" in shown
 
 
 def test_a_healthy_fleet_looks_calm() -> None:
@@ -69,11 +69,26 @@ def test_a_healthy_fleet_looks_calm() -> None:
 
     shown = html(open_page(fleet(alike("chat", 3, told), [told])))
 
-    assert "<h1>All replicas agree within their pools</h1>" in shown
-    assert "No setting differs within any pool." in shown
+    assert "<h1>No difference within any pool</h1>" in shown
+    assert "No difference in what was told." in shown
     assert "critical" not in shown
     assert "warning" not in shown
     assert "Could not be read" not in shown
+
+
+def test_pools_beyond_the_first_are_one_click_away() -> None:
+    """A hundred pools do not push the lists out of sight, and the worst still stands first."""
+    told = [document(), document({"cache_config.block_size": 32})]
+    members = [replica(f"r{index}", pool=f"pool-{index:02}", document=told[0]) for index in range(20)]
+    odd = [replica(f"odd-{index}", pool="pool-19", document=told[1]) for index in range(3)]
+    app = open_page(fleet([*members, *odd], told))
+
+    rest = app.expander[0]
+    hidden = "".join(piece.proto.body for piece in rest.get("html"))
+    assert rest.label == "and 5 more pools"
+    assert len(app.expander) == 1
+    assert "pool-19" not in hidden
+    assert "pool-18" in hidden
 
 
 def test_before_the_first_poll_the_page_says_that_it_waits() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboard.models import Contradiction, Failure, FailureKind, Reply, Source
-from tests.builders import HOSTILE, document, down, fleet, hostile, probe, replica, setting, story
+from tests.builders import HOSTILE, alike, document, down, fleet, hostile, probe, replica, setting, story
 from tests.page_runner import html, open_page, rerun
 
 DOCUMENT = document()
@@ -39,11 +39,43 @@ def test_where_nothing_differs_there_is_no_column_for_it() -> None:
 
 
 def test_settings_can_be_searched() -> None:
-    app = open_page(story(), "replica", replica=ODD, search="block_size")
+    app = open_page(story(), "replica", replica=ODD, setting="block_size")
     assert app.dataframe[0].value["Setting"].to_list() == ["block_size", "hash_block_size"]
 
-    app.text_input(key="search").set_value("no such thing")
+    app.text_input(key="setting").set_value("no such thing")
     assert "Nothing matches; 17 settings are hidden." in html(rerun(app))
+
+
+def test_a_search_among_replicas_is_none_among_settings() -> None:
+    app = open_page(story(), "replica", replica=ODD, search="block_size")
+
+    assert len(app.dataframe[0].value) == 17
+
+
+def test_what_is_as_in_the_pool_is_called_the_same() -> None:
+    app = open_page(story(), "replica", replica=ODD)
+
+    assert set(app.dataframe[0].value["Most of its pool"].to_list()[5:]) == {"same"}
+
+
+def test_what_the_rest_of_its_pool_tells_and_it_does_not_is_counted() -> None:
+    poor = document({"cache_config.block_size": 16}, base={})
+    one = replica("poor", document=poor)
+    page = html(open_page(fleet([*alike("chat", 3, DOCUMENT), one], [DOCUMENT, poor]), "replica", replica=one.id))
+
+    assert f"Up: it answers. It tells 1 of the {len(DOCUMENT.settings)} settings that its pool tells." in page
+    assert "of 1 setting compared" in page
+
+
+def test_the_open_tab_stands_in_the_url() -> None:
+    app = open_page(story(), "replica", replica=ODD, tab="Probes")
+
+    assert app.session_state["tab"] == "Probes"
+    assert open_page(story(), "replica", replica=ODD, tab="no such tab").session_state["tab"] == "Settings"
+
+
+def test_a_link_leads_back_to_all_replicas() -> None:
+    assert '<a href="replicas">All replicas</a>' in html(open_page(story(), "replica", replica=ODD))
 
 
 def test_one_section_and_only_what_differs_can_be_chosen() -> None:
@@ -55,7 +87,7 @@ def test_one_section_and_only_what_differs_can_be_chosen() -> None:
 
 
 def test_a_selected_setting_shows_its_whole_value() -> None:
-    app = open_page(story(), "replica", replica=ODD, search="cudagraph_capture_sizes")
+    app = open_page(story(), "replica", replica=ODD, setting="cudagraph_capture_sizes")
     app.session_state["settings"] = {"selection": {"rows": [], "columns": [], "cells": [(0, "Value")]}}
     rerun(app)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.builders import alike, document, fleet, hostile, replica, story
-from tests.page_runner import html, open_page, rerun
+from tests.page_runner import html, open_page, opened, rerun
 
 DOCUMENT = document()
 
@@ -49,7 +49,8 @@ def test_a_click_on_a_name_opens_the_replica() -> None:
     app = open_page(story(), "replicas", pool="gemma-27b")
     app.session_state["replicas_table"] = {"selection": {"rows": [], "columns": [], "cells": [(2, "Replica")]}}
 
-    assert "gemma-27b-03</h1>" in html(rerun(app))
+    chosen = app.dataframe[0].value["Replica"].iloc[2]
+    assert opened(rerun(app)) == [f"replica?replica=http%3A%2F%2F{chosen}%3A8000"]
 
 
 def test_a_click_on_another_cell_opens_nothing() -> None:
@@ -57,21 +58,22 @@ def test_a_click_on_another_cell_opens_nothing() -> None:
     app = open_page(story(), "replicas", pool="gemma-27b")
     app.session_state["replicas_table"] = {"selection": {"rows": [], "columns": [], "cells": [(2, "Pool")]}}
 
-    assert len(rerun(app).dataframe[0].value) == 8
+    assert opened(rerun(app)) == []
 
 
 def test_a_selected_row_opens_the_replica() -> None:
     app = open_page(story(), "replicas")
     app.session_state["replicas_table"] = {"selection": {"rows": [0], "columns": [], "cells": []}}
 
-    assert f"{story().replicas[0].name}</h1>" in html(rerun(app))
+    chosen = app.dataframe[0].value["Replica"].iloc[0]
+    assert opened(rerun(app)) == [f"replica?replica=http%3A%2F%2F{chosen}%3A8000"]
 
 
 def test_a_row_that_the_filters_took_away_opens_nothing() -> None:
     app = open_page(story(), "replicas", search="gemma-27b-03")
     app.session_state["replicas_table"] = {"selection": {"rows": [7], "columns": [], "cells": []}}
 
-    assert len(rerun(app).dataframe[0].value) == 1
+    assert opened(rerun(app)) == []
 
 
 def test_what_is_shown_can_be_taken_away_as_csv() -> None:

@@ -79,6 +79,31 @@ def test_only_what_differs_from_the_reference_is_marked_by_class_and_by_word() -
     assert '<span class="glyph differs" aria-hidden="true">≠</span><span class="said">differs</span>' in html
 
 
+def test_a_cell_that_not_all_of_a_cohort_tell_says_how_many_do() -> None:
+    """A quiet number for the eye, whole words for the ear."""
+    more, less, other = document({"a.b": 1}), document(), document({"a.b": 2})
+    told = fleet(
+        [*alike("chat", 3, more), *alike("chat", 2, less, first=4), replica("chat-9", document=other)],
+        [more, less, other],
+    )
+    html = drawn(told)
+
+    assert '<small class="mute" aria-hidden="true"> 3 of 5</small>' in row(html, "a.b")
+    assert '<span class="said"> told by 3 of 5 replicas</span>' in row(html, "a.b")
+    assert "<small>2 tell less</small>" in html
+    assert "of 1<" not in html
+
+
+def test_single_rows_can_have_a_tint_of_their_own() -> None:
+    """What decides prefix sharing looks as bad among all settings as it does in the band above."""
+    told = story()
+    matrix = build_matrix(told.pools[0], told.documents, MAJORITY)
+    html = matrix_html(matrix, {}, caption="", corner="", kinds={"cache_config.block_size": "critical"})
+
+    assert html.count('<tr style="--info:var(--critical);--info-tint:var(--critical-tint)">') == 1
+    assert html.count('<span class="glyph differs" style="color:var(--critical)"') == 1
+
+
 def test_a_tie_marks_every_value_and_says_why() -> None:
     """Without a majority nobody is the odd one out."""
     told = [document({"model_config.seed": index}) for index in range(2)]

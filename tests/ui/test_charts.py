@@ -86,6 +86,12 @@ def test_an_outlier_is_outlined_and_named() -> None:
     assert trace["marker"]["line"]["color"] == LIGHT.critical
 
 
+def test_a_named_bar_can_be_clicked() -> None:
+    """When a bar with text is selected plotly.js reads the text's look from here, and fails when it is not there."""
+    (trace,) = draw(bar("a"), bar("b", note="−18 %"))["data"]
+    assert trace["selected"]["textfont"] == {"color": LIGHT.critical}
+
+
 def test_among_many_bars_an_outlier_is_only_outlined() -> None:
     """Its name would cover its neighbours."""
     trace = draw(*[bar(f"r{index}", note="−18 %" if index == 7 else "") for index in range(200)])["data"][0]

@@ -37,6 +37,22 @@ def chosen(app: AppTest) -> list[object]:
     ]
 
 
+def test_a_choice_can_be_read_before_its_widget_is_drawn() -> None:
+    def early() -> None:
+        import streamlit as st
+
+        from dashboard.ui import choices
+
+        st.text(choices.chosen("pool", ["a", "b"]))
+
+    app = AppTest.from_function(early)
+    assert app.run().text[0].value == "a"
+    app.query_params["pool"] = "b"
+    assert app.run().text[0].value == "b"
+    app.query_params["pool"] = "no such"
+    assert app.run().text[0].value == "a"
+
+
 def test_without_an_url_the_first_is_chosen() -> None:
     """And nothing is written into the URL."""
     app = opened()

@@ -19,7 +19,7 @@ def standing(**counts: object) -> Standing:
 @pytest.mark.parametrize(
     ("counts", "title"),
     [
-        ({}, "All replicas agree within their pools"),
+        ({}, "No difference within any pool"),
         ({"split": ("a",)}, "One pool is split"),
         ({"split": ("a", "b"), "down": 1}, "Two pools are split; one replica is down"),
         ({"down": 3}, "Three replicas are down"),

@@ -30,6 +30,12 @@ def test_data_older_than_three_intervals_is_called_stale() -> None:
     assert "stale" in stale
 
 
+def test_a_paused_page_says_so() -> None:
+    """The age grows while the reader wants it to; the header says why."""
+    assert "<b>paused</b>" in words(fleet([replica("a")]), NOW, 15, paused=True)
+    assert "paused" not in words(fleet([replica("a")]), NOW, 15)
+
+
 def test_before_the_first_poll_it_waits() -> None:
     """No count is shown that nobody made."""
     line = words(empty_fleet("prod-eu"), NOW, 15)

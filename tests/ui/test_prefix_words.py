@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def words(told: Fleet, pool: int = 0) -> str:
     """The words for one pool."""
-    return prefix_words(told.pools[pool], prefix_sentence(told.pools[pool], told.documents).verdict)
+    return prefix_words(told.pools[pool], prefix_sentence(told.pools[pool], told.documents))
 
 
 def test_cohorts_that_stand_apart_are_named() -> None:
@@ -30,12 +30,13 @@ def test_two_versions_alone_only_warn() -> None:
 
 
 def test_agreement_is_said_only_when_everything_was_read() -> None:
-    """One replica that did not answer makes it `not known of all`."""
+    """One replica that did not answer makes it `not known for 1`."""
     told = document()
 
-    assert "all agree" in words(fleet(alike("chat", 3, told), [told]))
-    assert "not known of all" in words(fleet([*alike("chat", 3, told), down("chat-9")], [told]))
-    assert "not known" in words(fleet([down("chat-9")]))
+    assert "no difference" in words(fleet(alike("chat", 3, told), [told]))
+    assert "not known for 1" in words(fleet([*alike("chat", 3, told), down("chat-9")], [told]))
+    assert words(fleet([down("chat-9")])).endswith("not known")
+    assert words(fleet([replica("chat-1", document=told)], [told])).endswith("one replica")
 
 
 def test_a_difference_elsewhere_leaves_prefix_sharing_alone() -> None:
@@ -43,15 +44,24 @@ def test_a_difference_elsewhere_leaves_prefix_sharing_alone() -> None:
     told = [document(), document({"model_config.seed": 7})]
     split = fleet([replica("a", document=told[0]), replica("b", document=told[1])], told)
 
-    assert "all agree" in words(split)
+    assert "no difference" in words(split)
 
 
 def test_many_odd_cohorts_are_cut() -> None:
     """A table's cell stays one line."""
     told = [document({"cache_config.block_size": 2**index}) for index in range(8)]
-    many = fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told)
+    odd = [replica(f"chat-{index}", document=each) for index, each in enumerate(told[1:], 9)]
+    many = fleet([*alike("chat", 2, told[0]), *odd], told)
 
     assert "B, C, D, E and 3 more differ from A" in words(many)
+
+
+def test_on_a_tie_no_cohort_is_said_to_differ_from_the_other() -> None:
+    """One against one has no majority."""
+    told = [document({"cache_config.block_size": size}) for size in (16, 32)]
+    even = fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told)
+
+    assert words(even).endswith("cohorts differ, no majority")
 
 
 def test_the_band_keeps_values_of_servers_text() -> None:
@@ -72,6 +82,7 @@ def test_when_the_largest_cohort_tells_nothing_the_others_are_not_held_against_i
     silent = {path: value for path, value in CONFIG.items() if path != "cache_config.block_size"}
     told = [document({"model_config.seed": 1}, base=silent), document({"model_config.seed": 2})]
     told.append(document({"model_config.seed": 2, "cache_config.block_size": 32}))
-    members = [*alike("chat", 3, told[0]), replica("b", document=told[1]), replica("c", document=told[2])]
+    members = [*alike("chat", 3, told[0]), *alike("chat", 2, told[1], first=4), replica("c", document=told[2])]
 
+    assert words(fleet([*members], told)).endswith("cohorts differ")
     assert "cohorts differ" in words(fleet([*members], told))

@@ -7,26 +7,51 @@ from datetime import timedelta
 from dashboard.models import Contradiction, Failure, FailureKind, ReplicaState, Reply, Role, Source
 from dashboard.ui.replica_differences import Apart
 from dashboard.ui.replica_head import cards, contradictions, head, notices
+from dashboard.ui.replica_settings import Reach
 from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, probe, replica, setting
 
 USUAL = document()
+WHOLE, NOTHING = Reach(97, 97, 97), Reach(0, 0, 97)
 
 
 def test_the_head_says_in_a_sentence_how_the_replica_stands() -> None:
     partial = replica(state=ReplicaState.PARTIAL, failure=Failure(FailureKind.UNAUTHORIZED, "It wants a key."))
-    assert "Up: it answers, and was read whole." in head(replica())
-    assert "Down: Nothing listens there." in head(down())
-    assert "Read in part: It wants a key." in head(partial)
-    assert "<code>http://chat-0:8000</code>" in head(replica())
+    assert "Up: it answers.</p>" in head(replica(), WHOLE)
+    assert "Down: Nothing listens there." in head(down(), None)
+    assert "Read in part: It wants a key." in head(partial, WHOLE)
+    assert "<code>http://chat-0:8000</code>" in head(replica(), WHOLE)
+
+
+def test_the_head_says_how_much_of_its_pool_the_replica_tells() -> None:
+    assert "Up: it answers. It tells 56 of the 524 settings that its pool tells." in head(replica(), Reach(56, 56, 524))
+
+
+def test_the_head_leads_back_to_all_replicas() -> None:
+    assert '<a href="replicas">All replicas</a>' in head(replica(), WHOLE)
+
+
+def test_only_what_was_read_whole_is_called_good() -> None:
+    """No difference among 31 settings says little of a pool that tells 524."""
+    (pool,) = fleet(alike("chat", 3, USUAL), [USUAL]).pools
+    member = replica("chat-01", document=USUAL)
+    assert "glyph good" in cards(member, pool, (), WHOLE, NOW)
+    little = cards(member, pool, (), Reach(31, 30, 524), NOW)
+    assert "glyph good" not in little
+    assert "of 30 settings compared" in little
+
+
+def test_what_nobody_else_tells_is_not_compared() -> None:
+    (pool,) = fleet([replica(document=USUAL)], [USUAL]).pools
+    assert "no other replica tells its settings" in cards(replica(document=USUAL), pool, (), Reach(17, 0, 17), NOW)
 
 
 def test_the_cards_say_where_it_belongs() -> None:
     (pool,) = fleet(alike("chat", 3, USUAL), [USUAL]).pools
     member = replica("chat-01", document=USUAL, role=Role.DECODE)
-    told = cards(member, pool, (), 97, NOW)
+    told = cards(member, pool, (), WHOLE, NOW)
     assert 'href="compare?pool=chat"' in told
     assert 'decode · cohort <span class="letter c0">A</span> of 1' in told
-    assert "of 97 settings read" in told
+    assert "of 97 settings compared" in told
     assert "started 2 d ago" in told
     assert "1.2 M" in told
     assert "8 s ago" in told
@@ -35,13 +60,13 @@ def test_the_cards_say_where_it_belongs() -> None:
 def test_differences_lead_to_compare_with_this_replica_as_reference() -> None:
     (pool,) = fleet(alike("chat", 3, USUAL), [USUAL]).pools
     member = replica("chat-01", document=USUAL)
-    told = cards(member, pool, (Apart("cache_config.block_size", None),), 97, NOW)
+    told = cards(member, pool, (Apart("cache_config.block_size", None),), WHOLE, NOW)
     assert 'href="compare?pool=chat&amp;reference=http%3A%2F%2Fchat-01%3A8000"' in told
-    assert "of 97 settings read, <a" in told
+    assert "of 97 settings compared, <a" in told
 
 
 def test_the_cards_of_what_was_never_read_say_so() -> None:
-    told = cards(down(pool=None, started_at=None), None, (), 0, NOW)
+    told = cards(down(pool=None, started_at=None), None, (), NOTHING, NOW)
     for words in ("no reply tells its model", "its settings were never read", "start not known", "no engine is known"):
         assert words in told
     assert "no probe gave a reply" in told
@@ -49,11 +74,11 @@ def test_the_cards_of_what_was_never_read_say_so() -> None:
 
 def test_a_pool_that_was_never_read_has_no_cohort() -> None:
     (pool,) = fleet([down()]).pools
-    assert "in no cohort" in cards(down(), pool, (), 0, NOW)
+    assert "in no cohort" in cards(down(), pool, (), NOTHING, NOW)
 
 
 def test_engines_that_are_not_known_are_counted() -> None:
-    told = cards(replica(engines=(engine(), engine(None, dp_rank=1))), None, (), 0, NOW)
+    told = cards(replica(engines=(engine(), engine(None, dp_rank=1))), None, (), NOTHING, NOW)
     assert "2 DP ranks · 368.0 GiB · 1 not known · reported" in told
 
 
@@ -105,6 +130,12 @@ def test_foreign_text_is_escaped() -> None:
         probes=(probe(reply=Reply(Source.METRICS, not_understood=(HOSTILE,))),),
     )
     clash = Contradiction(HOSTILE, setting(HOSTILE), setting(HOSTILE))
-    told = head(bad) + cards(bad, None, (), 0, NOW) + said(bad) + contradictions((clash,)) + head(down(detail=HOSTILE))
+    told = (
+        head(bad, WHOLE)
+        + cards(bad, None, (), NOTHING, NOW)
+        + said(bad)
+        + contradictions((clash,))
+        + head(down(detail=HOSTILE), None)
+    )
     assert "<img" not in told
     assert "<script" not in told

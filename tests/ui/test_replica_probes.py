@@ -36,12 +36,12 @@ def test_a_long_sentence_is_cut() -> None:
 
 
 def test_json_is_indented() -> None:
-    raw = raw_of(probe(raw=b'{"b":1,"a":["\xc3\xa4"]}'))
-    assert (raw.text, raw.language, raw.cut) == ('{\n  "b": 1,\n  "a": [\n    "ä"\n  ]\n}', "json", "")
+    raw = raw_of(probe("/v1/config", source=Source.SERVER_INFO, raw=b'{"b":1,"a":["\xc3\xa4"]}'))
+    assert (raw.text, raw.language, raw.left_out) == ('{\n  "b": 1,\n  "a": [\n    "ä"\n  ]\n}', "json", "")
 
 
 def test_what_is_no_json_is_shown_as_it_came() -> None:
-    assert raw_of(probe(raw=HOSTILE.encode())) == (HOSTILE, None, "")
+    assert raw_of(probe(raw=HOSTILE.encode(), size_bytes=0)) == (HOSTILE, None, "")
     assert raw_of(probe(raw=b"\xff\xfe")).text == "��"
     assert raw_of(probe(raw=b"[" * 20_000)).language is None
 
@@ -49,4 +49,12 @@ def test_what_is_no_json_is_shown_as_it_came() -> None:
 def test_a_long_answer_is_cut_and_says_so() -> None:
     raw = raw_of(probe(raw=b"x" * (LONGEST + 1)))
     assert len(raw.text) == LONGEST
-    assert raw.cut == "The first 60,000 of 60,001 characters."
+    assert raw.left_out.endswith("The first 60,000 of 60,001 characters.")
+
+
+def test_of_metrics_only_the_lines_used_were_kept() -> None:
+    """An answer shorter than what came would else look like all of it."""
+    told = raw_of(probe("/metrics", raw=b"a 1.0\nb 2.0\n", size_bytes=49_911)).left_out
+    assert told == "Only the lines that are used were kept: 2 lines of an answer of 49,911 bytes."
+    assert raw_of(probe("/metrics", raw=b"a 1.0\n", size_bytes=6)).left_out == ""
+    assert raw_of(probe("/version", source=Source.VERSION, raw=b"{}", size_bytes=20)).left_out == ""

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from dashboard.models import Setting, Source, State, Told
+from dataclasses import replace
+
+from dashboard.models import Document, Setting, Source, State, Told
 from dashboard.ui.replica_differences import Apart
-from dashboard.ui.replica_settings import LONGEST, NO_MAJORITY, TOP, filtered, identity_table, settings_table
-from tests.builders import setting
+from dashboard.ui.replica_settings import (
+    LONGEST,
+    NO_MAJORITY,
+    NOT_COMPARED,
+    SAME,
+    TOP,
+    Reach,
+    comparable,
+    filtered,
+    identity_table,
+    reach,
+    settings_table,
+)
+from tests.builders import fleet, replica, setting
 
 SETTINGS = {
     "version": setting("0.32.0"),
@@ -19,9 +33,24 @@ APART = (Apart("model_config.dtype", None), Apart("cache_config.block_size", Tol
 
 
 def test_what_differs_comes_first_and_says_what_most_have() -> None:
-    table = settings_table(SETTINGS, APART)
+    table = settings_table(SETTINGS, APART, {"cache_config.sizes"})
     assert table["path"].to_list()[:3] == ["cache_config.block_size", "model_config.dtype", "cache_config.sizes"]
-    assert table["Most of its pool"].to_list()[:3] == ["≠ 16", NO_MAJORITY, ""]
+    assert table["Most of its pool"].to_list()[:3] == ["≠ 16", NO_MAJORITY, SAME]
+
+
+def test_what_nobody_else_tells_is_not_called_the_same() -> None:
+    table = settings_table(SETTINGS, APART, {"cache_config.sizes", "model_config.token"}).set_index("path")
+    assert table.loc["version", "Most of its pool"] == NOT_COMPARED
+    assert table.loc["model_config.token", "Most of its pool"] == "not known"  # a secret has no value to compare
+    assert reach(table, set("abcdefghi")) == Reach(read=6, compared=3, of_pool=9)
+
+
+def test_comparable_is_what_another_replica_tells() -> None:
+    (pool,) = fleet([replica()]).pools
+    told = {"a.b": setting(1), "a.secret": Setting('"x"', State.REDACTED, Source.SERVER_INFO), "a.ignored": setting(2)}
+    other = Document("other", None, told)
+    assert comparable(replace(pool, ignored=("a.ignored",)), [other]) == {"a.b"}
+    assert comparable(pool, []) == frozenset()
 
 
 def row(path: str) -> dict[str, str]:

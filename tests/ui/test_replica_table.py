@@ -9,6 +9,7 @@ from datetime import timedelta
 import pandas as pd
 import pytest
 
+from dashboard.models import ReplicaState
 from dashboard.ui.replica_table import EXPORTED, SHOWN, filtered, rows_of, shown, to_csv
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, replica, story
 
@@ -28,10 +29,24 @@ def rows() -> pd.DataFrame:
 
 def test_every_replica_is_a_row_with_its_number_of_differences() -> None:
     table = rows()
-    assert table["name"].to_list() == ["chat-01", "chat-02", "chat-03", "chat-04", "odd", "gone"]
-    assert table["differences"].to_list()[:5] == [0, 0, 0, 0, 1]
-    assert pd.isna(table["differences"].iloc[5])  # never read: nobody knows
-    assert table["labels"].iloc[4] == "pool=chat zone=eu-1"
+    assert table["name"].to_list() == ["gone", "odd", "chat-01", "chat-02", "chat-03", "chat-04"]
+    assert table["differences"].to_list()[1:] == [1, 0, 0, 0, 0]
+    assert pd.isna(table["differences"].iloc[0])  # never read: nobody knows
+    assert table["labels"].iloc[1] == "pool=chat zone=eu-1"
+
+
+def test_what_is_wrong_stands_first() -> None:
+    """Down, read in part, what differs most, and the rest by name."""
+    two = document({"cache_config.block_size": 32, "cache_config.gpu_memory_utilization": 0.5})
+    members = [
+        *alike("chat", 3, USUAL),
+        replica("a-one", document=OTHER),
+        replica("b-two", document=two),
+        replica("part", document=USUAL, state=ReplicaState.PARTIAL),
+        down("gone"),
+    ]
+    table = rows_of(fleet(members, [USUAL, OTHER, two]))
+    assert table["name"].to_list() == ["gone", "part", "b-two", "a-one", "chat-01", "chat-02", "chat-03"]
 
 
 @pytest.mark.parametrize(
@@ -64,9 +79,9 @@ def test_a_replica_without_a_pool_is_in_no_pool() -> None:
 def test_the_page_shows_state_and_age_in_words() -> None:
     table = shown(rows(), NOW)
     assert tuple(table.columns) == SHOWN
-    assert table["State"].to_list()[-2:] == ["✓ up", "✕ down"]
-    assert table["Read"].to_list()[-2:] == ["8 s ago", "never"]
-    assert table["Reason"].iloc[5] == "refused: Nothing listens there."
+    assert table["State"].to_list()[:2] == ["✕ down", "✓ up"]
+    assert table["Read"].to_list()[:2] == ["never", "8 s ago"]
+    assert table["Reason"].iloc[0] == "refused: Nothing listens there."
 
 
 def test_old_data_are_told_by_their_age() -> None:
@@ -76,8 +91,8 @@ def test_old_data_are_told_by_their_age() -> None:
 
 def test_foreign_text_is_cut_to_one_line() -> None:
     table = shown(rows_of(fleet([replica("a\nb" + "x" * 999), down(detail=HOSTILE)])), NOW)
-    assert table["Replica"].iloc[0].startswith("a bxxx")
-    assert len(table["Replica"].iloc[0]) == 200
+    assert table["Replica"].iloc[1].startswith("a bxxx")
+    assert len(table["Replica"].iloc[1]) == 200
 
 
 def test_csv_holds_what_is_shown_with_whole_times_and_notes() -> None:

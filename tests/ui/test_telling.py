@@ -22,7 +22,7 @@ def test_what_decides_prefix_sharing_comes_first_and_then_the_smallest_minority(
 
 
 def test_a_version_alone_warns_and_other_settings_inform() -> None:
-    """Nothing is called critical that is not known to part prefixes."""
+    """Nothing is called critical that is not known to keep prefixes apart."""
     kinds = {text.split("<small><code>")[1].split("<")[0]: kind for kind, text, _ in most_telling(story(), most=99)}
 
     assert kinds["cache_config.block_size"] == "critical"
@@ -38,6 +38,18 @@ def test_without_a_majority_every_value_is_named() -> None:
     _, text, _ = most_telling(told)[0]
 
     assert "<code>seed</code> is <code>2</code> on 1 replica, <code>1</code> on 1 and <code>0</code> on 1" in text
+
+
+def test_on_a_tie_all_cohorts_are_named() -> None:
+    """Nobody is the odd one out."""
+    even = [document({"cache_config.block_size": size}) for size in (16, 32)]
+    told = fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(even)], even)
+
+    _, text, side = most_telling(told)[0]
+
+    assert "<code>16</code> on 1 replica and <code>32</code> on 1; there is no majority" in text
+    assert ">chat-0</a>" in side
+    assert ">chat-1</a>" in side
 
 
 def test_many_values_are_counted_and_not_listed() -> None:
@@ -57,8 +69,12 @@ def test_the_cohorts_that_stand_apart_are_named_with_their_replicas_when_few() -
 
 
 def test_the_list_ends() -> None:
-    """Overview shows a few; Compare lists all."""
-    assert len(most_telling(story(), most=3)) == 3
+    """Overview shows a few, says how many more there are, and Compare lists all."""
+    rows = most_telling(story(), most=3)
+
+    assert len(rows) == 4
+    assert rows[-1][1] == '<a href="compare?pool=chat-70b">5 more differences</a>'
+    assert len(most_telling(story(), most=8)) == 8
 
 
 def test_who_tells_nothing_is_no_side_of_a_difference() -> None:

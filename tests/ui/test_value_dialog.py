@@ -48,6 +48,13 @@ def test_what_a_browser_says_is_not_trusted(told: object, opened: object) -> Non
     assert opened_from(told) == opened
 
 
+def test_replicas_stand_in_the_order_in_which_people_count() -> None:
+    """2 before 10."""
+    html = replica_links(["x", "y"], {"x": "chat-10", "y": "chat-2"})
+
+    assert html.index("chat-2") < html.index("chat-10")
+
+
 def test_many_replicas_are_named_up_to_a_limit() -> None:
     """Five thousand links make no dialog."""
     html = replica_links([f"http://r{index}:8000" for index in range(MOST_NAMED + 3)], {"http://r0:8000": "<first>"})
