@@ -13,7 +13,7 @@ from tests.serving import ROOT
 
 HELP = re.compile(r"^\$ (python -m dashboard [a-z ]*--help)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)\)")
-FORBIDDEN = re.compile(r"/work/|/root/|/tmp/|\.\./shared")
+FORBIDDEN = re.compile(r"(?<![\w.])/(?:root|home|tmp|mnt)/")
 
 
 def test_the_help_texts_in_the_readme_are_the_real_ones(readme: str) -> None:
