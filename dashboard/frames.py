@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from dashboard.errors import FrameError
+from dashboard.models import cohort_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -101,7 +102,7 @@ def build(
     settings: pd.DataFrame | None = None,
 ) -> Frames:
     """Put the fleet into frames. Rows keep the order of `replicas`; `settings` is that frame, if it stands already."""
-    cohorts = {member: cohort.letter for pool in pools for cohort in pool.cohorts for member in cohort.replicas}
+    cohorts = cohort_letters(pools)
     return Frames(
         replicas=_frame("replicas", [_replica_row(replica, cohorts.get(replica.id)) for replica in replicas]),
         settings=_settings_frame(documents) if settings is None else settings,

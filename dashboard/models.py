@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -320,6 +320,11 @@ class Difference:
     path: str
     majority: Told | None
     values: tuple[ValueCount, ...]
+
+
+def cohort_letters(pools: Iterable[Pool]) -> dict[str, str]:
+    """Return the letter of each replica's cohort, by the replica's id; who was never read has none."""
+    return {member: cohort.letter for pool in pools for cohort in pool.cohorts for member in cohort.replicas}
 
 
 @dataclass(frozen=True, slots=True)

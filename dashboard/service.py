@@ -31,11 +31,10 @@ STOP_SECONDS = 5.0  # how long shutdown waits for the thread
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How the polling goes, for /healthz and /metrics. `last_seconds` is the duration of the last complete poll."""
+    """How the polling goes, for /metrics."""
 
     polls: int = 0
     failures: int = 0
-    last_seconds: float | None = None
     seconds_sum: float = 0.0
 
 
@@ -130,9 +129,7 @@ class Collector:
         snapshots = await self._poller.poll(targets, utc_now)
         self.fleet = _derive(self.options, snapshots, generation=self.fleet.generation + 1, before=self.fleet)
         seconds, progress = time.monotonic() - began, self.progress
-        self.progress = replace(
-            progress, polls=progress.polls + 1, last_seconds=seconds, seconds_sum=progress.seconds_sum + seconds
-        )
+        self.progress = replace(progress, polls=progress.polls + 1, seconds_sum=progress.seconds_sum + seconds)
         if progress.polls == 0:
             gc.collect()
             gc.freeze()  # what was imported and read first is never searched for garbage again

@@ -12,15 +12,13 @@ class Probe:
     """One GET of one known path.
 
     `expected`: every vLLM has it, so a 404 is a failure. `light`: asked at every poll, the others only when
-    everything is asked. `cache`: its reply can tell the cache configuration. `needs`: asked only when that path
-    answered. `unless`: asked only when that path did not.
+    everything is asked. `needs`: asked only when that path answered. `unless`: asked only when that path did not.
     """
 
     path: str
     source: Source
     expected: bool = False
     light: bool = False
-    cache: bool = False
     needs: str | None = None
     unless: str | None = None
 
@@ -28,13 +26,13 @@ class Probe:
 def _plugin(name: str) -> tuple[Probe, ...]:
     config = f"/plugins/{name}/config"
     return (
-        Probe(config, Source.PLUGIN, cache=True),
+        Probe(config, Source.PLUGIN),
         Probe(f"/plugins/{name}/devices", Source.PLUGIN, needs=config),
-        Probe(f"/plugins/{name}/kv-cache", Source.PLUGIN, needs=config, cache=True),
+        Probe(f"/plugins/{name}/kv-cache", Source.PLUGIN, needs=config),
     )
 
 
-METRICS = Probe("/metrics", Source.METRICS, expected=True, light=True, cache=True)
+METRICS = Probe("/metrics", Source.METRICS, expected=True, light=True)
 INFERENCE_CONFIG = "/inference/v1/config?full=true"
 SERVER_CONFIG = "/v1/server/config"
 
@@ -43,11 +41,11 @@ PROBES = (
     METRICS,
     Probe("/version", Source.VERSION, expected=True),
     Probe("/kv_event_sources", Source.KV_EVENT_SOURCES),
-    Probe("/server_info?config_format=json", Source.SERVER_INFO, cache=True),
-    Probe(INFERENCE_CONFIG, Source.CONFIG_API, cache=True),
-    Probe("/v1/config", Source.CONFIG_API, cache=True, unless=INFERENCE_CONFIG),
-    Probe(SERVER_CONFIG, Source.CONFIG_API, cache=True),
-    Probe("/v1/server/kv-cache", Source.CONFIG_API, cache=True, needs=SERVER_CONFIG),
+    Probe("/server_info?config_format=json", Source.SERVER_INFO),
+    Probe(INFERENCE_CONFIG, Source.CONFIG_API),
+    Probe("/v1/config", Source.CONFIG_API, unless=INFERENCE_CONFIG),
+    Probe(SERVER_CONFIG, Source.CONFIG_API),
+    Probe("/v1/server/kv-cache", Source.CONFIG_API, needs=SERVER_CONFIG),
     *_plugin("llm-d-server-introspection"),
     *_plugin("vllm-server-introspection"),
     Probe("/v1/models", Source.MODELS, expected=True, light=True),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dashboard.models import Basis, FailureKind, ReplicaState, Role, Source, State
+from dashboard.models import Basis, FailureKind, ReplicaState, Role, Source, State, cohort_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dashboard.models import Cohort, Device, Difference, Engine, KVCacheGroup, Pool, ProbeResult, Replica, Setting
 
 SCHEMA_VERSION = 1
+ONLY_FULL: Any = {"documents": True, "replicas": {"__all__": {"identity", "probes"}}}  # left out without --full
 
 
 class _Part(BaseModel):
@@ -193,7 +194,7 @@ class FleetDocument(_Part):
 
 def to_document(fleet: Fleet, generated_at: datetime, *, full: bool = False) -> FleetDocument:
     """Return the document of a fleet; `full` adds the settings of every document, identity and probes."""
-    cohorts = {member: cohort.letter for pool in fleet.pools for cohort in pool.cohorts for member in cohort.replicas}
+    cohorts = cohort_letters(fleet.pools)
     return FleetDocument(
         schema_version=SCHEMA_VERSION,
         generated_at=generated_at,
@@ -210,11 +211,8 @@ def to_document(fleet: Fleet, generated_at: datetime, *, full: bool = False) -> 
 
 def to_json(document: FleetDocument, *, indent: int | None = None) -> bytes:
     """Write the document; parts that only --full gives are left out without it."""
-    absent = {"documents": document.documents is None}
-    exclude: dict[str, Any] = {name: True for name, gone in absent.items() if gone}
-    if document.documents is None:
-        exclude["replicas"] = {"__all__": {"identity", "probes"}}
-    return document.model_dump_json(indent=indent, exclude=exclude or None).encode()
+    exclude = ONLY_FULL if document.documents is None else None
+    return document.model_dump_json(indent=indent, exclude=exclude).encode()
 
 
 def json_schema() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dashboard.compare import prefix_sentence
-from dashboard.models import ReplicaState, State
+from dashboard.models import ReplicaState, State, cohort_letters
 from dashboard.report.document import coverage
 from dashboard.report.values import count, told_text
 
@@ -53,7 +53,7 @@ def plain(text: str, longest: int = 200) -> str:
 
 
 def _replicas(fleet: Fleet) -> Table:
-    cohorts = {member: cohort.letter for pool in fleet.pools for cohort in pool.cohorts for member in cohort.replicas}
+    cohorts = cohort_letters(fleet.pools)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("replica", "pool", "state", "cohort", "vLLM"):
         table.add_column(title, no_wrap=title != "replica", overflow="fold")

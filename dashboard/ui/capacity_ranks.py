@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.capacity.lengths import AtLength, requests_at
 from dashboard.capacity.outliers import outliers
-from dashboard.models import Basis
+from dashboard.models import Basis, cohort_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ class Rank(NamedTuple):
 
 def ranks_of(fleet: Fleet, length: int | None) -> tuple[Rank, ...]:
     """Return all ranks in the order of the fleet; requests at `length` tokens, or at each rank's own length if None."""
-    letters = {member: cohort.letter for pool in fleet.pools for cohort in pool.cohorts for member in cohort.replicas}
+    letters = cohort_letters(fleet.pools)
     ranks: list[Rank] = []
     for replica in fleet.replicas:
         document = fleet.documents.get(replica.document or "")
