@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dashboard import frames
@@ -13,6 +13,10 @@ from dashboard.models import Replica, Role, State
 from dashboard.normalize.canonical import FILLED_IN_LATER
 from dashboard.normalize.facts import facts_of
 from dashboard.normalize.versions import is_unsupported
+from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.engine import inspect_fleet
+from dashboard.rules.findings import Inspection
+from dashboard.rules.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +42,8 @@ class Fleet:
     pools: tuple[Pool, ...]
     frames: Frames
     ignored: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    inspection: Inspection = field(default_factory=Inspection)
 
 
 def empty_fleet(name: str) -> Fleet:
@@ -52,6 +58,7 @@ def build_fleet(
     polled_at: datetime,
     interval: timedelta,
     ignore: Sequence[str] = (),
+    policy: Policy | None = None,
     generation: int = 1,
     before: Fleet | None = None,
 ) -> Fleet:
@@ -71,7 +78,7 @@ def build_fleet(
     )
     pools = _pools(replicas, documents, ignore, before)
     settings = before.frames.settings if before and before.documents.keys() == documents.keys() else None
-    return Fleet(
+    fleet = Fleet(
         name=name,
         generation=generation,
         polled_at=polled_at,
@@ -80,7 +87,9 @@ def build_fleet(
         pools=pools,
         frames=frames.build(replicas, documents, pools, settings),
         ignored=tuple(ignore),
+        policy=policy or Policy(),
     )
+    return inspected(fleet, polled_at)
 
 
 def only_pool(fleet: Fleet, name: str) -> Fleet:
@@ -92,6 +101,12 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
     return replace(
         fleet, replicas=replicas, documents=documents, pools=pools, frames=frames.build(replicas, documents, pools)
     )
+
+
+def inspected(fleet: Fleet, at: datetime) -> Fleet:
+    """Return the fleet judged by all rules; `at` decides what is expired, and whether a rollout still goes on."""
+    inspection = inspect_fleet(ALL_RULES, fleet.pools, fleet.replicas, fleet.documents, fleet.policy, at, fleet.ignored)
+    return replace(fleet, inspection=inspection)
 
 
 class _Engines:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import service
-from dashboard.report.values import count
 from dashboard.ui import empty, markup, state
 from dashboard.ui.overview import MOST_POOLS, overview
 from dashboard.ui.unread import unread
+from dashboard.wording import count
 
 fleet = state.fleet()
 shown = overview(fleet.generation, fleet.polled_at, fleet)

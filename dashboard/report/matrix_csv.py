@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 from dashboard.report.matrix_html import cell_text, is_cohort
-from dashboard.report.values import one_line
+from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare import CellState
 from dashboard.models import State
-from dashboard.report.values import one_line, told_text
+from dashboard.wording import one_line, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard import wording
 from dashboard.capacity.outliers import medians, outliers
 from dashboard.models import Basis
-from dashboard.report import values
 from dashboard.ui.capacity_ranks import GIB, Measure, is_at_most, peers, value
 from dashboard.ui.capacity_words import amount, brief, name_of, percent
 from dashboard.ui.charts import Bar, Level
@@ -145,12 +145,12 @@ def _device_bar(one: OnDevice, outlier: Outlier | None) -> Bar:
 
 def held_of(held: int | None, total: int | None) -> str:
     """Write `46.4 of 80 GiB`."""
-    of = f"{total / GIB:,.1f}".removesuffix(".0") + " GiB" if total else values.NOT_KNOWN
-    return f"{held / GIB:,.1f} of {of}" if held is not None else f"{values.NOT_KNOWN} of {of}"
+    of = f"{total / GIB:,.1f}".removesuffix(".0") + " GiB" if total else wording.NOT_KNOWN
+    return f"{held / GIB:,.1f} of {of}" if held is not None else f"{wording.NOT_KNOWN} of {of}"
 
 
 def _told(number: float, measure: Measure, *, at_most: bool) -> str:
-    return values.at_most(amount(number, measure), Basis.ASSUMED if at_most else Basis.REPORTED) + _UNIT[measure]
+    return wording.at_most(amount(number, measure), Basis.ASSUMED if at_most else Basis.REPORTED) + _UNIT[measure]
 
 
 def _levels(kinds: Sequence[str], middle: Mapping[object, float], measure: Measure) -> tuple[Level, ...]:

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
 
+from dashboard import wording
 from dashboard.capacity.outliers import outliers
-from dashboard.report import values
 from dashboard.ui import links, markup
 from dashboard.ui.capacity_bars import MOST_BARS, devices_of, held_of
 from dashboard.ui.capacity_ranks import Measure, is_at_most, value, why_unknown
@@ -52,7 +52,7 @@ def lines(ranks: Sequence[Rank], silent: Sequence[Replica], measure: Measure, le
         rank.engine.reason or "" for rank in ranks if value(rank, measure) is not None and is_at_most(rank, measure)
     )
     for reason, number in bounds.most_common(MOST_NAMED):
-        said.append(markup.text(f"Hatched, {values.count(number, 'rank')}: at most. {reason}"))
+        said.append(markup.text(f"Hatched, {wording.count(number, 'rank')}: at most. {reason}"))
     missing: dict[str, list[Rank]] = defaultdict(list)
     for rank in ranks:
         if value(rank, measure) is None:
@@ -130,7 +130,7 @@ def _line(content: str) -> str:
 
 
 def _not_known(number: int) -> str:
-    return f"{values.count(number, 'rank')} {'is' if number == 1 else 'are'} not known"
+    return f"{wording.count(number, 'rank')} {'is' if number == 1 else 'are'} not known"
 
 
 def _link(replica: Replica, name: str) -> str:
@@ -141,4 +141,4 @@ def _some(names: Sequence[str]) -> str:
     """Join the first names; HTML. The rest is counted."""
     names = list(dict.fromkeys(names))
     shown = names if len(names) <= MOST_NAMED else [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1:,} more"]
-    return values.joined(shown)
+    return wording.joined(shown)

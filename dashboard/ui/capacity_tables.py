@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from dashboard.report import values
+from dashboard import wording
 from dashboard.ui import markup
 from dashboard.ui.capacity_controls import address
 from dashboard.ui.capacity_ranks import GIB, Measure, Rank
@@ -89,7 +89,7 @@ def _row(pool: PoolCapacity, choice: Choice) -> list[str]:
 
 
 def _number(text: str) -> str:
-    return markup.muted(text) if text in {values.NOT_KNOWN, NOT_SERVED} else markup.text(text)
+    return markup.muted(text) if text in {wording.NOT_KNOWN, NOT_SERVED} else markup.text(text)
 
 
 def _requests(pool: PoolCapacity) -> str:
@@ -103,7 +103,7 @@ def _requests(pool: PoolCapacity) -> str:
 
 def _bytes(total: Sum, ranks: int) -> str:
     if total.value is None:
-        return _number(values.NOT_KNOWN)
+        return _number(wording.NOT_KNOWN)
     text = sum_text(total._replace(value=total.value / GIB), Measure.GIB)
     return _number(text) + _beside(_some(total.known, ranks))
 

@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from dashboard import wording
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.models import Basis
-from dashboard.report import values
 from dashboard.ui.capacity_ranks import Measure, is_at_most, value, why_unknown
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def percent(share: float) -> str:
 
 def name_of(text: str) -> str:
     """Cut a foreign name to one short line."""
-    return values.middle_cut(values.one_line(text), LONGEST_NAME)
+    return wording.middle_cut(wording.one_line(text), LONGEST_NAME)
 
 
 def rank_name(rank: Rank) -> str:
@@ -96,15 +96,14 @@ def lead(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure) 
     known = sum(value(rank, measure) is not None for rank in counted)
     if not known:
         return most_common_reason(counted, measure)
-    of = f"{known:,} of {values.count(len(counted), 'rank')} known"
+    of = f"{known:,} of {wording.count(len(counted), 'rank')} known"
     less = [place for place, outlier in found.items() if outlier.share < 0]
     if less:
         pools = Counter(ranks[place].replica.pool or "no pool" for place in less)
         named = [name_of(pool) for pool, _ in pools.most_common(MOST_POOLS)]
         rest = [f"{len(pools) - MOST_POOLS:,} more pools"] if len(pools) > MOST_POOLS else []
-        return (
-            f"In {values.joined(named + rest)}: a router that spreads requests evenly fills the short ones first. {of}."
-        )
+        where = wording.joined(named + rest)
+        return f"In {where}: a router that spreads requests evenly fills the short ones first. {of}."
     return f"More than {TOLERANCE * 100:.0f} % away from the median of its pool and device would be named here. {of}."
 
 
@@ -127,8 +126,8 @@ def outlier_sentence(rank: Rank, outlier: Outlier, measure: Measure) -> str:
 def sum_text(total: Sum, measure: Measure) -> str:
     """Write a sum, as an upper bound where one of its parts is."""
     if total.value is None:
-        return values.NOT_KNOWN
-    return values.at_most(amount(total.value, measure), Basis.ASSUMED if total.at_most else Basis.REPORTED)
+        return wording.NOT_KNOWN
+    return wording.at_most(amount(total.value, measure), Basis.ASSUMED if total.at_most else Basis.REPORTED)
 
 
 def ranks_text(pool: PoolCapacity) -> str:
@@ -169,5 +168,5 @@ def parse_length(text: str) -> int | None:
 
 
 def _ranks(number: int) -> str:
-    words = values.in_words(number)
+    words = wording.in_words(number)
     return f"{words[:1].upper()}{words[1:]} {'rank' if number == 1 else 'ranks'}"

@@ -8,10 +8,10 @@ import streamlit as st
 
 from dashboard.compare import PREFIX_PATHS, Verdict, build_matrix, prefix_sentence
 from dashboard.report.matrix_html import MOST_COLUMNS, matrix_html
-from dashboard.report.values import count, iso, joined, middle_cut
 from dashboard.ui import markup
 from dashboard.ui.prefix_words import prefix_band, severity
 from dashboard.ui.totals import device_words
+from dashboard.wording import count, iso, joined, middle_cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

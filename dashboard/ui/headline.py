@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard import wording
 from dashboard.models import ReplicaState
-from dashboard.report import values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,17 +78,17 @@ def more(now: Standing, unshared: Sequence[str], versions: Sequence[str]) -> str
     if now.split:
         reservation = ", as far as it was read" if now.unread else ""
         return f"What differs in {_names(now.split)} does not decide prefix sharing{reservation}."
-    known = f"{values.count(now.read, 'pool')}, each with one configuration."
+    known = f"{wording.count(now.read, 'pool')}, each with one configuration."
     return f"{known} What was not read is not counted." if now.unread else known
 
 
 def _names(names: Sequence[str], most: int = 3) -> str:
     named = list(names)
-    return values.joined(named if len(named) <= most else [*named[:most], f"{len(named) - most:,} more"])
+    return wording.joined(named if len(named) <= most else [*named[:most], f"{len(named) - most:,} more"])
 
 
 def _number(number: int, noun: str) -> str:
-    return f"{values.in_words(number)} {noun if number == 1 else noun + 's'} {'is' if number == 1 else 'are'}"
+    return f"{wording.in_words(number)} {noun if number == 1 else noun + 's'} {'is' if number == 1 else 'are'}"
 
 
 def _sentence(text: str) -> str:

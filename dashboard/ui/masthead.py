@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard import service
+from dashboard import service, wording
 from dashboard.models import ReplicaState
-from dashboard.report import values
 from dashboard.ui import markup, state
 
 if TYPE_CHECKING:
@@ -45,8 +44,8 @@ def words(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool 
     late = markup.glyph("warning", "stale:") + " " if seconds > STALE_INTERVALS * interval_seconds else ""
     return (
         f'<div class="asof">{name}<b>{answered:,} of {len(fleet.replicas):,}</b> answered · {still}{late}data as of '
-        f'<b title="{values.iso(fleet.polled_at)}">{values.clock(fleet.polled_at)}</b>, '
-        f'<span class="age">{values.age(seconds)}</span></div>'
+        f'<b title="{wording.iso(fleet.polled_at)}">{wording.clock(fleet.polled_at)}</b>, '
+        f'<span class="age">{wording.age(seconds)}</span></div>'
     )
 
 

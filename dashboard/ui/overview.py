@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.report import values
+from dashboard import wording
 from dashboard.ui import headline, markup
 from dashboard.ui.pool_table import ordered, pool_table, prefix_sentences
 from dashboard.ui.prefix_words import severity
@@ -75,10 +75,10 @@ def _cards(fleet: Fleet, now: Standing) -> list[str]:
 
 def _differences(now: Standing) -> str:
     if not now.read:
-        return markup.card("Differences", values.NOT_KNOWN, "nothing was read")
+        return markup.card("Differences", wording.NOT_KNOWN, "nothing was read")
     if not now.differences:
         return markup.card("Differences", f"{markup.glyph('good', 'good:')}0", "in what was told within a pool")
-    note = f"settings, in {values.count(len(now.split), 'pool')}"
+    note = f"settings, in {wording.count(len(now.split), 'pool')}"
     return markup.card("Differences", f"{markup.glyph('differs', '')}{now.differences:,}", markup.text(note))
 
 
@@ -97,8 +97,8 @@ def _capacity(fleet: Fleet) -> str:
     held = total(fleet.replicas)
     parts = ["tokens"] if held.tokens is not None else []
     least = "" if held.whole else "≥ "
-    parts += [f"{least}{values.size(held.bytes)}"] if held.bytes is not None else []
-    parts += [f"{least}{values.count(held.devices, 'GPU')}"] if held.devices else []
-    parts += [f"{values.count(held.unknown, 'rank')} not known"] if held.unknown else []
+    parts += [f"{least}{wording.size(held.bytes)}"] if held.bytes is not None else []
+    parts += [f"{least}{wording.count(held.devices, 'GPU')}"] if held.devices else []
+    parts += [f"{wording.count(held.unknown, 'rank')} not known"] if held.unknown else []
     label = f"KV cache, {held.basis}" if held.tokens is not None else "KV cache"
-    return markup.card(label, markup.text(values.short(held.tokens, held.basis)), markup.text(" · ".join(parts)))
+    return markup.card(label, markup.text(wording.short(held.tokens, held.basis)), markup.text(" · ".join(parts)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard import wording
 from dashboard.compare import PrefixSentence, Verdict, prefix_sentence
 from dashboard.models import ReplicaState, Role
-from dashboard.report import values
 from dashboard.report.matrix_html import colour
 from dashboard.ui import links, markup
 from dashboard.ui.prefix_words import prefix_words
@@ -60,14 +60,14 @@ def _row(pool: Pool, members: list[Replica], sentence: PrefixSentence) -> list[s
     return [
         markup.link(links.to(links.COMPARE, pool=pool.name), markup.bold(pool.name), title=pool.name),
         markup.text(pool.role) if pool.role is not Role.BOTH else markup.muted(pool.role),
-        markup.text(device_words(members)) or markup.muted(values.NOT_KNOWN),
+        markup.text(device_words(members)) or markup.muted(wording.NOT_KNOWN),
         cohort_bar(pool),
         _versions(members),
         prefix_words(pool, sentence),
         (
-            markup.text(values.short(held.tokens, held.basis))
+            markup.text(wording.short(held.tokens, held.basis))
             if held.tokens is not None
-            else markup.muted(values.NOT_KNOWN)
+            else markup.muted(wording.NOT_KNOWN)
         )
         + missing,
     ]
@@ -86,7 +86,7 @@ def cohort_bar(pool: Pool) -> str:
 def _segment(pool: Pool, cohort: Cohort) -> str:
     number = len(cohort.replicas)
     label = f"{cohort.letter} ×{number:,}" if number > 1 else cohort.letter
-    said = markup.text(f"Compare {pool.name}: cohort {cohort.letter}, {values.count(number, 'replica')}")
+    said = markup.text(f"Compare {pool.name}: cohort {cohort.letter}, {wording.count(number, 'replica')}")
     address = markup.text(links.to(links.COMPARE, pool=pool.name))
     style = f'class="c{colour(cohort.letter)}" style="flex:{_share(number, pool)}"'
     return f'<a {style} href="{address}" title="{said}" aria-label="{said}">{label}</a>'
@@ -106,7 +106,7 @@ def _rest(pool: Pool, rest: int) -> str:
 def _versions(members: list[Replica]) -> str:
     versions = sorted({replica.version for replica in members if replica.version}, key=_version_key)
     if not versions:
-        return markup.muted(values.NOT_KNOWN)
+        return markup.muted(wording.NOT_KNOWN)
     return markup.text(" → ".join(versions if len(versions) <= 2 else [versions[0], "…", versions[-1]]))  # noqa: PLR2004
 
 

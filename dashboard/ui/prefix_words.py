@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from dashboard.compare import PREFIX_PATHS, PrefixSentence, Verdict
 from dashboard.compare.prefix import is_tie
 from dashboard.models import State
-from dashboard.report.values import joined
 from dashboard.ui import markup
+from dashboard.wording import joined
 
 if TYPE_CHECKING:
     from dashboard.models import Difference, Pool

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard import wording
 from dashboard.models import Basis
-from dashboard.report import values
 from dashboard.ui import markup
 from dashboard.ui.capacity_notes import NO_DEVICES
 from dashboard.ui.capacity_ranks import GIB
@@ -25,7 +25,7 @@ NO_GROUPS = "No reply tells its KV cache groups; where they are known, tokens ca
 def served(replica: Replica) -> str:
     """Name the models and adapters that the replica serves."""
     adapters = _names(replica.adapters) if replica.adapters else markup.muted("none")
-    names = _names(replica.served_model_names) if replica.served_model_names else markup.muted(values.NOT_KNOWN)
+    names = _names(replica.served_model_names) if replica.served_model_names else markup.muted(wording.NOT_KNOWN)
     return f"<p>Served as {names}. LoRA adapters: {adapters}.</p>"
 
 
@@ -100,7 +100,7 @@ def _engine(engine: Engine) -> list[str]:
         _number(engine.kv_cache_size_tokens, bound),
         _number(engine.naive_tokens),
         _number(engine.max_model_len),
-        markup.muted("?") if requests is None else markup.text(values.at_most(f"{requests:,.2f}", bound)),
+        markup.muted("?") if requests is None else markup.text(wording.at_most(f"{requests:,.2f}", bound)),
         _gib(engine.kv_cache_bytes),
         _gib(engine.kv_cache_bytes_per_device),
         markup.text(engine.basis),
@@ -130,7 +130,7 @@ def _group(group: KVCacheGroup) -> list[str]:
         f"{group.group_id}",
         markup.code(_cut(group.spec_type)),
         _number(group.block_size),
-        markup.text(values.size(group.page_size_bytes)) if group.page_size_bytes is not None else markup.muted("?"),
+        markup.text(wording.size(group.page_size_bytes)) if group.page_size_bytes is not None else markup.muted("?"),
         _number(group.layers),
         markup.text(f"{window:,}") if window else markup.muted("–"),
         _number(group.num_kv_heads),
@@ -140,7 +140,7 @@ def _group(group: KVCacheGroup) -> list[str]:
 
 
 def _number(number: int | None, basis: Basis = Basis.REPORTED) -> str:
-    return markup.muted("?") if number is None else markup.text(values.exact(number, basis))
+    return markup.muted("?") if number is None else markup.text(wording.exact(number, basis))
 
 
 def _gib(size: int | None, unit: str = "") -> str:
@@ -153,4 +153,4 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    return values.middle_cut(values.one_line(text), LONGEST)
+    return wording.middle_cut(wording.one_line(text), LONGEST)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard import wording
 from dashboard.models import ReplicaState
-from dashboard.report import values
 from dashboard.ui import links, markup
 from dashboard.ui.totals import total
 from dashboard.ui.unread import reason
@@ -34,7 +34,7 @@ def head(replica: Replica, reach: Reach | None) -> str:
     if reach is not None and reach.read < reach.of_pool:
         sentence += f" It tells {reach.read:,} of the {reach.of_pool:,} settings that its pool tells."
     back = markup.link(links.to(links.REPLICAS), "All replicas")
-    lead = f"{back} · {markup.code(values.one_line(replica.id))} · {markup.text(sentence)}"
+    lead = f"{back} · {markup.code(wording.one_line(replica.id))} · {markup.text(sentence)}"
     return markup.heading(f"{glyph} {name}", lead)
 
 
@@ -60,7 +60,7 @@ def notices(replica: Replica, names: dict[str, str], now: datetime) -> list[str]
     """Say what a reader must know before believing the rest."""
     said = []
     if not replica.fresh and replica.observed_at is not None and (replica.document or replica.engines):
-        age = values.age((now - replica.observed_at).total_seconds())
+        age = wording.age((now - replica.observed_at).total_seconds())
         old = f"{markup.bold('Old values.')} They were last read {age} and are not counted."
         said.append(markup.notice("warning", old))
     if replica.same_process:
@@ -75,23 +75,23 @@ def _same_process(addresses: Sequence[str], names: dict[str, str]) -> str:
         markup.link(links.to(links.REPLICA_PAGE, replica=other), markup.text(_short(names.get(other, other))))
         for other in addresses
     ]
-    title = markup.bold(f"One process behind {values.in_words(len(others) + 1)} addresses.")
+    title = markup.bold(f"One process behind {wording.in_words(len(others) + 1)} addresses.")
     answer = "answers" if len(others) == 1 else "answer"
-    return f"{title} {values.joined(others)} {answer} with the same instance_id. Its capacity is counted once."
+    return f"{title} {wording.joined(others)} {answer} with the same instance_id. Its capacity is counted once."
 
 
 def contradictions(found: Sequence[Contradiction]) -> str:
     """List the settings on which the replica's own sources disagree."""
     if not found:
         return ""
-    title = f"Its sources contradict each other in {values.count(len(found), 'setting')}"
+    title = f"Its sources contradict each other in {wording.count(len(found), 'setting')}"
     columns = (("Setting", ""), ("Taken", ""), ("said by", "short"), ("Other", ""), ("said by", "short"))
     rows = [
         [
-            markup.code(values.middle_cut(each.path, LONGEST_NAME)),
-            markup.code(values.told_text(each.kept.value, each.kept.state)),
+            markup.code(wording.middle_cut(each.path, LONGEST_NAME)),
+            markup.code(wording.told_text(each.kept.value, each.kept.state)),
             markup.text(SOURCES[each.kept.source]),
-            markup.code(values.told_text(each.other.value, each.other.state)),
+            markup.code(wording.told_text(each.other.value, each.other.state)),
             markup.text(SOURCES[each.other.source]),
         ]
         for each in found[:MOST_CONTRADICTIONS]
@@ -116,7 +116,7 @@ def _differences(replica: Replica, pool: Pool | None, apart: int, reach: Reach) 
         return markup.card("Differs from its pool", markup.muted("?"), "its settings were never read")
     if not reach.compared:
         return markup.card("Differs from its pool", markup.muted("?"), "no other replica tells its settings")
-    read = f"of {values.count(reach.compared, 'setting')} compared"
+    read = f"of {wording.count(reach.compared, 'setting')} compared"
     if not apart:
         good = markup.glyph("good", "good:") if reach.read >= reach.of_pool else ""  # else much of it is not known
         return markup.card("Differs from its pool in", f"{good}0", read)
@@ -126,42 +126,42 @@ def _differences(replica: Replica, pool: Pool | None, apart: int, reach: Reach) 
 
 
 def _version(replica: Replica, now: datetime) -> str:
-    version = _cut(replica.version) if replica.version else markup.muted(values.NOT_KNOWN)
+    version = _cut(replica.version) if replica.version else markup.muted(wording.NOT_KNOWN)
     if replica.started_at is None:
         return markup.card("vLLM", version, "start not known")
-    age = values.age((now - replica.started_at).total_seconds())
-    return markup.card("vLLM", version, f'<span title="{values.iso(replica.started_at)}">started {age}</span>')
+    age = wording.age((now - replica.started_at).total_seconds())
+    return markup.card("vLLM", version, f'<span title="{wording.iso(replica.started_at)}">started {age}</span>')
 
 
 def _capacity(replica: Replica) -> str:
     held = total([replica])
-    parts = [values.count(len(replica.engines), "DP rank")] if replica.engines else ["no engine is known"]
-    parts += [values.size(held.bytes)] if held.bytes is not None else []
+    parts = [wording.count(len(replica.engines), "DP rank")] if replica.engines else ["no engine is known"]
+    parts += [wording.size(held.bytes)] if held.bytes is not None else []
     parts += [f"{held.unknown:,} not known"] if held.unknown and held.tokens is not None else []
     parts += [str(held.basis)] if held.tokens is not None else []
     return markup.card(
-        "KV cache tokens", markup.text(values.short(held.tokens, held.basis)), markup.text(" · ".join(parts))
+        "KV cache tokens", markup.text(wording.short(held.tokens, held.basis)), markup.text(" · ".join(parts))
     )
 
 
 def _read(replica: Replica, now: datetime) -> str:
     if replica.observed_at is None:
         return markup.card("Read", markup.muted("never"), "no probe gave a reply")
-    age = values.age((now - replica.observed_at).total_seconds())
-    return markup.card("Read", markup.text(age), markup.text(values.iso(replica.observed_at)))
+    age = wording.age((now - replica.observed_at).total_seconds())
+    return markup.card("Read", markup.text(age), markup.text(wording.iso(replica.observed_at)))
 
 
 def _not_understood(strange: Sequence[str]) -> str:
-    named = values.joined(
-        [markup.code(values.middle_cut(values.one_line(what), LONGEST_NAME)) for what in strange[:MOST_UNKNOWN]]
+    named = wording.joined(
+        [markup.code(wording.middle_cut(wording.one_line(what), LONGEST_NAME)) for what in strange[:MOST_UNKNOWN]]
     )
     more = f" and {len(strange) - MOST_UNKNOWN:,} more" if len(strange) > MOST_UNKNOWN else ""
-    number = values.count(len(strange), "part of its answers was", "parts of its answers were")
+    number = wording.count(len(strange), "part of its answers was", "parts of its answers were")
     return f"{markup.bold(f'{number} not understood')}, kept as it came: {named}{more}."
 
 
 def _short(name: str) -> str:
-    return values.middle_cut(values.one_line(name), LONGEST_NAME)
+    return wording.middle_cut(wording.one_line(name), LONGEST_NAME)
 
 
 def _cut(text: str) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
+from dashboard import wording
 from dashboard.models import Source
-from dashboard.report import values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def raw_of(probe: ProbeResult) -> Raw:
 
 
 def _lines_used(probe: ProbeResult) -> str:
-    lines = values.count(len(probe.raw.splitlines()), "line")
+    lines = wording.count(len(probe.raw.splitlines()), "line")
     return f"Only the lines that are used were kept: {lines} of an answer of {probe.size_bytes:,} bytes."
 
 
@@ -79,8 +79,8 @@ def _outcome(probe: ProbeResult) -> str:
 
 def _sentence(probe: ProbeResult) -> str:
     if probe.failure is not None:
-        return values.middle_cut(values.one_line(probe.failure.detail), 300)
+        return wording.middle_cut(wording.one_line(probe.failure.detail), 300)
     if probe.reply is None:
         return NOT_HERE
     strange = len(probe.reply.not_understood)
-    return f"{values.count(strange, 'part')} not understood." if strange else ""
+    return f"{wording.count(strange, 'part')} not understood." if strange else ""

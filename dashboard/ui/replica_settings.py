@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
+from dashboard import wording
 from dashboard.compare.encoding import votes
 from dashboard.models import State
-from dashboard.report import values
 from dashboard.ui.value_dialog import SOURCES
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TOP = "top"  # the section of settings that stand in none, such as version
 LONGEST = 300  # characters of a value in a cell; the whole one is shown when its row is selected
-STATES = {State.REPORTED: "reported", State.NULL: "not set", **values.STATE_WORDS}
+STATES = {State.REPORTED: "reported", State.NULL: "not set", **wording.STATE_WORDS}
 POOL_HAS = "Most of its pool"
 DIFFERS, NO_MAJORITY = "≠ ", "≠ no majority"
 SAME, NOT_COMPARED = "same", "not compared"
@@ -50,7 +50,7 @@ def settings_table(
             STATES[setting.state],
             SOURCES[setting.source],
             path,
-            values.whole_text(setting.value, setting.state),
+            wording.whole_text(setting.value, setting.state),
         )
         for path, setting in sorted(settings.items(), key=lambda item: (item[0] not in majority, item[0]))
     ]
@@ -65,7 +65,7 @@ def comparable(pool: Pool, others: Iterable[Document]) -> frozenset[str]:
 
 def reach(rows: pd.DataFrame, of_pool: Collection[str]) -> Reach:
     """Count a table of settings; `of_pool` are all paths that the replicas of its pool tell."""
-    return Reach(len(rows), int((~rows[POOL_HAS].isin([NOT_COMPARED, values.NOT_KNOWN])).sum()), len(of_pool))
+    return Reach(len(rows), int((~rows[POOL_HAS].isin([NOT_COMPARED, wording.NOT_KNOWN])).sum()), len(of_pool))
 
 
 def filtered(rows: pd.DataFrame, *, section: str | None, search: str, only_differences: bool) -> pd.DataFrame:
@@ -93,17 +93,17 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _one_line(setting: Setting) -> str:
-    text = values.whole_text(setting.value, setting.state)
+    text = wording.whole_text(setting.value, setting.state)
     if "\n" in text and setting.state is State.REPORTED:
         text = setting.value
-    return values.middle_cut(values.one_line(text), LONGEST)
+    return wording.middle_cut(wording.one_line(text), LONGEST)
 
 
 def _as_others(setting: Setting, *, known: bool) -> str:
     if not votes(setting.state):
-        return values.NOT_KNOWN
+        return wording.NOT_KNOWN
     return SAME if known else NOT_COMPARED
 
 
 def _majority(told: Told | None) -> str:
-    return f"{DIFFERS}{values.told_text(told.value, told.state)}" if told else NO_MAJORITY
+    return f"{DIFFERS}{wording.told_text(told.value, told.state)}" if told else NO_MAJORITY

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from dashboard.report import values
+from dashboard import wording
 from dashboard.report.matrix_csv import safe
 from dashboard.ui.replica_differences import numbers
 
@@ -94,7 +94,7 @@ def to_csv(rows: pd.DataFrame, notes: Sequence[str]) -> str:
 
 def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(
-        [None if pd.isna(text) else values.middle_cut(values.one_line(text), LONGEST) for text in column],
+        [None if pd.isna(text) else wording.middle_cut(wording.one_line(text), LONGEST) for text in column],
         index=column.index,
         dtype="string",
     )
@@ -102,11 +102,11 @@ def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _ages(times: pd.Series[Any], now: datetime) -> pd.Series[Any]:
     seconds = (pd.Timestamp(now) - times).dt.total_seconds()
-    told = ["never" if pd.isna(each) else values.age(each) for each in seconds]
+    told = ["never" if pd.isna(each) else wording.age(each) for each in seconds]
     return pd.Series(told, index=times.index, dtype="string")
 
 
 def _cell(value: Any) -> str:
     if pd.isna(value):
         return ""
-    return values.iso(value) if isinstance(value, pd.Timestamp) else str(value)
+    return wording.iso(value) if isinstance(value, pd.Timestamp) else str(value)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.report import values
+from dashboard import wording
 from dashboard.ui import choices, links, markup, replica_engines, replica_head, replica_probes, replica_settings
 from dashboard.ui.replica_differences import apart_from_majority
 
@@ -59,7 +59,7 @@ def known(generation: int, polled_at: datetime | None, replica: str, _fleet: Fle
 def draw_unknown(replica: str | None) -> None:
     """Say that the address names no replica of this fleet."""
     back = markup.link(links.to(links.REPLICAS), "All replicas")
-    told = markup.code(values.middle_cut(values.one_line(replica), 80)) if replica else ""
+    told = markup.code(wording.middle_cut(wording.one_line(replica), 80)) if replica else ""
     title = "There is no such replica" if replica else "No replica is named"
     sentence = f"No target of this fleet is called {told}." if replica else "The address of this page names one."
     st.html(f'<div class="empty"><h2>{title}</h2><p>{sentence}</p>{back}</div>')
@@ -100,7 +100,7 @@ def draw_settings(found: Known) -> None:
         only_differences=bool(only and found.apart),
     )
     if rows.empty:
-        st.html(markup.notice("info", f"Nothing matches; {values.count(len(found.settings), 'setting')} are hidden."))
+        st.html(markup.notice("info", f"Nothing matches; {wording.count(len(found.settings), 'setting')} are hidden."))
         return
     hidden = () if found.apart else (replica_settings.POOL_HAS,)
     _settings_table(rows, [name for name in replica_settings.SHOWN if name not in hidden], len(found.settings))
@@ -118,7 +118,7 @@ def _settings_table(rows: pd.DataFrame, columns: list[str], total: int) -> None:
     )
     chosen = [row for row, _ in event["selection"]["cells"] if row < len(rows)]
     st.html(
-        f'<div class="foot">{len(rows):,} of {values.count(total, "setting")}. Click one to see its whole value.</div>'
+        f'<div class="foot">{len(rows):,} of {wording.count(total, "setting")}. Click one to see its whole value.</div>'
     )
     if chosen:
         st.html(markup.code(rows["path"].iloc[chosen[0]]))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
+from dashboard import wording
 from dashboard.models import ReplicaState
-from dashboard.report import values
 from dashboard.ui import choices, headline, links, markup, replica_table
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ def draw_head(fleet: Fleet) -> None:
     """Say how many replicas there are and how they stand."""
     now = headline.standing(fleet)
     words = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} read in part" if now.partial else ""]
-    wrong = values.joined([word for word in words if word])
+    wrong = wording.joined([word for word in words if word])
     title = (
-        f"{values.count(now.replicas, 'replica')}: {wrong}"
+        f"{wording.count(now.replicas, 'replica')}: {wrong}"
         if wrong
-        else f"{values.count(now.replicas, 'replica')}, all read"
+        else f"{wording.count(now.replicas, 'replica')}, all read"
     )
-    lead = f"{values.count(now.pools, 'pool')}. {HINT}"
+    lead = f"{wording.count(now.pools, 'pool')}. {HINT}"
     st.html(markup.heading(markup.text(title), markup.text(lead)))
 
 
@@ -108,7 +108,7 @@ def controls() -> DeltaGenerator:
 
 def offer_csv(fleet: Fleet, rows: pd.DataFrame, number: str, row: DeltaGenerator) -> None:
     """Offer these rows as CSV; it is written only when it is asked for."""
-    as_of = f", data as of {values.iso(fleet.polled_at)}" if fleet.polled_at else ""
+    as_of = f", data as of {wording.iso(fleet.polled_at)}" if fleet.polled_at else ""
     note = f"{fleet.name}: {number}{as_of}"
     row.download_button(
         "CSV", lambda: replica_table.to_csv(rows, [note]), file_name="replicas.csv", mime="text/csv", on_click="ignore"
@@ -117,4 +117,4 @@ def offer_csv(fleet: Fleet, rows: pd.DataFrame, number: str, row: DeltaGenerator
 
 def number_words(shown: int, total: int) -> str:
     """Write how many replicas the filters leave: `3 of 39 replicas`."""
-    return f"{shown:,} of {values.count(total, 'replica')}" if shown < total else values.count(total, "replica")
+    return f"{shown:,} of {wording.count(total, 'replica')}" if shown < total else wording.count(total, "replica")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard import wording
 from dashboard.compare import PREFIX_PATHS
 from dashboard.compare.prefix import is_tie
 from dashboard.models import State
-from dashboard.report import values
 from dashboard.ui import links, markup
 from dashboard.ui.prefix_words import VERSION
 
@@ -36,7 +36,7 @@ def most_telling(fleet: Fleet, most: int = MOST) -> list[tuple[str, str, str]]:
 
 def _more(pool: Pool, number: int) -> tuple[str, str, str]:
     """Lead to Compare at the pool that the next one belongs to."""
-    words = markup.text(values.count(number, "more difference"))
+    words = markup.text(wording.count(number, "more difference"))
     return "unknown", markup.link(links.to(links.COMPARE, pool=pool.name), words), ""
 
 
@@ -66,7 +66,7 @@ def _entry(pool: Pool, difference: Difference, names: dict[str, str]) -> tuple[s
     glyph = markup.glyph("differs" if kind == "info" else kind, "")
     address = links.to(links.COMPARE, pool=pool.name, path=difference.path)
     sentence = f"{glyph} {markup.link(address, markup.bold(pool.name))} {_sentence(difference)}"
-    below = f"<small>{markup.code(values.middle_cut(difference.path, 2 * LONG_NAME))}{markup.text(note)}</small>"
+    below = f"<small>{markup.code(wording.middle_cut(difference.path, 2 * LONG_NAME))}{markup.text(note)}</small>"
     return kind, sentence + below, _minority(pool, difference, names)
 
 
@@ -78,18 +78,18 @@ def _weight(path: str) -> tuple[str, str]:
 
 def _sentence(difference: Difference) -> str:
     ordered = told(difference)
-    leaf = markup.code(values.middle_cut(difference.path.rpartition(".")[2], LONG_NAME))
+    leaf = markup.code(wording.middle_cut(difference.path.rpartition(".")[2], LONG_NAME))
     if difference.majority is None or len(ordered) > PAIR:
         most, *rest = reversed(ordered)
-        parts = [f"{_value(most)} on {values.count(most.count, 'replica')}"]
+        parts = [f"{_value(most)} on {wording.count(most.count, 'replica')}"]
         reservation = "; there is no majority" if is_tie(difference) else ""
         return (
-            f"{leaf} is {values.joined(_first([*parts, *(f'{_value(value)} on {value.count:,}' for value in rest)]))}"
+            f"{leaf} is {wording.joined(_first([*parts, *(f'{_value(value)} on {value.count:,}' for value in rest)]))}"
             f"{reservation}"
         )
     few, many = ordered
     return (
-        f"{values.count(few.count, 'replica')} {_has(few)} {leaf} {_value(few)}; "
+        f"{wording.count(few.count, 'replica')} {_has(few)} {leaf} {_value(few)}; "
         f"the other {many.count:,} {_has(many)} {_value(many)}"
     )
 
@@ -103,7 +103,7 @@ def _has(value: ValueCount) -> str:
 
 
 def _value(value: ValueCount) -> str:
-    return markup.code(values.told_text(value.value, value.state))
+    return markup.code(wording.told_text(value.value, value.state))
 
 
 def _minority(pool: Pool, difference: Difference, names: dict[str, str]) -> str:
@@ -123,7 +123,7 @@ def _members(replicas: tuple[str, ...], names: dict[str, str]) -> str:
     return ", ".join(
         markup.link(
             links.to(links.REPLICA_PAGE, replica=replica),
-            markup.text(values.middle_cut(names.get(replica, replica), LONG_NAME)),
+            markup.text(wording.middle_cut(names.get(replica, replica), LONG_NAME)),
         )
         for replica in replicas
     )

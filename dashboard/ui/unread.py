@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard import wording
 from dashboard.models import ReplicaState
-from dashboard.report import values
 from dashboard.ui import links, markup
 
 if TYPE_CHECKING:
@@ -44,5 +44,5 @@ def _content(replica: Replica, now: datetime) -> str:
     kind = f" · {replica.failure.kind}" if replica.failure else ""
     seen = ""
     if replica.state is ReplicaState.DOWN and replica.observed_at is not None:
-        seen = f" Last read {values.age((now - replica.observed_at).total_seconds())}; its values are kept and marked."
+        seen = f" Last read {wording.age((now - replica.observed_at).total_seconds())}; its values are kept and marked."
     return f"{glyph} {name} {markup.muted(state + kind)}<small>{markup.text(reason(replica) + seen)}</small>"

@@ -8,8 +8,8 @@ import streamlit as st
 
 from dashboard.compare import ValueHeld, values
 from dashboard.models import Source, State
-from dashboard.report.values import STATE_WORDS, count, whole_text
 from dashboard.ui import links, markup
+from dashboard.wording import STATE_WORDS, count, whole_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -6,7 +6,19 @@ import json
 import sys
 from pathlib import Path
 
-CORE = ("errors", "schemas", "models", "frames", "normalize", "compare", "capacity", "fleet", "report")
+CORE = (
+    "errors",
+    "schemas",
+    "models",
+    "frames",
+    "normalize",
+    "compare",
+    "capacity",
+    "wording",
+    "rules",
+    "fleet",
+    "report",
+)
 
 
 def main() -> None:

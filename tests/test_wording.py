@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard import wording
 from dashboard.models import Basis, State
-from dashboard.report import values
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from dashboard.report import values
 )
 def test_a_value_is_written_on_one_line_and_never_mistaken_for_another_type(value: str, text: str) -> None:
     """The string 16 keeps its quotes, so that it is never read as the number."""
-    assert values.told_text(value, State.NULL if value == "null" else State.REPORTED) == text
+    assert wording.told_text(value, State.NULL if value == "null" else State.REPORTED) == text
 
 
 @pytest.mark.parametrize(
@@ -45,33 +45,33 @@ def test_a_value_is_written_on_one_line_and_never_mistaken_for_another_type(valu
 )
 def test_what_has_no_value_is_said_in_words(state: State, text: str) -> None:
     """Unknown is not null."""
-    assert values.told_text("null", state) == text
-    assert values.whole_text("null", state) == text
+    assert wording.told_text("null", state) == text
+    assert wording.whole_text("null", state) == text
 
 
 def test_a_long_text_is_cut_in_the_middle_and_whole_in_full() -> None:
     """Both ends stay: hashes and paths differ at either."""
     text = "a" * 60 + "z" * 60
 
-    cut = values.told_text(json.dumps(text), State.REPORTED)
-    assert (len(cut), cut[0], cut[-1]) == (values.LONG_TEXT, "a", "z")
+    cut = wording.told_text(json.dumps(text), State.REPORTED)
+    assert (len(cut), cut[0], cut[-1]) == (wording.LONG_TEXT, "a", "z")
     assert "…" in cut
-    assert values.whole_text(json.dumps(text), State.REPORTED) == text
+    assert wording.whole_text(json.dumps(text), State.REPORTED) == text
 
 
 def test_flat_lists_stay_on_lines_and_objects_are_indented() -> None:
     """Fifty-one numbers are no fifty-one lines."""
-    assert values.whole_text("[1,2]", State.REPORTED) == "[1, 2]"
-    assert values.whole_text('{"a":{"b":1}}', State.REPORTED) == '{\n  "a": {\n    "b": 1\n  }\n}'
+    assert wording.whole_text("[1,2]", State.REPORTED) == "[1, 2]"
+    assert wording.whole_text('{"a":{"b":1}}', State.REPORTED) == '{\n  "a": {\n    "b": 1\n  }\n}'
 
 
 @given(st.text())
 def test_every_text_becomes_one_line(text: str) -> None:
     """No character of a server breaks a row."""
-    line = values.told_text(json.dumps(text), State.REPORTED)
+    line = wording.told_text(json.dumps(text), State.REPORTED)
 
     assert line.isprintable()
-    assert len(line) <= max(values.LONG_TEXT, len(json.dumps(text)))
+    assert len(line) <= max(wording.LONG_TEXT, len(json.dumps(text)))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_every_text_becomes_one_line(text: str) -> None:
 )
 def test_a_count_says_its_scale_and_whether_it_is_an_upper_bound(number: int | None, basis: Basis, text: str) -> None:
     """An assumed number never looks exact."""
-    assert values.short(number, basis) == text
+    assert wording.short(number, basis) == text
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_a_count_says_its_scale_and_whether_it_is_an_upper_bound(number: int | N
 )
 def test_bytes_are_written_in_binary_units(number: int | None, text: str) -> None:
     """GiB, as memory is sold and reported."""
-    assert values.size(number) == text
+    assert wording.size(number) == text
 
 
 def test_exact_numbers_have_separators() -> None:
     """38912000 is not readable."""
-    assert values.exact(38_912_000) == "38,912,000"
-    assert values.exact(38_912_000, Basis.ASSUMED) == "≤ 38,912,000"
-    assert values.exact(None) == "not known"
+    assert wording.exact(38_912_000) == "38,912,000"
+    assert wording.exact(38_912_000, Basis.ASSUMED) == "≤ 38,912,000"
+    assert wording.exact(None) == "not known"
 
 
 @pytest.mark.parametrize(
@@ -112,32 +112,32 @@ def test_exact_numbers_have_separators() -> None:
 )
 def test_ages_are_said_in_the_largest_unit(seconds: float, text: str) -> None:
     """A clock that is ahead gives no negative age."""
-    assert values.age(seconds) == text
+    assert wording.age(seconds) == text
 
 
 def test_times_are_utc() -> None:
     """Both spellings name their zone."""
     time = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)
 
-    assert values.clock(time) == "11:42:05 UTC"
-    assert values.iso(time) == "2026-03-02T11:42:05Z"
+    assert wording.clock(time) == "11:42:05 UTC"
+    assert wording.iso(time) == "2026-03-02T11:42:05Z"
 
 
 def test_words_are_counted_and_joined_as_in_a_sentence() -> None:
     """One replica, two replicas; A, B and C."""
-    assert values.count(1, "replica") == "1 replica"
-    assert values.count(1_000, "replica") == "1,000 replicas"
-    assert values.in_words(2) == "two"
-    assert values.in_words(40) == "40"
-    assert values.joined([]) == ""
-    assert values.joined(["A"]) == "A"
-    assert values.joined(["A", "B", "C"]) == "A, B and C"
+    assert wording.count(1, "replica") == "1 replica"
+    assert wording.count(1_000, "replica") == "1,000 replicas"
+    assert wording.in_words(2) == "two"
+    assert wording.in_words(40) == "40"
+    assert wording.joined([]) == ""
+    assert wording.joined(["A"]) == "A"
+    assert wording.joined(["A", "B", "C"]) == "A, B and C"
 
 
 @given(st.text(min_size=1), st.integers(min_value=3, max_value=50))
 def test_a_cut_text_is_never_longer_than_allowed_and_keeps_both_ends(text: str, length: int) -> None:
     """Law of the cut."""
-    cut = values.middle_cut(text, length)
+    cut = wording.middle_cut(text, length)
 
     assert len(cut) <= max(length, 0) or cut == text
     assert cut[0] == text[0]

@@ -1,0 +1,18 @@
+"""All rules, each named once, in the order of their ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.rules.behaviour import BEHAVIOUR
+from dashboard.rules.capacity import CAPACITY
+from dashboard.rules.disaggregation import DISAGGREGATION
+from dashboard.rules.identity import IDENTITY
+from dashboard.rules.routing import ROUTING
+from dashboard.rules.stores import STORES
+
+if TYPE_CHECKING:
+    from dashboard.rules.registry import Rule
+
+ALL_RULES: tuple[Rule, ...] = (*ROUTING, *DISAGGREGATION, *STORES, *BEHAVIOUR, *CAPACITY, *IDENTITY)
+BY_ID = {rule.id: rule for rule in ALL_RULES}

@@ -1,0 +1,211 @@
+"""Runs rules over a fleet: every rule on every subject has one outcome, whatever the rule does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.models import Role, cohort_letters
+from dashboard.rules.domain import domain_of
+from dashboard.rules.findings import CohortShare, Finding, Inspection, Outcome, OutcomeKind
+from dashboard.rules.policy import RuleChange
+from dashboard.rules.registry import Scope
+from dashboard.rules.rollout import is_explained, rollout_of
+from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
+from dashboard.rules.suppress import sort_out
+from dashboard.wording import count, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from dashboard.models import Document, Pool, Replica
+    from dashboard.rules.findings import Draft, Severity, Suppression
+    from dashboard.rules.policy import Policy
+    from dashboard.rules.registry import Rule
+    from dashboard.rules.subject import Subject
+
+LONGEST_REASON = 200  # characters of what a rule raised
+ID_DIGITS = 10
+
+
+class _Context(NamedTuple):
+    """What turning drafts into findings needs of the fleet."""
+
+    replicas: Mapping[str, Replica]
+    letters: Mapping[str, str]
+
+
+def inspect_fleet(
+    rules: Sequence[Rule],
+    pools: Sequence[Pool],
+    replicas: Sequence[Replica],
+    documents: Mapping[str, Document],
+    policy: Policy,
+    now: datetime,
+    ignore: Sequence[str] = (),
+) -> Inspection:
+    """Judge a fleet. The order of rules, pools, replicas and documents means nothing."""
+    subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore)
+    context = _Context({each.id: each for each in replicas}, cohort_letters(pools))
+    by_scope: dict[Scope, Sequence[Subject]] = {
+        Scope.POOL: subjects,
+        Scope.PAIR: list(_pairs(subjects)),
+        Scope.FLEET: [FleetSubject(tuple(subjects), tuple(sorted(replicas, key=lambda each: each.id)))],
+    }
+    outcomes: list[Outcome] = []
+    findings: list[Finding] = []
+    for rule in rules:
+        change = policy.rules.get(rule.id, RuleChange())
+        for subject in by_scope[rule.scope]:
+            outcome, found = _judged(rule, change, subject, context)
+            outcomes.append(outcome)
+            findings += found
+
+    def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
+        return replace(finding, replicas=part, cohorts=_cohorts(part, context))
+
+    told = sort_out(findings, policy.suppressions, now.date(), context.replicas, narrowed)
+    return Inspection(
+        findings=tuple(sorted(told.active, key=_worst_first)),
+        suppressed=tuple(sorted(told.suppressed, key=_worst_first)),
+        outcomes=tuple(sorted(outcomes, key=lambda each: (each.rule, each.subject))),
+        domains={each.name: each.domain for each in subjects},
+        rollouts={each.name: each.rollout for each in subjects if each.rollout is not None},
+        notes=tuple(_notes(policy, told.unused, [each.name for each in subjects])),
+    )
+
+
+def _pool_subjects(
+    pools: Sequence[Pool],
+    replicas: Iterable[Replica],
+    documents: Mapping[str, Document],
+    policy: Policy,
+    now: datetime,
+    ignore: Sequence[str],
+) -> list[PoolSubject]:
+    known = {each.id: each for each in replicas}
+    subjects = []
+    for pool in sorted(pools, key=lambda each: each.name):
+        members = tuple(known[each] for each in sorted(pool.replicas))
+        held = {each.document for each in members if each.document is not None}
+        told = [documents[each].settings for each in sorted(held)]
+        domain = domain_of(policy.declared(pool.name), [each.role for each in members], told)
+        subject = PoolSubject(pool, domain, members, documents, tuple(ignore))
+        subjects.append(replace(subject, rollout=rollout_of(pool.name, subject.members, now)))
+    return subjects
+
+
+def _pairs(subjects: Sequence[PoolSubject]) -> Iterator[PairSubject]:
+    """Pair each prefill pool with the decode pools of its model: same name but for the role, else same served model."""
+    disaggregated = [each for each in subjects if each.domain.disaggregated]
+    decoding = [each for each in disaggregated if each.pool.role is Role.DECODE]
+    for prefill in (each for each in disaggregated if each.pool.role is Role.PREFILL):
+        stem = prefill.name.removesuffix("/prefill")
+        named = [each for each in decoding if each.name.removesuffix("/decode") == stem]
+        served = [each for each in decoding if _serves(each) & _serves(prefill)]
+        yield from (PairSubject(prefill, decode) for decode in named or served)
+
+
+def _serves(subject: PoolSubject) -> set[str]:
+    return {name for each in subject.members for name in each.served_model_names}
+
+
+def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context) -> tuple[Outcome, list[Finding]]:
+    """Return what became of one rule on one subject."""
+    worst = rule.severity_in(subject.facets)
+    whole = Outcome(rule.id, subject.name, subject.pools, OutcomeKind.PASSED, total=len(subject.all_replicas))
+    if not change.enabled:
+        return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason="fleet.yaml disables it."), []
+    if len(subject.all_replicas) < rule.least:
+        return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason="One replica: nothing to compare it with."), []
+    if worst is None:
+        needed = " or ".join(rule.severity)
+        return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason=f"Only for: {needed}."), []
+    whole = whole._replace(unknown=_unknown(rule, subject))
+    if (missing := _missing(rule, subject)) is not None:
+        return whole._replace(kind=OutcomeKind.SKIPPED, reason=missing), []
+    facet, severity = worst
+    why = rule.page.why.get(facet, "")
+    try:
+        drafts = list(rule.check(subject, **{**rule.parameters, **change.parameters}))
+    except Exception as error:  # noqa: BLE001  one rule's mistake must not cost the others
+        reason = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
+        return whole._replace(kind=OutcomeKind.ERROR, reason=reason), []
+    found = [
+        _finding(draft, whole, change.severity or draft.severity or severity, why, subject, context) for draft in drafts
+    ]
+    kind = OutcomeKind.FAILED if found else OutcomeKind.PASSED
+    return whole._replace(kind=kind, findings=len(found)), found
+
+
+def _unknown(rule: Rule, subject: Subject) -> int:
+    """Count the replicas that do not tell something needed which others do tell."""
+    told = [need for need in rule.needs if subject.tellers(need)]
+    return len(frozenset().union(*(subject.silent(need) for need in told or rule.needs)))
+
+
+def _missing(rule: Rule, subject: Subject) -> str | None:
+    """Say what a rule lacks; None where it can be judged."""
+    tellers = max((len(subject.tellers(need)) for need in rule.needs), default=rule.least)
+    if tellers >= rule.least:
+        return None
+    total = len(subject.all_replicas)
+    return f"{joined(list(rule.needs))}: told by {tellers:,} of {count(total, 'replica')}."
+
+
+def _finding(
+    draft: Draft, outcome: Outcome, severity: Severity, why: str, subject: Subject, context: _Context
+) -> Finding:
+    """Make a finding of a draft; a difference that runs along a rollout is one step milder."""
+    is_rollout = isinstance(subject, PoolSubject) and _is_of_rollout(draft, subject)
+    replicas = tuple(sorted(set(draft.replicas)))
+    pools = subject.pools or tuple(sorted({pool for each in replicas if (pool := context.replicas[each].pool)}))
+    return Finding(
+        id=_id(outcome, draft),
+        rule=outcome.rule,
+        severity=severity.milder if is_rollout else severity,
+        confidence=draft.confidence,
+        subject=subject.name,
+        pools=pools,
+        replicas=replicas,
+        cohorts=_cohorts(replicas, context),
+        sentence=draft.sentence,
+        why=why,
+        remedy=draft.remedy,
+        evidence=draft.evidence,
+        unknown=outcome.unknown,
+        total=outcome.total,
+        is_rollout=is_rollout,
+    )
+
+
+def _is_of_rollout(draft: Draft, subject: PoolSubject) -> bool:
+    return subject.rollout is not None and is_explained(draft.replicas, subject.rollout, subject.members)
+
+
+def _id(outcome: Outcome, draft: Draft) -> str:
+    """Name a finding by what it says: the same rule, subject and values have the same name in every poll."""
+    told = sorted((each.path, each.value) for each in draft.evidence if not each.is_reference)
+    what = repr(told) if told else repr(sorted(draft.replicas))
+    return hashlib.sha256(repr((outcome.rule, outcome.subject, what)).encode()).hexdigest()[:ID_DIGITS]
+
+
+def _cohorts(replicas: Sequence[str], context: _Context) -> tuple[CohortShare, ...]:
+    counts = Counter((context.replicas[each].pool or "", context.letters.get(each, "")) for each in replicas)
+    return tuple(CohortShare(pool, letter, counts[pool, letter]) for pool, letter in sorted(counts))
+
+
+def _worst_first(finding: Finding) -> tuple[object, ...]:
+    return (finding.severity.rank, finding.is_rollout, finding.rule, finding.subject, finding.id, finding.replicas)
+
+
+def _notes(policy: Policy, unused: Sequence[Suppression], pools: Sequence[str]) -> Iterator[str]:
+    for each in unused:
+        yield f"suppress[{each.number}] in fleet.yaml ({each.rule}, {each.owner}) matches no finding; take it out."
+    for glob in policy.pools:
+        if not any(pool == glob or fnmatchcase(pool, glob) for pool in pools):
+            yield f"pools.{glob} in fleet.yaml matches no pool; mend the name or take it out."

@@ -1,0 +1,38 @@
+"""What the operator decides about rules: domains of pools, changed rules, suppressions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from dashboard.rules.domain import Declared
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.rules.findings import Severity, Suppression
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChange:
+    """What fleet.yaml changes of one rule; None leaves it."""
+
+    enabled: bool = True
+    severity: Severity | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All of it. `pools` is by name or glob, in the order of fleet.yaml; a rule's change by its id."""
+
+    pools: Mapping[str, Declared] = field(default_factory=dict)
+    rules: Mapping[str, RuleChange] = field(default_factory=dict)
+    suppressions: tuple[Suppression, ...] = ()
+
+    def declared(self, pool: str) -> Declared:
+        """Return what is said of a pool: under its own name, else under the first glob that matches it."""
+        if pool in self.pools:
+            return self.pools[pool]
+        return next((told for glob, told in self.pools.items() if fnmatchcase(pool, glob)), Declared())

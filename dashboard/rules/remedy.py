@@ -1,0 +1,88 @@
+"""What to type so that a setting gets a value: flags, environment variables, YAML, by the setting's path.
+
+`flags.json` is made of vLLM's source by `tests/tools/make_flags.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from dashboard.models import State
+from dashboard.normalize.versions import release
+from dashboard.rules.findings import Remedy, Snippet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dashboard.models import Told
+
+IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
+SERVED_NAMES = "served_model_names"
+
+
+def set_to(wanted: Iterable[tuple[str, Told]], sentence: str) -> Remedy:
+    """Return a remedy with something to paste for each (path, value), as far as a command line can set it."""
+    snippets = [snippet for path, told in wanted if (snippet := pasteable(path, told)) is not None]
+    flags = " ".join(each.text for each in snippets if each.kind == "flag")
+    rest = [each for each in snippets if each.kind != "flag"]
+    return Remedy(sentence, (*([Snippet("flag", flags)] if flags else []), *rest))
+
+
+def pasteable(path: str, told: Told) -> Snippet | None:
+    """Return what to type for one value; None where nothing can be typed, such as for an option that is not set."""
+    if told.state is not State.REPORTED:
+        return None
+    value = json.loads(told.value)
+    section, _, name = path.rpartition(".")
+    if section == "env":
+        return Snippet("env", f"export {name}={shlex.quote(_word(value))}")
+    if path == "version":
+        known = release(str(value))
+        return Snippet("yaml", f"image: {IMAGE}:v{known}") if known else None
+    if path == SERVED_NAMES:
+        return Snippet("flag", f"--served-model-name {_words(value)}")
+    flag = flag_of(path)
+    return Snippet("flag", _flag(flag, value)) if flag else None
+
+
+def flag_of(path: str) -> str | None:
+    """Return the flag that sets a path: its own, or the dotted form of its section's; None if there is none."""
+    flags = _flags()
+    if path in flags:
+        return flags[path]
+    section, _, name = path.partition(".")
+    return f"{flags[section]}.{name}" if name and section in flags else None
+
+
+def without(path: str) -> str:
+    """Say how to leave a setting at its default."""
+    if path.startswith("env."):
+        return f"unset {path.removeprefix('env.')}"
+    return f"leave {flag_of(path) or path} out"
+
+
+def _flag(flag: str, value: object) -> str:
+    if isinstance(value, bool):
+        dotted = "." in flag
+        return f"{flag} {str(value).lower()}" if dotted else f"--{'' if value else 'no-'}{flag.removeprefix('--')}"
+    if isinstance(value, list) and "." not in flag:
+        return f"{flag} {_words(value)}"
+    return f"{flag} {shlex.quote(_word(value))}"
+
+
+def _words(value: object) -> str:
+    return " ".join(shlex.quote(_word(each)) for each in (value if isinstance(value, list) else [value]))
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@cache
+def _flags() -> dict[str, str]:
+    told: dict[str, str] = json.loads(files("dashboard.rules").joinpath("flags.json").read_text(encoding="utf-8"))
+    return told

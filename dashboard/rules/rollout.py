@@ -1,0 +1,50 @@
+"""A rollout in progress, told apart from drift by when replicas started."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dashboard.normalize.versions import release
+from dashboard.rules.findings import Rollout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from dashboard.models import Replica
+
+VERSIONS = 2  # more of them at one time are no rollout but a mixture
+STUCK_AFTER = timedelta(hours=6)  # without a new start; a proposal, no source gives one
+
+
+def rollout_of(pool: str, members: Sequence[Replica], now: datetime) -> Rollout | None:
+    """Return the rollout that a pool is in: two versions, and every replica of one started after all of the other.
+
+    None also when the last start is so long ago that it no longer goes on, or when a start time is not known.
+    """
+    started: dict[str, list[datetime]] = defaultdict(list)
+    for member in members:
+        version = release(member.version or "")
+        if version is None:
+            continue
+        if member.started_at is None:
+            return None
+        started[version].append(member.started_at)
+    if len(started) != VERSIONS:
+        return None
+    old, new = sorted(started, key=lambda version: max(started[version]))
+    last = max(started[new])
+    if min(started[new]) <= max(started[old]) or now - last > STUCK_AFTER:
+        return None
+    moved = tuple(sorted(each.id for each in members if release(each.version or "") == new))
+    total = sum(map(len, started.values()))
+    return Rollout(pool, old, new, moved, total, min(started[new]), last)
+
+
+def is_explained(replicas: Sequence[str], rollout: Rollout, members: Sequence[Replica]) -> bool:
+    """Tell whether a difference runs along the rollout: those that differ are all on one of its two versions."""
+    odd, moved = set(replicas), set(rollout.replicas)
+    left = {each.id for each in members} - moved
+    return odd in (moved, left, moved | left)

@@ -1,0 +1,225 @@
+"""What a rule sees: the replicas of a pool and what they tell, a prefill/decode pair, or the whole fleet."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from dashboard.compare.encoding import tell, votes
+from dashboard.models import ReplicaState, Told
+from dashboard.normalize.versions import is_unsupported
+from dashboard.rules.domain import Facet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from dashboard.models import Document, Engine, Pool, Replica, Setting
+    from dashboard.rules.domain import Domain
+    from dashboard.rules.findings import Rollout
+
+    # What a value means for a comparison, given the rest of what the same document tells.
+    Meaning = Callable[[Told, Mapping[str, Setting]], Told]
+
+# What can be needed beside settings: parts of a replica that may be empty.
+PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters")
+Holders = dict[Told, tuple[str, ...]]  # value -> ids of the replicas that tell it, in the pool's order
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSubject:
+    """One pool as rules see it.
+
+    `members` are the replicas that are judged: those that are fresh, and when none is, all that were ever read.
+    `all_replicas` has the others too. A value that is absent, unsupported, redacted or unknown is never told.
+    """
+
+    pool: Pool
+    domain: Domain
+    all_replicas: tuple[Replica, ...]
+    documents: Mapping[str, Document]
+    ignore: tuple[str, ...] = ()
+    rollout: Rollout | None = None
+    members: tuple[Replica, ...] = field(init=False)
+    _told: dict[str, Holders] = field(init=False, default_factory=dict)
+    _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Decide who is judged."""
+        read = [each for each in self.all_replicas if each.document is not None]
+        members = tuple(each for each in read if each.fresh) or tuple(read)
+        object.__setattr__(self, "members", members)
+        held: dict[str, list[str]] = defaultdict(list)
+        for member in members:
+            held[str(member.document)].append(member.id)
+        self._by_document.update({key: tuple(ids) for key, ids in held.items()})
+
+    @property
+    def name(self) -> str:
+        """Return the pool's name, by which outcomes know the subject."""
+        return self.pool.name
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Return the names of the pools that it is about."""
+        return (self.pool.name,)
+
+    @property
+    def facets(self) -> frozenset[Facet]:
+        """Return why a difference can hurt here."""
+        return self.domain.facets
+
+    def is_ignored(self, path: str) -> bool:
+        """Tell whether fleet.yaml leaves a path out of all comparing."""
+        return any(fnmatchcase(path, glob) for glob in self.ignore)
+
+    def values(self, path: str, meaning: Meaning | None = None) -> Holders:
+        """Return every value of a setting that is told, with who tells it; the most frequent first, then by value.
+
+        `meaning` may turn a value into the one it stands for, such as `auto` into what it resolves to.
+        """
+        if meaning is not None:
+            return self._values(path, meaning)
+        if path not in self._told:
+            self._told[path] = self._values(path, None)
+        return self._told[path]
+
+    def value(self, replica: str, path: str) -> Any:
+        """Return what one replica tells of a setting as native JSON; None also where it tells nothing."""
+        held = (told for told, ids in self.values(path).items() if replica in ids)
+        return next((json.loads(told.value) for told in held), None)
+
+    def settings(self, replica: Replica) -> Mapping[str, Setting]:
+        """Return all comparable settings of a member."""
+        return self.documents[str(replica.document)].settings
+
+    def identity(self, path: str) -> dict[str, Any]:
+        """Return per member what it tells of a setting that identifies it, or of one that is compared, as native JSON.
+
+        The whole value: a model's folder, an event endpoint's host. Members that tell nothing are left out.
+        """
+        told: dict[str, Any] = {}
+        for member in self.members:
+            setting = member.identity.get(path) or tell(self.settings(member), path)
+            if setting is not None and votes(setting.state):
+                told[member.id] = json.loads(setting.value)
+        return told
+
+    def engines(self) -> Iterator[tuple[Replica, Engine]]:
+        """Yield the engines of the members, each process once, with its replica."""
+        for member in self.members:
+            if not member.is_second_address:
+                yield from ((member, engine) for engine in member.engines)
+
+    def tellers(self, need: str) -> frozenset[str]:
+        """Return the members that tell a need: a path of a setting, or one of PARTS."""
+        if need in PARTS:
+            return frozenset(member.id for member in self.members if getattr(member, need))
+        told = frozenset(each for ids in self.values(need).values() for each in ids)
+        return told or frozenset(self.identity(need))
+
+    def silent(self, need: str) -> frozenset[str]:
+        """Return the replicas, down ones included, of which a need is not known though their version may have it."""
+        known = self.tellers(need)
+        return frozenset(
+            each.id for each in self.all_replicas if each.id not in known and not is_unsupported(each.version, need)
+        )
+
+    def _values(self, path: str, meaning: Meaning | None) -> Holders:
+        holders: dict[Told, list[str]] = defaultdict(list)
+        for key, ids in self._by_document.items():
+            settings = self.documents[key].settings
+            setting = tell(settings, path)
+            if setting is not None and votes(setting.state):
+                told = Told(setting.value, setting.state)
+                holders[meaning(told, settings) if meaning else told].extend(ids)
+        order = sorted(holders, key=lambda told: (-len(holders[told]), told))
+        return {told: tuple(sorted(holders[told])) for told in order}
+
+
+@dataclass(frozen=True, slots=True)
+class PairSubject:
+    """The prefill and the decode pool of one model."""
+
+    prefill: PoolSubject
+    decode: PoolSubject
+
+    @property
+    def name(self) -> str:
+        """Return both pools' names."""
+        return f"{self.prefill.name} + {self.decode.name}"
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Return the names of the pools that it is about."""
+        return (self.prefill.name, self.decode.name)
+
+    @property
+    def facets(self) -> frozenset[Facet]:
+        """Return why a difference can hurt here."""
+        return self.prefill.facets | self.decode.facets
+
+    @property
+    def sides(self) -> tuple[PoolSubject, PoolSubject]:
+        """Return both pools: prefill, decode."""
+        return (self.prefill, self.decode)
+
+    @property
+    def all_replicas(self) -> tuple[Replica, ...]:
+        """Return the replicas of both pools."""
+        return self.prefill.all_replicas + self.decode.all_replicas
+
+    def is_ignored(self, path: str) -> bool:
+        """Tell whether fleet.yaml leaves a path out of all comparing."""
+        return self.prefill.is_ignored(path)
+
+    def tellers(self, need: str) -> frozenset[str]:
+        """Return the members that tell a need, none unless somebody on each side does."""
+        told = [side.tellers(need) for side in self.sides]
+        return frozenset().union(*told) if all(told) else frozenset()
+
+    def silent(self, need: str) -> frozenset[str]:
+        """Return the replicas of which a need is not known."""
+        return self.prefill.silent(need) | self.decode.silent(need)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSubject:
+    """All pools, and the replicas that belong to none because they were never read."""
+
+    subjects: tuple[PoolSubject, ...]
+    all_replicas: tuple[Replica, ...]
+    name: str = "fleet"
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Return no name: a finding is about the pools of its replicas."""
+        return ()
+
+    @property
+    def facets(self) -> frozenset[Facet]:
+        """Return every reason that holds in any pool."""
+        return frozenset({Facet.MODEL}).union(*(each.facets for each in self.subjects))
+
+    @property
+    def unread(self) -> tuple[Replica, ...]:
+        """Return the replicas of which no current answer is known."""
+        return tuple(each for each in self.all_replicas if each.state is ReplicaState.DOWN or not each.fresh)
+
+    def identity(self, path: str) -> dict[str, Any]:
+        """Return per replica of any pool what it tells of a setting that identifies it, as native JSON."""
+        return {replica: value for each in self.subjects for replica, value in each.identity(path).items()}
+
+    def tellers(self, need: str) -> frozenset[str]:
+        """Return the replicas that tell a need."""
+        return frozenset().union(*(each.tellers(need) for each in self.subjects))
+
+    def silent(self, need: str) -> frozenset[str]:
+        """Return the replicas of which a need is not known."""
+        homeless = {each.id for each in self.all_replicas if each.pool is None}
+        return frozenset(homeless).union(*(each.silent(need) for each in self.subjects))
+
+
+Subject = PoolSubject | PairSubject | FleetSubject

@@ -1,0 +1,182 @@
+"""Cases of rules in YAML: a small fleet, and what one rule should say of it. cases/README.md tells how to write one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from dashboard.models import (
+    Basis,
+    Contradiction,
+    Device,
+    Failure,
+    FailureKind,
+    KVCacheGroup,
+    ReplicaState,
+    Role,
+    Source,
+    State,
+)
+from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
+from dashboard.rules.engine import inspect_fleet
+from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.policy import Policy, RuleChange
+from tests import builders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from dashboard.models import Document, Engine, Replica, Setting
+    from dashboard.rules.findings import Inspection, Outcome
+    from dashboard.rules.registry import Rule
+
+FOLDER = Path(__file__).parent / "cases"
+VERSION = "0.32.0"  # of every replica that says nothing else
+# The most telling outcome comes first.
+ORDER = (
+    OutcomeKind.FAILED,
+    OutcomeKind.ERROR,
+    OutcomeKind.PASSED,
+    OutcomeKind.SKIPPED,
+    OutcomeKind.NOT_APPLICABLE,
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of one rule."""
+
+    rule: str
+    name: str
+    fleet: list[dict[str, Any]]
+    expect: OutcomeKind
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    domain: dict[str, dict[str, Any]] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    ignore: list[str] = field(default_factory=list)
+    reason: str = ""
+
+    def inspected(self, rule: Rule) -> Inspection:
+        """Judge the case's fleet by one rule."""
+        replicas, documents = built(self.fleet)
+        fleet = builders.fleet(replicas, documents, ignore=tuple(self.ignore))
+        policy = Policy(
+            pools={pool: declared(said) for pool, said in self.domain.items()},
+            rules={rule.id: RuleChange(parameters=self.parameters)},
+        )
+        return inspect_fleet(
+            [rule], fleet.pools, fleet.replicas, fleet.documents, policy, builders.NOW, tuple(self.ignore)
+        )
+
+
+def cases() -> Iterator[Case]:
+    """Read all cases, by the name of their file."""
+    for file in sorted(FOLDER.glob("*.yaml")):
+        yield from cases_of(file.stem)
+
+
+def cases_of(rule: str) -> list[Case]:
+    """Read the cases of one rule; none if it has no file."""
+    file = FOLDER / f"{rule}.yaml"
+    told = yaml.safe_load(file.read_text()) if file.exists() else []
+    return [Case(**{**each, "rule": rule, "expect": OutcomeKind(each["expect"])}) for each in told]
+
+
+def most_telling(inspection: Inspection) -> Outcome:
+    """Return the outcome that a case is about: a failure if there is one."""
+    return min(inspection.outcomes, key=lambda each: ORDER.index(each.kind))
+
+
+def declared(said: Mapping[str, Any]) -> Declared:
+    """Read what a case says of a pool, as fleet.yaml would."""
+    expects = dict(said.get("expects", {}))
+    if "seed_policy" in expects:
+        expects["seed_policy"] = SeedPolicy(expects["seed_policy"])
+    return Declared(
+        router=Router(said["router"]) if "router" in said else None,
+        kv_store=Store(said["kv_store"]) if "kv_store" in said else None,
+        disaggregated=said.get("disaggregated"),
+        expects=Expectations(**expects),
+    )
+
+
+def built(fleet: list[dict[str, Any]]) -> tuple[list[Replica], list[Document]]:
+    """Build the replicas of a case, numbered through each pool: chat-1, chat-2."""
+    replicas: list[Replica] = []
+    documents: list[Document] = []
+    numbers: dict[str, int] = {}
+    for entry in fleet:
+        said = dict(entry)
+        pool = said.pop("pool", "chat")
+        for _ in range(said.pop("replicas", 1)):
+            numbers[pool] = numbers.get(pool, 0) + 1
+            name = f"{str(pool).replace('/', '-')}-{numbers[pool]}"
+            replica, document = _replica(name, pool, said)
+            replicas.append(replica)
+            documents += [document] if document else []
+    return replicas, documents
+
+
+def _replica(name: str, pool: str | None, said: Mapping[str, Any]) -> tuple[Replica, Document | None]:
+    more: dict[str, Any] = {}
+    for key, value in said.items():
+        if key != "settings":
+            more |= _READERS[key](value)
+    if more.get("state") is ReplicaState.DOWN and "settings" not in said:
+        del more["state"]
+        return builders.down(name, pool=pool, **more), None
+    settings = {path: _setting(value) for path, value in {"version": VERSION, **said.get("settings", {})}.items()}
+    document = builders.document(settings, base={})
+    return builders.replica(name, pool=pool, document=document, **more), document
+
+
+def _setting(value: Any) -> Setting:
+    """`{state: redacted}` is a state without a value; all else is the value."""
+    if isinstance(value, dict) and value.keys() == {"state"}:
+        return builders.setting(None, State(value["state"]))
+    return builders.setting(value)
+
+
+def _engine(said: Mapping[str, Any]) -> Engine:
+    given = dict(said)
+    basis = Basis(given.pop("basis", Basis.REPORTED))
+    return builders.engine(given.pop("tokens", 1_200_000), basis=basis, **given)
+
+
+def _group(said: Mapping[str, Any]) -> KVCacheGroup:
+    usual = {"dp_rank": 0, "group_id": 0, "spec_type": "FullAttentionSpec", "block_size": 16, "layers": 32}
+    return KVCacheGroup(**{**usual, "page_size_bytes": 65536, **said})
+
+
+def _contradiction(said: Mapping[str, Any]) -> Contradiction:
+    kept, other = (
+        builders.setting(said[side], source=source)
+        for side, source in (("kept", Source.SERVER_INFO), ("other", Source.METRICS))
+    )
+    return Contradiction(said["path"], kept, other)
+
+
+_READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "role": lambda value: {"role": Role(value)},
+    "labels": lambda value: {"labels": value},
+    "identity": lambda value: {"identity": {path: builders.setting(each) for path, each in value.items()}},
+    "engines": lambda value: {"engines": tuple(map(_engine, value))},
+    "devices": lambda value: {"devices": tuple(Device(**{"dp_rank": 0, "rank": 0, **each}) for each in value)},
+    "groups": lambda value: {"kv_cache_groups": tuple(map(_group, value))},
+    "started_hours_ago": lambda value: {"started_at": None if value is None else builders.NOW - timedelta(hours=value)},
+    "state": lambda value: {"state": ReplicaState(value)},
+    "fresh": lambda value: {"fresh": value},
+    "failure": lambda value: {"failure": Failure(FailureKind(value["kind"]), value["detail"])},
+    "served": lambda value: {"served_model_names": tuple(value)},
+    "adapters": lambda value: {"adapters": tuple(value)},
+    "sources": lambda value: {"sources": tuple(map(Source, value))},
+    "probes": lambda value: {
+        "probes": tuple(builders.probe(each["path"], source=Source(each["source"])) for each in value)
+    },
+    "contradictions": lambda value: {"contradictions": tuple(map(_contradiction, value))},
+    "same_process": lambda value: {"same_process": tuple(value)},
+}

@@ -1,0 +1,48 @@
+"""Every rule says of the fleets in its cases what they expect: one test for all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.rules.catalogue import BY_ID
+from tests.rules.case import cases, most_telling
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dashboard.rules.findings import Finding
+    from tests.rules.case import Case
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=lambda case: f"{case.rule}: {case.name}")
+def test_a_rule_says_what_its_case_expects(case: Case) -> None:
+    inspection = case.inspected(BY_ID[case.rule])
+    outcome = most_telling(inspection)
+
+    assert outcome.kind == case.expect, (outcome.reason, [each.sentence for each in inspection.findings])
+    assert case.reason in outcome.reason
+    assert len(inspection.findings) == len(case.findings), [each.sentence for each in inspection.findings]
+    for finding, expected in zip(inspection.findings, case.findings, strict=True):
+        _compare(finding, expected)
+
+
+def _compare(finding: Finding, expected: dict[str, Any]) -> None:
+    found = {
+        "severity": str(finding.severity),
+        "confidence": str(finding.confidence),
+        "replicas": [each.removeprefix("http://").removesuffix(":8000") for each in finding.replicas],
+        "rollout": finding.is_rollout,
+        "unknown": finding.unknown,
+        "paths": list(finding.paths),
+    }
+    texts = {"says": finding.sentence, "paste": " ".join(each.text for each in finding.remedy.snippets)}
+    for key, value in expected.items():
+        if key in texts:
+            assert value in texts[key]
+        else:
+            assert found[key] == value, (key, finding.sentence)
+    assert finding.why
+    assert finding.remedy.sentence.endswith(".")
+    assert finding.sentence.endswith(".")
