@@ -157,13 +157,21 @@ def fleet(
     """A fleet whose pools are compared as the program compares them. Every call makes a new generation."""
     members = tuple(replicas)
     known = {each.id: each for each in documents}
-    pools = tuple(
-        _compared(name, [member for member in members if member.pool == name], known, ignore)
-        for name in dict.fromkeys(member.pool for member in members if member.pool)
-    )
+    pools = compared(members, known, ignore)
     given = {"name": "prod-eu", "generation": next(_GENERATIONS), "polled_at": POLLED_AT, "ignored": ignore}
     frames = build(members, known, pools)
     return Fleet(**{**given, "replicas": members, "documents": known, "pools": pools, "frames": frames, **more})
+
+
+def compared(
+    members: Iterable[Replica], documents: Mapping[str, Document], ignore: tuple[str, ...] = ()
+) -> tuple[Pool, ...]:
+    """The pools of some replicas, compared as the program compares them."""
+    by_name: dict[str, list[Replica]] = {}
+    for member in members:
+        if member.pool:
+            by_name.setdefault(member.pool, []).append(member)
+    return tuple(_compared(name, held, documents, ignore) for name, held in by_name.items())
 
 
 def _compared(name: str, members: list[Replica], documents: Mapping[str, Document], ignore: tuple[str, ...]) -> Pool:

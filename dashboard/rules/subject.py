@@ -135,7 +135,7 @@ class PoolSubject:
             if setting is not None and votes(setting.state):
                 told = Told(setting.value, setting.state)
                 holders[meaning(told, settings) if meaning else told].extend(ids)
-        order = sorted(holders, key=lambda told: (-len(holders[told]), told))
+        order = sorted(holders, key=lambda told: (-len(holders[told]), _place(told)))
         return {told: tuple(sorted(holders[told])) for told in order}
 
 
@@ -223,3 +223,12 @@ class FleetSubject:
 
 
 Subject = PoolSubject | PairSubject | FleetSubject
+
+
+def _place(told: Told) -> tuple[bool, float, Told]:
+    """Order numbers by size, and what is none after them."""
+    try:
+        number = float(told.value)
+    except ValueError:
+        return True, 0.0, told
+    return False, number, told

@@ -63,14 +63,13 @@ class Case:
     def inspected(self, rule: Rule) -> Inspection:
         """Judge the case's fleet by one rule."""
         replicas, documents = built(self.fleet)
-        fleet = builders.fleet(replicas, documents, ignore=tuple(self.ignore))
+        known = {each.id: each for each in documents}
+        pools = builders.compared(replicas, known, tuple(self.ignore))
         policy = Policy(
             pools={pool: declared(said) for pool, said in self.domain.items()},
             rules={rule.id: RuleChange(parameters=self.parameters)},
         )
-        return inspect_fleet(
-            [rule], fleet.pools, fleet.replicas, fleet.documents, policy, builders.NOW, tuple(self.ignore)
-        )
+        return inspect_fleet([rule], pools, replicas, known, policy, builders.NOW, tuple(self.ignore))
 
 
 def cases() -> Iterator[Case]:

@@ -1,0 +1,281 @@
+"""The engine gives every rule one outcome on every subject, whatever the rule does."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboard.models import State
+from dashboard.rules.domain import Declared, Facet, Router
+from dashboard.rules.engine import inspect_fleet
+from dashboard.rules.findings import (
+    CohortShare,
+    Draft,
+    Evidence,
+    Family,
+    OutcomeKind,
+    Remedy,
+    Severity,
+    Suppression,
+)
+from dashboard.rules.policy import Policy, RuleChange
+from dashboard.rules.registry import Scope, rule
+from tests import builders
+from tests.rules.case import built
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.rules.findings import Inspection
+    from dashboard.rules.registry import Rule
+    from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
+
+BLOCKS = "cache_config.block_size"
+FIX = Remedy("Do something.")
+SEVERITY = {Facet.MODEL: Severity.WARNING, Facet.KV_EVENTS: Severity.CRITICAL}
+
+
+def made(check: Any, **more: Any) -> Rule:
+    """A rule that is only here."""
+    given = {
+        "id": "XX-01",
+        "name": "made-up-rule",
+        "family": Family.ROUTING,
+        "severity": SEVERITY,
+        "needs": (BLOCKS,),
+        "least": 1,
+    }
+    return rule(**{**given, **more})(check)
+
+
+def fails(subject: PoolSubject) -> Iterator[Draft]:
+    """Something is wrong.
+
+    Why it matters:
+        - same model: Clients notice.
+        - kv-events: The index notices.
+    """
+    held = subject.values(BLOCKS)
+    for told, replicas in held.items():
+        if told.value != "16":
+            yield Draft(replicas, "Wrong.", (Evidence(BLOCKS, told.value, told.state, replicas),), FIX)
+
+
+def passes(_subject: object) -> tuple[Draft, ...]:
+    """Nothing is wrong."""
+    return ()
+
+
+def inspected(rules: list[Rule], *entries: dict[str, Any], policy: Policy | None = None) -> Inspection:
+    replicas, documents = built(list(entries))
+    fleet = builders.fleet(replicas, documents)
+    return inspect_fleet(rules, fleet.pools, fleet.replicas, fleet.documents, policy or Policy(), builders.NOW)
+
+
+def blocks(size: int, **more: Any) -> dict[str, Any]:
+    return {"settings": {BLOCKS: size}, **more}
+
+
+def test_a_rule_without_a_draft_passed() -> None:
+    (outcome,) = inspected([made(passes)], blocks(16)).outcomes
+
+    assert (outcome.kind, outcome.findings, outcome.total) == (OutcomeKind.PASSED, 0, 1)
+
+
+def test_a_rule_with_a_draft_failed_and_says_where() -> None:
+    found = inspected([made(fails)], blocks(16, replicas=3), blocks(32))
+    (finding,) = found.findings
+
+    assert [each.kind for each in found.outcomes] == [OutcomeKind.FAILED]
+    assert finding.pools == ("chat",)
+    assert finding.replicas == ("http://chat-4:8000",)
+    assert finding.cohorts == (CohortShare("chat", "B", 1),)
+    assert (finding.severity, finding.why) == (Severity.WARNING, "Clients notice.")
+
+
+def test_severity_and_reason_are_those_of_the_facet_that_makes_it_worst() -> None:
+    policy = Policy(pools={"ch*": Declared(router=Router.KV_EVENTS)})
+    (finding,) = inspected([made(fails)], blocks(32), policy=policy).findings
+
+    assert (finding.severity, finding.why) == (Severity.CRITICAL, "The index notices.")
+
+
+def test_what_is_said_under_a_pools_name_goes_before_a_glob() -> None:
+    policy = Policy(pools={"*": Declared(router=Router.KV_EVENTS), "chat": Declared(router=Router.NONE)})
+    (finding,) = inspected([made(fails)], blocks(32), policy=policy).findings
+
+    assert finding.severity is Severity.WARNING
+
+
+def test_a_rule_that_raises_is_an_error_and_costs_the_others_nothing() -> None:
+    def broken(_subject: object) -> Iterator[Draft]:
+        """Raise."""
+        raise KeyError("x" * 500)
+        yield
+
+    found = inspected([made(broken, id="XX-00", name="a-b"), made(fails)], blocks(32))
+
+    assert [each.kind for each in found.outcomes] == [OutcomeKind.ERROR, OutcomeKind.FAILED]
+    assert found.outcomes[0].reason.startswith("KeyError: 'xxx")
+    assert len(found.outcomes[0].reason) == 200
+
+
+def test_what_nobody_tells_is_skipped_and_said() -> None:
+    (outcome,) = inspected([made(fails)], {"replicas": 2}, {"state": "down"}).outcomes
+
+    assert outcome.kind is OutcomeKind.SKIPPED
+    assert outcome.reason == "cache_config.block_size: told by 0 of 3 replicas."
+
+
+def test_who_does_not_tell_is_counted_but_not_who_cannot() -> None:
+    """A version that has no such setting owes no answer; a replica that is down might have one."""
+    told = {"settings": {"cache_config.prefix_match_unit": 1}}
+    old = {"settings": {"version": "0.12.0"}}
+    (outcome,) = inspected(
+        [made(passes, needs=("cache_config.prefix_match_unit",))], told, old, {"state": "down"}
+    ).outcomes
+
+    assert (outcome.unknown, outcome.total) == (1, 3)
+
+
+def test_a_comparison_does_not_apply_to_a_single_replica() -> None:
+    (outcome,) = inspected([made(passes, least=2)], blocks(16)).outcomes
+
+    assert (outcome.kind, outcome.reason) == (
+        OutcomeKind.NOT_APPLICABLE,
+        "One replica: nothing to compare it with.",
+    )
+
+
+def test_a_rule_for_another_domain_does_not_apply() -> None:
+    (outcome,) = inspected([made(fails, severity={Facet.KV_STORE: Severity.INFO})], blocks(32)).outcomes
+
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.NOT_APPLICABLE, "Only for: kv-store.")
+
+
+def test_a_rule_can_be_disabled_made_milder_and_given_parameters() -> None:
+    def with_parameter(subject: PoolSubject, *, wrong: int = 32) -> Iterator[Draft]:
+        """Ask for a parameter."""
+        for replica in subject.members:
+            if subject.value(replica.id, BLOCKS) == wrong:
+                yield Draft((replica.id,), "Wrong.", (), FIX)
+
+    changes = {"XX-01": RuleChange(severity=Severity.INFO, parameters={"wrong": 16})}
+    (finding,) = inspected([made(with_parameter)], blocks(16), policy=Policy(rules=changes)).findings
+    off = inspected([made(fails)], blocks(32), policy=Policy(rules={"XX-01": RuleChange(enabled=False)}))
+
+    assert finding.severity is Severity.INFO
+    assert [each.reason for each in off.outcomes] == ["fleet.yaml disables it."]
+
+
+def test_the_severity_of_one_case_goes_before_that_of_the_rule() -> None:
+    def mild(_subject: object) -> tuple[Draft, ...]:
+        """Be mild."""
+        return (Draft((), "Mild.", (), FIX, severity=Severity.INFO),)
+
+    (finding,) = inspected([made(mild)], blocks(16)).findings
+
+    assert (finding.severity, finding.cohorts) == (Severity.INFO, ())
+
+
+def test_prefill_is_paired_with_the_decode_pool_of_its_name_else_of_its_model() -> None:
+    def both(pair: PairSubject) -> tuple[Draft, ...]:
+        """Name the pair."""
+        return (Draft(tuple(each.id for each in pair.all_replicas), "A pair.", (), FIX),)
+
+    entries = [
+        blocks(16, pool="a/prefill", role="prefill", served=["m"]),
+        blocks(16, pool="a/decode", role="decode", served=["m"]),
+        blocks(16, pool="p", role="prefill", served=["m", "x"]),
+        blocks(16, pool="d", role="decode", served=["x"]),
+        blocks(16, pool="lonely", role="decode", served=["y"]),
+    ]
+    found = inspected([made(both, scope=Scope.PAIR, severity={Facet.DISAGGREGATED: Severity.INFO})], *entries)
+
+    assert {each.pools for each in found.findings} == {("a/prefill", "a/decode"), ("p", "a/decode"), ("p", "d")}
+
+
+def test_a_pool_that_is_declared_no_part_of_a_pair_is_none() -> None:
+    def both(_pair: object) -> tuple[Draft, ...]:
+        """Say so."""
+        return (Draft((), "A pair.", (), FIX),)
+
+    entries = [blocks(16, pool="a/prefill", role="prefill"), blocks(16, pool="a/decode", role="decode")]
+    policy = Policy(pools={"a/decode": Declared(disaggregated=False)})
+
+    assert not inspected([made(both, scope=Scope.PAIR)], *entries, policy=policy).outcomes
+
+
+def test_a_rule_over_the_fleet_sees_replicas_of_no_pool_too() -> None:
+    def unread(fleet: FleetSubject) -> tuple[Draft, ...]:
+        """Name who was not read."""
+        return (Draft(tuple(each.id for each in fleet.unread), "Unread.", (), FIX),)
+
+    found = inspected([made(unread, scope=Scope.FLEET)], blocks(16), {"state": "down"}, {"state": "down", "pool": None})
+    (finding,) = found.findings
+
+    assert len(finding.replicas) == 2
+    assert finding.pools == ("chat",)
+    assert finding.unknown == 2
+
+
+def test_a_difference_along_a_rollout_is_one_step_milder_and_marked() -> None:
+    old = {"settings": {BLOCKS: 16, "version": "0.31.0"}, "started_hours_ago": 90}
+    new = {"settings": {BLOCKS: 32}, "started_hours_ago": 1}
+    policy = Policy(pools={"chat": Declared(router=Router.KV_EVENTS)})
+    going = inspected([made(fails)], {**old, "replicas": 3}, new, policy=policy)
+    over = inspected([made(fails)], {**old, "replicas": 3}, {**new, "started_hours_ago": 20}, policy=policy)
+
+    assert [(each.is_rollout, each.severity) for each in going.findings] == [(True, Severity.WARNING)]
+    assert going.rollouts["chat"].replicas == ("http://chat-4:8000",)
+    assert [(each.is_rollout, each.severity) for each in over.findings] == [(False, Severity.CRITICAL)]
+
+
+def test_findings_are_sorted_worst_first() -> None:
+    mild = made(fails, id="XX-00", name="a-b", severity={Facet.MODEL: Severity.INFO})
+    found = inspected([mild, made(fails)], blocks(32), blocks(64, pool="other"))
+
+    assert [(each.severity, each.subject) for each in found.findings] == [
+        (Severity.WARNING, "chat"),
+        (Severity.WARNING, "other"),
+        (Severity.INFO, "chat"),
+        (Severity.INFO, "other"),
+    ]
+
+
+def test_a_finding_keeps_its_id_while_it_says_the_same() -> None:
+    first = inspected([made(fails)], blocks(16, replicas=3), blocks(32))
+    later = inspected([made(fails)], blocks(16, replicas=5), blocks(32, replicas=2))
+    other = inspected([made(fails)], blocks(16, replicas=3), blocks(64))
+
+    assert first.findings[0].id == later.findings[0].id != other.findings[0].id
+
+
+def test_what_is_suppressed_is_kept_apart_with_its_cohorts_counted_anew() -> None:
+    until = builders.NOW.date() + timedelta(days=1)
+    policy = Policy(suppressions=(Suppression("XX-01", "me", "known", until, replicas=("chat-4",), number=1),))
+    found = inspected([made(fails)], blocks(16, replicas=3), blocks(32, replicas=2), policy=policy)
+
+    assert [each.cohorts for each in found.findings] == [(CohortShare("chat", "B", 1),)]
+    assert [each.replicas for each in found.suppressed] == [("http://chat-4:8000",)]
+
+
+def test_options_that_match_nothing_are_told() -> None:
+    policy = Policy(
+        pools={"caht": Declared(), "c*": Declared()},
+        suppressions=(Suppression("XX-09", "me", "known", date(2027, 1, 1), number=1),),
+    )
+
+    assert inspected([made(passes)], blocks(16), policy=policy).notes == (
+        "suppress[1] in fleet.yaml (XX-09, me) matches no finding; take it out.",
+        "pools.caht in fleet.yaml matches no pool; mend the name or take it out.",
+    )
+
+
+@pytest.mark.parametrize("state", [State.REDACTED, State.UNKNOWN])
+def test_what_was_not_told_is_never_a_value(state: State) -> None:
+    entries = [blocks(16), {"settings": {BLOCKS: {"state": str(state)}}}]
+
+    assert not inspected([made(fails)], *entries).findings
