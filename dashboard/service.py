@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from dashboard.collect.poller import Limits, Poller
 from dashboard.discovery import Discovery
 from dashboard.fleet import Fleet, build_fleet, empty_fleet
+from dashboard.options import policy_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dashboard.models import Snapshot, Target
     from dashboard.options import Options
+    from dashboard.rules.policy import Policy
 
 log = logging.getLogger(__name__)
 
@@ -63,18 +65,20 @@ def poll_once(
     """Ask every target once and derive the fleet; for the command line. `on_done` hears how many are done."""
     poller = Poller(limits_of(options))
     snapshots = asyncio.run(poller.poll(targets, utc_now, on_done))
-    return _derive(options, snapshots, generation=1)
+    return _derive(options, policy_of(options), snapshots, utc_now())
 
 
 class Collector:
     """Polls in a thread of its own, with an event loop of its own, until it is stopped."""
 
-    def __init__(self, options: Options) -> None:
-        """Ask nothing yet."""
+    def __init__(self, options: Options, clock: Callable[[], datetime] = utc_now) -> None:
+        """Ask nothing yet. `clock` gives UTC times."""
         self.options = options
         self.fleet = empty_fleet(options.name)
         self.progress = Progress()
         self.discovery_failures: tuple[str, ...] = ()
+        self._clock = clock
+        self._policy = policy_of(options)
         self._discovery = Discovery(options)
         self._poller = Poller(limits_of(options))
         self._thread: threading.Thread | None = None
@@ -126,8 +130,8 @@ class Collector:
     async def _refresh(self, began: float) -> None:
         targets = self._discovery.discover()
         self.discovery_failures = self._discovery.failures
-        snapshots = await self._poller.poll(targets, utc_now)
-        self.fleet = _derive(self.options, snapshots, generation=self.fleet.generation + 1, before=self.fleet)
+        snapshots = await self._poller.poll(targets, self._clock)
+        self.fleet = _derive(self.options, self._policy, snapshots, self._clock(), before=self.fleet)
         seconds, progress = time.monotonic() - began, self.progress
         self.progress = replace(progress, polls=progress.polls + 1, seconds_sum=progress.seconds_sum + seconds)
         if progress.polls == 0:
@@ -135,14 +139,18 @@ class Collector:
             gc.freeze()  # what was imported and read first is never searched for garbage again
 
 
-def _derive(options: Options, snapshots: Sequence[Snapshot], *, generation: int, before: Fleet | None = None) -> Fleet:
+def _derive(
+    options: Options, policy: Policy, snapshots: Sequence[Snapshot], polled_at: datetime, before: Fleet | None = None
+) -> Fleet:
+    """Return the fleet of one poll; its generation is that of the fleet before, unless a page would differ."""
     fleet = build_fleet(
         options.name,
         snapshots,
-        polled_at=utc_now(),
+        polled_at=polled_at,
         interval=timedelta(seconds=options.poll.interval_seconds),
         ignore=options.ignore,
-        generation=generation,
+        policy=policy,
+        generation=before.generation + 1 if before else 1,
         before=before,
     )
     if before is not None and before.polled_at is not None and _content(before) == _content(fleet):
@@ -151,8 +159,11 @@ def _derive(options: Options, snapshots: Sequence[Snapshot], *, generation: int,
 
 
 def _content(fleet: Fleet) -> object:
-    """Return all of a fleet that a page would show differently, the times of the answers left out."""
-    return [replace(replica, observed_at=None, probes=()) for replica in fleet.replicas]
+    """Return all of a fleet that a page would show differently, the times of the answers left out.
+
+    What the rules say is a part of its own: a suppression ends and a rollout is given up by the clock alone.
+    """
+    return fleet.inspection, [replace(replica, observed_at=None, probes=()) for replica in fleet.replicas]
 
 
 @dataclass(slots=True)

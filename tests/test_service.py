@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dashboard import service
-from dashboard.demo.describe import targets
+from dashboard.demo.describe import DemoReplica, targets
 from dashboard.demo.server import DemoServer, in_thread
-from dashboard.demo.story import default_fleet
+from dashboard.demo.story import HOUR, default_fleet
 from dashboard.discovery import Discovery
 from dashboard.options import Options
 
@@ -35,9 +36,9 @@ def _stopped() -> Iterator[None]:
     service.stop()
 
 
-def options_for(server: DemoServer) -> Options:
+def options_for(server: DemoServer, **more: Any) -> Options:
     addresses = [f"{entry['targets'][0]}" for entry in targets(server.fleet, server.port)]
-    return Options.model_validate({"name": "test", "targets": addresses, "poll": {"interval_seconds": 1}})
+    return Options.model_validate({"name": "test", "targets": addresses, "poll": {"interval_seconds": 1}, **more})
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -149,3 +150,87 @@ def test_a_mistake_of_ours_is_counted_and_polling_goes_on(
 
     assert service.progress().failures == 1
     assert "a poll failed" in caplog.text
+
+
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
+@contextmanager
+def collecting(options: Options, clock: Clock) -> Iterator[service.Collector]:
+    """A collector that has polled at least twice, so that what follows is no news of the first polls."""
+    collector = service.Collector(options, clock)
+    collector.start()
+    try:
+        wait_for(lambda: collector.progress.polls >= 2)
+        yield collector
+    finally:
+        collector.stop()
+
+
+A_MOMENT = timedelta(seconds=2)  # too short for what was read before it to grow old
+SUPPRESSED = {"rule": "RT-01", "owner": "kv-team", "reason": "known", "until": "2026-12-31"}
+
+
+def test_a_suppression_that_ends_at_midnight_changes_what_pages_show(demo: DemoServer) -> None:
+    demo.restart(demo.fleet[0].address, block_size=64)
+    clock = Clock(datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC))
+
+    with collecting(options_for(demo, suppress=[SUPPRESSED]), clock) as collector:
+        before = collector.fleet
+        clock.at += A_MOMENT
+        wait_for(lambda: collector.fleet.generation > before.generation)
+
+    assert "RT-01" not in {finding.rule for finding in before.inspection.findings}
+    assert [finding.rule for finding in before.inspection.suppressed] == ["RT-01"]
+    (finding,) = (finding for finding in collector.fleet.inspection.findings if finding.rule == "RT-01")
+    assert finding.expired is not None
+    assert finding.expired.owner == "kv-team"
+    assert collector.fleet.inspection.suppressed == ()
+
+
+def test_a_rollout_that_no_longer_goes_on_changes_what_pages_show() -> None:
+    with in_thread(upgrading()) as server:
+        clock = Clock(datetime.now(UTC))
+        with collecting(options_for(server), clock) as collector:
+            before = collector.fleet
+            clock.at += timedelta(hours=7)
+            wait_for(lambda: collector.fleet.generation > before.generation)
+
+    assert set(before.inspection.rollouts) == {"qwen3-8b"}
+    assert collector.fleet.inspection.rollouts == {}
+
+
+def upgrading() -> list[DemoReplica]:
+    """Two replicas on a new version, started just now, and two that run the old one."""
+    pool = [each for each in default_fleet() if each.configuration.served_name == "qwen3-8b"]
+    new, old = ([each for each in pool if (each.uptime_seconds < HOUR) is young] for young in (True, False))
+    return [*new[:2], *old[:2]]
+
+
+def test_time_that_passes_without_such_an_end_is_no_new_generation(demo: DemoServer) -> None:
+    demo.restart(demo.fleet[0].address, block_size=64)
+    clock = Clock(datetime(2026, 12, 30, 23, 59, 59, tzinfo=UTC))
+
+    with collecting(options_for(demo, suppress=[SUPPRESSED]), clock) as collector:
+        before = collector.fleet
+        clock.at += A_MOMENT
+        wait_for(lambda: collector.fleet.polled_at == clock.at)
+
+    assert collector.fleet.generation == before.generation
+
+
+def test_one_poll_from_the_command_line_is_judged_by_the_options_too(demo: DemoServer) -> None:
+    demo.restart(demo.fleet[0].address, block_size=64)
+    options = options_for(demo, pools={"*": {"router": "none"}}, rules={"RT-01": {"severity": "info"}})
+
+    inspection = service.poll_once(options, Discovery(options).discover()).inspection
+
+    assert {domain.router for domain in inspection.domains.values()} == {"none"}
+    assert [finding.severity for finding in inspection.findings if finding.rule == "RT-01"] == ["info"]

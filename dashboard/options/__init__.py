@@ -2,13 +2,15 @@
 
 from dashboard.options.load import FILE_VARIABLE, load_options
 from dashboard.options.model import (
-    MAX_LABEL_CHARACTERS,
     CredentialsOptions,
     FileSdOptions,
     Options,
     PollOptions,
     TargetOptions,
 )
+from dashboard.options.part import MAX_LABEL_CHARACTERS
+from dashboard.options.policy import policy_of
+from dashboard.options.rules import PoolOptions, RuleOptions, SuppressOptions
 
 __all__ = [
     "FILE_VARIABLE",
@@ -17,6 +19,10 @@ __all__ = [
     "FileSdOptions",
     "Options",
     "PollOptions",
+    "PoolOptions",
+    "RuleOptions",
+    "SuppressOptions",
     "TargetOptions",
     "load_options",
+    "policy_of",
 ]

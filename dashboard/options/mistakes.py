@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, get_args
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args
 
-from pydantic import BaseModel
+from dashboard.options.rules import no_such_rule
+from dashboard.wording import joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic import BaseModel
     from pydantic_core import ErrorDetails
 
     from dashboard.options.document import Place
@@ -17,13 +20,13 @@ if TYPE_CHECKING:
 _SECRET_KEYS = frozenset({"token", "bearer_token", "bearer", "auth_token", "api_key", "password", "secret"})
 _SENTENCES: Mapping[str, str] = {
     "missing": "missing; write it",
-    "float_parsing": "not a number; write one such as 15",
-    "float_type": "not a number; write one such as 15",
-    "finite_number": "not a finite number; write one such as 15",
-    "int_parsing": "not a whole number; write one such as 100",
-    "int_parsing_size": "not a whole number of this size; write one such as 100",
-    "int_from_float": "not a whole number; write one such as 100",
-    "int_type": "not a whole number; write one such as 100",
+    "float_parsing": "not a number; write one such as {example}",
+    "float_type": "not a number; write one such as {example}",
+    "finite_number": "not a finite number; write one such as {example}",
+    "int_parsing": "not a whole number; write one such as {example}",
+    "int_parsing_size": "not a whole number of this size; write one such as {example}",
+    "int_from_float": "not a whole number; write one such as {example}",
+    "int_type": "not a whole number; write one such as {example}",
     "greater_than_equal": "too small; write at least {ge:.10g}",
     "less_than_equal": "too large; write at most {le:.10g}",
     "string_type": "not a text; write one",
@@ -34,6 +37,9 @@ _SENTENCES: Mapping[str, str] = {
     "tuple_type": "not a list; begin each entry with `- `",
     "dict_type": "not a mapping; write lines of `key: value`",
     "model_type": "not a mapping; write lines of `key: value`",
+    "bool_parsing": "neither true nor false; write one of them",
+    "bool_type": "neither true nor false; write one of them",
+    "enum": "no such value; write {expected}",
     "value_error": "{error}",
 }
 
@@ -41,8 +47,21 @@ _SENTENCES: Mapping[str, str] = {
 def sentence(error: ErrorDetails, options: type[BaseModel]) -> str:
     """Say in one sentence what pydantic found, without the value: it might be a secret."""
     if error["type"] == "extra_forbidden":
-        return no_such_key(str(error["loc"][-1]), _keys(options, error["loc"][:-1]))
-    return _SENTENCES.get(error["type"], error["msg"]).format(**error.get("ctx", {}))
+        return _unknown(error["loc"], options)
+    told = _SENTENCES.get(error["type"], error["msg"])
+    example = _example(error["loc"], options) if "{example}" in told else None
+    return told.format(**error.get("ctx", {}), example=example)
+
+
+def _unknown(place: Place, options: type[BaseModel]) -> str:
+    """Say that a key is unknown: a rule, a parameter of a rule, or another."""
+    match place:
+        case ("rules", str(rule)):
+            return no_such_rule(rule)
+        case ("rules", rule, "parameters", _):
+            known = list(_fields(_type_at(options, place[:-1])))
+            return f"no such parameter; {rule} has {joined(known) or 'none'}"
+    return no_such_key(str(place[-1]), list(_fields(_type_at(options, place[:-1]))))
 
 
 def no_such_key(key: str, known: list[str]) -> str:
@@ -53,15 +72,34 @@ def no_such_key(key: str, known: list[str]) -> str:
     return f"no such key; did you mean {close[0]}?" if close else f"no such key; the keys here are {', '.join(known)}"
 
 
-def _keys(model: type[BaseModel], place: Place) -> list[str]:
-    """Return the keys that the mapping at this place may have."""
+def _example(place: Place, options: type[BaseModel]) -> object:
+    """Return a number that could stand there: the field's example, else its default."""
+    model: type[BaseModel] = _type_at(options, place[:-1])
+    field = model.model_fields[str(place[-1])]
+    return field.examples[0] if field.examples else field.default
+
+
+def _type_at(options: type[BaseModel], place: Place) -> Any:
+    """Return the type of the mapping at this place."""
+    found: Any = options
     for part in place:
-        if isinstance(part, str):
-            model = _model_in(model.model_fields[part].annotation)
-    return list(model.model_fields)
+        fields = _fields(found)
+        found = _without_none(fields[part] if fields else _of_entries(found))
+    return found
 
 
-def _model_in(annotation: object) -> type[BaseModel]:
-    """Return the model in `X`, `X | None` or `tuple[X, ...]`."""
-    candidates = (annotation, *get_args(annotation))
-    return next(one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel))
+def _fields(found: Any) -> Mapping[Any, Any]:
+    """Return the types of a model's or a typed dict's keys; none for a list or a mapping with keys of any name."""
+    if hasattr(found, "model_fields"):
+        return {name: field.annotation for name, field in found.model_fields.items()}
+    return {} if get_args(found) else found.__annotations__
+
+
+def _without_none(annotation: Any) -> Any:
+    """Return X of `X | None`."""
+    return get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation
+
+
+def _of_entries(annotation: Any) -> Any:
+    """Return X of `tuple[X, ...]` or `dict[str, X]`."""
+    return next(each for each in reversed(get_args(annotation)) if each is not Ellipsis)

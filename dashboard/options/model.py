@@ -7,15 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from dashboard.options.address import replica_id
+from dashboard.options.part import Labels, Name, Part, some
+from dashboard.options.rules import PoolOptions, Rules, SuppressOptions
 
-MAX_LABEL_CHARACTERS = 1000
 _DAY_SECONDS = 86_400.0
-
-Name = Annotated[str, Field(min_length=1, max_length=100)]
-Labels = dict[str, Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS)]]
 
 
 def _folder(info: ValidationInfo) -> Path:
@@ -36,32 +34,11 @@ def _glob_from_file(pattern: str, info: ValidationInfo) -> str:
     return str(Path(glob.escape(str(_folder(info))), _without_null(pattern)))
 
 
-def _some(files: tuple[str, ...]) -> tuple[str, ...]:
-    if not files:
-        raise ValueError("an empty list; write at least one entry")
-    return files
-
-
 PathFromFile = Annotated[Path, AfterValidator(_path_from_file)]
 GlobFromFile = Annotated[str, Field(min_length=1), AfterValidator(_glob_from_file)]
 
 
-class _Part(BaseModel):
-    """A mapping in fleet.yaml: frozen, unknown keys refused, a known key without a value counts as not written."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, hide_input_in_errors=True
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_unset(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
-
-
-class CredentialsOptions(_Part):
+class CredentialsOptions(Part):
     """Where secrets are found; never the secrets themselves. Relative paths start at the file's folder."""
 
     token_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
@@ -75,7 +52,7 @@ class CredentialsOptions(_Part):
         return self
 
 
-class TargetOptions(_Part):
+class TargetOptions(Part):
     """One address to poll; `url` is the replica's id. In the file a plain string is an address without labels."""
 
     url: Annotated[str, AfterValidator(replica_id)]
@@ -88,15 +65,15 @@ class TargetOptions(_Part):
         return {"url": data} if isinstance(data, str) else data
 
 
-class FileSdOptions(_Part):
+class FileSdOptions(Part):
     """Files in Prometheus' file_sd shape. `files` are globs; labels in a file win over these."""
 
-    files: Annotated[tuple[GlobFromFile, ...], AfterValidator(_some)]
+    files: Annotated[tuple[GlobFromFile, ...], AfterValidator(some)]
     labels: Labels = Field(default_factory=dict)
     credentials: CredentialsOptions | None = None
 
 
-class PollOptions(_Part):
+class PollOptions(Part):
     """How often to ask, and when to give up. Seconds and bytes, as the names end."""
 
     interval_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 15
@@ -117,7 +94,7 @@ class PollOptions(_Part):
         return self
 
 
-class Options(_Part):
+class Options(Part):
     """All that the operator sets."""
 
     name: Name = "fleet"
@@ -126,3 +103,6 @@ class Options(_Part):
     credentials: CredentialsOptions | None = None
     poll: PollOptions = Field(default_factory=PollOptions)
     ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    pools: dict[str, PoolOptions] = Field(default_factory=dict)  # by name or glob
+    rules: Rules = Field(default_factory=dict)
+    suppress: tuple[SuppressOptions, ...] = ()

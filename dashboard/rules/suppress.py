@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from dashboard.models import Replica
     from dashboard.rules.findings import Finding, Suppression
 
+    Narrowed = Callable[[Finding, tuple[str, ...]], Finding]
+
 
 class Sorted(NamedTuple):
-    """Findings that stand, findings that are suppressed, and the suppressions that matched none."""
+    """Findings that stand, findings that are suppressed, and the suppressions that match none."""
 
     active: list[Finding]
     suppressed: list[Finding]
@@ -27,48 +29,77 @@ def sort_out(
     suppressions: Sequence[Suppression],
     today: date,
     replicas: Mapping[str, Replica],
-    narrowed: Callable[[Finding, tuple[str, ...]], Finding],
+    narrowed: Narrowed,
 ) -> Sorted:
-    """Apply suppressions, each in turn, to what the ones before it left.
+    """Apply those suppressions that still hold, each in turn, to what the ones before it left.
 
-    A suppression that names some of a finding's replicas takes these away: `narrowed` makes a finding of a part.
-    An expired one takes nothing: what it would have taken says so.
+    One that names some of a finding's replicas takes these away: `narrowed` makes a finding of a part. One that ended
+    takes nothing, not even a part, so that every count is as without it: what is left of the finding says that it
+    ended, unless another one took over. Unused is what matches no finding, whether it ended or others match as well.
     """
-    active, suppressed, used = list(findings), [], set()
-    for suppression in suppressions:
-        left: list[Finding] = []
-        for finding in active:
-            covered = _covered(finding, suppression, replicas)
-            if covered is None:
-                left.append(finding)
-                continue
-            used.add(suppression.number)
-            part = finding if covered == finding.replicas else narrowed(finding, covered)
-            rest = tuple(each for each in finding.replicas if each not in set(covered))
-            if suppression.until < today:
-                left.append(replace(part, expired=suppression))
-            else:
-                suppressed.append(replace(part, suppression=suppression))
-            left += [narrowed(finding, rest)] if rest else []
-        active = left
-    return Sorted(active, suppressed, [each for each in suppressions if each.number not in used])
+    findings = list(findings)
+    live = [each for each in suppressions if each.until >= today]
+    ended = sorted((each for each in suppressions if each.until < today), key=lambda each: each.until, reverse=True)
+    active, suppressed = [], []
+    for finding in findings:
+        left, parts = _taken(finding, live, replicas, narrowed)
+        suppressed += parts
+        active += [_marked(each, ended, replicas) for each in left]
+    unused = [each for each in suppressions if not any(_matches(each, finding, replicas) for finding in findings)]
+    return Sorted(active, suppressed, unused)
 
 
-def _covered(finding: Finding, suppression: Suppression, replicas: Mapping[str, Replica]) -> tuple[str, ...] | None:
-    """Return the finding's replicas that a suppression covers; None if it does not match at all."""
-    if finding.rule != suppression.rule or finding.expired is not None:
-        return None
-    if suppression.pool is not None and not any(fnmatchcase(pool, suppression.pool) for pool in finding.pools):
-        return None
-    if not suppression.replicas and not suppression.labels:
-        return finding.replicas
-    covered = tuple(each for each in finding.replicas if _names(suppression, replicas[each]))
-    return covered or None
+def _taken(
+    finding: Finding, live: Iterable[Suppression], replicas: Mapping[str, Replica], narrowed: Narrowed
+) -> tuple[list[Finding], list[Finding]]:
+    """Return what is left of a finding, if anything, and the parts that suppressions took."""
+    parts: list[Finding] = []
+    for suppression in live:
+        if not _matches(suppression, finding, replicas):
+            continue
+        covered = _covered(suppression, finding, replicas)
+        part = finding if covered == finding.replicas else narrowed(finding, covered)
+        parts.append(replace(part, suppression=suppression))
+        rest = tuple(each for each in finding.replicas if each not in set(covered))
+        if not rest:
+            return [], parts
+        finding = narrowed(finding, rest)
+    return [finding], parts
+
+
+def _marked(finding: Finding, ended: Iterable[Suppression], replicas: Mapping[str, Replica]) -> Finding:
+    """Return a finding that says which suppression of it ended last, if one did."""
+    last = next((each for each in ended if _matches(each, finding, replicas)), None)
+    return finding if last is None else replace(finding, expired=last)
+
+
+def _matches(suppression: Suppression, finding: Finding, replicas: Mapping[str, Replica]) -> bool:
+    """Tell whether a suppression is about a finding, or about a part of it.
+
+    A finding that names no replica is matched by its rule and pools; never by one that names replicas or labels.
+    """
+    if finding.rule != suppression.rule:
+        return False
+    if finding.replicas:
+        return bool(_covered(suppression, finding, replicas))
+    return not suppression.replicas and not suppression.labels and _any_is(suppression.pool, finding.pools)
+
+
+def _covered(suppression: Suppression, finding: Finding, replicas: Mapping[str, Replica]) -> tuple[str, ...]:
+    """Return the finding's replicas that a suppression covers, in their order."""
+    return tuple(each for each in finding.replicas if _names(suppression, replicas[each]))
 
 
 def _names(suppression: Suppression, replica: Replica) -> bool:
-    """Tell whether a suppression names a replica, by name, id or labels; both where it gives both."""
-    named = not suppression.replicas or any(
-        fnmatchcase(text, glob) for glob in suppression.replicas for text in (replica.name, replica.id)
+    """Tell whether a suppression names a replica: by pool, by name or id, by labels; by all that it gives."""
+    called = (replica.name, replica.id)
+    return (
+        _any_is(suppression.pool, [replica.pool or ""])
+        and (not suppression.replicas or any(_any_is(glob, called) for glob in suppression.replicas))
+        and all(replica.labels.get(label) == value for label, value in suppression.labels.items())
     )
-    return named and all(replica.labels.get(label) == value for label, value in suppression.labels.items())
+
+
+def _any_is(glob: str | None, texts: Iterable[str]) -> bool:
+    """Tell whether a glob matches any of the texts, or is one of them: brackets of an IPv6 address are no glob."""
+    return glob is None or any(text == glob or fnmatchcase(text, glob) for text in texts)

@@ -113,7 +113,10 @@ def test_options_do_not_change() -> None:
         ("nam: x", "fleet.yaml:1: nam: no such key; did you mean name?"),
         (
             "\nzzz: x",
-            "fleet.yaml:2: zzz: no such key; the keys here are name, targets, file_sd, credentials, poll, ignore",
+            (
+                "fleet.yaml:2: zzz: no such key; the keys here are"
+                " name, targets, file_sd, credentials, poll, ignore, pools, rules, suppress"
+            ),
         ),
         (
             "poll:\n  intervall_seconds: 15",
@@ -125,7 +128,10 @@ def test_options_do_not_change() -> None:
         ),
         (
             "_env_file: x",
-            "fleet.yaml:1: _env_file: no such key; the keys here are name, targets, file_sd, credentials, poll, ignore",
+            (
+                "fleet.yaml:1: _env_file: no such key; the keys here are"
+                " name, targets, file_sd, credentials, poll, ignore, pools, rules, suppress"
+            ),
         ),
         ("pol:", "fleet.yaml:1: pol: no such key; did you mean poll?"),
         ("name: x\nname: y", "fleet.yaml:2: name: stands on line 1 too; keep one"),
