@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from dashboard.models import Role, State
+from dashboard.models import Role
+from dashboard.rules.connectors import connectors, value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from dashboard.models import Setting
+    from dashboard.rules.connectors import Connector
 
 T = TypeVar("T")
 
@@ -108,10 +109,12 @@ class Domain:
         return frozenset(facets)
 
 
-CONNECTOR = "kv_transfer_config.kv_connector"
-EXTRA = "kv_transfer_config.kv_connector_extra_config"
 EVENTS = "kv_events_config.enable_kv_cache_events"
-# Connectors that put KV cache where others read it (vllm/distributed/kv_transfer/kv_connector/factory.py).
+PUBLISHER = "kv_events_config.publisher"
+NO_PUBLISHER = "null"  # vLLM's name for it (vllm/config/kv_events.py)
+ENCODER_ROLE = "ec_transfer_config.ec_role"
+# Connectors that put KV cache where others read it, by how their names begin. The names are those of
+# vllm/distributed/kv_transfer/kv_connector/factory.py; SharedStorageConnector is what ExampleConnector was called.
 STORES = (
     ("LMCache", Store.LMCACHE),
     ("MooncakeStore", Store.MOONCAKE),
@@ -119,7 +122,11 @@ STORES = (
     ("ExampleConnector", Store.FILE),
     ("HF3FS", Store.FILE),
 )
-TIERS = (("p2p", Store.P2P), ("fs", Store.FILE), ("file", Store.FILE), ("obj", Store.FILE))
+OFFLOADING = "OffloadingConnector"
+# Tiers below CPU memory (vllm/v1/kv_offload/tiering/factory.py) that others read too. A replica may have several: a
+# peer refuses what a folder only fails to find, so p2p counts first.
+TIERS = (("p2p", Store.P2P), ("fs", Store.FILE), ("obj", Store.FILE))
+SHARED_FOLDER = "SharedStorageOffloadingSpec"  # llm-d's own back end for OffloadingConnector
 
 
 def domain_of(declared: Declared, roles: Iterable[Role], documents: Iterable[Mapping[str, Setting]]) -> Domain:
@@ -127,8 +134,8 @@ def domain_of(declared: Declared, roles: Iterable[Role], documents: Iterable[Map
     told = tuple(documents)
     router = _first(declared.router, _router(told), Router.PREFIX_HASH)
     store = _first(declared.kv_store, _store(told), Store.NONE)
-    is_pair = Role.PREFILL in (known := set(roles)) or Role.DECODE in known
-    disaggregated = _first(declared.disaggregated, is_pair or None, other=False)
+    apart = not {Role.PREFILL, Role.DECODE}.isdisjoint(roles) or any(value(each, ENCODER_ROLE) for each in told)
+    disaggregated = _first(declared.disaggregated, apart or None, other=False)
     return Domain(*router, *store, *disaggregated, expects=declared.expects)
 
 
@@ -139,30 +146,24 @@ def _first(declared: T | None, inferred: T | None, other: T) -> tuple[T, Basis]:
 
 
 def _router(documents: Iterable[Mapping[str, Setting]]) -> Router | None:
-    return Router.KV_EVENTS if any(_value(each, EVENTS) is True for each in documents) else None
+    publishing = (value(each, EVENTS) is True and value(each, PUBLISHER) != NO_PUBLISHER for each in documents)
+    return Router.KV_EVENTS if any(publishing) else None
 
 
 def _store(documents: Iterable[Mapping[str, Setting]]) -> Store | None:
-    """Return the first store that any connector names, nested ones of a MultiConnector included."""
-    for document in documents:
-        text = json.dumps([_value(document, path) for path in document if path.startswith((CONNECTOR, EXTRA))])
-        names = [*_strings(json.loads(text))]
-        for begin, store in STORES:
-            if any(name.startswith(begin) for name in names):
-                return store
-        if "OffloadingConnector" in names:
-            return next((store for tier, store in TIERS if tier in names), None)
-    return None
+    """Return the first store that any document shows; the order of documents means nothing."""
+    told = [connector for document in documents for connector in connectors(document)]
+    for begin, store in STORES:
+        if any(each.name.startswith(begin) for each in told):
+            return store
+    tiers = {tier for each in told if each.name == OFFLOADING for tier in tiers_of(each)}
+    return next((store for tier, store in TIERS if tier in tiers), None)
 
 
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)
-
-
-def _value(document: Mapping[str, Setting], path: str) -> object:
-    told = document.get(path)
-    return json.loads(told.value) if told is not None and told.state is State.REPORTED else None
+def tiers_of(connector: Connector) -> tuple[str, ...]:
+    """Return the kinds of the tiers below CPU memory that an offloading connector has, in its order."""
+    if connector.options.get("spec_name") == SHARED_FOLDER:
+        return ("fs",)
+    tiers = connector.options.get("secondary_tiers")
+    kinds = [tier.get("type") for tier in tiers if isinstance(tier, dict)] if isinstance(tiers, list) else []
+    return tuple(kind for kind in kinds if isinstance(kind, str))

@@ -20,7 +20,7 @@ from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from datetime import date, datetime
 
     from dashboard.models import Document, Pool, Replica
     from dashboard.rules.findings import Draft, Severity, Suppression
@@ -47,8 +47,12 @@ def inspect_fleet(
     policy: Policy,
     now: datetime,
     ignore: Sequence[str] = (),
+    today: date | None = None,
 ) -> Inspection:
-    """Judge a fleet. The order of rules, pools, replicas and documents means nothing."""
+    """Judge a fleet. The order of rules, pools, replicas and documents means nothing.
+
+    `now` decides whether a rollout still goes on, `today` which suppressions are expired: the day of `now` unless told.
+    """
     subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore)
     context = _Context({each.id: each for each in replicas}, cohort_letters(pools))
     by_scope: dict[Scope, Sequence[Subject]] = {
@@ -65,10 +69,13 @@ def inspect_fleet(
             outcomes.append(outcome)
             findings += found
 
-    def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
-        return replace(finding, replicas=part, cohorts=_cohorts(part, context))
+    fleet_wide = {each.id for each in rules if each.scope is Scope.FLEET}
 
-    told = sort_out(findings, policy.suppressions, now.date(), context.replicas, narrowed)
+    def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
+        pools = _pools_of(part, context) if finding.rule in fleet_wide else finding.pools
+        return replace(finding, pools=pools, replicas=part, cohorts=_cohorts(part, context))
+
+    told = sort_out(findings, policy.suppressions, today or now.date(), context.replicas, narrowed)
     return Inspection(
         findings=tuple(sorted(told.active, key=_worst_first)),
         suppressed=tuple(sorted(told.suppressed, key=_worst_first)),
@@ -118,14 +125,11 @@ def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context)
     """Return what became of one rule on one subject."""
     worst = rule.severity_in(subject.facets)
     whole = Outcome(rule.id, subject.name, subject.pools, OutcomeKind.PASSED, total=len(subject.all_replicas))
-    if not change.enabled:
-        return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason="fleet.yaml disables it."), []
-    if len(subject.all_replicas) < rule.least:
-        return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason="One replica: nothing to compare it with."), []
-    if worst is None:
-        needed = " or ".join(rule.severity)
-        return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason=f"Only for: {needed}."), []
-    whole = whole._replace(unknown=_unknown(rule, subject))
+    reason = _inapplicable(rule, change, subject)
+    if worst is None or reason:
+        reason = reason or f"Only for: {' or '.join(rule.severity)}."
+        return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason=reason), []
+    whole = whole._replace(unknown=subject.lacking(rule.needs))
     if (missing := _missing(rule, subject)) is not None:
         return whole._replace(kind=OutcomeKind.SKIPPED, reason=missing), []
     facet, severity = worst
@@ -142,15 +146,20 @@ def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context)
     return whole._replace(kind=kind, findings=len(found)), found
 
 
-def _unknown(rule: Rule, subject: Subject) -> int:
-    """Count the replicas that do not tell something needed which others do tell."""
-    told = [need for need in rule.needs if subject.tellers(need)]
-    return len(frozenset().union(*(subject.silent(need) for need in told or rule.needs)))
+def _inapplicable(rule: Rule, change: RuleChange, subject: Subject) -> str | None:
+    """Say why a rule has nothing to judge, whatever is shared; None where it has."""
+    if not change.enabled:
+        return "fleet.yaml disables it."
+    if len(subject.all_replicas) < rule.least:
+        return "One replica: nothing to compare it with."
+    if rule.expects and isinstance(subject, PoolSubject) and getattr(subject.domain.expects, rule.expects) is None:
+        return f"fleet.yaml does not say what the router expects as {rule.expects}."
+    return None
 
 
 def _missing(rule: Rule, subject: Subject) -> str | None:
     """Say what a rule lacks; None where it can be judged."""
-    tellers = max((len(subject.tellers(need)) for need in rule.needs), default=rule.least)
+    tellers = max(map(subject.telling, rule.needs), default=rule.least)
     if tellers >= rule.least:
         return None
     total = len(subject.all_replicas)
@@ -163,7 +172,7 @@ def _finding(
     """Make a finding of a draft; a difference that runs along a rollout is one step milder."""
     is_rollout = isinstance(subject, PoolSubject) and _is_of_rollout(draft, subject)
     replicas = tuple(sorted(set(draft.replicas)))
-    pools = subject.pools or tuple(sorted({pool for each in replicas if (pool := context.replicas[each].pool)}))
+    pools = subject.pools or _pools_of(replicas, context)
     return Finding(
         id=_id(outcome, draft),
         rule=outcome.rule,
@@ -184,7 +193,8 @@ def _finding(
 
 
 def _is_of_rollout(draft: Draft, subject: PoolSubject) -> bool:
-    return subject.rollout is not None and is_explained(draft.replicas, subject.rollout, subject.members)
+    told = (subject.values(path) for path in {each.path for each in draft.evidence})
+    return subject.rollout is not None and is_explained(told, subject.rollout, subject.members)
 
 
 def _id(outcome: Outcome, draft: Draft) -> str:
@@ -192,6 +202,10 @@ def _id(outcome: Outcome, draft: Draft) -> str:
     told = sorted((each.path, each.value) for each in draft.evidence if not each.is_reference)
     what = repr(told) if told else repr(sorted(draft.replicas))
     return hashlib.sha256(repr((outcome.rule, outcome.subject, what)).encode()).hexdigest()[:ID_DIGITS]
+
+
+def _pools_of(replicas: Sequence[str], context: _Context) -> tuple[str, ...]:
+    return tuple(sorted({pool for each in replicas if (pool := context.replicas[each].pool)}))
 
 
 def _cohorts(replicas: Sequence[str], context: _Context) -> tuple[CohortShare, ...]:
@@ -205,7 +219,7 @@ def _worst_first(finding: Finding) -> tuple[object, ...]:
 
 def _notes(policy: Policy, unused: Sequence[Suppression], pools: Sequence[str]) -> Iterator[str]:
     for each in unused:
-        yield f"suppress[{each.number}] in fleet.yaml ({each.rule}, {each.owner}) matches no finding; take it out."
+        yield f"suppress[{each.number - 1}] in fleet.yaml ({each.rule}, {each.owner}) matches no finding; take it out."
     for glob in policy.pools:
         if not any(pool == glob or fnmatchcase(pool, glob) for pool in pools):
             yield f"pools.{glob} in fleet.yaml matches no pool; mend the name or take it out."

@@ -32,7 +32,8 @@ class Rule:
 
     `severity` is by facet of the domain: of those that hold, the worst counts; where none holds the rule does not
     apply. `needs` are what the function cannot do without (see `subject.Subject.tellers`): the rule is skipped where
-    fewer than `least` replicas tell any of it.
+    fewer than `least` replicas tell any of it. `expects` names the expectation of the router (`domain.Expectations`)
+    without which the rule does not apply.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Rule:
     check: Check
     page: Page
     parameters: Mapping[str, Any]
+    expects: str | None = None
 
     def severity_in(self, facets: frozenset[Facet]) -> tuple[Facet, Severity] | None:
         """Return the facet that makes it worst among these, and how bad; None where the rule does not apply."""
@@ -61,6 +63,7 @@ def rule(
     needs: tuple[str, ...],
     scope: Scope = Scope.POOL,
     least: int = 2,
+    expects: str | None = None,
 ) -> Callable[[Check], Rule]:
     """Declare a rule. The function takes its subject, and parameters by keyword, each with a default."""
 
@@ -68,6 +71,6 @@ def rule(
         keywords = list(inspect.signature(check).parameters.values())[1:]
         parameters = {each.name: each.default for each in keywords}
         page = page_of(inspect.getdoc(check) or "")
-        return Rule(id, name, family, scope, severity, needs, least, check, page, parameters)
+        return Rule(id, name, family, scope, severity, needs, least, check, page, parameters, expects)
 
     return declared

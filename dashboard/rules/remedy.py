@@ -39,7 +39,7 @@ def pasteable(path: str, told: Told) -> Snippet | None:
     value = json.loads(told.value)
     section, _, name = path.rpartition(".")
     if section == "env":
-        return Snippet("env", f"export {name}={shlex.quote(_word(value))}")
+        return Snippet("env", f"export {name}={shlex.quote(_variable(value))}")
     if path == "version":
         known = release(str(value))
         return Snippet("yaml", f"image: {IMAGE}:v{known}") if known else None
@@ -72,6 +72,13 @@ def _flag(flag: str, value: object) -> str:
     if isinstance(value, list) and "." not in flag:
         return f"{flag} {_words(value)}"
     return f"{flag} {shlex.quote(_word(value))}"
+
+
+def _variable(value: object) -> str:
+    """Write an environment variable: vLLM reads switches as 0 or 1, lists between commas (vllm/envs.py)."""
+    if isinstance(value, bool):
+        return str(int(value))
+    return ",".join(map(_word, value)) if isinstance(value, list) else _word(value)
 
 
 def _words(value: object) -> str:

@@ -10,10 +10,11 @@ from dashboard.normalize.versions import release
 from dashboard.rules.findings import Rollout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from dashboard.models import Replica
+    from dashboard.rules.subject import Holders
 
 VERSIONS = 2  # more of them at one time are no rollout but a mixture
 STUCK_AFTER = timedelta(hours=6)  # without a new start; a proposal, no source gives one
@@ -43,8 +44,17 @@ def rollout_of(pool: str, members: Sequence[Replica], now: datetime) -> Rollout 
     return Rollout(pool, old, new, moved, total, min(started[new]), last)
 
 
-def is_explained(replicas: Sequence[str], rollout: Rollout, members: Sequence[Replica]) -> bool:
-    """Tell whether a difference runs along the rollout: those that differ are all on one of its two versions."""
-    odd, moved = set(replicas), set(rollout.replicas)
-    left = {each.id for each in members} - moved
-    return odd in (moved, left, moved | left)
+def is_explained(told: Iterable[Holders], rollout: Rollout, members: Sequence[Replica]) -> bool:
+    """Tell whether settings differ along the rollout: each value is told on one of its two versions alone.
+
+    `told` are the values of each setting with who tells them. Who tells nothing does not count, nor does a setting
+    that is the same on all.
+    """
+    version = {each.id: release(each.version or "") for each in members}
+    differences = [
+        [{version[replica] for replica in replicas} for replicas in holders.values()]
+        for holders in told
+        if len(holders) > 1
+    ]
+    along = ([{rollout.old}, {rollout.new}], [{rollout.new}, {rollout.old}])
+    return bool(differences) and all(sides in along for sides in differences)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.compare.encoding import tell, votes
 from dashboard.models import ReplicaState, Told
@@ -14,7 +14,7 @@ from dashboard.normalize.versions import is_unsupported
 from dashboard.rules.domain import Facet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dashboard.models import Document, Engine, Pool, Replica, Setting
     from dashboard.rules.domain import Domain
@@ -24,8 +24,25 @@ if TYPE_CHECKING:
     Meaning = Callable[[Told, Mapping[str, Setting]], Told]
 
 # What can be needed beside settings: parts of a replica that may be empty.
-PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters")
+PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters", "sources")
 Holders = dict[Told, tuple[str, ...]]  # value -> ids of the replicas that tell it, in the pool's order
+
+
+class _Tellers(NamedTuple):
+    """Who tells a need: documents where that decides it, else replicas; and how many replicas that are."""
+
+    need: str
+    keys: frozenset[str]
+    number: int
+    by_document: bool
+
+    def is_owed(self, version: str | None) -> bool:
+        """Tell whether a replica of this version may have it."""
+        return not is_unsupported(version, self.need)
+
+    def is_lacked(self, key: str, document: Document) -> bool:
+        """Tell whether a document or replica does not tell it, though it could."""
+        return key not in self.keys and self.is_owed(document.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +60,11 @@ class PoolSubject:
     ignore: tuple[str, ...] = ()
     rollout: Rollout | None = None
     members: tuple[Replica, ...] = field(init=False)
+    # What many rules ask for is derived once. A subject lives as long as one fleet is judged.
     _told: dict[str, Holders] = field(init=False, default_factory=dict)
+    _identities: dict[str, dict[str, Any]] = field(init=False, default_factory=dict)
+    _tellers: dict[str, _Tellers] = field(init=False, default_factory=dict)
+    _members: frozenset[str] = field(init=False)
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,6 +72,7 @@ class PoolSubject:
         read = [each for each in self.all_replicas if each.document is not None]
         members = tuple(each for each in read if each.fresh) or tuple(read)
         object.__setattr__(self, "members", members)
+        object.__setattr__(self, "_members", frozenset(each.id for each in members))
         held: dict[str, list[str]] = defaultdict(list)
         for member in members:
             held[str(member.document)].append(member.id)
@@ -95,17 +117,18 @@ class PoolSubject:
         """Return all comparable settings of a member."""
         return self.documents[str(replica.document)].settings
 
-    def identity(self, path: str) -> dict[str, Any]:
+    def identity(self, path: str) -> Mapping[str, Any]:
         """Return per member what it tells of a setting that identifies it, or of one that is compared, as native JSON.
 
         The whole value: a model's folder, an event endpoint's host. Members that tell nothing are left out.
         """
-        told: dict[str, Any] = {}
-        for member in self.members:
-            setting = member.identity.get(path) or tell(self.settings(member), path)
-            if setting is not None and votes(setting.state):
-                told[member.id] = json.loads(setting.value)
-        return told
+        if path not in self._identities:
+            compared = {key: tell(self.documents[key].settings, path) for key in self._by_document}
+            settings = {each.id: each.identity.get(path) or compared[str(each.document)] for each in self.members}
+            known = {key: setting for key, setting in settings.items() if setting is not None and votes(setting.state)}
+            native = {text: json.loads(text) for text in {setting.value for setting in known.values()}}
+            self._identities[path] = {key: native[setting.value] for key, setting in known.items()}
+        return self._identities[path]
 
     def engines(self) -> Iterator[tuple[Replica, Engine]]:
         """Yield the engines of the members, each process once, with its replica."""
@@ -113,19 +136,45 @@ class PoolSubject:
             if not member.is_second_address:
                 yield from ((member, engine) for engine in member.engines)
 
-    def tellers(self, need: str) -> frozenset[str]:
-        """Return the members that tell a need: a path of a setting, or one of PARTS."""
-        if need in PARTS:
-            return frozenset(member.id for member in self.members if getattr(member, need))
-        told = frozenset(each for ids in self.values(need).values() for each in ids)
-        return told or frozenset(self.identity(need))
+    def telling(self, need: str) -> int:
+        """Count the members that tell a need: a path of a setting, or one of PARTS."""
+        return self._told_by(need).number
 
-    def silent(self, need: str) -> frozenset[str]:
-        """Return the replicas, down ones included, of which a need is not known though their version may have it."""
-        known = self.tellers(need)
-        return frozenset(
-            each.id for each in self.all_replicas if each.id not in known and not is_unsupported(each.version, need)
+    def lacking(self, needs: Sequence[str]) -> int:
+        """Count the replicas, down ones included, that do not tell one of these needs though their version may have it.
+
+        Needs that nobody tells are left out, unless nobody tells any.
+        """
+        tellers = [told for need in needs if (told := self._told_by(need)).number] or [*map(self._told_by, needs)]
+        unread = Counter(each.version for each in self.all_replicas if each.id not in self._members)
+        number = sum(held for version, held in unread.items() if any(told.is_owed(version) for told in tellers))
+        if all(told.by_document for told in tellers):
+            lacks = (
+                key for key in self._by_document if any(told.is_lacked(key, self.documents[key]) for told in tellers)
+            )
+            return number + sum(len(self._by_document[key]) for key in lacks)
+        return number + sum(
+            any(
+                told.is_lacked(str(each.document) if told.by_document else each.id, self.documents[str(each.document)])
+                for told in tellers
+            )
+            for each in self.members
         )
+
+    def _told_by(self, need: str) -> _Tellers:
+        if need not in self._tellers:
+            self._tellers[need] = self._tellers_of(need)
+        return self._tellers[need]
+
+    def _tellers_of(self, need: str) -> _Tellers:
+        if need in PARTS:
+            having = frozenset(each.id for each in self.members if getattr(each, need))
+            return _Tellers(need, having, len(having), by_document=False)
+        if held := self.values(need):
+            keys = frozenset(key for key in self._by_document if _tells(self.documents[key], need))
+            return _Tellers(need, keys, sum(map(len, held.values())), by_document=True)
+        told = self.identity(need)
+        return _Tellers(need, frozenset(told), len(told), by_document=not told)
 
     def _values(self, path: str, meaning: Meaning | None) -> Holders:
         holders: dict[Told, list[str]] = defaultdict(list)
@@ -175,14 +224,14 @@ class PairSubject:
         """Tell whether fleet.yaml leaves a path out of all comparing."""
         return self.prefill.is_ignored(path)
 
-    def tellers(self, need: str) -> frozenset[str]:
-        """Return the members that tell a need, none unless somebody on each side does."""
-        told = [side.tellers(need) for side in self.sides]
-        return frozenset().union(*told) if all(told) else frozenset()
+    def telling(self, need: str) -> int:
+        """Count the members that tell a need: none unless somebody on each side does."""
+        told = [side.telling(need) for side in self.sides]
+        return sum(told) if all(told) else 0
 
-    def silent(self, need: str) -> frozenset[str]:
-        """Return the replicas of which a need is not known."""
-        return self.prefill.silent(need) | self.decode.silent(need)
+    def lacking(self, needs: Sequence[str]) -> int:
+        """Count the replicas of both pools that do not tell one of these needs though they might."""
+        return self.prefill.lacking(needs) + self.decode.lacking(needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,18 +257,18 @@ class FleetSubject:
         """Return the replicas of which no current answer is known."""
         return tuple(each for each in self.all_replicas if each.state is ReplicaState.DOWN or not each.fresh)
 
-    def identity(self, path: str) -> dict[str, Any]:
+    def identity(self, path: str) -> Mapping[str, Any]:
         """Return per replica of any pool what it tells of a setting that identifies it, as native JSON."""
         return {replica: value for each in self.subjects for replica, value in each.identity(path).items()}
 
-    def tellers(self, need: str) -> frozenset[str]:
-        """Return the replicas that tell a need."""
-        return frozenset().union(*(each.tellers(need) for each in self.subjects))
+    def telling(self, need: str) -> int:
+        """Count the replicas that tell a need."""
+        return sum(each.telling(need) for each in self.subjects)
 
-    def silent(self, need: str) -> frozenset[str]:
-        """Return the replicas of which a need is not known."""
-        homeless = {each.id for each in self.all_replicas if each.pool is None}
-        return frozenset(homeless).union(*(each.silent(need) for each in self.subjects))
+    def lacking(self, needs: Sequence[str]) -> int:
+        """Count the replicas that do not tell one of these needs though they might; who has no pool tells none."""
+        homeless = sum(each.pool is None for each in self.all_replicas)
+        return homeless + sum(each.lacking(needs) for each in self.subjects)
 
 
 Subject = PoolSubject | PairSubject | FleetSubject
@@ -232,3 +281,8 @@ def _place(told: Told) -> tuple[bool, float, Told]:
     except ValueError:
         return True, 0.0, told
     return False, number, told
+
+
+def _tells(document: Document, path: str) -> bool:
+    setting = tell(document.settings, path)
+    return setting is not None and votes(setting.state)

@@ -127,7 +127,9 @@ def _replica(name: str, pool: str | None, said: Mapping[str, Any]) -> tuple[Repl
             more |= _READERS[key](value)
     if more.get("state") is ReplicaState.DOWN and "settings" not in said:
         del more["state"]
-        return builders.down(name, pool=pool, **more), None
+        failure = more.pop("failure", None)
+        reason = {"kind": failure.kind, "detail": failure.detail} if failure else {}
+        return builders.down(name, pool=pool, **reason, **more), None
     settings = {path: _setting(value) for path, value in {"version": VERSION, **said.get("settings", {})}.items()}
     document = builders.document(settings, base={})
     return builders.replica(name, pool=pool, document=document, **more), document

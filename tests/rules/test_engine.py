@@ -269,7 +269,7 @@ def test_options_that_match_nothing_are_told() -> None:
     )
 
     assert inspected([made(passes)], blocks(16), policy=policy).notes == (
-        "suppress[1] in fleet.yaml (XX-09, me) matches no finding; take it out.",
+        "suppress[0] in fleet.yaml (XX-09, me) matches no finding; take it out.",
         "pools.caht in fleet.yaml matches no pool; mend the name or take it out.",
     )
 

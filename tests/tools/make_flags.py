@@ -2,7 +2,8 @@
 
 usage: make_flags.py FOLDER, where FOLDER holds the `vllm` package. vLLM declares a flag as
 `group.add_argument("--block-size", **cache_kwargs["block_size"])`, with `cache_kwargs = get_kwargs(CacheConfig)`
-(vllm/engine/arg_utils.py), and a section as `cache_config: CacheConfig` (vllm/config/vllm.py).
+(vllm/engine/arg_utils.py), and a section as `cache_config: CacheConfig` (vllm/config/vllm.py). Fields of the front end
+have no section; their flags are made of their names (vllm/entrypoints/launchers/cli_args.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from pathlib import Path
 
 OUTPUT = Path(__file__).parents[2] / "dashboard" / "rules" / "flags.json"
 GROUP = re.compile(r"(\w+)_kwargs = get_kwargs\((\w+)\)")
-FLAG = re.compile(r'add_argument\(\s*"(--[\w-]+)",(?:(?!add_argument).)*?(\w+)_kwargs\["(\w+)"\]', re.DOTALL)
+FLAG = re.compile(r'add_argument\(\s*"(--[\w-]+)",(?:(?!add_argument|\*\*\w+\)).)*?(\w+)_kwargs\["(\w+)"\]', re.DOTALL)
+FRONT_END = re.compile(r"^class BaseFrontendArgs:$(.*?)^(?:class|def) ", re.MULTILINE | re.DOTALL)
+FIELD = re.compile(r"^    ([a-z]\w*): ", re.MULTILINE)
 SECTION = re.compile(r"^    (\w+_config): \"?(\w+Config)", re.MULTILINE)
 
 
@@ -27,7 +30,8 @@ def main() -> None:
         "MultiModalConfig": "model_config.multimodal_config",
     }
     groups = dict(GROUP.findall(arguments))
-    flags = {}
+    front_end = FRONT_END.findall((package / "entrypoints" / "launchers" / "cli_args.py").read_text())
+    flags = {field: f"--{field.replace('_', '-')}" for field in FIELD.findall(front_end[0])}
     for flag, group, field in FLAG.findall(arguments):
         kind = groups.get(group, "")
         if kind == "VllmConfig":

@@ -1,10 +1,23 @@
-"""Rules on shared KV stores, offload tiers and peers: SH-01 to SH-05."""
+"""Rules on stores of KV cache that replicas share: SH-01 to SH-04.
+
+No reply tells where an adapter lies, so that SH-05 cannot be judged.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.rules.stores.sh_01_namespace import store_namespace_differs
+from dashboard.rules.stores.sh_02_offloading import offloading_differs
+from dashboard.rules.stores.sh_03_mooncake import mooncake_keys_collide
+from dashboard.rules.stores.sh_04_lmcache import lmcache_settings_differ
+
 if TYPE_CHECKING:
     from dashboard.rules.registry import Rule
 
-STORES: tuple[Rule, ...] = ()
+STORES: tuple[Rule, ...] = (
+    store_namespace_differs,
+    offloading_differs,
+    mooncake_keys_collide,
+    lmcache_settings_differ,
+)

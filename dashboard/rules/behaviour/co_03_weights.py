@@ -1,0 +1,93 @@
+"""CO-03: replicas of one pool may answer with other weights."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dashboard.models import State, Told
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import drift
+from dashboard.rules.findings import Confidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.models import Setting
+    from dashboard.rules.findings import Draft
+    from dashboard.rules.subject import PoolSubject
+
+MODEL = "model_config.model"
+REVISION = "model_config.revision"
+CODE_REVISION = "model_config.code_revision"
+FOLDER = ("/", "./", "../", "~")  # how the name of a folder begins; anything else is an id of a hub
+DEFAULT_BRANCH = Told('"main"', State.REPORTED)  # what the Hugging Face hub gives where no revision is asked for
+
+
+@rule(
+    id="CO-03",
+    name="weights-differ",
+    family=Family.BEHAVIOUR,
+    severity={Facet.KV_STORE: Severity.CRITICAL, Facet.MODEL: Severity.CRITICAL},
+    needs=(REVISION, CODE_REVISION, MODEL),
+)
+def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool loaded another model, or another revision of it.
+
+    Of a model's name the owner is left out: a mirror of a repository holds the same weights. Ids of a hub are compared
+    with ids, folders with folders.
+
+    Why it matters:
+        - kv-store: The keys of a shared store do not hold the revision, so a replica can read KV cache that other
+          weights computed and answer from it, with no error anywhere; and the answer depends on the replica.
+        - same model: Other weights give other answers, with no error anywhere: what a client gets depends on the
+          replica that its request reaches.
+
+    How to fix:
+        Pin a commit with `--revision` (and `--code-revision` for code that comes with the model) on every replica of
+        the pool. A branch is no pin: what it holds can change between two downloads.
+
+    Exceptions:
+        Where all replicas load the model from a folder, revisions mean nothing and are not compared. A rollout of new
+        weights is best a pool of its own.
+
+    Evidence:
+        - vllm/config/model.py (`revision`, `code_revision`: a branch, a tag or a commit)
+        - vllm/v1/kv_offload/file_mapper.py (the keys of the file tier do not hold the revision)
+        - ai-dynamo/dynamo#799 (the hub's content changed after one worker had downloaded it)
+        - vllm-project/vllm#48306
+
+    Example:
+        Four replicas run with `--revision 8c22764`, one without. A month later the repository has new weights; the one
+        that restarts on a fresh disk answers from them.
+    """
+    whole = pool.identity(MODEL)
+    are_folders = {isinstance(name, str) and name.startswith(FOLDER) for name in whole.values()}
+    if are_folders != {True}:
+        yield from drift(pool, {REVISION: "revision", CODE_REVISION: "revision of the model's code"}, _asked_for)
+    if are_folders == {False}:
+        for draft in drift(pool, {MODEL: "model"}, _without_owner):
+            yield replace(draft, remedy=_whole_name(draft, whole))
+    elif are_folders == {True}:
+        for draft in drift(pool, {MODEL: "folder of the model"}):
+            yield replace(draft, remedy=_whole_name(draft, whole), confidence=Confidence.ASSUMED)
+
+
+def _whole_name(draft: Draft, whole: Mapping[str, object]) -> Remedy:
+    """Paste the model as the reference itself names it: with its owner or its whole path."""
+    wanted = [whole[each.replicas[0]] for each in draft.evidence if each.is_reference]
+    snippets = tuple(Snippet("flag", f"--model {shlex.quote(name)}") for name in wanted if isinstance(name, str))
+    return Remedy(draft.remedy.sentence, snippets)
+
+
+def _asked_for(told: Told, _: Mapping[str, Setting]) -> Told:
+    return DEFAULT_BRANCH if told.state is State.NULL else told
+
+
+def _without_owner(told: Told, _: Mapping[str, Setting]) -> Told:
+    if not isinstance(json.loads(told.value), str):
+        return told
+    return Told(json.dumps(json.loads(told.value).rstrip("/").rpartition("/")[2], ensure_ascii=False), told.state)

@@ -1,0 +1,81 @@
+"""CO-06: replicas of one pool turn a chat into other prompts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import drift
+from dashboard.rules.findings import Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.rules.findings import Draft
+    from dashboard.rules.subject import PoolSubject
+
+DIGEST = "chat_template_digest"
+CONTENT_FORMAT = "chat_template_content_format"
+SAME_FILE = (
+    Snippet("flag", "--chat-template /etc/vllm/chat_template.jinja"),
+    Snippet(
+        "yaml",
+        "volumes:\n- name: chat-template\n  configMap:\n    name: chat-template\n"
+        "volumeMounts:\n- name: chat-template\n  mountPath: /etc/vllm",
+    ),
+)
+
+
+@rule(
+    id="CO-06",
+    name="chat-template-differs",
+    family=Family.BEHAVIOUR,
+    severity={
+        Facet.PREFIX_HASH: Severity.CRITICAL,
+        Facet.KV_EVENTS: Severity.CRITICAL,
+        Facet.MODEL: Severity.CRITICAL,
+    },
+    needs=(DIGEST, CONTENT_FORMAT),
+)
+def chat_template_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool turn the same chat into different prompts.
+
+    The template itself is not shown, only the digest of its text.
+
+    Why it matters:
+        - prefix-hash: The router's own rendering can match one of the templates at most: on the other replicas it
+          never finds the prefix that they hold, and the same chat gets other answers there.
+        - kv-events: The same chat becomes other tokens on each side, so blocks that one replica holds are never found
+          for prompts that another rendered, and answers depend on the replica.
+        - same model: The same chat becomes another prompt, so answers depend on the replica that the request reaches.
+
+    How to fix:
+        Mount one template file into every replica of the pool, from one ConfigMap, and name it with `--chat-template`;
+        set `--chat-template-content-format` where it is not found by itself. A router that renders chats needs the same
+        file.
+
+    Exceptions:
+        Pools that only serve plain completions use no template: disable the rule for them.
+
+    Evidence:
+        - vllm/entrypoints/launchers/cli_args.py (the options; they are no part of the engine's configuration)
+        - ai-dynamo/dynamo#2934 (checksums of the template files)
+        - vllm-project/production-stack#1045
+
+    Example:
+        The template was mended on the model's hub; replicas that started since then render the system prompt with one
+        line break less. Nothing of what the others hold in their caches matches any more.
+    """
+    for draft in drift(
+        pool, {DIGEST: "chat template (digest of its text)", CONTENT_FORMAT: "format of message contents"}
+    ):
+        is_of_file = any(each.path == DIGEST for each in draft.evidence)
+        yield replace(draft, remedy=_same_file(draft.remedy)) if is_of_file else draft
+
+
+def _same_file(remedy: Remedy) -> Remedy:
+    """Replace the sentence: a digest cannot be set, the file can."""
+    sentence = "Start every replica of the pool with the same template file."
+    return Remedy(sentence, (*SAME_FILE, *remedy.snippets))

@@ -1,0 +1,111 @@
+"""CO-14: development routes are open to whoever reaches a replica."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dashboard.models import Source, State, Told
+from dashboard.normalize.canonical import canonical_text
+from dashboard.rules.behaviour.switches import is_on
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import drift
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.models import Setting
+    from dashboard.rules.subject import PoolSubject
+
+DEV_MODE = "env.VLLM_SERVER_DEV_MODE"
+PLUGINS = "env.VLLM_PLUGINS"
+ROUTE = "/server_info"
+TURN_OFF = Snippet("env", "unset VLLM_SERVER_DEV_MODE")
+HOW = "Unset VLLM_SERVER_DEV_MODE and restart, or let only known clients reach the port (labels are your own)."
+ONLY_KNOWN = Snippet(
+    "yaml",
+    """apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: vllm-known-clients
+spec:
+  podSelector:
+    matchLabels:
+      app: vllm
+  ingress:
+  - from:
+    - podSelector:
+        matchLabels:
+          app: router
+    - podSelector:
+        matchLabels:
+          app: vllm-fleet-dashboard""",
+)
+
+
+@rule(
+    id="CO-14",
+    name="development-routes-open",
+    family=Family.BEHAVIOUR,
+    severity={Facet.MODEL: Severity.WARNING},
+    needs=("sources",),
+    least=1,
+)
+def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas run in development mode, whose routes let anybody stop or change them.
+
+    It is also said, as information, where replicas name different plugins to load: these can add routes too. A replica
+    that names none loads all that are installed, and does not tell which.
+
+    Why it matters:
+        - same model: Development routes let whoever reaches the port empty the caches, put the engine to sleep and call
+          any method of the workers (`/reset_prefix_cache`, `/sleep`, `/collective_rpc`); `--api-key` does not guard
+          them, nor those that plugins add under `/plugins`, only paths such as `/v1`.
+
+    How to fix:
+        Unset `VLLM_SERVER_DEV_MODE` and restart. Where the mode is needed to read configurations, let only the router
+        and this dashboard reach the port, with a network policy or a proxy that passes only `/v1`.
+
+    Exceptions:
+        Test fleets, and engines that a trainer steers through these routes: suppress the finding with a reason.
+
+    Evidence:
+        - vllm/entrypoints/serve/__init__.py (the routes that the mode opens)
+        - vllm/entrypoints/serve/dev/rpc/api_router.py (`/collective_rpc` calls any method of the workers)
+        - vllm/entrypoints/serve/middleware/authenticate.py (the paths that a key guards)
+        - vllm-project/vllm#40277
+
+    Example:
+        `curl -X POST http://10.0.0.7:8000/reset_prefix_cache` from any pod of the cluster empties the prefix cache,
+        though the replica was started with `--api-key`.
+    """
+    yield from _development_mode(pool)
+    for draft in drift(pool, {PLUGINS: "list of plugins to load"}, _in_any_order):
+        yield replace(draft, severity=Severity.INFO)
+
+
+def _in_any_order(told: Told, _: Mapping[str, Setting]) -> Told:
+    names = json.loads(told.value)
+    return Told(canonical_text(sorted(names, key=canonical_text)), told.state) if isinstance(names, list) else told
+
+
+def _development_mode(pool: PoolSubject) -> Iterator[Draft]:
+    """Yield one draft for all replicas whose development routes answer, or that say that the mode is on."""
+    answered = tuple(each.id for each in pool.members if Source.SERVER_INFO in each.sources)
+    said = {told: ids for told, ids in pool.values(DEV_MODE).items() if is_on(told)}
+    replicas = sorted({*answered, *(replica for ids in said.values() for replica in ids)})
+    if not replicas or pool.is_ignored(DEV_MODE):
+        return
+    how = f"the route {ROUTE} answers" if answered else "VLLM_SERVER_DEV_MODE is set"
+    evidence = [Evidence(DEV_MODE, *told, ids) for told, ids in said.items()]
+    if answered:
+        evidence.append(Evidence(ROUTE, json.dumps("answers"), State.REPORTED, answered))
+    yield Draft(
+        tuple(replicas),
+        f"Development mode is on: {how}, and with it routes that stop or change the server.",
+        tuple(evidence),
+        Remedy(HOW, (TURN_OFF, ONLY_KNOWN)),
+    )

@@ -1,0 +1,160 @@
+"""CP-01: engines hold much more or less KV cache than their peers."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from dashboard.capacity.outliers import TOLERANCE
+from dashboard.models import Basis, State
+from dashboard.rules import remedy
+from dashboard.rules.capacity.peers import kinds
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import Contrast, contrasted, majority
+from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Severity
+from dashboard.rules.registry import rule
+from dashboard.wording import count, joined, middle_cut, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dashboard.rules.capacity.peers import Kind, Odd
+    from dashboard.rules.findings import Remedy
+    from dashboard.rules.subject import PoolSubject
+
+TOKENS = "engines.kv_cache_size_tokens"
+DEVICE = "devices.name"
+# Settings that say how much memory the KV cache gets: where they differ, they are the likely cause.
+SIZES = {
+    "cache_config.gpu_memory_utilization": "share of GPU memory",
+    "cache_config.kv_cache_memory_bytes": "KV cache memory in bytes",
+    "cache_config.num_gpu_blocks_override": "number of blocks",
+    "cache_config.cache_dtype": "KV cache data type",
+}
+CONFIDENCE = {Basis.ASSUMED: Confidence.ASSUMED, Basis.DERIVED: Confidence.DERIVED, Basis.REPORTED: Confidence.REPORTED}
+LONGEST_NAME = 44  # characters of a device's name that a sentence shows
+
+
+@rule(
+    id="CP-01",
+    name="kv-cache-capacity-differs",
+    family=Family.CAPACITY,
+    severity={Facet.MODEL: Severity.WARNING},
+    needs=("engines",),
+    least=1,  # ranks of one replica are held against each other too
+)
+def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE) -> Iterator[Draft]:
+    """Engines of one pool hold much more or less KV cache than the others on the same devices.
+
+    Compared are tokens, of engines of one kind: same device, same parallelism, same quantization, same speculative
+    decoding. Engines whose devices are not told are a kind of their own. `tolerance` is a share of the median.
+
+    Why it matters:
+        - same model: Requests are spread evenly, so the engine that holds less evicts prefixes and preempts requests
+          while the others still have room; routers that look at the share in use do not see how little that is.
+
+    How to fix:
+        Look for another process on the GPU, such as one that a crash left behind, with `nvidia-smi`. Compare
+        `--gpu-memory-utilization` and `--kv-cache-memory-bytes`. Then restart the replica: vLLM measures the free
+        memory once, at start.
+
+    Exceptions:
+        A replica that is meant to be smaller belongs into a pool of its own. Fewer than three engines of one kind are
+        not judged, nor are engines whose capacity is not known. Where vLLM tells no tokens, upper bounds are
+        compared with upper bounds, and the finding is marked as assumed.
+
+    Evidence:
+        - vllm/v1/core/kv_cache_utils.py (blocks are what fits into the memory that was free at start)
+        - vllm-project/vllm#42206
+        - vllm-project/vllm#42966
+        - ai-dynamo/dynamo#2311
+        - llm-d/llm-d-router#1365
+
+    Example:
+        Seven decode ranks hold 488,000 tokens each; the eighth shares its GPU with a forgotten notebook and holds
+        400,000. It preempts requests at a load that the others carry.
+    """
+    for kind in kinds(pool, tolerance):
+        for causes, odd in _alike(pool, kind.odd).items():
+            yield _draft(pool, kind, causes, odd)
+
+
+def _alike(pool: PoolSubject, found: Sequence[Odd]) -> dict[tuple[Contrast, ...], list[Odd]]:
+    """Put engines together whose capacity differs for the same reason, as far as settings show one."""
+    groups: dict[tuple[Contrast, ...], list[Odd]] = defaultdict(list)
+    for odd in found:
+        groups[tuple(_causes(pool, odd.replica.id))].append(odd)
+    return groups
+
+
+def _causes(pool: PoolSubject, replica: str) -> Iterator[Contrast]:
+    for path, noun in SIZES.items():
+        holders = pool.values(path)
+        reference = majority(holders)
+        own = next((told for told, replicas in holders.items() if replica in replicas), None)
+        if reference is not None and own is not None and own != reference and not pool.is_ignored(path):
+            yield Contrast(path, noun, own, reference)
+
+
+def _draft(pool: PoolSubject, kind: Kind, causes: Sequence[Contrast], odd: Sequence[Odd]) -> Draft:
+    replicas = tuple(sorted({each.replica.id for each in odd}))
+    sure = next(told for basis, told in CONFIDENCE.items() if any(each.engine.basis is basis for each in odd))
+    evidence = (*_held(kind, odd), *_likely(pool, causes, replicas))
+    return Draft(replicas, _sentence(kind, odd), evidence, _remedy(kind, causes), sure)
+
+
+def _held(kind: Kind, odd: Sequence[Odd]) -> Iterator[Evidence]:
+    """Yield who holds how much, beside the median, and on which devices."""
+    held: dict[int, set[str]] = defaultdict(set)
+    for each in odd:
+        held[each.tokens].add(each.replica.id)
+    for tokens, replicas in sorted(held.items()):
+        yield Evidence(TOKENS, json.dumps(tokens), State.REPORTED, tuple(sorted(replicas)))
+    yield Evidence(TOKENS, json.dumps(round(kind.median)), State.REPORTED, holder="median", is_reference=True)
+    for name in kind.devices:
+        yield Evidence(
+            DEVICE, json.dumps(name, ensure_ascii=False), State.REPORTED, tuple(sorted(set().union(*held.values())))
+        )
+
+
+def _likely(pool: PoolSubject, causes: Sequence[Contrast], replicas: tuple[str, ...]) -> Iterator[Evidence]:
+    for cause in causes:
+        yield Evidence(cause.path, *cause.own, replicas)
+        yield Evidence(cause.path, *cause.reference, pool.values(cause.path)[cause.reference], is_reference=True)
+
+
+def _sentence(kind: Kind, odd: Sequence[Odd]) -> str:
+    least = min(odd, key=lambda each: each.tokens)
+    most = max(odd, key=lambda each: each.tokens)
+    bound = "at most " if any(each.engine.basis is Basis.ASSUMED for each in odd) else ""
+    who = f"{count(len(odd), 'engine')} hold" if len(odd) > 1 else "KV cache holds"
+    if len(odd) == 1 and len(least.replica.engines) > 1:
+        who = f"KV cache of DP rank {least.engine.dp_rank} holds"
+    tokens = _range(f"{least.tokens:,}", f"{most.tokens:,}")
+    far = _range(*(f"{share * 100:.0f} %" for share in sorted(abs(each.share) for each in (least, most))))
+    how = "less" if least.share < 0 else "more"
+    names = joined([middle_cut(one_line(name), LONGEST_NAME) for name in kind.devices])
+    peers = f"{kind.number:,} engines on {names}" if names else f"{kind.number:,} engines"
+    return f"{who} {bound}{tokens} tokens, {far} {how} than the median of {peers}: {kind.median:,.0f}."
+
+
+def _range(first: str, last: str) -> str:
+    return first if first == last else f"{first} to {last}"
+
+
+def _remedy(kind: Kind, causes: Sequence[Contrast]) -> Remedy:
+    if causes:
+        why = joined([contrasted(cause) for cause in causes])
+        sentence = f"The likely cause: {why}. Give these replicas the same values as the rest, and restart them."
+    elif kind.odd[0].share < 0:
+        sentence = (
+            "Look with nvidia-smi for another process on these GPUs, end it, and restart the replicas: vLLM measures "
+            "the free memory once, at start."
+        )
+    else:
+        sentence = (
+            "Find out why the others hold less: nvidia-smi shows other processes on their GPUs. If these replicas are "
+            "meant to be larger, give them a pool of their own."
+        )
+    return remedy.set_to([(cause.path, cause.reference) for cause in causes], sentence)

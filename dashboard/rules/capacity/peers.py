@@ -1,0 +1,87 @@
+"""Engines that can be held against each other: which are of one kind, and which of them are far from its median."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.capacity.outliers import outliers
+from dashboard.models import Basis
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    from dashboard.models import Engine, Replica
+    from dashboard.rules.subject import PoolSubject
+
+# What decides how much of a GPU is left for the KV cache: engines that differ in it are not of one kind. Other rules
+# say that it differs (CP-06, CP-08, CO-04).
+SHAPE = (
+    "parallel_config.tensor_parallel_size",
+    "parallel_config.pipeline_parallel_size",
+    "parallel_config.data_parallel_size",
+    "parallel_config.enable_expert_parallel",
+    "model_config.quantization",
+    "speculative_config.method",
+)
+
+
+class Odd(NamedTuple):
+    """An engine far from its peers. `share` is how far above the median, -0.18 for 18 % below."""
+
+    replica: Replica
+    engine: Engine
+    tokens: int
+    share: float
+
+
+class Kind(NamedTuple):
+    """Engines of one kind, those of them that are far below or far above the median, and what it is (tokens)."""
+
+    devices: tuple[str, ...]  # names; empty where no replica tells them
+    number: int
+    median: float
+    odd: tuple[Odd, ...]
+
+
+def kinds(pool: PoolSubject, tolerance: float) -> Iterator[Kind]:
+    """Yield per kind the engines below, and apart from them those above the median by more than `tolerance`.
+
+    Engines whose tokens are not known are left out. An upper bound is only held against upper bounds of its kind.
+    """
+    shapes = _shapes(pool)
+    known = [(member, engine) for member, engine in pool.engines() if engine.kv_cache_size_tokens is not None]
+    devices = [_devices(member, engine) for member, engine in known]
+    keys: list[Hashable] = [
+        (names, shapes.get(member.id), engine.reason if engine.basis is Basis.ASSUMED else None)
+        for (member, engine), names in zip(known, devices, strict=True)
+    ]
+    found: dict[tuple[Hashable, bool], list[int]] = defaultdict(list)
+    told = {each.place: each for each in outliers(keys, _tokens(known), tolerance)}
+    for place, outlier in told.items():
+        found[keys[place], outlier.share > 0].append(place)
+    for (key, _), places in found.items():
+        odd = (Odd(*known[place], int(told[place].value), told[place].share) for place in places)
+        yield Kind(devices[places[0]], keys.count(key), told[places[0]].median, tuple(odd))
+
+
+def _tokens(known: Sequence[tuple[Replica, Engine]]) -> list[float | None]:
+    return [engine.kv_cache_size_tokens for _, engine in known]
+
+
+def _devices(replica: Replica, engine: Engine) -> tuple[str, ...]:
+    """Return the names of an engine's devices; those of the replica's other engines where its own are not told."""
+    own = {each.name for each in replica.devices if each.dp_rank == engine.dp_rank}
+    return tuple(sorted(own or {each.name for each in replica.devices}))
+
+
+def _shapes(pool: PoolSubject) -> dict[str, tuple[Hashable, ...]]:
+    """Return the shape of each member; what one does not tell is taken to be as on most of the others."""
+    shapes: dict[str, list[Hashable]] = {member.id: [] for member in pool.members}
+    for path in SHAPE:
+        holders = pool.values(path)
+        own = {replica: told for told, replicas in holders.items() for replica in replicas}
+        usual = next(iter(holders), None)
+        for replica, shape in shapes.items():
+            shape.append(own.get(replica, usual))
+    return {replica: tuple(shape) for replica, shape in shapes.items()}

@@ -1,0 +1,111 @@
+"""Which connectors move KV cache in and out of a replica, with their options, as its document tells.
+
+Shapes: vllm/config/kv_transfer.py and vllm/distributed/kv_transfer/kv_connector/v1/multi_connector.py.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dashboard.models import Document, Setting, State
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from dashboard.rules.subject import PoolSubject
+
+SECTION = "kv_transfer_config"
+CONNECTOR = f"{SECTION}.kv_connector"
+ROLE = f"{SECTION}.kv_role"
+EXTRA = f"{SECTION}.kv_connector_extra_config"
+MULTI = "MultiConnector"
+TOLD = (State.REPORTED, State.NULL)
+
+
+class Connector(NamedTuple):
+    """One connector. `options` are those of its extra config, by dotted name: `secondary_tiers`, `lmcache.mp.host`."""
+
+    name: str
+    role: str | None
+    options: Mapping[str, Any]
+
+
+def connectors(settings: Mapping[str, Setting]) -> tuple[Connector, ...]:
+    """Return a document's connectors: those inside a MultiConnector instead of it. Empty where none is told."""
+    name, options = value(settings, CONNECTOR), dict(_options(settings))
+    if not isinstance(name, str):
+        return ()
+    role = value(settings, ROLE)
+    if name != MULTI:
+        return (Connector(name, role if isinstance(role, str) else None, options),)
+    children = options.get("connectors")
+    return tuple(_children(children)) if isinstance(children, list) else ()
+
+
+def tells_options(settings: Mapping[str, Setting]) -> bool:
+    """Tell whether a document tells its connectors' options, so that one that is missing there is not set."""
+    above = settings.get(SECTION)
+    if above is not None and above.state is State.NULL:
+        return True
+    told = [
+        setting.state in TOLD for path, setting in settings.items() if path == EXTRA or path.startswith(f"{EXTRA}.")
+    ]
+    return bool(told) and all(told)
+
+
+def option(settings: Mapping[str, Setting], name: str) -> Any:
+    """Return an option of the first connector that has it, as native JSON; None if none has."""
+    return next((each.options[name] for each in connectors(settings) if name in each.options), None)
+
+
+def spelled_out(pool: PoolSubject, names: Collection[str]) -> PoolSubject:
+    """Return a pool whose documents tell every one of these options, null where its connectors' config leaves it out.
+
+    An option of a connector inside a MultiConnector stands where it would stand without it.
+    """
+    documents = {key: _spelled_out(document, names) for key, document in pool.documents.items()}
+    return replace(pool, documents=documents)
+
+
+def value(settings: Mapping[str, Setting], path: str) -> Any:
+    """Return a reported value as native JSON; None also where nothing is told."""
+    told = settings.get(path)
+    return json.loads(told.value) if told is not None and told.state is State.REPORTED else None
+
+
+def _spelled_out(document: Document, names: Collection[str]) -> Document:
+    if not tells_options(document.settings):
+        return document
+    source = next(iter(document.settings.values())).source
+    told = {}
+    for name in names:
+        given = option(document.settings, name)
+        state = State.NULL if given is None else State.REPORTED
+        text = json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        told[f"{EXTRA}.{name}"] = Setting(text, state, source)
+    return replace(document, settings={**document.settings, **told})
+
+
+def _options(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Any]]:
+    for path in settings:
+        if path.startswith(f"{EXTRA}.") and (told := value(settings, path)) is not None:
+            yield path.removeprefix(f"{EXTRA}."), told
+
+
+def _children(entries: list[Any]) -> Iterator[Connector]:
+    for entry in entries:
+        if isinstance(entry, dict) and isinstance(name := entry.get("kv_connector"), str):
+            role, extra = entry.get("kv_role"), entry.get("kv_connector_extra_config")
+            options = dict(_dotted("", extra)) if isinstance(extra, dict) else {}
+            yield Connector(name, role if isinstance(role, str) else None, options)
+
+
+def _dotted(prefix: str, nested: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Name the options of a child as flattening names those of a connector that stands alone."""
+    for key, item in nested.items():
+        if isinstance(item, dict) and item:
+            yield from _dotted(f"{prefix}{key}.", item)
+        else:
+            yield f"{prefix}{key}", item

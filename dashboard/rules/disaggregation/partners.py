@@ -1,0 +1,28 @@
+"""Which disaggregated pools serve one model together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dashboard.rules.subject import FleetSubject, PoolSubject
+
+
+def partners(fleet: FleetSubject) -> list[list[PoolSubject]]:
+    """Group the disaggregated pools of a fleet: those of one name but for the role, or with a served name in common."""
+    groups: list[tuple[set[str], list[PoolSubject]]] = []
+    for subject in (each for each in fleet.subjects if each.domain.disaggregated):
+        names, members = _names(subject), [subject]
+        apart = []
+        for known, pools in groups:
+            if known & names:
+                names, members = names | known, pools + members
+            else:
+                apart.append((known, pools))
+        groups = [*apart, (names, members)]
+    return [members for _, members in groups]
+
+
+def _names(subject: PoolSubject) -> set[str]:
+    stem = subject.name.removesuffix("/prefill").removesuffix("/decode")
+    return {stem} | {name for each in subject.all_replicas for name in each.served_model_names}

@@ -1,0 +1,55 @@
+"""PD-03: prefill and decode use different weights of one model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import across
+from dashboard.rules.findings import Family, Severity
+from dashboard.rules.meanings import branch
+from dashboard.rules.registry import Scope, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.rules.findings import Draft
+    from dashboard.rules.subject import PairSubject
+
+REVISION, QUANTIZATION = "model_config.revision", "model_config.quantization"
+NOUNS = {REVISION: "model revision", QUANTIZATION: "quantization"}
+
+
+@rule(
+    id="PD-03",
+    name="prefill-decode-weights-differ",
+    family=Family.DISAGGREGATION,
+    scope=Scope.PAIR,
+    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    needs=(REVISION, QUANTIZATION),
+)
+def weights_differ(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode use different weights of one model.
+
+    Compared are the revision and the quantization; `main` is what stands for no revision.
+
+    Why it matters:
+        - disaggregated: Nothing checks it: neither is part of what the sides compare, so decode continues from KV cache
+          that other weights computed, and answers are worse without any error.
+
+    How to fix:
+        Pin one `--revision` and one quantization for both pools.
+
+    Exceptions:
+        A prefill pool quantized otherwise on purpose, after its answers were measured: suppress the finding.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (neither is a factor of the compatibility hash)
+        - vllm/v1/kv_offload/file_mapper.py (nor of the key of shared files)
+        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/store/data.py (nor of Mooncake's keys)
+
+    Example:
+        Decode is pinned to a commit, prefill takes the newest of the branch. After the authors fix a weight file and
+        the prefill pool restarts, each answer begins with KV cache of a model that decode does not have.
+    """
+    return across(pair, NOUNS, branch)

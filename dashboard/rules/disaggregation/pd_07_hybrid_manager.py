@@ -1,0 +1,59 @@
+"""PD-07: hybrid KV cache management is on in one of prefill and decode only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.models import State, Told
+from dashboard.rules.disaggregation.handshake import as_checked
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import across
+from dashboard.rules.findings import Family, Severity
+from dashboard.rules.registry import Scope, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.models import Setting
+    from dashboard.rules.findings import Draft
+    from dashboard.rules.subject import PairSubject
+
+DISABLED = "scheduler_config.disable_hybrid_kv_cache_manager"
+ON = Told("false", State.REPORTED)
+
+
+@rule(
+    id="PD-07",
+    name="prefill-decode-hybrid-manager-differs",
+    family=Family.DISAGGREGATION,
+    scope=Scope.PAIR,
+    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    needs=(DISABLED,),
+)
+def hybrid_manager_differs(pair: PairSubject) -> Iterator[Draft]:
+    """Hybrid KV cache management is on in one of prefill and decode only.
+
+    Why it matters:
+        - disaggregated: Whether it is on is part of what NIXL compares before it moves KV cache: the handshake is
+          refused, also for models that would not need it.
+
+    How to fix:
+        Give both pools the same connectors and the same `--disable-hybrid-kv-cache-manager`.
+
+    Exceptions:
+        Connectors other than NIXL do not compare it: there it is a warning.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (it is a factor of the compatibility hash)
+        - vllm/distributed/kv_transfer/kv_connector/factory.py (connectors without support need it off)
+        - vllm-project/production-stack#1062
+
+    Example:
+        Prefill adds LMCacheConnectorV1, which needs hybrid management off; decode keeps plain NIXL, with it on.
+    """
+    nouns = {DISABLED: "setting disable_hybrid_kv_cache_manager"}
+    return as_checked(pair, across(pair, nouns, _resolved))
+
+
+def _resolved(told: Told, _settings: Mapping[str, Setting]) -> Told:
+    return ON if told.state is State.NULL else told

@@ -1,0 +1,169 @@
+"""PD-10: the roles of prefill and decode replicas do not fit together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dashboard.compare.encoding import tell, votes
+from dashboard.models import Role
+from dashboard.rules.connectors import ROLE, connectors
+from dashboard.rules.disaggregation.partners import partners
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import say
+from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.holders import held, told_of
+from dashboard.rules.registry import Scope, rule
+from dashboard.rules.remedy import set_to
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dashboard.models import Replica, Setting, Told
+    from dashboard.rules.subject import FleetSubject, PoolSubject
+
+PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"
+LABELS = ("role", "llm-d.ai/role")  # of the target: ours, and the one of llm-d
+LABELLED = {str(Role.PREFILL): PRODUCER, str(Role.DECODE): CONSUMER}
+PARTNER = {PRODUCER: "decode", CONSUMER: "prefill"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A member whose roles are known: its own, and those of the connectors inside a MultiConnector."""
+
+    replica: Replica
+    pool: PoolSubject
+    roles: frozenset[str]
+
+    @property
+    def only(self) -> str:
+        """Return the one thing that it does; empty where it does both or nothing."""
+        return next(iter(self.roles)) if len(self.roles) == 1 and BOTH not in self.roles else ""
+
+
+@rule(
+    id="PD-10",
+    name="prefill-decode-roles-do-not-fit",
+    family=Family.DISAGGREGATION,
+    scope=Scope.FLEET,
+    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    needs=(ROLE,),
+    least=1,
+)
+def roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
+    """Prefill and decode replicas have roles that do not fit together.
+
+    A replica's role is other than its label says; a pool mixes replicas that produce with replicas that consume; or a
+    model has the one kind and not the other.
+
+    Why it matters:
+        - disaggregated: A router that sends a prompt to a replica which does not do that part gets an error, or an
+          answer that one replica computed alone: disaggregation is paid for and not used.
+
+    How to fix:
+        Give prefill replicas `kv_producer` and decode replicas `kv_consumer`, label them `prefill` and `decode`, and
+        list both kinds in fleet.yaml.
+
+    Exceptions:
+        Replicas with `kv_both` do either. Where only one kind is listed in fleet.yaml on purpose, suppress the finding.
+
+    Evidence:
+        - vllm/config/kv_transfer.py (the three roles)
+        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py (roles are asserted)
+        - llm-d/llm-d-router#220
+
+    Example:
+        A manifest for decode was copied for a second prefill replica: its label says prefill, its role `kv_consumer`.
+    """
+    for pools in partners(fleet):
+        known = [each for pool in pools for each in _members(pool)]
+        wrong = {each.replica.id: wanted for each in known if (wanted := _contradicted(each))}
+        for wanted in sorted(set(wrong.values())):
+            yield _mislabelled([each for each in known if wrong.get(each.replica.id) == wanted], wanted)
+        sound = [each for each in known if each.replica.id not in wrong]
+        for pool in pools:
+            yield from _mixed(pool, [each for each in sound if each.pool is pool])
+        if not wrong:
+            yield from _alone(fleet, pools, sound)
+
+
+def _members(pool: PoolSubject) -> Iterator[_Member]:
+    for member in pool.members:
+        settings = pool.settings(member)
+        told = tell(settings, ROLE)
+        if told is not None and votes(told.state):
+            yield _Member(member, pool, _roles(settings))
+
+
+def _roles(settings: Mapping[str, Setting]) -> frozenset[str]:
+    """Return the roles of a document's connectors; the outer one of a MultiConnector says less."""
+    inner = {each.role for each in connectors(settings) if each.role}
+    return frozenset(inner & {PRODUCER, CONSUMER, BOTH})
+
+
+def _contradicted(member: _Member) -> str:
+    """Return the role that a member should have by its label and has not; empty where they agree."""
+    label = next((member.replica.labels[each] for each in LABELS if each in member.replica.labels), "").lower()
+    wanted = LABELLED.get(label, "")
+    return wanted if wanted and member.roles.isdisjoint({wanted, BOTH}) else ""
+
+
+def _mislabelled(members: Sequence[_Member], wanted: str) -> Draft:
+    label = next(label for label, role in LABELLED.items() if role == wanted)
+    evidence = _evidence(members)
+    roles = " or ".join(say(told) for told in held({each.replica.id: _told(each) for each in members}))
+    return Draft(
+        tuple(each.replica.id for each in members),
+        f"Label says {label}, but the role is {roles}.",
+        evidence,
+        set_to([(ROLE, told_of(wanted))], "Give these replicas the role that their label says, or mend the label."),
+    )
+
+
+def _mixed(pool: PoolSubject, members: Sequence[_Member]) -> Iterator[Draft]:
+    """Yield a pool whose replicas are not interchangeable: some only produce, some only consume."""
+    kinds = {role: [each for each in members if each.only == role] for role in (PRODUCER, CONSUMER)}
+    if not all(kinds.values()):
+        return
+    few = min(kinds.values(), key=len)
+    labels = "\n".join(f"labels: {{pool: {pool.name}/{label}, role: {label}}}" for label in LABELLED)
+    yield Draft(
+        tuple(each.replica.id for each in few),
+        f"One pool holds replicas that only produce KV cache ({len(kinds[PRODUCER]):,}) and replicas that only"
+        f" consume it ({len(kinds[CONSUMER]):,}).",
+        _evidence(kinds[PRODUCER] + kinds[CONSUMER]),
+        Remedy("Make two pools of them in fleet.yaml, one for each role.", (Snippet("yaml", labels),)),
+        severity=Severity.WARNING,
+    )
+
+
+def _alone(fleet: FleetSubject, pools: Sequence[PoolSubject], members: Sequence[_Member]) -> Iterator[Draft]:
+    """Yield replicas whose other half is nowhere; nothing while anybody of whom the role is not known could be it."""
+    everyone = {each.id for pool in pools for each in pool.all_replicas}
+    unknown = everyone - {each.replica.id for each in members}
+    homeless = any(each.pool is None for each in fleet.all_replicas)
+    kinds = {each.only for each in members}
+    if homeless or unknown or len(kinds) != 1 or not (kind := kinds.pop()):
+        return
+    other = CONSUMER if kind == PRODUCER else PRODUCER
+    doing = "produces" if kind == PRODUCER else "consumes"
+    yield Draft(
+        tuple(each.replica.id for each in members),
+        f"Every replica of this model only {doing} KV cache; no {PARTNER[kind]} replica is known.",
+        _evidence(members),
+        set_to(
+            [(ROLE, told_of(other))],
+            f"List the {PARTNER[kind]} replicas in fleet.yaml; where there are none, start some with the other role.",
+        ),
+        Confidence.ASSUMED,
+    )
+
+
+def _told(member: _Member) -> Told:
+    return told_of("+".join(sorted(member.roles)) or None)
+
+
+def _evidence(members: Sequence[_Member]) -> tuple[Evidence, ...]:
+    holders = held({each.replica.id: _told(each) for each in members})
+    return tuple(Evidence(ROLE, *told, replicas) for told, replicas in holders.items())

@@ -1,0 +1,35 @@
+"""Who holds which value, where it is concluded for each replica and not read from the documents."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from dashboard.models import State, Told
+from dashboard.normalize.canonical import canonical_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.rules.subject import Holders
+
+NOT_SET = Told("null", State.NULL)
+
+
+def held(told: Mapping[str, Told]) -> Holders:
+    """Turn replica -> value into value -> replicas, the most frequent first, then by value."""
+    holders: dict[Told, list[str]] = defaultdict(list)
+    for replica in sorted(told):
+        holders[told[replica]].append(replica)
+    order = sorted(holders, key=lambda each: (-len(holders[each]), each))
+    return {each: tuple(holders[each]) for each in order}
+
+
+def held_natively(told: Mapping[str, Any]) -> Holders:
+    """Turn replica -> native JSON into value -> replicas."""
+    return held({replica: told_of(value) for replica, value in told.items()})
+
+
+def told_of(value: Any) -> Told:
+    """Return a native JSON value as what is told; None as an option that is not set."""
+    return NOT_SET if value is None else Told(canonical_text(value), State.REPORTED)

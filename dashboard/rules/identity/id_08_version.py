@@ -1,0 +1,72 @@
+"""ID-08: replicas of one pool run different versions of vLLM."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from dashboard.models import State, Told
+from dashboard.rules import remedy
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import drift
+from dashboard.rules.findings import Draft, Evidence, Family, Severity
+from dashboard.rules.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.rules.findings import Rollout
+    from dashboard.rules.subject import PoolSubject
+
+VERSION = "version"
+
+
+@rule(
+    id="ID-08",
+    name="vllm-version-differs",
+    family=Family.IDENTITY,
+    severity={Facet.MODEL: Severity.WARNING},
+    needs=(VERSION,),
+)
+def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool run different releases of vLLM.
+
+    Builds of one release are the same: 0.32.0+cpu is 0.32.0. Where every replica of one version started after all
+    those of the other, and not long ago, a rollout is in progress.
+
+    Why it matters:
+        - same model: Defaults, formats and mistakes change with every release, so the same command line gives
+          replicas that answer, hash and hold differently.
+
+    How to fix:
+        Let a rollout end; else give every replica of the pool the same image.
+
+    Exceptions:
+        A canary, for as long as it runs: suppress the finding for it until a day.
+
+    Evidence:
+        - vllm-project/vllm#42892
+        - vllm-project/vllm#51875
+
+    Example:
+        A rollout stopped when one host was full: nine replicas run 0.32.0, one has run 0.20.2 for a month.
+    """
+    if pool.rollout is not None and not pool.is_ignored(VERSION):
+        return iter((_in_progress(pool, pool.rollout),))
+    return drift(pool, {VERSION: "version of vLLM"})
+
+
+def _in_progress(pool: PoolSubject, rollout: Rollout) -> Draft:
+    old, new = (Told(json.dumps(release), State.REPORTED) for release in (rollout.old, rollout.new))
+    holders = pool.values(VERSION)
+    behind = holders.get(old, ())
+    return Draft(
+        behind,
+        f"Rollout in progress: {len(rollout.replicas):,} of {rollout.total:,} replicas run {rollout.new}, the others "
+        f"still {rollout.old}.",
+        (
+            Evidence(VERSION, *old, behind),
+            Evidence(VERSION, *new, holders.get(new, ()), is_reference=True),
+        ),
+        remedy.set_to([(VERSION, new)], "Let the rollout end; if it stopped, give these replicas the new image."),
+    )

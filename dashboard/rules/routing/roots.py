@@ -1,0 +1,87 @@
+"""The root of the block hashes, derived from what a replica tells: version, hash algorithm, and the seed if it is told.
+
+vLLM hashes each block together with its parent; the first parent is made from a seed
+(vllm/v1/core/kv_cache_utils.py, resolve_none_hash_seed). Equal tokens have equal hashes only under equal roots.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.compare.encoding import tell, votes
+from dashboard.models import State, Told
+from dashboard.rules.routing.releases import VERSION, release_numbers
+from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.models import Setting
+    from dashboard.rules.subject import PoolSubject
+
+SEED_VARIABLE = "PYTHONHASHSEED"
+SEED = f"env.{SEED_VARIABLE}"
+FIXED_SINCE = (0, 29, 0)  # vllm-project/vllm#51875: a fixed seed for algorithms that resist collisions
+LONGEST_SEED = 10  # digits: Python takes seeds up to 4294967295
+
+
+class RootKind(StrEnum):
+    """Where a root comes from, as a sentence says it."""
+
+    FIXED = "the fixed one of vLLM 0.29 and later"
+    RANDOM = "random"
+    SEED = "from PYTHONHASHSEED"
+
+
+class Root(NamedTuple):
+    """One root. `path` and `value` are what decides it; `is_certain` where the seed is told, or told not to be set."""
+
+    kind: RootKind
+    path: str
+    value: Told
+    is_certain: bool
+
+
+def roots(pool: PoolSubject) -> dict[Root, tuple[str, ...]]:
+    """Return the roots that are known, with the members that have them. A random root is another one on each."""
+    held: dict[Root, list[str]] = {}
+    known: dict[str, Root | None] = {}
+    for member in pool.members:
+        document = str(member.document)
+        if document not in known:
+            known[document] = root_of(pool.settings(member))
+        root = known[document]
+        if root is not None:
+            held.setdefault(root, []).append(member.id)
+    return {root: tuple(held[root]) for root in sorted(held)}
+
+
+def root_of(settings: Mapping[str, Setting]) -> Root | None:
+    """Return the root of one document: the seed wins if it is told; None where what is told decides nothing."""
+    seed = _told(settings, SEED)
+    if seed is not None and seed.state is State.REPORTED:
+        return Root(RootKind.SEED, SEED, as_number(seed, settings), is_certain=True)
+    numbers = release_numbers(settings)
+    version, algorithm = _told(settings, VERSION), _told(settings, HASH_ALGORITHM)
+    name = json.loads(algorithm.value) if algorithm is not None else None
+    if version is not None and numbers and numbers < FIXED_SINCE:
+        return Root(RootKind.RANDOM, VERSION, version, seed is not None)
+    if algorithm is not None and isinstance(name, str) and name.startswith("xxhash"):
+        return Root(RootKind.RANDOM, HASH_ALGORITHM, algorithm, seed is not None)
+    if algorithm is not None and numbers and isinstance(name, str) and name.startswith("sha256"):
+        return Root(RootKind.FIXED, HASH_ALGORITHM, algorithm, seed is not None)
+    return None
+
+
+def as_number(told: Told, _settings: Mapping[str, Setting]) -> Told:
+    """Return a seed in one spelling: the variable is text, and 0 in every form of it is the same seed."""
+    value = json.loads(told.value)
+    is_number = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= LONGEST_SEED
+    return Told(json.dumps(int(value)), told.state) if is_number else told
+
+
+def _told(settings: Mapping[str, Setting], path: str) -> Told | None:
+    setting = tell(settings, path)
+    return Told(setting.value, setting.state) if setting is not None and votes(setting.state) else None

@@ -1,0 +1,41 @@
+"""What the router expects, held against what each replica does: producer against consumer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.models import State, Told
+from dashboard.normalize.canonical import canonical_text
+from dashboard.rules import remedy
+from dashboard.rules.drift import capital, say
+from dashboard.rules.findings import Draft, Evidence, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.rules.subject import PoolSubject
+
+ROUTER = "router"  # who holds an expectation
+
+
+def expectation(path: str, value: object) -> Evidence:
+    """Return the router's side of a finding: what fleet.yaml says that it was configured with."""
+    return Evidence(path, canonical_text(value), State.REPORTED, holder=ROUTER, is_reference=True)
+
+
+def unlike_router(pool: PoolSubject, path: str, noun: str, expected: str) -> Iterator[Draft]:
+    """Yield the replicas that tell another value than the router expects, a draft per value.
+
+    Critical in every domain: fleet.yaml says that this router computes with the value.
+    """
+    wanted = Told(canonical_text(expected), State.REPORTED)
+    for told, replicas in pool.values(path).items():
+        if told == wanted or pool.is_ignored(path):
+            continue
+        yield Draft(
+            replicas,
+            f"{capital(noun)} is {say(told)}; the router expects {say(wanted)}.",
+            (Evidence(path, *told, replicas), expectation(path, expected)),
+            remedy.set_to([(path, wanted)], f"Give these replicas the {noun} of the router, and restart them."),
+            severity=Severity.CRITICAL,
+        )

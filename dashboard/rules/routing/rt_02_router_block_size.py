@@ -1,0 +1,120 @@
+"""RT-02: replicas cut blocks of another size than the router was configured with."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dashboard.models import Told
+from dashboard.rules.connectors import value
+from dashboard.rules.domain import Facet, Router
+from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+from dashboard.rules.routing.narrowing import caching, shown
+from dashboard.rules.routing.router import expectation
+from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.models import Setting
+    from dashboard.rules.subject import PoolSubject
+
+EFFECTIVE = "cache_config.effective_attention_block_size"
+DCP = "parallel_config.decode_context_parallel_size"
+# Routers that cut again what replicas tell them lose little by blocks that are whole multiples of their own.
+MULTIPLES = {Router.KV_EVENTS: Severity.WARNING, Router.APPROXIMATE: Severity.INFO}
+
+
+@rule(
+    id="RT-02",
+    name="block-size-not-the-routers",
+    family=Family.ROUTING,
+    severity={
+        Facet.PREFIX_HASH: Severity.CRITICAL,
+        Facet.KV_EVENTS: Severity.CRITICAL,
+        Facet.APPROXIMATE: Severity.WARNING,
+    },
+    needs=(BLOCK_SIZE,),
+    least=1,
+    expects="block_size",
+)
+def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas cut the KV cache into blocks of another size than the router works with.
+
+    What counts is the number of tokens that a block covers: with decode context parallelism that is the block size
+    times its degree. The router's size is `expects.block_size` in fleet.yaml.
+
+    Why it matters:
+        - prefix-hash: The router hashes prompts in blocks of its own size, so none of its keys is ever found among the
+          blocks of these replicas.
+        - kv-events: Some routers discard every event whose blocks have another size; others cannot make a key of blocks
+          that are shorter than their own, and lose all that comes after them.
+        - approximate: The router estimates what a replica holds in blocks of another size than the replica keeps, so
+          its estimates are off.
+
+    How to fix:
+        Set the router's block size to the one in force on the replicas, or to a divisor of it if the router can cut
+        blocks again; or start the replicas with the router's size.
+
+    Exceptions:
+        llm-d makes keys of its own from the tokens in events, so a router size that divides the replicas' size works:
+        that is reported a step milder, and can be disabled.
+
+    Evidence:
+        - kserve/kserve#5011
+        - ai-dynamo/dynamo#13904
+        - vllm/v1/core/kv_cache_utils.py (what a block covers with decode context parallelism)
+
+    Example:
+        The router has `blockSizeTokens: 64`, the replicas run with vLLM's 16: events carry blocks of 16 tokens, none
+        fills one of the router's, and every replica looks cold.
+    """
+    expected = pool.domain.expects.block_size
+    part = caching(pool)
+    for told, replicas in part.values(BLOCK_SIZE, covered).items():
+        tokens = json.loads(told.value)
+        if not is_size(tokens) or not expected or tokens == expected or pool.is_ignored(BLOCK_SIZE):
+            continue
+        evidence = [each for path in (BLOCK_SIZE, EFFECTIVE, DCP) for each in shown(part, path, replicas)]
+        yield Draft(
+            replicas,
+            f"A block covers {tokens:,} tokens; the router expects {expected:,}.",
+            (*evidence, expectation(BLOCK_SIZE, expected)),
+            Remedy(_fix(tokens, expected), tuple(_snippets(part, replicas[0], tokens, expected))),
+            severity=MULTIPLES.get(pool.domain.router) if tokens % expected == 0 else None,
+        )
+
+
+def covered(told: Told, settings: Mapping[str, Setting]) -> Told:
+    """Return how many tokens a block covers: vLLM's own answer, else the block size times the parallel degree."""
+    effective = _number(settings, EFFECTIVE)
+    size = json.loads(told.value)
+    tokens = effective or (size * (_number(settings, DCP) or 1) if is_size(size) else size)
+    return Told(json.dumps(tokens), told.state)
+
+
+def is_size(told: Any) -> bool:
+    """Tell whether a foreign value is a number of tokens."""
+    return isinstance(told, int) and not isinstance(told, bool) and told > 0
+
+
+def _number(settings: Mapping[str, Setting], path: str) -> int | None:
+    told = value(settings, path)
+    return told if is_size(told) else None
+
+
+def _fix(tokens: int, expected: int) -> str:
+    return (
+        f"Set the router's block size to {tokens:,}, and `block_size` under `expects` in fleet.yaml with it; "
+        f"or restart these replicas with blocks that cover {expected:,} tokens."
+    )
+
+
+def _snippets(pool: PoolSubject, replica: str, tokens: int, expected: int) -> Iterator[Snippet]:
+    """Yield both ways: llm-d's and Dynamo's setting of the router, and the replicas' flag where it alone decides."""
+    if pool.domain.router is Router.KV_EVENTS:
+        yield Snippet("yaml", f"tokenProcessorConfig:\n  blockSizeTokens: {tokens}")
+        yield Snippet("env", f"export DYN_KV_CACHE_BLOCK_SIZE={tokens}")
+    if pool.value(replica, BLOCK_SIZE) == tokens:
+        yield Snippet("flag", f"--block-size {expected}")

@@ -1,0 +1,84 @@
+"""RT-03: replicas of one pool hash blocks at different steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dashboard.compare.encoding import tell
+from dashboard.models import State, Told
+from dashboard.rules import remedy
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import drift
+from dashboard.rules.findings import Family, Severity
+from dashboard.rules.registry import rule
+from dashboard.rules.routing.narrowing import caching
+from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.models import Setting
+    from dashboard.rules.findings import Draft, Evidence
+    from dashboard.rules.subject import PoolSubject
+
+MATCH_UNIT = "cache_config.prefix_match_unit"
+HASH_BLOCK = "cache_config.hash_block_size"
+RESOLVED = {HASH_BLOCK: "hash block size", "cache_config.cache_hit_alignment_tokens": "cache hit alignment"}
+UNSET = Told("null", State.NULL)
+
+
+@rule(
+    id="RT-03",
+    name="match-unit-differs",
+    family=Family.ROUTING,
+    severity={Facet.MODEL: Severity.WARNING, Facet.KV_STORE: Severity.CRITICAL},
+    needs=(MATCH_UNIT, *RESOLVED),
+)
+def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool hash their blocks every so many tokens, and the numbers differ.
+
+    The unit can be finer than the block size. Left out, vLLM takes the largest size that divides the blocks of all
+    KV cache groups.
+
+    Why it matters:
+        - same model: Another unit makes other keys for the same tokens, and hits end at other places, so a router that
+          knows one unit finds nothing on the odd replicas.
+        - kv-store: Keys of the store are made per unit, so replicas with another unit share nothing.
+
+    How to fix:
+        Give every replica of the pool the same `--prefix-match-unit`, or none.
+
+    Exceptions:
+        A unit that is written out and equals the block size counts as left out: that is what vLLM resolves to where
+        all layers cache alike.
+
+    Evidence:
+        - vllm/config/cache.py (prefix_match_unit)
+        - vllm/v1/core/kv_cache_utils.py (how the unit is resolved, and that it is the step of hashing)
+        - vllm/v1/kv_offload/file_mapper.py (tokens per hash are part of the key)
+
+    Example:
+        For a hybrid model `--prefix-match-unit 32` was tried on one replica and stayed there: its keys match nobody's.
+    """
+    requested = tuple(drift(caching(pool), {MATCH_UNIT: "prefix match unit"}, _in_force))
+    yield from requested or (_with_unit(draft) for draft in drift(caching(pool), RESOLVED))
+
+
+def _with_unit(draft: Draft) -> Draft:
+    """Say what can be set: nothing sets a resolved size itself."""
+    wanted = [(MATCH_UNIT, Told(each.value, each.state)) for each in draft.evidence if _is_wanted(each)]
+    sentence = (
+        "Give these replicas the same block size and prefix match unit as the rest of the pool, and restart them."
+    )
+    return replace(draft, remedy=remedy.set_to(wanted, sentence))
+
+
+def _is_wanted(told: Evidence) -> bool:
+    return told.is_reference and told.path == HASH_BLOCK
+
+
+def _in_force(told: Told, settings: Mapping[str, Setting]) -> Told:
+    """Count a unit as large as a block as left out: vLLM takes that by itself."""
+    block = tell(settings, BLOCK_SIZE)
+    return UNSET if block is not None and told.value == block.value else told

@@ -1,0 +1,123 @@
+"""RT-08: replicas of one pool send KV events in formats that exclude each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.rules import remedy
+from dashboard.rules.domain import EVENTS, Basis, Facet, Router
+from dashboard.rules.drift import MOST_SIDES, say
+from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity
+from dashboard.rules.registry import rule
+from dashboard.rules.routing.narrowing import NO, YES, only, publication, shown
+from dashboard.rules.routing.releases import VERSION, Numbers, release_numbers
+from dashboard.wording import count, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.models import Told
+    from dashboard.rules.subject import PoolSubject
+
+
+class EventFormat(NamedTuple):
+    """How events look from one vLLM release on."""
+
+    since: Numbers
+    name: str
+
+
+# The newest first. vllm-project/vllm#42892 came after 0.23.0 was cut (ai-dynamo/dynamo#10660 looked at both) and is in
+# 0.24.0 (verl-project/uni-agent#216 ran it).
+FORMATS = (EventFormat((0, 24, 0), "maps with named fields"), EventFormat((0,), "arrays without names"))
+
+FEWEST = 2  # formats that can exclude each other
+
+
+@rule(
+    id="RT-08",
+    name="event-format-differs",
+    family=Family.ROUTING,
+    severity={Facet.KV_EVENTS: Severity.CRITICAL},
+    needs=(VERSION,),
+)
+def event_format_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool run vLLM releases whose KV events look different.
+
+    Until 0.23 vLLM sent each event as an array, from 0.24 on as a map with named fields.
+
+    Why it matters:
+        - kv-events: Readers that know one format drop every event of the other, mostly without a word, so these
+          replicas look cold and get no prompt because of what they hold.
+
+    How to fix:
+        Run one vLLM release in the pool, or make sure that whatever reads the events knows both formats before the
+        first replica is upgraded.
+
+    Exceptions:
+        Readers that know both formats, such as llm-d's index from June 2026 on: suppress or disable the rule for them.
+
+    Evidence:
+        - vllm-project/vllm#42892
+        - ai-dynamo/dynamo#10660
+        - volcano-sh/kthena#1535
+        - llm-d/llm-d-kv-cache#661
+        - vllm/distributed/kv_events.py (KVCacheEvent)
+
+    Example:
+        Half of a pool is upgraded from 0.23.0 to 0.24.0. The router's index still decodes arrays: the upgraded half
+        vanishes from it, and all traffic with known prefixes goes to the other half.
+    """
+    senders = only(pool, _senders(pool))
+    formats = _formats(senders)
+    if len(formats) < FEWEST or pool.is_ignored(VERSION):
+        return
+    newest, *older = (each for each in FORMATS if each in formats)
+    replicas = tuple(sorted(replica for each in older for replica in formats[each]))
+    evidence = (*shown(senders, VERSION, replicas), *shown(senders, VERSION, formats[newest], is_reference=True))
+    versions = joined([say(told) for told in only(senders, replicas).values(VERSION)][:MOST_SIDES])
+    target = next(iter(only(senders, formats[newest]).values(VERSION)))
+    yield Draft(
+        replicas,
+        f"KV events of vLLM {versions} are {joined([each.name for each in older])}, "
+        f"those of {count(len(formats[newest]), 'other replica')} {newest.name}: "
+        f"vLLM changed their format with {_said(newest)}.",
+        evidence,
+        _upgrade(target, newest),
+        _confidence(pool, senders),
+    )
+
+
+def _senders(pool: PoolSubject) -> set[str]:
+    """Return who publishes events; where fleet.yaml says that the router follows them, all who do not deny it."""
+    told = pool.values(EVENTS, publication)
+    if pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis is Basis.DECLARED:
+        return {member.id for member in pool.members} - set(told.get(NO, ()))
+    return set(told.get(YES, ()))
+
+
+def _formats(pool: PoolSubject) -> dict[EventFormat, list[str]]:
+    formats: dict[EventFormat, list[str]] = {}
+    for member in pool.members:
+        numbers = release_numbers(pool.settings(member))
+        if numbers:
+            formats.setdefault(next(each for each in FORMATS if numbers >= each.since), []).append(member.id)
+    return formats
+
+
+def _confidence(pool: PoolSubject, senders: PoolSubject) -> Confidence:
+    """Say derived, from versions, where all are known to publish."""
+    known = set(pool.values(EVENTS, publication).get(YES, ()))
+    return Confidence.DERIVED if {each.id for each in senders.members} <= known else Confidence.ASSUMED
+
+
+def _upgrade(target: Told, newest: EventFormat) -> Remedy:
+    sentence = (
+        f"Bring these replicas to {_said(newest)} or later like the others, "
+        "or let the router's reader of events know both formats."
+    )
+    return remedy.set_to([(VERSION, target)], sentence)
+
+
+def _said(since: EventFormat) -> str:
+    return ".".join(map(str, since.since))

@@ -1,0 +1,106 @@
+"""RT-11: replicas of one pool send KV events to endpoints of different kinds."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from dashboard.models import Source, State, Told
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import drift
+from dashboard.rules.findings import Draft, Family, Severity
+from dashboard.rules.registry import rule
+from dashboard.rules.routing.narrowing import only, publishing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.models import Setting
+    from dashboard.rules.subject import Meaning, PoolSubject
+
+ENDPOINT = "kv_events_config.endpoint"
+REPLAY = "kv_events_config.replay_endpoint"
+RANK = "parallel_config.data_parallel_rank"
+PORT = re.compile(r":\d+$")
+WILDCARD = "*"
+
+
+@rule(
+    id="RT-11",
+    name="event-endpoint-differs",
+    family=Family.ROUTING,
+    severity={Facet.KV_EVENTS: Severity.WARNING},
+    needs=(ENDPOINT,),
+)
+def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool send KV events to endpoints of different kinds.
+
+    An endpoint with `*`, such as `tcp://*:5557`, is opened by the replica, and the router connects to it; any other one
+    is the router's, and the replica connects. Hosts may differ. Ports are only compared where each replica has a host
+    of its own and all have one data-parallel rank, for vLLM counts the port up with the rank.
+
+    Why it matters:
+        - kv-events: A router either collects events at one address or visits each replica on one port. It gets nothing
+          from replicas that do it the other way, or on another port; and without a replay endpoint it cannot catch up.
+
+    How to fix:
+        Use one kind of endpoint, and one port, on all replicas of the pool.
+
+    Exceptions:
+        A router that learns each replica's endpoint from `/kv_event_sources` can follow different ports: disable the
+        rule for it.
+
+    Evidence:
+        - vllm/distributed/kv_events.py (which endpoints are opened, which are connected to, and the offset by rank)
+        - llm-d/llm-d#981
+
+    Example:
+        Most replicas open `tcp://*:5557` for the router to visit. One still has `tcp://router:5557` of the former
+        set-up and sends its events to a port where nobody listens.
+    """
+    senders = only(publishing(pool), _tell_what_was_asked_for(pool))
+    nouns = {ENDPOINT: "endpoint of KV events", REPLAY: "replay endpoint of KV events"}
+    for draft in drift(senders, nouns, _shape(is_port_compared=_ports_are_alike(senders))):
+        yield _without_templates(draft)
+
+
+def _tell_what_was_asked_for(pool: PoolSubject) -> set[str]:
+    """Leave out who tells a bound endpoint only (`/kv_event_sources`): its host and port may be the system's choice."""
+    return {
+        member.id
+        for member in pool.members
+        if (told := pool.settings(member).get(ENDPOINT)) is not None and _is_as_asked(told)
+    }
+
+
+def _is_as_asked(told: Setting) -> bool:
+    return told.source is not Source.KV_EVENT_SOURCES or WILDCARD in told.value
+
+
+def _ports_are_alike(pool: PoolSubject) -> bool:
+    """Whether one port is to be expected: each replica on a host of its own, all of one rank, as asked for."""
+    hosts = {urlsplit(member.id).hostname for member in pool.members}
+    ranks = {json.dumps(rank) for rank in pool.identity(RANK).values()}
+    bound = any(pool.settings(member)[ENDPOINT].source is Source.KV_EVENT_SOURCES for member in pool.members)
+    return len(hosts) == len(pool.members) and len(ranks) <= 1 and not bound
+
+
+def _shape(*, is_port_compared: bool) -> Meaning:
+    """Return what of an endpoint is compared."""
+
+    def shape(told: Told, _settings: Mapping[str, Setting]) -> Told:
+        value = json.loads(told.value)
+        if told.state is State.NULL or not isinstance(value, str) or is_port_compared:
+            return told
+        return Told(json.dumps(PORT.sub(":{port}", value), ensure_ascii=False), told.state)
+
+    return shape
+
+
+def _without_templates(draft: Draft) -> Draft:
+    """Leave out what cannot be pasted as it stands: the host or port was set apart."""
+    snippets = tuple(each for each in draft.remedy.snippets if "{" not in each.text)
+    return replace(draft, remedy=draft.remedy._replace(snippets=snippets))

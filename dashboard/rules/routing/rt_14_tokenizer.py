@@ -1,0 +1,86 @@
+"""RT-14: replicas of one pool turn the same text into different tokens."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dashboard.models import State, Told
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import drift
+from dashboard.rules.findings import Confidence, Draft, Family, Severity
+from dashboard.rules.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.models import Setting
+    from dashboard.rules.subject import Meaning, PoolSubject
+
+TOKENIZER = "model_config.tokenizer"
+MODE = "model_config.tokenizer_mode"
+REVISION = "model_config.tokenizer_revision"
+AUTO = '"auto"'
+
+
+@rule(
+    id="RT-14",
+    name="tokenizer-differs",
+    family=Family.ROUTING,
+    severity={
+        Facet.PREFIX_HASH: Severity.CRITICAL,
+        Facet.KV_EVENTS: Severity.CRITICAL,
+        Facet.MODEL: Severity.CRITICAL,
+    },
+    needs=(TOKENIZER, MODE, REVISION),
+)
+def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool have different tokenizers, or another mode or revision of one.
+
+    The folder that a tokenizer lies in means nothing, and a folder `llama` counts as the `llama` of any organisation.
+
+    Why it matters:
+        - prefix-hash: The hashes are made of token ids: where the replica makes other ids of a text than the router,
+          no prefix is ever found.
+        - kv-events: Events name token ids: where a replica makes other ids of a text than the router, its blocks are
+          never found.
+        - same model: The same text is cut into other tokens, so answers, token counts, prices and length limits depend
+          on which replica answers.
+
+    How to fix:
+        Use one `--tokenizer`, one `--tokenizer-mode` and one pinned `--tokenizer-revision` on every replica, and let
+        the router use the same tokenizer, or ask a replica for the tokens.
+
+    Exceptions:
+        `auto` and the mode that it stands for are the same, but no replica tells which one that is: such a difference
+        is reported as assumed.
+
+    Evidence:
+        - vllm/tokenizers/registry.py (how the mode is resolved)
+        - vllm-project/production-stack#1052
+        - vllm-project/production-stack#1045
+
+    Example:
+        One replica follows the tokenizer repository's main branch, the others a pinned commit. After a fix of the
+        special tokens there, its prompts begin with other ids.
+    """
+    nouns = {TOKENIZER: "tokenizer", REVISION: "tokenizer revision"}
+    yield from drift(pool, nouns, _without_organisation(pool))
+    for draft in drift(pool, {MODE: "tokenizer mode"}):
+        may_be_equal = any(each.value == AUTO for each in draft.evidence)
+        yield replace(draft, confidence=Confidence.ASSUMED, severity=Severity.WARNING) if may_be_equal else draft
+
+
+def _without_organisation(pool: PoolSubject) -> Meaning:
+    """Compare `meta/llama` as `llama` where another replica has a folder `llama`: it may well be a copy."""
+    folders = {told.value for told in pool.values(TOKENIZER) if told.state is State.REPORTED and "/" not in told.value}
+
+    def meaning(told: Told, _settings: Mapping[str, Setting]) -> Told:
+        value = json.loads(told.value)
+        if not isinstance(value, str):
+            return told
+        name = json.dumps(value.rpartition("/")[2], ensure_ascii=False)
+        return Told(name, told.state) if name in folders else told
+
+    return meaning

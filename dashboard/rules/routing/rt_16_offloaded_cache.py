@@ -1,0 +1,102 @@
+"""RT-16: replicas keep KV cache where the router's index does not count it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dashboard.rules.connectors import CONNECTOR, connectors, value
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import say
+from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+from dashboard.rules.routing.narrowing import YES, only, shown
+from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
+from dashboard.rules.routing.rt_02_router_block_size import is_size
+from dashboard.wording import joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.models import Setting, Told
+    from dashboard.rules.subject import PoolSubject
+
+SIZE = "cache_config.kv_offloading_size"
+OFFLOADING = ("OffloadingConnector", "SimpleCPUOffload", "LMCache")  # vllm/config/vllm.py makes one of them of the size
+GIB = 2**30  # the size's unit (vllm/config/cache.py)
+LARGEST = 2**20  # a pebibyte: no replica has more, and what is larger is no size
+
+
+@rule(
+    id="RT-16",
+    name="offloaded-cache-not-counted",
+    family=Family.ROUTING,
+    severity={Facet.APPROXIMATE: Severity.WARNING},
+    needs=(SIZE, CONNECTOR),
+    least=1,
+)
+def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas keep KV cache in CPU memory or on disk, and the router's index only counts the accelerators' blocks.
+
+    vLLM tells how many blocks its accelerators hold, and nothing of what it moved elsewhere.
+
+    Why it matters:
+        - approximate: The index that remembers what was sent where is as long as the accelerators' cache. It forgets
+          prefixes that a replica still has, and sends such prompts anywhere.
+
+    How to fix:
+        Tell the router by hand how many blocks a replica keeps in all: in llm-d `lruCapacityPerServer`.
+
+    Exceptions:
+        Where the router's capacity is set by hand already, disable the rule for this pool by a suppression.
+
+    Evidence:
+        - llm-d/llm-d-router#2292
+        - llm-d/llm-d-router#1365
+        - vllm/config/cache.py (kv_offloading_size)
+
+    Example:
+        Replicas hold 100 GiB of KV cache on the accelerators and 400 GiB in CPU memory. The router counts the 100, and
+        four of five prefixes that would be found are computed again elsewhere.
+    """
+    sizes = {told: held for told, held in pool.values(SIZE).items() if _is_size_in_gib(json.loads(told.value))}
+    connected = pool.values(CONNECTOR, _offloads).get(YES, ())
+    replicas = tuple(sorted({*connected, *(each for held in sizes.values() for each in held)}))
+    if not replicas or pool.is_ignored(SIZE):
+        return
+    how_much = f"{joined([say(told) for told in sizes])} GiB of" if sizes else "some"
+    yield Draft(
+        replicas,
+        f"Replicas keep {how_much} KV cache outside the accelerators, which the router does not count.",
+        tuple(each for path in (SIZE, CONNECTOR) for each in shown(pool, path, replicas)),
+        _remedy(_blocks(only(pool, replicas))),
+        Confidence.DERIVED,
+    )
+
+
+def _is_size_in_gib(told: Any) -> bool:
+    return isinstance(told, int | float) and not isinstance(told, bool) and 0 < told <= LARGEST
+
+
+def _offloads(told: Told, settings: Mapping[str, Setting]) -> Told:
+    return YES if any(each.name.startswith(OFFLOADING) for each in connectors(settings)) else told
+
+
+def _blocks(pool: PoolSubject) -> int | None:
+    """Return how many of the router's blocks the smallest replica keeps in all; None where it is not known."""
+    found = []
+    for member, engine in pool.engines():
+        told = pool.settings(member)
+        size, block = value(told, SIZE), pool.domain.expects.block_size or value(told, BLOCK_SIZE)
+        if _is_size_in_gib(size) and is_size(block) and engine.kv_cache_bytes and engine.kv_cache_size_tokens:
+            share = (engine.kv_cache_bytes + size * GIB) / engine.kv_cache_bytes
+            found.append(int(engine.kv_cache_size_tokens * share) // block)
+    return min(found, default=None)
+
+
+def _remedy(blocks: int | None) -> Remedy:
+    sentence = "Set the router's capacity per replica to all blocks that a replica keeps, outside the accelerators too."
+    if blocks is None:
+        return Remedy(sentence)
+    yaml = f"- type: approx-prefix-cache-producer\n  parameters:\n    lruCapacityPerServer: {blocks}"
+    return Remedy(sentence, (Snippet("yaml", yaml),))

@@ -1,0 +1,71 @@
+"""SH-02: replicas of one pool keep KV cache outside of their GPUs differently."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.models import State, Told
+from dashboard.rules.connectors import CONNECTOR, EXTRA, spelled_out
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import drift
+from dashboard.rules.findings import Family, Severity
+from dashboard.rules.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.models import Setting
+    from dashboard.rules.findings import Draft
+    from dashboard.rules.subject import PoolSubject
+
+SIZE, BACKEND = "cache_config.kv_offloading_size", "cache_config.kv_offloading_backend"
+NOUNS = {SIZE: "size of offloaded KV cache in GiB", BACKEND: "offloading backend"}
+OPTIONS = {
+    "cpu_bytes_to_use": "CPU memory for KV cache in bytes",
+    "secondary_tiers": "list of tiers below CPU memory",
+}
+PROMPT_ONLY = "offload_prompt_only"
+YES = Told("true", State.REPORTED)  # the default
+
+
+@rule(
+    id="SH-02",
+    name="offloading-differs",
+    family=Family.STORES,
+    severity={Facet.MODEL: Severity.WARNING},
+    needs=(SIZE, CONNECTOR),
+)
+def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool keep KV cache outside of their GPUs differently.
+
+    Why it matters:
+        - same model: A replica with less room forgets prompts earlier than its peers, and a router that takes all for
+          equal sends it requests for what it no longer holds. One that offloads prompts only cannot give others what it
+          generated.
+
+    How to fix:
+        Give all replicas of the pool the same size, backend and tiers.
+
+    Exceptions:
+        Hosts with different memory, on purpose: make a pool for each kind, or suppress the finding.
+
+    Evidence:
+        - vllm/config/cache.py (size and backend)
+        - vllm/config/vllm.py (the connector that they bring about)
+        - vllm/v1/kv_offload/base.py (offload_prompt_only)
+
+    Example:
+        One replica was started with `--kv-offloading-size 64` to try it out, and stayed in the pool.
+    """
+    drafts = list(drift(pool, NOUNS))
+    # A size brings the bytes with it: what follows is not said twice.
+    if drafts:
+        yield from drafts
+        return
+    spelled = spelled_out(pool, (*OPTIONS, PROMPT_ONLY))
+    yield from drift(spelled, {f"{EXTRA}.{name}": noun for name, noun in OPTIONS.items()})
+    yield from drift(spelled, {f"{EXTRA}.{PROMPT_ONLY}": "setting offload_prompt_only"}, _by_default)
+
+
+def _by_default(told: Told, _settings: Mapping[str, Setting]) -> Told:
+    return YES if told.state is State.NULL else told

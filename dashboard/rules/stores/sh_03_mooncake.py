@@ -1,0 +1,169 @@
+"""SH-03: replicas with different KV cache have the same keys in Mooncake's store, or one pool has several."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dashboard.compare.encoding import tell, votes
+from dashboard.models import Told
+from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, tells_options
+from dashboard.rules.domain import Facet
+from dashboard.rules.drift import MOST_SIDES, capital, say
+from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.holders import held, held_natively
+from dashboard.rules.meanings import CACHE_DTYPE, branch, effective
+from dashboard.rules.registry import Scope, rule
+from dashboard.rules.stores.namespace import MODEL, QUANTIZATION, REVISION, TP, apart, groups_of, is_mla
+from dashboard.wording import count, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dashboard.models import KVCacheGroup, Replica, Setting
+    from dashboard.rules.subject import FleetSubject, Holders, PoolSubject
+
+STORE = "MooncakeStoreConnector"
+PREFIX = f"{EXTRA}.cache_prefix"
+FLAG = "--kv-transfer-config.kv_connector_extra_config.cache_prefix"
+# Options with which keys tell numbers of ranks apart.
+TELLS_RANKS = ("store_tp_size", "enable_store_tp_lcm")
+MEANINGS = {REVISION: branch, CACHE_DTYPE: effective}
+NOUNS = {REVISION: "model revision", QUANTIZATION: "quantization", CACHE_DTYPE: "KV cache dtype"}
+SPLIT = "what these replicas store is not found by the others"
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A replica that writes into Mooncake's store. `key` is how all of its keys begin."""
+
+    replica: Replica
+    settings: Mapping[str, Setting]
+    options: Mapping[str, Any]
+    model: str
+    groups: Sequence[KVCacheGroup]
+
+    @property
+    def prefix(self) -> str:
+        """Return the namespace that the operator gave; empty by default."""
+        return str(self.options.get("cache_prefix", ""))
+
+    @property
+    def key(self) -> str:
+        """Return how its keys begin: namespace and last part of the model's path."""
+        name = self.model.rstrip("/").split("/")[-1]
+        return f"{self.prefix}@{name}" if self.prefix else name
+
+
+@rule(
+    id="SH-03",
+    name="mooncake-keys-collide",
+    family=Family.STORES,
+    scope=Scope.FLEET,
+    severity={Facet.KV_STORE: Severity.CRITICAL},
+    needs=(CONNECTOR,),
+)
+def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
+    """Replicas with different KV cache have the same keys in Mooncake's store.
+
+    A key is made of `cache_prefix`, the last part of the model's path, the rank and the hash of the tokens. It tells
+    neither revisions nor quantizations nor number formats apart, nor, by default, numbers of ranks. The other way
+    round, replicas of one pool with several prefixes share nothing: there it is a warning.
+
+    Why it matters:
+        - kv-store: A replica reads KV cache that other weights, another number format or another split over GPUs wrote:
+          nothing fails, and answers are wrong.
+
+    How to fix:
+        Give each model, revision, number format and number of ranks a `cache_prefix` of its own, the same on all
+        replicas that are meant to share. For different numbers of ranks there is `store_tp_size` too.
+
+    Exceptions:
+        Nobody tells which Mooncake master a replica uses: pools with masters of their own cannot collide, suppress the
+        finding for them.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/store/data.py (what a key is made of)
+        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/store/worker.py (the name of the model, options for
+          ranks)
+        - kvcache-ai/Mooncake#3082
+
+    Example:
+        A second pool serves a new revision of the model for a test. It finds the whole store full of hits: of the old
+        weights.
+    """
+    shared: dict[str, list[_Member]] = defaultdict(list)
+    for pool in fleet.subjects:
+        members = list(_members(pool))
+        for member in members:
+            shared[member.key].append(member)
+        prefixes = {each.replica.id: each.prefix or None for each in members}
+        if not pool.is_ignored(PREFIX):
+            for draft in apart({PREFIX: ("cache prefix", held_natively(prefixes))}, SPLIT):
+                yield replace(draft, severity=Severity.WARNING)
+    for key in sorted(shared):
+        yield from _collisions(key, shared[key], fleet)
+
+
+def _members(pool: PoolSubject) -> Iterator[_Member]:
+    models, groups = pool.identity(MODEL), groups_of(pool)
+    for member in pool.members:
+        settings = pool.settings(member)
+        options = next((each.options for each in connectors(settings) if each.name == STORE), None)
+        model = models.get(member.id)
+        if options is not None and tells_options(settings) and isinstance(model, str):
+            yield _Member(member, settings, options, model, groups.get(member.id, ()))
+
+
+def _collisions(key: str, members: Sequence[_Member], fleet: FleetSubject) -> Iterator[Draft]:
+    for path, noun in NOUNS.items():
+        yield from _collision(key, path, noun, _told(members, path), fleet)
+    owners = {each.replica.id: each.model for each in members if _is_repository(each.model)}
+    yield from _collision(key, MODEL, "model", held_natively(owners), fleet)
+    split = [each for each in members if not any(each.options.get(name) for name in TELLS_RANKS)]
+    if not any(is_mla(each.groups) for each in split):
+        known = all(each.groups for each in split)
+        for draft in _collision(key, TP, "tensor parallel size", _told(split, TP), fleet):
+            # A model with latent attention keeps the same on each rank; that it has it may not be told.
+            yield draft if known else replace(draft, severity=Severity.WARNING, confidence=Confidence.ASSUMED)
+
+
+def _told(members: Sequence[_Member], path: str) -> Holders:
+    told: dict[str, Told] = {}
+    for member in members:
+        setting = tell(member.settings, path)
+        if setting is not None and votes(setting.state):
+            own = Told(setting.value, setting.state)
+            told[member.replica.id] = MEANINGS[path](own, member.settings) if path in MEANINGS else own
+    return held(told)
+
+
+def _is_repository(model: str) -> bool:
+    """Tell whether a model is named by its repository: two of these are two models, two folders may be one."""
+    return model.count("/") == 1 and not model.startswith(("/", ".", "~"))
+
+
+def _collision(key: str, path: str, noun: str, holders: Holders, fleet: FleetSubject) -> Iterator[Draft]:
+    if len(holders) <= 1 or any(pool.is_ignored(path) for pool in fleet.subjects):
+        return
+    sides = [f"{say(told)} on {len(replicas):,}" for told, replicas in list(holders.items())[:MOST_SIDES]]
+    total = sum(map(len, holders.values()))
+    concerned = {each for ids in holders.values() for each in ids}
+    pools = [pool for pool in fleet.subjects if any(each.id in concerned for each in pool.members)]
+    reference, *odd = holders
+    prefixes = "\n".join(f"{FLAG} {prefix}" for prefix in _prefixes(key, list(holders)[:MOST_SIDES]))
+    yield Draft(
+        tuple(sorted(replica for told in odd for replica in holders[told])),
+        f"{capital(noun)} differs among {count(total, 'replica')} whose keys in Mooncake all begin with {key}:"
+        f" {joined(sides)}.",
+        tuple(Evidence(path, *told, ids, is_reference=told == reference) for told, ids in holders.items()),
+        Remedy(f"Give the replicas of each {noun} a cache prefix of their own.", (Snippet("flag", prefixes),)),
+        Confidence.ASSUMED if len(pools) > 1 else Confidence.REPORTED,
+    )
+
+
+def _prefixes(key: str, values: Sequence[Told]) -> list[str]:
+    """Propose a prefix for each value: the key and the value, of letters that no shell minds."""
+    return [re.sub(r"[^\w.-]+", "-", f"{key}-{say(told)}").strip("-") for told in values]

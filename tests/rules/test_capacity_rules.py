@@ -1,0 +1,102 @@
+"""Rules on capacity: what cases cannot show, such as foreign names and numbers of any size."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboard.capacity.outliers import FEWEST, TOLERANCE
+from dashboard.models import Basis
+from dashboard.rules.capacity import CAPACITY
+from dashboard.rules.catalogue import BY_ID
+from tests.builders import HOSTILE
+from tests.rules import subjects
+
+if TYPE_CHECKING:
+    from dashboard.rules.findings import Draft
+
+STRANGE: list[Any] = [None, True, -1, 0.5, 2**63, "16", "", HOSTILE, [], [[1]], {}, {"a": [None]}]
+
+
+def drafts(rule: str, *entries: dict[str, Any], **parameters: Any) -> list[Draft]:
+    return list(BY_ID[rule].check(subjects.pool(*entries), **parameters))
+
+
+def holding(tokens: int | None, number: int = 1, **more: Any) -> dict[str, Any]:
+    """Replicas whose one engine holds some tokens."""
+    return {"replicas": number, "engines": [{"tokens": tokens, "basis": Basis.REPORTED}], **more}
+
+
+def test_the_tolerance_is_that_of_the_capacity_page() -> None:
+    assert BY_ID["CP-01"].parameters == {"tolerance": TOLERANCE}
+
+
+def test_fewer_engines_than_make_a_median_are_not_judged() -> None:
+    assert drafts("CP-01", holding(500_000, FEWEST - 2), holding(100_000)) == []
+    assert len(drafts("CP-01", holding(500_000, FEWEST - 1), holding(100_000))) == 1
+
+
+def test_a_device_whose_name_is_an_attack_stays_on_one_line_and_short() -> None:
+    devices = [{"name": f"{HOSTILE}\n\x1b[31m" * 20}]
+    (draft,) = drafts("CP-01", holding(500_000, 3, devices=devices), holding(100_000, devices=devices))
+
+    assert draft.sentence.isprintable()
+    assert len(draft.sentence) < 200
+    assert json.loads(draft.evidence[-1].value) == devices[0]["name"]
+
+
+def test_the_median_stands_in_the_evidence_as_what_the_others_are_held_against() -> None:
+    (draft,) = drafts("CP-01", holding(500_000, 3), holding(100_000))
+    told = {(each.value, each.holder, each.is_reference) for each in draft.evidence if each.path.startswith("engines.")}
+
+    assert told == {("100000", "", False), ("500000", "median", True)}
+
+
+def test_below_and_above_are_two_findings() -> None:
+    found = drafts("CP-01", holding(500_000, 4), holding(100_000), holding(900_000))
+
+    assert sorted("less" if " less " in each.sentence else "more" for each in found) == ["less", "more"]
+
+
+def test_engines_of_one_replica_take_the_devices_of_its_other_engines_where_theirs_are_not_told() -> None:
+    ranks = {"engines": [{"tokens": 500_000}, {"tokens": 100_000, "dp_rank": 1}]}
+    found = drafts("CP-01", {**ranks, "devices": [{"name": "H200"}]}, holding(500_000, 2, devices=[{"name": "H200"}]))
+
+    assert [each.replicas for each in found] == [("http://chat-1:8000",)]
+    assert "DP rank 1" in found[0].sentence
+    assert "4 engines on H200" in found[0].sentence
+
+
+def test_what_a_replica_does_not_tell_of_its_shape_is_as_on_most_others() -> None:
+    usual = holding(500_000, 3, settings={"parallel_config.tensor_parallel_size": 4})
+
+    assert len(drafts("CP-01", usual, holding(100_000))) == 1
+
+
+def test_the_remedy_names_the_likely_cause() -> None:
+    usual = holding(500_000, 3, settings={"cache_config.cache_dtype": "fp8"})
+    (draft,) = drafts("CP-01", usual, holding(250_000, settings={"cache_config.cache_dtype": "auto"}))
+
+    assert "KV cache data type is auto instead of fp8" in draft.remedy.sentence
+    assert [each.text for each in draft.remedy.snippets] == ["--kv-cache-dtype fp8"]
+
+
+def test_a_pool_with_a_name_of_any_length_gets_a_short_snippet() -> None:
+    pool = subjects.pool({"devices": [{"name": "A"}]}, {"devices": [{"name": "B"}]}, name="x" * 5000)
+    (draft,) = BY_ID["CP-07"].check(pool)
+
+    assert len(draft.remedy.snippets[0].text) < 200
+
+
+@pytest.mark.parametrize("rule", CAPACITY, ids=lambda rule: rule.id)
+@pytest.mark.parametrize("value", STRANGE, ids=lambda value: json.dumps(value)[:20])
+def test_no_rule_raises_whatever_a_setting_holds(rule: Any, value: Any) -> None:
+    """One strange value among three plain ones is at most a difference, and never an error."""
+    paths = [path for path in rule.needs if "." in path or path.startswith("opt")] or ["cache_config.cache_dtype"]
+    plain = {"settings": dict.fromkeys(paths, 1), "replicas": 3}
+    found = list(rule.check(subjects.pool(plain, {"settings": dict.fromkeys(paths, value)})))
+
+    assert all(draft.sentence.isprintable() for draft in found)
+    assert all(set(draft.replicas) == {"http://chat-4:8000"} for draft in found)

@@ -1,0 +1,152 @@
+"""Rules on prefill and decode: whatever replicas tell, they judge it, and where nothing is wrong they are silent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboard.models import Role
+from dashboard.rules.disaggregation import DISAGGREGATION
+from dashboard.rules.disaggregation.partners import partners
+from dashboard.rules.disaggregation.pd_17_side_channel import is_own
+from dashboard.rules.domain import domain_of
+from dashboard.rules.engine import inspect_fleet
+from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.policy import Policy
+from dashboard.rules.subject import FleetSubject, PoolSubject
+from tests import builders
+from tests.rules.case import built, declared
+
+if TYPE_CHECKING:
+    from dashboard.rules.findings import Inspection
+    from dashboard.rules.registry import Rule
+
+HOSTILE: list[Any] = [
+    *(None, 0, -1, 2**64, 0.5, True, False, "", "16", "auto", "*", "<script>", "\x00\u202e", "x" * 5000),
+    *([], {}, [None], [[]], ["NixlConnector"], [{"kv_connector": 1}], {"a": {"b": []}}),
+]
+EXTRA = "kv_transfer_config.kv_connector_extra_config"
+PATHS = [
+    "version",
+    *(f"model_config.{name}" for name in ("model", "dtype", "revision", "quantization", "max_model_len")),
+    *(f"cache_config.{name}" for name in ("block_size", "cache_dtype", "kv_cache_layout", "enable_prefix_caching")),
+    *(f"parallel_config.{name}_size" for name in ("tensor_parallel", "decode_context_parallel", "pipeline_parallel")),
+    *(f"speculative_config.{name}" for name in ("method", "model", "kv_cache_dtype")),
+    *("attention_config.backend", "env.VLLM_ATTENTION_BACKEND", "env.VLLM_KV_CACHE_LAYOUT"),
+    "scheduler_config.disable_hybrid_kv_cache_manager",
+    *(f"kv_transfer_config.{name}" for name in ("kv_connector", "kv_role", "kv_load_failure_policy")),
+    *(f"kv_transfer_config.{name}" for name in ("kv_buffer_device", "enable_permute_local_kv")),
+    *(f"{EXTRA}.{name}" for name in ("connectors", "enforce_handshake_compat", "secondary_tiers")),
+    *("ec_transfer_config.ec_role", "ec_transfer_config.ec_connector"),
+]
+SIDE_CHANNEL = "env.VLLM_NIXL_SIDE_CHANNEL_HOST"
+USUAL = {"kv_transfer_config.kv_connector": "NixlConnector", f"{EXTRA}.x": 1, "speculative_config.method": "eagle"}
+
+
+def inspected(fleet: list[dict[str, Any]], rules: tuple[Rule, ...] = DISAGGREGATION) -> Inspection:
+    replicas, documents = built(fleet)
+    whole = builders.fleet(replicas, documents)
+    return inspect_fleet(rules, whole.pools, whole.replicas, whole.documents, Policy(), builders.NOW)
+
+
+def pair(prefill: dict[str, Any], decode: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"pool": "m/prefill", "role": "prefill", "replicas": 2, "settings": prefill, **more},
+        {"pool": "m/decode", "role": "decode", "replicas": 3, "settings": decode, **more},
+    ]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
+def test_a_strange_value_raises_in_no_rule(value: Any) -> None:
+    for path in PATHS:
+        for usual in ({}, USUAL):
+            fleet = pair({**usual, path: value}, usual, identity={SIDE_CHANNEL: value}, labels={"role": "<b>"})
+            outcomes = inspected(fleet).outcomes
+            broken = [(path, each.rule, each.reason) for each in outcomes if each.kind is OutcomeKind.ERROR]
+            assert not broken
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
+def test_strange_values_everywhere_that_are_the_same_on_both_sides_are_no_difference(value: Any) -> None:
+    settings = dict.fromkeys(PATHS, value)
+    found = inspected(pair(settings, settings)).findings
+
+    assert {each.rule for each in found} <= {"PD-10", "PD-15"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"parallel_config.tensor_parallel_size": 8, "parallel_config.data_parallel_size": 1},
+        {"scheduler_config.max_num_seqs": 8, "scheduler_config.max_num_batched_tokens": 16_384},
+        {"cache_config.enable_prefix_caching": False, "cache_config.gpu_memory_utilization": 0.8},
+        {"model_config.enforce_eager": True, "compilation_config.cudagraph_mode": "NONE"},
+        {"parallel_config.enable_expert_parallel": True, "kv_transfer_config.kv_role": "kv_producer"},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_what_prefill_and_decode_are_expected_to_differ_in_is_no_finding(changed: dict[str, Any]) -> None:
+    usual = {
+        **builders.CONFIG,
+        "kv_transfer_config.kv_connector": "NixlConnector",
+        "kv_transfer_config.kv_role": "kv_consumer",
+        "parallel_config.tensor_parallel_size": 4,
+        "cache_config.block_size": 16,
+        EXTRA: {},
+    }
+
+    assert not inspected(pair({**usual, "kv_transfer_config.kv_role": "kv_producer", **changed}, usual)).findings
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *((host, True) for host in ("localhost", "LOCALHOST", "127.0.0.1", "127.8.9.1", "0.0.0.0", "::1", "[::]")),
+        *((host, False) for host in ("10.0.0.1", "pod-3.decode", "", "2001:db8::1", "localhost.example", "\x00")),
+    ],
+)
+def test_addresses_that_mean_the_machine_itself(*, host: str, expected: bool) -> None:
+    assert is_own(host) is expected
+
+
+def test_addresses_of_one_machine_are_one_host() -> None:
+    settings = {"kv_transfer_config.kv_connector": "NixlConnector"}
+    replicas, documents = built(pair(settings, settings, identity={SIDE_CHANNEL: "localhost"}))
+    local = [
+        builders.replica(
+            each.name,
+            pool=each.pool,
+            document=document,
+            id=f"http://127.0.0.{number}:8000",
+            role=each.role,
+            identity=each.identity,
+        )
+        for number, (each, document) in enumerate(zip(replicas, documents, strict=True), 1)
+    ]
+    whole = builders.fleet(local, documents)
+    told = inspect_fleet(DISAGGREGATION, whole.pools, whole.replicas, whole.documents, Policy(), builders.NOW)
+
+    assert "PD-17" not in {each.rule for each in told.findings}
+
+
+def test_pools_that_share_a_name_are_partners_in_any_order() -> None:
+    def subject(name: str, served: str, role: Role) -> PoolSubject:
+        told = builders.document()
+        replica = builders.replica(name, pool=name, document=told, role=role, served_model_names=(served,))
+        whole = builders.fleet([replica], [told])
+        domain = domain_of(declared({"disaggregated": True}), [role], [])
+        return PoolSubject(whole.pools[0], domain, (replica,), whole.documents)
+
+    subjects = [
+        subject("a/prefill", "m", Role.PREFILL),
+        subject("b/decode", "n", Role.DECODE),
+        subject("a/decode", "n", Role.DECODE),
+        subject("other/decode", "o", Role.DECODE),
+    ]
+    for ordered in (subjects, subjects[::-1]):
+        groups = partners(FleetSubject(tuple(ordered), ()))
+        assert {frozenset(each.name for each in group) for group in groups} == {
+            frozenset({"a/prefill", "a/decode", "b/decode"}),
+            frozenset({"other/decode"}),
+        }

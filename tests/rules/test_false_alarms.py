@@ -1,0 +1,110 @@
+"""Servers of one version, started with one command line, give no finding but those that they deserve.
+
+Whatever their number, their addresses, and how much each of them tells.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from itertools import cycle, islice
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.fleet import build_fleet
+from dashboard.rules.findings import OutcomeKind
+from tests.captured import (
+    AT,
+    INFERENCE_CONFIG,
+    KV_EVENTS,
+    METRICS,
+    MODELS,
+    PLUGIN,
+    SERVER_INFO,
+    VERSION,
+    Capture,
+    capture,
+    captures,
+    snapshot,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from dashboard.models import Snapshot
+    from dashboard.rules.findings import Inspection
+
+OPEN = frozenset({METRICS, VERSION, MODELS, KV_EVENTS})
+# What one replica answers, in turn: everything, only what is open, a configuration endpoint beside it.
+TELLING: tuple[Collection[str] | None, ...] = (
+    None,
+    OPEN,
+    OPEN | {INFERENCE_CONFIG},
+    OPEN | {f"{PLUGIN}/config", f"{PLUGIN}/devices", f"{PLUGIN}/kv-cache"},
+)
+DEV_MODE = frozenset({"CO-14"})
+RANDOM_ROOT = frozenset({"RT-06"})
+
+
+def deserved(told: Capture, number: int) -> frozenset[str]:
+    """What such servers really have: development mode, a random hash root, no prefix cache, an outdated topic."""
+    config = json.loads(told.answers[SERVER_INFO])["vllm_config"]
+    found = set(DEV_MODE)
+    if number > 1 and (told.version < "0.29" or "xxhash" in told.case):
+        found |= RANDOM_ROOT
+    if config["cache_config"]["enable_prefix_caching"] is False:  # asked for, or because of the model
+        found.add("RT-13")
+    return frozenset(found | ({"RT-10"} if told.case == "qwen3_kvevents" else set()))
+
+
+def replicas(told: Capture, number: int, telling: Sequence[Collection[str] | None], first: int = 1) -> list[Snapshot]:
+    """Servers that were started alike: each is a process of its own, at an address of its own."""
+    found = []
+    for index, paths in enumerate(islice(cycle(telling), number), start=first):
+        config = json.loads(told.answers[SERVER_INFO])
+        if isinstance(config["vllm_config"], dict):
+            config["vllm_config"]["instance_id"] = f"1795171{index:012}"
+        answers = {**told.answers, SERVER_INFO: json.dumps(config).encode()}
+        answers = {path: body.replace(b"kv@pod-1@", b"kv@pod-%d@" % index) for path, body in answers.items()}
+        found.append(snapshot(answers, paths, target=f"http://10.0.0.{index}:8000", labels={"pool": "chat"}))
+    return found
+
+
+def inspected(snapshots: Sequence[Snapshot]) -> Inspection:
+    return build_fleet("fleet", snapshots, polled_at=AT, interval=timedelta(seconds=15)).inspection
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 8])
+@pytest.mark.parametrize("told", captures())
+def test_servers_alike_give_only_the_findings_that_they_deserve(told: Capture, number: int) -> None:
+    found = inspected(replicas(told, number, TELLING))
+
+    assert [each for each in found.outcomes if each.kind is OutcomeKind.ERROR] == []
+    wrong = [(each.rule, each.sentence) for each in found.findings if each.rule not in deserved(told, number)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("told", captures())
+def test_stock_servers_alike_give_no_finding(told: Capture) -> None:
+    """Without development mode, a vLLM whose hashes have a fixed root has nothing wrong."""
+    found = inspected(replicas(told, 4, [OPEN]))
+
+    assert {each.rule for each in found.findings} <= deserved(told, 4) - DEV_MODE
+
+
+def test_two_servers_that_hash_from_random_roots_are_told_though_they_are_configured_alike() -> None:
+    """The prefix cache of one is of no use to the other: their first block hashes were recorded, and differ."""
+    both = [capture("qwen3_xxhash"), capture("qwen3_xxhash_again")]
+    hashes = {told.launch["first_block_hash"] for told in both}
+    found = inspected([one for place, told in enumerate(both) for one in replicas(told, 1, [OPEN], first=place + 1)])
+
+    assert len(hashes) == 2
+    assert {each.rule for each in found.findings} == RANDOM_ROOT
+
+
+def test_servers_with_a_fixed_root_are_not_told_and_hash_alike() -> None:
+    """Llama and qwen3 with other settings, sha256 both: the first block hash was recorded, and is the same."""
+    both = [capture("llama"), capture("gemma3")]
+
+    assert len({told.launch["first_block_hash"] for told in both}) == 1

@@ -1,0 +1,156 @@
+"""A rollout is told apart from a mixture by when replicas started, and a difference along it from any other."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.models import State, Told
+from dashboard.rules.rollout import STUCK_AFTER, is_explained, rollout_of
+from tests import builders
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dashboard.models import Replica
+    from dashboard.rules.findings import Rollout
+    from dashboard.rules.subject import Holders
+
+OLD, NEW = "0.20.2", "0.32.0"
+
+
+def at(version: str | None, hours_ago: float | None, number: int = 0) -> Replica:
+    """A replica of a version that started some hours ago, or nobody knows when."""
+    started = None if hours_ago is None else builders.NOW - timedelta(hours=hours_ago)
+    return builders.replica(f"chat-{version}-{number}", version=version, started_at=started)
+
+
+def going(*members: Replica) -> Rollout | None:
+    return rollout_of("chat", members, builders.NOW)
+
+
+def told(*held: tuple[Any, Sequence[Replica]]) -> Holders:
+    """The values of one setting, each with the replicas that tell it."""
+    return {Told(str(value), State.REPORTED): tuple(each.id for each in replicas) for value, replicas in held}
+
+
+def half_way() -> tuple[list[Replica], list[Replica], Rollout]:
+    old = [at(OLD, 700, number) for number in range(3)]
+    new = [at(NEW, 1 + number / 10, number) for number in range(2)]
+    found = going(*old, *new)
+    assert found is not None
+    return old, new, found
+
+
+def test_new_replicas_that_all_started_after_the_old_ones_are_a_rollout() -> None:
+    old, new, found = half_way()
+
+    assert (found.old, found.new, found.total) == (OLD, NEW, 5)
+    assert set(found.replicas) == {each.id for each in new}
+    assert (found.began, found.last) == (new[1].started_at, new[0].started_at)
+    assert all(each.id not in found.replicas for each in old)
+
+
+def test_going_back_to_an_older_version_is_a_rollout_of_that_version() -> None:
+    found = going(at(NEW, 700), at(OLD, 1))
+
+    assert found is not None
+    assert (found.old, found.new) == (NEW, OLD)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        pytest.param([], id="nobody"),
+        pytest.param([at(NEW, 1), at(NEW, 2, 1)], id="one version"),
+        pytest.param([at(NEW, 1), at(OLD, 2), at("0.31.0", 3)], id="three versions"),
+        pytest.param([at(NEW, 2), at(OLD, 700), at(OLD, 1, 1)], id="an old one started in between"),
+        pytest.param([at(NEW, 1), at(OLD, 1)], id="started at one time"),
+        pytest.param([at(NEW, 1), at(OLD, None)], id="a start that nobody knows"),
+        pytest.param([at(NEW, 1), at("unknown", 700)], id="a version that is none"),
+    ],
+)
+def test_what_is_no_rollout(members: list[Replica]) -> None:
+    assert going(*members) is None
+
+
+def test_a_rollout_that_stopped_hours_ago_no_longer_goes_on() -> None:
+    limit = STUCK_AFTER / timedelta(hours=1)
+
+    assert going(at(OLD, 700), at(NEW, limit)) is not None
+    assert going(at(OLD, 700), at(NEW, limit + 0.01)) is None
+
+
+def test_builds_of_one_release_are_one_version_and_replicas_without_a_version_do_not_count() -> None:
+    found = going(at(OLD, 700), at(f"{NEW}+cpu", 2), at(NEW, 1), at(None, None))
+
+    assert found is not None
+    assert found.total == 3
+    assert len(found.replicas) == 2
+
+
+@given(st.lists(st.tuples(st.sampled_from([OLD, NEW, None]), st.integers(0, 20)), max_size=6), st.randoms())
+def test_the_order_of_replicas_means_nothing(starts: list[tuple[str | None, int]], random: Any) -> None:
+    members = [at(version, hours, number) for number, (version, hours) in enumerate(starts)]
+    mixed = random.sample(members, len(members))
+
+    assert going(*mixed) == going(*members)
+
+
+def test_a_difference_between_the_versions_is_explained() -> None:
+    old, new, rollout = half_way()
+
+    assert is_explained([told((16, new), (32, old))], rollout, [*old, *new])
+    assert is_explained([told((32, old), (16, new))], rollout, [*old, *new])
+
+
+def test_replicas_that_tell_nothing_do_not_change_what_is_explained() -> None:
+    old, new, rollout = half_way()
+
+    assert is_explained([told((16, new[:1]), (32, old[1:]))], rollout, [*old, *new])
+
+
+def test_a_difference_inside_one_version_is_not_explained() -> None:
+    old, new, rollout = half_way()
+
+    assert not is_explained([told((32, old[:1]), (16, [*old[1:], *new]))], rollout, [*old, *new])
+    assert not is_explained([told((32, old[:1]), (16, old[1:]))], rollout, [*old, *new])
+
+
+def test_a_tie_across_both_versions_is_not_explained_though_it_concerns_all_of_them() -> None:
+    old, new, rollout = half_way()
+
+    assert not is_explained([told((32, [old[0], new[0]]), (16, [*old[1:], new[1]]))], rollout, [*old, *new])
+
+
+def test_three_values_on_two_versions_are_not_explained() -> None:
+    old, new, rollout = half_way()
+
+    assert not is_explained([told((8, old[:1]), (32, old[1:]), (16, new))], rollout, [*old, *new])
+
+
+def test_a_setting_that_is_the_same_on_all_is_no_difference() -> None:
+    old, new, rollout = half_way()
+    same, differs = told((1, [*old, *new])), told((16, new), (32, old))
+
+    assert not is_explained([same], rollout, [*old, *new])
+    assert not is_explained([], rollout, [*old, *new])
+    assert is_explained([same, differs], rollout, [*old, *new])
+
+
+def test_all_settings_of_a_finding_must_run_along_the_rollout() -> None:
+    old, new, rollout = half_way()
+    along, across = told((16, new), (32, old)), told((1, old[:1]), (2, [*old[1:], *new]))
+
+    assert not is_explained([along, across], rollout, [*old, *new])
+
+
+def test_a_replica_whose_version_nobody_knows_is_on_neither_side() -> None:
+    old, new, rollout = half_way()
+    unknown = at(None, 2)
+
+    assert not is_explained([told((16, [*new, unknown]), (32, old))], rollout, [*old, *new, unknown])
