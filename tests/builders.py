@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from dashboard.compare import Member, compare_pool
-from dashboard.fleet import Fleet
+from dashboard.fleet import Fleet, inspected
 from dashboard.frames import build
 from dashboard.models import (
     Basis,
@@ -154,13 +154,14 @@ def probe(path: str = "/metrics", *, source: Source = Source.METRICS, **more: An
 def fleet(
     replicas: Iterable[Replica] = (), documents: Iterable[Document] = (), *, ignore: tuple[str, ...] = (), **more: Any
 ) -> Fleet:
-    """A fleet whose pools are compared as the program compares them. Every call makes a new generation."""
+    """A fleet, compared and judged as the program does it. Every call makes a new generation."""
     members = tuple(replicas)
     known = {each.id: each for each in documents}
     pools = compared(members, known, ignore)
     given = {"name": "prod-eu", "generation": next(_GENERATIONS), "polled_at": POLLED_AT, "ignored": ignore}
     frames = build(members, known, pools)
-    return Fleet(**{**given, "replicas": members, "documents": known, "pools": pools, "frames": frames, **more})
+    built = Fleet(**{**given, "replicas": members, "documents": known, "pools": pools, "frames": frames, **more})
+    return built if "inspection" in more else inspected(built, NOW)
 
 
 def compared(

@@ -18,12 +18,12 @@ if fleet.pools:
 if shown.more_pools:
     with st.expander(f"and {count(len(shown.order) - MOST_POOLS, 'more pool', 'more pools')}"):
         st.html(shown.more_pools)
-left, right = st.columns([2.1, 1], gap="medium") if shown.telling and shown.unread else (st.container(), st.container())
+left, right = st.columns([2.1, 1], gap="medium") if shown.first and shown.unread else (st.container(), st.container())
 with left:
-    if shown.telling:
-        st.html(markup.section("Most telling differences") + markup.entries(shown.telling))
+    if shown.first:
+        st.html(markup.section("First things first") + markup.entries(shown.first))
     elif any(pool.cohorts for pool in fleet.pools):
-        empty.all_equal("No difference in what was told.", "No two replicas of a pool contradict each other.")
+        empty.all_equal("No finding.", shown.calm)
 with right:
     if shown.unread:
         entries = markup.entries(unread(shown.unread, service.now()))

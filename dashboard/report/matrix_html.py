@@ -29,6 +29,8 @@ _MARKS = {
     "unknown": ("?", "not known everywhere"),
 }
 
+_SIGNS = {"critical": "!", "warning": "!", "info": "i"}
+
 
 def matrix_html(
     matrix: Matrix,
@@ -42,7 +44,8 @@ def matrix_html(
 ) -> str:
     """Draw a matrix. `names` gives replicas their names.
 
-    `kind` is the severity whose tint marks what differs, `kinds` (path -> severity) that of single rows.
+    `kind` is the severity whose tint marks what differs. `kinds` (path -> severity) are the rows that a finding
+    names: their mark is that of the severity.
 
     `interactive` makes cells reachable by keyboard: one stop for Tab, arrow keys from there. Each row carries its
     path, each head the key of its column as data attribute. Columns beyond `MOST_COLUMNS` are left out.
@@ -123,14 +126,15 @@ def _cohort_title(column: Column, names: Mapping[str, str]) -> str:
 def _row(row: Row, columns: Sequence[Column], focus: _Focus | None, kind: str) -> str:
     mark = row_mark(row)
     sign, word = _MARKS["tie" if row.tie and row.differs else mark]
+    if kind and row.differs:
+        mark, sign, word = kind, _SIGNS[kind], f"{word}: {kind}, a finding names it"
     path = escape(row.path)
     opens = f' data-path="{path}"' if focus else ""
     cells = "".join(_cell(row, cell, column, focus) for cell, column in zip(row.cells, columns, strict=False))
-    ink = f' style="color:var(--{kind})"' if kind and row.differs else ""
     tint = f' style="--info:var(--{kind});--info-tint:var(--{kind}-tint)"' if kind else ""
     return (
         f'<tr{opens}{tint}><th scope="row" title="{path}"{_stop(focus)}>{_breakable(row.label)}</th>'
-        f'<td class="mark" title="{word}"><span class="glyph {mark}"{ink} aria-hidden="true">{sign}</span>'
+        f'<td class="mark" title="{word}"><span class="glyph {mark}" aria-hidden="true">{sign}</span>'
         f'<span class="said">{word}</span></td>{cells}</tr>'
     )
 

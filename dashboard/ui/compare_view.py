@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.compare import PREFIX_PATHS, Verdict, build_matrix, prefix_sentence
+from dashboard.compare import PREFIX_PATHS, build_matrix, prefix_sentence
 from dashboard.report.matrix_html import MOST_COLUMNS, matrix_html
-from dashboard.ui import markup
+from dashboard.rules.findings import Severity
+from dashboard.ui import markup, named_paths
 from dashboard.ui.prefix_words import prefix_band, severity
 from dashboard.ui.totals import device_words
 from dashboard.wording import count, iso, joined, middle_cut
@@ -57,6 +59,8 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
     )
     prefix = build_matrix(pool, _fleet.documents, choice.reference, paths=PREFIX_PATHS, as_replicas=as_replicas)
     sentence = prefix_sentence(pool, _fleet.documents)
+    named = named_paths.worst(named_paths.by_path(_fleet.inspection, pool_name))
+    matrix = replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: _rank(named.get(row.path)))))
     hidden = hidden_words(pool, matrix, members)
     return View(
         band=prefix_band(pool, sentence),
@@ -66,6 +70,7 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
             caption="What decides prefix sharing",
             corner="Prefix sharing",
             kind=severity(pool, sentence.verdict),
+            kinds=named,
             interactive=True,
         ),
         table=matrix_html(
@@ -73,9 +78,7 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
             names,
             caption=f"Settings of {pool.name}",
             corner="Setting",
-            kinds=dict.fromkeys(PREFIX_PATHS, severity(pool, sentence.verdict))
-            if sentence.verdict is Verdict.DIFFERS
-            else None,
+            kinds=named,
             interactive=True,
         )
         + f'<div class="foot">{markup.text(hidden)} {COPY}</div>',
@@ -83,6 +86,11 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
         matrix=matrix,
         notes=(_coverage(_fleet), hidden),
     )
+
+
+def _rank(severity: Severity | None) -> int:
+    """Order rows: what a finding names stands first, the worst on top; the rest keeps its order."""
+    return len(Severity) if severity is None else severity.rank
 
 
 def pool_named(fleet: Fleet, name: str) -> Pool:

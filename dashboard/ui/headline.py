@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard import wording
 from dashboard.models import ReplicaState
+from dashboard.rules import rollup
+from dashboard.rules.findings import Severity, Tally
+from dashboard.ui.findings_words import tally_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
+    from dashboard.rules.findings import Inspection
+
+MOST_NAMES = 3  # pools that a sentence names before it counts the rest
 
 
 class Standing(NamedTuple):
@@ -23,8 +29,9 @@ class Standing(NamedTuple):
     pools: int
     read: int
     split: tuple[str, ...]
-    differences: int
     unread: tuple[Replica, ...]
+    found: Tally
+    by_pool: Mapping[str, Tally]
 
 
 def standing(fleet: Fleet) -> Standing:
@@ -38,8 +45,9 @@ def standing(fleet: Fleet) -> Standing:
         pools=len(fleet.pools),
         read=sum(bool(pool.cohorts) for pool in fleet.pools),
         split=tuple(pool.name for pool in fleet.pools if is_split(pool)),
-        differences=sum(len(pool.differences) for pool in fleet.pools),
         unread=tuple(sorted(unread, key=lambda replica: (replica.state is not ReplicaState.DOWN, replica.name))),
+        found=rollup.of_fleet(fleet.inspection),
+        by_pool=rollup.by_pool(fleet.inspection),
     )
 
 
@@ -49,47 +57,54 @@ def is_split(pool: Pool) -> bool:
 
 
 def title(now: Standing) -> str:
-    """Say in one sentence how the fleet is: `Two pools are split; one replica is down`."""
+    """Say in one sentence how the fleet is: `Two pools need attention; one replica is down`."""
     if now.down == now.replicas:
         return "No replica answers"
-    troubles = []
-    if now.split:
-        troubles.append(f"{_number(len(now.split), 'pool')} split")
-    if now.down:
-        troubles.append(f"{_number(now.down, 'replica')} down")
-    if troubles:
-        return _sentence("; ".join(troubles))
-    if now.partial:
-        return _sentence(f"{_number(now.partial, 'replica')} read only in part")
-    return "No difference within any pool"
+    bad, odd = (worst_in(now, severity) for severity in (Severity.CRITICAL, Severity.WARNING))
+    down = f"; {wording.count(now.down, 'replica is', 'replicas are')} down" if now.down else ""
+    if bad:
+        return f"{_number(len(bad), 'pool')} {'needs' if len(bad) == 1 else 'need'} attention{down}"
+    if odd or now.found.warning:
+        where = f" in {wording.count(len(odd), 'pool')}" if odd else ""
+        return f"Nothing critical, {wording.count(now.found.warning, 'warning')}{where}{down}"
+    return f"Nothing needs attention{down}"
 
 
-def more(now: Standing, unshared: Sequence[str], versions: Sequence[str]) -> str:
-    """Say what follows from it.
-
-    `unshared` are the pools in which prefixes cannot be shared by all, `versions` those that only run several versions.
-    """
+def more(now: Standing, unshared: Sequence[str], inspection: Inspection) -> str:
+    """Say what was found, and what follows from it. `unshared`: the pools in which not all can share prefixes."""
     if now.down == now.replicas:
         return "Every replica was asked, and none gave a usable answer."
-    sentences = [f"Prefixes cannot be shared by all replicas of {_names(unshared)}."] if unshared else []
-    sentences += [f"{_names(versions)} {'runs' if len(versions) == 1 else 'run'} several versions."] if versions else []
+    sentences = [f"{tally_words(now.found)}."] if tally_words(now.found) else []
+    sentences += [f"Prefixes cannot be shared by all replicas of {names(unshared)}."] if unshared else []
+    sentences += [
+        f"{pool} is moving from {each.old} to {each.new}: {len(each.replicas):,} of {each.total:,} are there."
+        for pool, each in list(inspection.rollouts.items())[:1]
+    ]
     if sentences:
         return " ".join(sentences)
-    if now.split:
-        reservation = ", as far as it was read" if now.unread else ""
-        return f"What differs in {_names(now.split)} does not decide prefix sharing{reservation}."
-    known = f"{wording.count(now.read, 'pool')}, each with one configuration."
-    return f"{known} What was not read is not counted." if now.unread else known
+    return "No finding in what was read." if now.unread or now.found.unknown else "No finding."
 
 
-def _names(names: Sequence[str], most: int = 3) -> str:
-    named = list(names)
+def calm(now: Standing, fleet: Fleet) -> str:
+    """Say what stands where no rule found anything: what was judged, and what differs though no rule is about it."""
+    judged = f"{wording.count(len({each.rule for each in fleet.inspection.outcomes}), 'rule')} found nothing."
+    differ = sum(len(pool.differences) for pool in fleet.pools)
+    said = f"{wording.count(differ, 'setting differs', 'settings differ')} that no rule is about: see Compare."
+    unread = "What was not read is not counted." if now.unread or now.found.unknown else ""
+    return " ".join(filter(None, [judged, said if differ else "", unread]))
+
+
+def worst_in(now: Standing, severity: Severity) -> list[str]:
+    """Return the pools whose worst finding has this severity."""
+    return [pool for pool, tally in now.by_pool.items() if tally.worst is severity]
+
+
+def names(pools: Iterable[str], most: int = MOST_NAMES) -> str:
+    """Name the first pools and count the rest."""
+    named = list(pools)
     return wording.joined(named if len(named) <= most else [*named[:most], f"{len(named) - most:,} more"])
 
 
 def _number(number: int, noun: str) -> str:
-    return f"{wording.in_words(number)} {noun if number == 1 else noun + 's'} {'is' if number == 1 else 'are'}"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    words = f"{wording.in_words(number)} {noun if number == 1 else noun + 's'}"
+    return words[:1].upper() + words[1:]

@@ -6,7 +6,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 SCRIPTS = Path(__file__).parents[1] / "pages"
-OVERVIEW, COMPARE, CAPACITY, REPLICAS, REPLICA_PAGE = "", "compare", "capacity", "replicas", "replica"
+OVERVIEW, FINDINGS, COMPARE = "", "findings", "compare"
+CAPACITY, REPLICAS, REPLICA_PAGE = "capacity", "replicas", "replica"
 
 # Names in the URL. A widget whose choice stands there (see choices.py) has its name as its key.
 POOL = "pool"
@@ -24,6 +25,11 @@ MEASURE = "measure"
 LENGTH = "length"
 PER = "per"
 STATE = "state"
+FINDING = "finding"
+SEVERITY = "severity"
+FAMILY = "family"
+RULE = "rule"
+RULES = "rules"  # which outcomes of rules are listed
 
 
 def to(page: str, **choices: str | None) -> str:

@@ -17,6 +17,7 @@ def main() -> None:
     page = st.navigation(
         [
             st.Page(links.SCRIPTS / "overview.py", title="Overview", default=True),
+            st.Page(links.SCRIPTS / "findings.py", title="Findings"),
             st.Page(links.SCRIPTS / "compare.py", title="Compare"),
             st.Page(links.SCRIPTS / "capacity.py", title="Capacity"),
             st.Page(links.SCRIPTS / "replicas.py", title="Replicas"),

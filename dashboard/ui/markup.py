@@ -67,11 +67,11 @@ def section(title: str) -> str:
     return f"<h2>{text(title)}</h2>"
 
 
-def card(label: str, figure: str, note: str) -> str:
-    """Show one figure. `figure` and `note` are HTML already."""
+def card(label: str, figure: str, note: str, *, address: str | None = None) -> str:
+    """Show one figure, as a link where an address is given. `figure` and `note` are HTML already."""
     parts = (("label", text(label)), ("figure", figure), ("note", note))
     inside = "".join(f'<div class="{css}">{part}</div>' for css, part in parts)
-    return f'<div class="card">{inside}</div>'
+    return link(address, inside, css="card") if address is not None else f'<div class="card">{inside}</div>'
 
 
 def cards(items: Iterable[str]) -> str:

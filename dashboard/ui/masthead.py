@@ -9,7 +9,9 @@ import streamlit as st
 
 from dashboard import service, wording
 from dashboard.models import ReplicaState
+from dashboard.rules import rollup
 from dashboard.ui import markup, state
+from dashboard.ui.tally import tally_glyphs
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,10 +45,18 @@ def words(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool 
     still = f"{markup.bold('paused')} · " if paused else ""
     late = markup.glyph("warning", "stale:") + " " if seconds > STALE_INTERVALS * interval_seconds else ""
     return (
-        f'<div class="asof">{name}<b>{answered:,} of {len(fleet.replicas):,}</b> answered · {still}{late}data as of '
+        f'<div class="asof">{name}{_found(fleet)}<b>{answered:,} of {len(fleet.replicas):,}</b> answered · '
+        f"{still}{late}data as of "
         f'<b title="{wording.iso(fleet.polled_at)}">{wording.clock(fleet.polled_at)}</b>, '
         f'<span class="age">{wording.age(seconds)}</span></div>'
     )
+
+
+def _found(fleet: Fleet) -> str:
+    """Count the findings that somebody should act on: notes for information stand on their page."""
+    tally = rollup.of_fleet(fleet.inspection)._replace(info=0)
+    drawn = tally_glyphs(tally)
+    return f"{drawn} · " if drawn else ""
 
 
 def stale_targets(sentence: str) -> str:

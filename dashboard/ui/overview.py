@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from dashboard import wording
-from dashboard.ui import headline, markup
+from dashboard.rules.findings import Severity
+from dashboard.ui import headline, links, markup
+from dashboard.ui.first_things import first_things
 from dashboard.ui.pool_table import ordered, pool_table, prefix_sentences
 from dashboard.ui.prefix_words import severity
-from dashboard.ui.telling import most_telling
 from dashboard.ui.totals import total
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class Overview(NamedTuple):
     cards: str
     pools: str
     more_pools: str
-    telling: list[tuple[str, str, str]]
+    first: list[tuple[str, str, str]]
+    calm: str
     unread: tuple[Replica, ...]
     order: tuple[str, ...]
 
@@ -44,15 +46,16 @@ def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Over
     """Write the page for one fleet; every session that shows it shares the result."""
     now = headline.standing(_fleet)
     sentences = prefix_sentences(_fleet)
-    order = ordered(_fleet, sentences)
-    kinds = {pool.name: severity(pool, sentences[pool.name].verdict) for pool in order}
-    unshared, versions = ([name for name in kinds if kinds[name] == kind] for kind in ("critical", "warning"))
+    order = ordered(_fleet, sentences, now.by_pool)
+    unshared = [pool.name for pool in order if severity(pool, sentences[pool.name].verdict) == "critical"]
+    more = headline.more(now, unshared, _fleet.inspection)
     return Overview(
-        head=markup.heading(markup.text(headline.title(now)), markup.text(headline.more(now, unshared, versions))),
+        head=markup.heading(markup.text(headline.title(now)), markup.text(more)),
         cards=markup.cards(_cards(_fleet, now)),
-        pools=pool_table(_fleet, order[:MOST_POOLS], sentences),
-        more_pools=pool_table(_fleet, order[MOST_POOLS:], sentences) if len(order) > MOST_POOLS else "",
-        telling=most_telling(_fleet),
+        pools=pool_table(_fleet, order[:MOST_POOLS], sentences, now.by_pool),
+        more_pools=pool_table(_fleet, order[MOST_POOLS:], sentences, now.by_pool) if len(order) > MOST_POOLS else "",
+        first=first_things(_fleet),
+        calm=headline.calm(now, _fleet),
         unread=now.unread,
         order=tuple(pool.name for pool in order),
     )
@@ -65,32 +68,39 @@ def _cards(fleet: Fleet, now: Standing) -> list[str]:
     counts = ((split, "split"), (now.read - split, "uniform"), (now.pools - now.read, "not read"))
     pools = ", ".join(f"{number:,} {what}" for number, what in counts if number) or "no replica told its model"
     return [
-        markup.card("Replicas", f"{now.replicas - now.down:,} / {now.replicas:,}", markup.text(states)),
+        markup.card(
+            "Replicas",
+            f"{now.replicas - now.down:,} / {now.replicas:,}",
+            markup.text(states),
+            address=links.to(links.REPLICAS),
+        ),
         markup.card("Pools", f"{now.pools:,}", markup.text(pools)),
-        _differences(now),
+        _found(now, fleet, Severity.CRITICAL, "Critical"),
+        _found(now, fleet, Severity.WARNING, "Warnings"),
         _unknown(now),
         _capacity(fleet),
     ]
 
 
-def _differences(now: Standing) -> str:
-    if not now.read:
-        return markup.card("Differences", wording.NOT_KNOWN, "nothing was read")
-    if not now.differences:
-        return markup.card("Differences", f"{markup.glyph('good', 'good:')}0", "in what was told within a pool")
-    note = f"settings, in {wording.count(len(now.split), 'pool')}"
-    return markup.card("Differences", f"{markup.glyph('differs', '')}{now.differences:,}", markup.text(note))
+def _found(now: Standing, fleet: Fleet, severity: Severity, label: str) -> str:
+    """Count the findings of one severity, and what of them is suppressed."""
+    number = getattr(now.found, severity)
+    pools = {pool for each in fleet.inspection.findings if each.severity is severity for pool in each.pools}
+    suppressed = sum(each.severity is severity for each in fleet.inspection.suppressed)
+    notes = [f"in {wording.count(len(pools), 'pool')}"] if pools else []
+    notes += [f"{suppressed:,} suppressed"] if suppressed else []
+    figure = f"{markup.glyph(severity, '')}{number:,}" if number else "0"
+    note = " · ".join(notes) or ("found by no rule" if now.read else "nothing was read")
+    return markup.card(label, figure, markup.text(note), address=links.to(links.FINDINGS, severity=severity))
 
 
 def _unknown(now: Standing) -> str:
     number = len(now.unread)
+    rules = f"{wording.count(now.found.unknown, 'rule')} not judged everywhere" if now.found.unknown else ""
     if not number:
-        return markup.card("Unknown", "0", "every replica was read")
-    return markup.card(
-        "Unknown",
-        f"{markup.glyph('unknown', '')}{number:,}",
-        "replicas not read whole" if number > 1 else "replica not read whole",
-    )
+        return markup.card("Unknown", "0", markup.text(rules or "every replica was read"))
+    note = "replicas not read whole" if number > 1 else "replica not read whole"
+    return markup.card("Unknown", f"{markup.glyph('unknown', '')}{number:,}", note)
 
 
 def _capacity(fleet: Fleet) -> str:
@@ -101,4 +111,9 @@ def _capacity(fleet: Fleet) -> str:
     parts += [f"{least}{wording.count(held.devices, 'GPU')}"] if held.devices else []
     parts += [f"{wording.count(held.unknown, 'rank')} not known"] if held.unknown else []
     label = f"KV cache, {held.basis}" if held.tokens is not None else "KV cache"
-    return markup.card(label, markup.text(wording.short(held.tokens, held.basis)), markup.text(" · ".join(parts)))
+    return markup.card(
+        label,
+        markup.text(wording.short(held.tokens, held.basis)),
+        markup.text(" · ".join(parts)),
+        address=links.to(links.CAPACITY),
+    )

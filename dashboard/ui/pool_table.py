@@ -10,6 +10,7 @@ from dashboard.models import ReplicaState, Role
 from dashboard.report.matrix_html import colour
 from dashboard.ui import links, markup
 from dashboard.ui.prefix_words import prefix_words
+from dashboard.ui.tally import tally_glyphs
 from dashboard.ui.totals import device_words, total
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.models import Cohort, Pool, Replica
+    from dashboard.rules.findings import Inspection, Tally
 
 HEAD = (
     ("Pool", ""),
@@ -24,6 +26,7 @@ HEAD = (
     ("Devices", "short"),
     ("Cohorts", "wide"),
     ("vLLM", "short"),
+    ("Findings", "short"),
     ("Prefix sharing", ""),
     ("KV tokens", "number"),
 )
@@ -31,10 +34,20 @@ MOST_SEGMENTS = 8  # cohorts drawn in one bar; the rest is one grey segment
 LEAST_SHARE = 0.06  # of a bar's width, so that a cohort of one replica among many is still seen and hit
 
 
-def pool_table(fleet: Fleet, pools: Sequence[Pool], sentences: Mapping[str, PrefixSentence]) -> str:
+def pool_table(
+    fleet: Fleet, pools: Sequence[Pool], sentences: Mapping[str, PrefixSentence], found: Mapping[str, Tally]
+) -> str:
     """Draw the pools in the order given as an HTML table."""
     replicas = {replica.id: replica for replica in fleet.replicas}
-    rows = [_row(pool, [replicas[member] for member in pool.replicas], sentences[pool.name]) for pool in pools]
+    rows = [
+        _row(
+            pool,
+            [replicas[member] for member in pool.replicas],
+            sentences[pool.name],
+            _findings(pool, found[pool.name], fleet.inspection),
+        )
+        for pool in pools
+    ]
     return markup.table("Pools and their cohorts", HEAD, rows)
 
 
@@ -43,18 +56,20 @@ def prefix_sentences(fleet: Fleet) -> dict[str, PrefixSentence]:
     return {pool.name: prefix_sentence(pool, fleet.documents) for pool in fleet.pools}
 
 
-def ordered(fleet: Fleet, sentences: Mapping[str, PrefixSentence]) -> list[Pool]:
-    """Order pools by what is wrong: prefixes not shared, most cohorts, replicas down; then the largest first."""
+def ordered(fleet: Fleet, sentences: Mapping[str, PrefixSentence], found: Mapping[str, Tally]) -> list[Pool]:
+    """Order pools by what is wrong: findings, prefixes not shared, most cohorts, replicas down; the largest first."""
     down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
 
-    def calm(pool: Pool) -> tuple[bool, int, bool, int, str]:
+    def calm(pool: Pool) -> tuple[object, ...]:
+        tally = found[pool.name]
         agrees = sentences[pool.name].verdict is not Verdict.DIFFERS
-        return agrees, -max(len(pool.cohorts), 1), pool.name not in down, -len(pool.replicas), pool.name
+        wrong = (-tally.critical, -tally.warning, agrees, -max(len(pool.cohorts), 1), pool.name not in down)
+        return (*wrong, -len(pool.replicas), pool.name)
 
     return sorted(fleet.pools, key=calm)
 
 
-def _row(pool: Pool, members: list[Replica], sentence: PrefixSentence) -> list[str]:
+def _row(pool: Pool, members: list[Replica], sentence: PrefixSentence, findings: str) -> list[str]:
     held = total(members)
     missing = f" {markup.muted(f'+ {held.unknown:,} not known')}" if held.tokens is not None and held.unknown else ""
     return [
@@ -63,6 +78,7 @@ def _row(pool: Pool, members: list[Replica], sentence: PrefixSentence) -> list[s
         markup.text(device_words(members)) or markup.muted(wording.NOT_KNOWN),
         cohort_bar(pool),
         _versions(members),
+        findings,
         prefix_words(pool, sentence),
         (
             markup.text(wording.short(held.tokens, held.basis))
@@ -71,6 +87,13 @@ def _row(pool: Pool, members: list[Replica], sentence: PrefixSentence) -> list[s
         )
         + missing,
     ]
+
+
+def _findings(pool: Pool, tally: Tally, inspection: Inspection) -> str:
+    """Draw a pool's findings; without any, a tick only where something of it could be judged."""
+    rollout = f" {markup.muted('rollout')}" if pool.name in inspection.rollouts else ""
+    none = markup.glyph("good", "no finding") if pool.cohorts else markup.muted(wording.NOT_KNOWN)
+    return (tally_glyphs(tally, pool=pool.name) or none) + rollout
 
 
 def cohort_bar(pool: Pool) -> str:

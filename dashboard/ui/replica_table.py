@@ -10,6 +10,8 @@ import pandas as pd
 
 from dashboard import wording
 from dashboard.report.matrix_csv import safe
+from dashboard.rules import rollup
+from dashboard.rules.findings import Severity
 from dashboard.ui.replica_differences import numbers
 
 if TYPE_CHECKING:
@@ -19,20 +21,24 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
 
 GLYPHS = {"up": "✓ up", "partial": "◐ partial", "down": "✕ down"}
-WORST_FIRST = {"down": 0, "partial": 1, "up": 2}
-SHOWN = ("State", "Replica", "Pool", "Cohort", "vLLM", "Differs in", "Read", "Reason", "Role", "Started")
+WORST = {"critical": "! critical", "warning": "▲ warning", "info": "i info"}
+SHOWN = ("State", "Findings", "Replica", "Pool", "Cohort", "vLLM", "Differs in", "Read", "Reason", "Role", "Started")
 FROM_FRAME = ("name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort")
-EXPORTED = ("id", *FROM_FRAME, "differences", "labels")
+SEVERITIES = tuple(map(str, Severity))
+EXPORTED = ("id", *FROM_FRAME, "differences", "worst", *SEVERITIES, "labels")
 LONGEST = 200  # characters of a foreign text in a cell
 
 
 def rows_of(fleet: Fleet) -> pd.DataFrame:
     """Return a row per replica with the columns of EXPORTED, all text but `differences`, and `hay` to search in.
 
-    What is wrong stands first: down, read in part, then what differs most from its pool, then the rest by name.
+    What is wrong stands first: down, then by findings, read in part, what differs most from its pool, the rest by name.
+    `worst` is the worst severity of the replica's findings, empty without one; their numbers stand beside it.
     """
     replicas = fleet.frames.replicas
     differ = numbers(fleet.pools, fleet.documents)
+    tallies = rollup.by_replica(fleet.inspection, fleet.replicas)
+    found = [tallies[each] for each in replicas["replica"]]
     labels = [" ".join(f"{key}={value}" for key, value in sorted(each.items())) for each in replicas["labels"]]
     table = pd.DataFrame(
         {
@@ -41,13 +47,18 @@ def rows_of(fleet: Fleet) -> pd.DataFrame:
             "differences": pd.Series(
                 [differ.get(key) for key in zip(replicas["pool"], replicas["document"], strict=True)], dtype="Int64"
             ),
+            "worst": pd.Series([each.worst or "" for each in found], dtype="string"),
+            **{name: pd.Series([getattr(each, name) for each in found], dtype="int64") for name in SEVERITIES},
             "labels": pd.Series(labels, dtype="string"),
         }
     )
     table["hay"] = (table["name"] + " " + table["id"] + " " + table["labels"]).str.lower()
-    table["worst"] = table["state"].map(WORST_FIRST).astype("int64")
+    table["up"] = table["state"] != "down"
+    table["whole"] = table["state"] != "partial"
+    table["rank"] = table["worst"].map({name: rank for rank, name in enumerate(SEVERITIES)}).fillna(len(SEVERITIES))
     table["apart"] = -table["differences"].fillna(0).astype("int64")
-    return table.sort_values(["worst", "apart", "name", "id"], ignore_index=True).drop(columns=["worst", "apart"])
+    order = ["up", "rank", "whole", "apart", "name", "id"]
+    return table.sort_values(order, ignore_index=True).drop(columns=["up", "rank", "whole", "apart"])
 
 
 def filtered(rows: pd.DataFrame, *, pool: str | None, state: str | None, search: str) -> pd.DataFrame:
@@ -67,6 +78,7 @@ def shown(rows: pd.DataFrame, now: datetime) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "State": rows["state"].map(GLYPHS),
+            "Findings": _findings(rows),
             "Replica": _plain(rows["name"]),
             "Pool": _plain(rows["pool"]),
             "Role": rows["role"],
@@ -79,6 +91,18 @@ def shown(rows: pd.DataFrame, now: datetime) -> pd.DataFrame:
         },
         columns=pd.Index(SHOWN),
     )
+
+
+def _findings(rows: pd.DataFrame) -> pd.Series[Any]:
+    """Write the worst severity and how many findings there are of it: `! critical ×2`."""
+    numbers_of = zip(rows["worst"], *(rows[name] for name in SEVERITIES), strict=True)
+    told = [
+        f"{WORST[worst]}{f' ×{number:,}' if (number := dict(zip(SEVERITIES, counts, strict=True))[worst]) > 1 else ''}"
+        if worst
+        else None
+        for worst, *counts in numbers_of
+    ]
+    return pd.Series(told, index=rows.index, dtype="string")
 
 
 def to_csv(rows: pd.DataFrame, notes: Sequence[str]) -> str:

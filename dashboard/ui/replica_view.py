@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from dashboard import wording
-from dashboard.ui import choices, links, markup, replica_engines, replica_head, replica_probes, replica_settings
+from dashboard.ui import (
+    choices,
+    links,
+    markup,
+    named_paths,
+    replica_engines,
+    replica_head,
+    replica_probes,
+    replica_settings,
+)
 from dashboard.ui.replica_differences import apart_from_majority
 
 if TYPE_CHECKING:
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
     from dashboard.models import Pool, Replica
     from dashboard.ui.replica_differences import Apart
 
+MOST_FINDINGS = 12  # shown above the tabs; the page Findings lists all
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")
 EVERY_SECTION = "all sections"
 ROW, HEAD, TALLEST = 35, 37, 460  # px of a table; what a click shows below it is still seen
@@ -72,6 +82,9 @@ def draw_head(found: Known, fleet: Fleet, now: datetime) -> None:
     st.html(replica_head.cards(found.replica, found.pool, found.apart, found.reach, now))
     for notice in replica_head.notices(found.replica, names, now):
         st.html(notice)
+    named = [each for each in fleet.inspection.findings if found.replica.id in each.replicas]
+    if named:
+        st.html(markup.section(wording.count(len(named), "finding")) + named_paths.finding_lines(named[:MOST_FINDINGS]))
     if found.replica.contradictions:
         st.html(replica_head.contradictions(found.replica.contradictions))
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.compare import ValueHeld, values
 from dashboard.models import Source, State
-from dashboard.ui import links, markup
+from dashboard.ui import links, markup, named_paths
 from dashboard.wording import STATE_WORDS, count, whole_text
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def _path(fleet: Fleet, pool: Pool, path: str) -> None:
     names = {each.id: each.name for each in replicas.values()}
     held = values(pool, fleet.documents, path)
     st.html(f'<p class="dialog-head">{markup.code(path)} in {markup.bold(pool.name)}</p>')
+    if named := named_paths.by_path(fleet.inspection, pool.name).get(path):
+        st.html(named_paths.finding_lines(named))
     if not any(value.sources for value in held):
         st.html(markup.notice("info", "No replica of this pool tells of this setting."))
     for value in held:

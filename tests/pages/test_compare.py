@@ -123,12 +123,16 @@ def test_a_reference_that_there_is_not_says_so() -> None:
     assert app.selectbox(key="reference").options[0] == "majority: there is none"
 
 
-def test_what_decides_prefix_sharing_is_as_critical_among_all_settings() -> None:
-    """One setting has one colour."""
-    table = tables(open_page(story(), "compare", pool="chat-70b"))[1]
+def test_what_a_finding_names_is_marked_as_bad_as_it_is_and_stands_first() -> None:
+    """A setting that no rule is about is only different."""
+    usual, odd = document(), document({"cache_config.block_size": 32, "a_new_config.seed": 1})
+    other = document({"a_new_config.seed": 2})
+    members = [*alike("chat", 4, usual), replica("odd", document=odd), replica("other", document=other)]
+    table = tables(open_page(fleet(members, [usual, odd, other]), "compare", pool="chat"))[1]
 
-    assert re.search(r'<tr data-path="cache_config.block_size" style="--info:var\(--critical\)', table)
-    assert '<tr data-path="model_config.max_logprobs"><th' in table
+    rows = re.findall(r'<tr data-path="([^"]*)"( style="--info:var\(--critical\))?', table)
+    assert rows[0] == ("cache_config.block_size", ' style="--info:var(--critical)')
+    assert ("a_new_config.seed", "") in rows
 
 
 def test_a_cohort_can_be_the_reference() -> None:

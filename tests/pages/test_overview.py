@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dashboard.fleet import empty_fleet
-from dashboard.models import Basis, FailureKind, ReplicaState
+from dashboard.models import Basis, FailureKind, ReplicaState, Source
 from tests.builders import HOSTILE, alike, document, down, fleet, hostile, replica, story
 from tests.page_runner import html, open_page
 
 
 def test_the_headline_says_what_is_wrong() -> None:
-    """Split pools and replicas that are down stand in the first sentence, what it means in the second."""
+    """Pools with critical findings and replicas that are down stand in the first sentence, what it means in the second."""
     shown = html(open_page(story()))
 
-    assert "<h1>Two pools are split; one replica is down</h1>" in shown
-    assert "Prefixes cannot be shared by all replicas of chat-70b. embed-8b runs several versions." in shown
+    assert "attention; 1 replica is down</h1>" in shown
+    assert "Prefixes cannot be shared by all replicas of chat-70b." in shown
 
 
 def test_the_header_says_how_many_answered_and_how_old_that_is() -> None:
@@ -45,12 +45,12 @@ def test_capacity_that_is_only_an_upper_bound_says_so() -> None:
     assert "1 rank not known" in shown
 
 
-def test_a_difference_is_a_sentence_with_its_values_and_leads_to_compare_at_its_path() -> None:
-    """The reader sees who differs in what from whom, and one click shows all values."""
+def test_a_finding_is_a_sentence_with_its_values_and_leads_to_its_details() -> None:
+    """The reader sees who differs in what from whom, what it breaks, and one click shows the evidence."""
     shown = html(open_page(story()))
 
-    assert "1 replica has <code>block_size</code> <code>32</code>; the other 16 have <code>16</code>" in shown
-    assert 'href="compare?pool=chat-70b&amp;path=cache_config.block_size"' in shown
+    assert "Block size is <code>32</code> instead of <code>16</code>, which 16 of 17 replicas have." in shown
+    assert 'href="findings?finding=' in shown
     assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"' in shown
 
 
@@ -67,12 +67,12 @@ def test_a_healthy_fleet_looks_calm() -> None:
     """Nothing critical or warning is drawn where everything agrees."""
     told = document()
 
-    shown = html(open_page(fleet(alike("chat", 3, told), [told])))
+    shown = html(open_page(fleet(alike("chat", 3, told, sources=(Source.METRICS,)), [told])))
 
-    assert "<h1>No difference within any pool</h1>" in shown
-    assert "No difference in what was told." in shown
-    assert "critical" not in shown
-    assert "warning" not in shown
+    assert "<h1>Nothing needs attention</h1>" in shown
+    assert "No finding." in shown
+    assert 'class="glyph critical"' not in shown
+    assert 'class="glyph warning"' not in shown
     assert "Could not be read" not in shown
 
 
@@ -132,7 +132,7 @@ def test_a_replica_that_is_only_partly_read_needs_no_failure_to_be_explained() -
 
     shown = html(open_page(fleet([partial], [told])))
 
-    assert "One replica is read only in part" in shown
+    assert "1 partial" in shown
     assert "its cache configuration could not be read" in shown
 
 

@@ -2,63 +2,82 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dashboard.models import ReplicaState
+from dashboard.rules.findings import Inspection, Rollout, Tally
 from dashboard.ui import headline
 from dashboard.ui.headline import Standing
-from tests.builders import alike, document, down, fleet, replica, story
+from tests.builders import NOW, alike, document, down, fleet, replica, story
+
+BAD, ODD, NOTED = Tally(critical=2), Tally(warning=1), Tally(info=3)
 
 
-def standing(**counts: object) -> Standing:
+def standing(**counts: Any) -> Standing:
     """Ten replicas in two pools, all fine, but for what is given."""
-    fine = {"replicas": 10, "down": 0, "partial": 0, "pools": 2, "read": 2, "split": (), "differences": 0, "unread": ()}
-    return Standing(**{**fine, **counts})  # type: ignore[arg-type]
+    by_pool = counts.get("by_pool", {})
+    found = Tally(*(sum(getattr(each, name) for each in by_pool.values()) for name in Tally._fields))
+    fine = {"replicas": 10, "down": 0, "partial": 0, "pools": 2, "read": 2, "split": (), "unread": ()}
+    return Standing(**{**fine, "found": found, "by_pool": by_pool, **counts})
 
 
 @pytest.mark.parametrize(
     ("counts", "title"),
     [
-        ({}, "No difference within any pool"),
-        ({"split": ("a",)}, "One pool is split"),
-        ({"split": ("a", "b"), "down": 1}, "Two pools are split; one replica is down"),
-        ({"down": 3}, "Three replicas are down"),
+        ({}, "Nothing needs attention"),
+        ({"by_pool": {"a": NOTED}}, "Nothing needs attention"),
+        ({"by_pool": {"a": BAD, "b": ODD}}, "One pool needs attention"),
+        ({"by_pool": {"a": BAD, "b": BAD}, "down": 1}, "Two pools need attention; 1 replica is down"),
+        ({"by_pool": {"a": ODD, "b": ODD}}, "Nothing critical, 2 warnings in 2 pools"),
+        ({"found": Tally(warning=1)}, "Nothing critical, 1 warning"),
+        ({"down": 3}, "Nothing needs attention; 3 replicas are down"),
         ({"down": 10}, "No replica answers"),
-        ({"partial": 1}, "One replica is read only in part"),
-        ({"split": tuple("abcdefghijklmn")}, "14 pools are split"),
+        ({"by_pool": dict.fromkeys("abcdefghijklmn", BAD)}, "14 pools need attention"),
     ],
 )
-def test_the_title_names_what_is_wrong_first(counts: dict[str, object], title: str) -> None:
-    """Split before down before partial; small numbers as words."""
+def test_the_title_names_what_is_wrong_first(counts: dict[str, Any], title: str) -> None:
+    """Critical before warnings; what is only for information asks for no attention."""
     assert headline.title(standing(**counts)) == title
 
 
-def test_the_second_sentence_says_what_follows() -> None:
-    """Prefixes that cannot be shared, then versions; each pool by name, few of them."""
-    now = standing(split=("a", "b"))
+def test_the_second_sentence_says_what_was_found_and_what_follows() -> None:
+    """Counts, then prefixes that cannot be shared, then a rollout; each pool by name, few of them."""
+    now = standing(by_pool={"a": BAD, "b": ODD})
+    rollout = Rollout("b", "0.31.0", "0.32.0", ("x", "y"), 6, NOW, NOW)
 
-    assert headline.more(now, ["a"], ["b"]) == (
-        "Prefixes cannot be shared by all replicas of a. b runs several versions."
+    assert headline.more(now, ["a"], Inspection(rollouts={"b": rollout})) == (
+        "2 critical, 1 warning. Prefixes cannot be shared by all replicas of a. "
+        "b is moving from 0.31.0 to 0.32.0: 2 of 6 are there."
     )
-    assert headline.more(now, list("abcde"), []).endswith("replicas of a, b, c and 2 more.")
-    assert headline.more(now, [], []) == "What differs in a and b does not decide prefix sharing."
+    assert headline.more(now, list("abcde"), Inspection()).endswith("replicas of a, b, c and 2 more.")
 
 
 def test_a_calm_fleet_is_not_praised_for_what_was_not_read() -> None:
-    """Unknown is not equal: what was not read is said not to count."""
+    """Unknown is not good: what was not read is said not to count."""
     told = document()
     missing = fleet([*alike("chat", 3, told), down("chat-9"), down("other-1", pool="other")], [told])
     now = headline.standing(missing)
 
     assert (now.pools, now.read) == (2, 1)
-    assert headline.more(now, [], []) == "1 pool, each with one configuration. What was not read is not counted."
+    assert headline.more(standing(), [], Inspection()) == "No finding."
+    assert headline.more(standing(found=Tally(unknown=1)), [], Inspection()) == "No finding in what was read."
+    assert headline.calm(now, missing).endswith("What was not read is not counted.")
+
+
+def test_what_differs_without_a_rule_is_said_where_no_rule_found_anything() -> None:
+    told = [document({"model_config.seed": number}) for number in (1, 2)]
+    other = fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told)
+
+    assert "1 setting differs that no rule is about: see Compare." in headline.calm(headline.standing(other), other)
 
 
 def test_replicas_are_counted_by_state_and_those_down_come_first() -> None:
     """A partial replica answered; a replica that is down did not."""
     now = headline.standing(story())
 
-    assert (now.replicas, now.down, now.partial, now.pools, now.differences) == (40, 1, 1, 5, 8)
+    assert (now.replicas, now.down, now.partial, now.pools) == (40, 1, 1, 5)
     assert now.split == ("chat-70b", "embed-8b")
     assert [each.state for each in now.unread] == [ReplicaState.DOWN, ReplicaState.PARTIAL]
 
@@ -67,4 +86,4 @@ def test_when_nothing_answers_nothing_else_is_claimed() -> None:
     """Values that were last read say nothing of now."""
     now = headline.standing(fleet([replica("chat-1", state=ReplicaState.DOWN, fresh=False)]))
 
-    assert headline.more(now, ["chat"], []) == "Every replica was asked, and none gave a usable answer."
+    assert headline.more(now, ["chat"], Inspection()) == "Every replica was asked, and none gave a usable answer."

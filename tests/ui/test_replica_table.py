@@ -36,7 +36,7 @@ def test_every_replica_is_a_row_with_its_number_of_differences() -> None:
 
 
 def test_what_is_wrong_stands_first() -> None:
-    """Down, read in part, what differs most, and the rest by name."""
+    """Down, then by the worst finding, what differs most, and the rest by name."""
     two = document({"cache_config.block_size": 32, "cache_config.gpu_memory_utilization": 0.5})
     members = [
         *alike("chat", 3, USUAL),
@@ -46,7 +46,7 @@ def test_what_is_wrong_stands_first() -> None:
         down("gone"),
     ]
     table = rows_of(fleet(members, [USUAL, OTHER, two]))
-    assert table["name"].to_list() == ["gone", "part", "b-two", "a-one", "chat-01", "chat-02", "chat-03"]
+    assert table["name"].to_list() == ["gone", "b-two", "a-one", "part", "chat-01", "chat-02", "chat-03"]
 
 
 @pytest.mark.parametrize(

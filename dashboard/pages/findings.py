@@ -1,0 +1,29 @@
+"""Findings: what is wrong, on which replicas, what it breaks, what to do."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard.ui import empty, findings_view, links, state
+
+fleet = state.fleet()
+if not fleet.pools and not fleet.inspection.findings:
+    empty.nothing_answered()
+    st.stop()
+
+found = findings_view.known(fleet)
+findings_view.draw_head(fleet)
+choice = findings_view.choose(fleet, found)
+asked = st.query_params.get(links.FINDING)
+opened = found.find(asked) if asked else None
+if asked and opened is None:
+    findings_view.draw_gone()
+if opened is None:
+    findings_view.draw_list(fleet, found, choice)
+else:
+    beside, panel = findings_view.split()
+    with beside:
+        findings_view.draw_list(fleet, found, choice, opened.key)
+    with panel:
+        findings_view.draw_detail(fleet, found, opened)
+findings_view.draw_rules(fleet, found, choice)

@@ -1,0 +1,143 @@
+"""One finding, opened: what is wrong, why it matters here, what it rests on, what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Confidence
+from dashboard.ui import findings_words, links, markup
+from dashboard.ui.findings_controls import rule_title
+from dashboard.ui.findings_entries import tags
+from dashboard.ui.findings_evidence import People, compare_links, evidence_table, replicas_html
+from dashboard.ui.findings_rule import marked, rule_html
+from dashboard.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.fleet import Fleet
+    from dashboard.rules.domain import Facet
+    from dashboard.rules.findings import Finding, Inspection, Remedy
+    from dashboard.ui.findings_list import Known, Listed
+
+MOST_NAMED = 60  # replicas of one finding by name; the page Replicas lists all
+MOST_SIBLINGS = 24  # other pools with the same finding, as links
+SNIPPETS = {"flag": ("Flag", "bash"), "env": ("Environment variable", "bash"), "yaml": ("YAML", "yaml")}
+CONFIDENCE = {
+    Confidence.DERIVED: "Concluded from what replicas tell; no replica tells it in these words.",
+    Confidence.ASSUMED: "Holds unless something that no replica tells says otherwise.",
+}
+
+
+def draw(found: Known, listed: Listed, fleet: Fleet, address: Mapping[str, str]) -> None:
+    """Draw the finding that is open. `address` is what links on this page keep."""
+    finding = listed.finding
+    people = People(found.names, found.letters, _compared(fleet, finding))
+    st.html(head(finding, address))
+    st.html(_concerned(finding, people) + _siblings(found.alike(listed), listed, address))
+    if said := remarks(finding, fleet.inspection):
+        st.html(said)
+    facet = facet_of(finding)
+    st.html(_why(finding, fleet.inspection, facet))
+    st.html(f"<h3>Evidence</h3>{evidence_table(finding, people)}{_compare(finding, people)}")
+    _draw_remedy(finding.remedy)
+    if finding.rule in BY_ID:
+        with st.expander(f"About rule {rule_title(finding.rule)}"):
+            st.html(rule_html(BY_ID[finding.rule], facet))
+
+
+def head(finding: Finding, address: Mapping[str, str]) -> str:
+    """Head the panel: how bad, which rule, the sentence, and the way back to the list. HTML."""
+    close = markup.link(links.to(links.FINDINGS, **address), "Close", title="Back to the list", css="close")
+    rule = markup.muted(rule_title(finding.rule))
+    sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
+    return (
+        f'<div class="finding-head {finding.severity}"><div class="row">'
+        f"{findings_words.severity_mark(finding.severity)} {rule}{tags(finding)}{close}</div><h2>{sentence}</h2></div>"
+    )
+
+
+def remarks(finding: Finding, inspection: Inspection) -> str:
+    """Say what else holds of a finding: suppressed, no longer so, part of a rollout, less than sure. HTML or empty."""
+    said: list[tuple[str, str]] = []
+    if (by := finding.suppression) is not None:
+        said.append(("info", f"Suppressed by {by.owner} until {by.until}: {by.reason}"))
+    if (by := finding.expired) is not None:
+        said.append(("warning", f"Was suppressed by {by.owner} until {by.until}, which is over: {by.reason}"))
+    if finding.is_rollout:
+        said += [
+            ("info", findings_words.rollout_words(inspection.rollouts[pool]))
+            for pool in finding.pools
+            if pool in inspection.rollouts
+        ]
+    if finding.confidence in CONFIDENCE:
+        said.append(("info", CONFIDENCE[finding.confidence]))
+    if finding.unknown:
+        silent = f"{finding.unknown:,} of {count(finding.total, 'replica')}"
+        said.append(("unknown", f"Unknown on {silent}: what this rule needs is not told there."))
+    items = "".join(f"<li>{markup.glyph(kind, '')} <span>{markup.text(words)}</span></li>" for kind, words in said)
+    return f'<ul class="remarks">{items}</ul>' if said else ""
+
+
+def facet_of(finding: Finding) -> Facet | None:
+    """Return the facet whose reason the finding gives."""
+    rule = BY_ID.get(finding.rule)
+    return next((facet for facet, why in rule.page.why.items() if why == finding.why), None) if rule else None
+
+
+def _why(finding: Finding, inspection: Inspection, facet: Facet | None) -> str:
+    domains = [inspection.domains[pool] for pool in finding.pools if pool in inspection.domains]
+    held = next((domain for domain in domains if facet in domain.facets), None)
+    known = findings_words.domain_words(held, facet) if held and facet else ""
+    below = f'<p class="basis">{markup.text(known)}</p>' if known else ""
+    return f"<h3>Why it matters here</h3><p>{marked(finding.why)}</p>{below}"
+
+
+def _concerned(finding: Finding, people: People) -> str:
+    """Say where it is and whom it concerns, every replica with a link to its page."""
+    pools = findings_words.pool_links(finding.pools)
+    number = count(len(finding.replicas), "replica")
+    where = f" of {pools}" if pools else ""
+    return (
+        f'<div class="concerned"><b>{number}</b>{where}'
+        f'<div class="members">{replicas_html(finding.replicas, people, MOST_NAMED)}</div></div>'
+    )
+
+
+def _siblings(alike: Sequence[Listed], opened: Listed, address: Mapping[str, str]) -> str:
+    """Link the pools of which the same is said."""
+    others = [each for each in alike if each.key != opened.key]
+    shown = [
+        markup.link(
+            links.to(links.FINDINGS, **address, finding=each.key),
+            markup.text(findings_words.brief(each.finding.subject)),
+        )
+        for each in others[:MOST_SIBLINGS]
+    ]
+    more = [f"and {len(others) - MOST_SIBLINGS:,} more"] if len(others) > MOST_SIBLINGS else []
+    return f'<p class="same">The same in {", ".join([*shown, *more])}</p>' if others else ""
+
+
+def _draw_remedy(remedy: Remedy) -> None:
+    st.html(f"<h3>What to do</h3><p>{marked(remedy.sentence)}</p>")
+    for snippet in remedy.snippets:
+        label, language = SNIPPETS[snippet.kind]
+        st.html(f'<div class="snippet">{label}</div>')
+        st.code(snippet.text, language=language, wrap_lines=True)
+
+
+def _compare(finding: Finding, people: People) -> str:
+    shown = compare_links(finding, people)
+    return f'<div class="foot">Open in Compare: {shown}</div>' if shown else ""
+
+
+def _compared(fleet: Fleet, finding: Finding) -> dict[str, set[str]]:
+    """Return per pool of the finding those of its paths that Compare knows."""
+    return {
+        pool.name: {path for path in finding.paths if any(path in cohort.settings for cohort in pool.cohorts)}
+        for pool in fleet.pools
+        if pool.name in finding.pools
+    }

@@ -1,0 +1,82 @@
+"""The list of findings as HTML: one entry each, worst first, dense enough to read twenty at a glance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.rules.findings import Confidence
+from dashboard.ui import findings_words, links, markup
+from dashboard.ui.findings_controls import rule_title
+from dashboard.ui.findings_words import MOST_NAMED, brief, chips
+from dashboard.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.rules.findings import Finding
+    from dashboard.ui.findings_list import Listed
+
+MOST_ENTRIES = 40  # entries drawn; filters narrow the list, which nobody reads to its end
+MOST_POOLS = 2  # pools of one entry that are named before they are counted
+
+
+def entries(
+    groups: Sequence[Sequence[Listed]], names: Mapping[str, str], address: Mapping[str, str], opened: str | None
+) -> str:
+    """Draw the entries. `address` is what their links keep; `opened` the key of the finding that is open."""
+    items = "".join(_entry(group, names, address, opened) for group in groups[:MOST_ENTRIES])
+    return f'<ul class="findings">{items}</ul>'
+
+
+def more_words(groups: Sequence[Sequence[Listed]], total: int) -> str:
+    """Say how many findings the list holds, and how many entries it does not draw."""
+    shown = sum(map(len, groups))
+    words = f"{shown:,} of {count(total, 'finding')} shown" if shown < total else f"{count(total, 'finding')}"
+    together = f" in {count(len(groups), 'entry', 'entries')}" if len(groups) < shown else ""
+    left = len(groups) - MOST_ENTRIES
+    more = f" The first {MOST_ENTRIES} entries, and {left:,} more: narrow them by the filters." if left > 0 else ""
+    return f"{words}{together}.{more}"
+
+
+def tags(finding: Finding) -> str:
+    """Draw what else is to be known of a finding before it is opened. HTML."""
+    words = [f"{finding.confidence}"] if finding.confidence is not Confidence.REPORTED else []
+    words += ["rollout"] if finding.is_rollout else []
+    words += ["suppression expired"] if finding.expired else []
+    words += [f"unknown on {finding.unknown:,} of {finding.total:,}"] if finding.unknown else []
+    return "".join(f' <span class="tag">{markup.text(word)}</span>' for word in words)
+
+
+def _entry(group: Sequence[Listed], names: Mapping[str, str], address: Mapping[str, str], opened: str | None) -> str:
+    first = group[0]
+    finding = first.finding
+    is_open = opened in {each.key for each in group}
+    target = links.to(links.FINDINGS, **address, finding=opened if is_open else first.key)
+    current = ' aria-current="true"' if is_open else ""
+    sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
+    rule = f'<div class="rule">{markup.text(rule_title(finding.rule))}{tags(finding)}</div>'
+    how = findings_words.severity_mark(finding.severity)
+    return (
+        f'<li class="{finding.severity}"{current}><div class="how">{how}</div>'
+        f'<div class="what">{markup.link(target, sentence)}</div>{rule}'
+        f'<div class="where">{_pools(group)}</div><div class="whose">{_whose(group, names)}</div></li>'
+    )
+
+
+def _pools(group: Sequence[Listed]) -> str:
+    pools = list(dict.fromkeys(pool for each in group for pool in each.finding.pools))
+    if len(pools) > MOST_POOLS:
+        return f'<span title="{markup.text(", ".join(pools))}">{count(len(pools), "pool")}</span>'
+    return "<br>".join(f'<span title="{markup.text(pool)}">{markup.text(brief(pool))}</span>' for pool in pools)
+
+
+def _whose(group: Sequence[Listed], names: Mapping[str, str]) -> str:
+    """Say whom it concerns: names of up to three replicas, with their cohorts; of more, the cohorts and how many."""
+    finding = group[0].finding
+    if len(group) > 1:
+        return count(len({replica for each in group for replica in each.finding.replicas}), "replica")
+    letters = chips(finding.cohorts, len({share.pool for share in finding.cohorts}))
+    if len(finding.replicas) > MOST_NAMED:
+        return letters
+    named = ", ".join(brief(name) for name in findings_words.names_of(finding.replicas, names))
+    return f"{letters} {markup.text(named)}"

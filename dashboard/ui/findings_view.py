@@ -1,0 +1,109 @@
+"""Puts the page Findings together: head, filters, the list, the finding that is open, all rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from dashboard.ui import (
+    empty,
+    findings_controls,
+    findings_detail,
+    findings_entries,
+    findings_list,
+    findings_outcomes,
+    findings_words,
+    links,
+    markup,
+)
+from dashboard.wording import count
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
+    from dashboard.fleet import Fleet
+    from dashboard.ui.findings_list import Choice, Known, Listed
+
+_reveal = st.components.v2.component(
+    "findings_reveal", js=Path(__file__).with_name("findings_reveal.js").read_text(encoding="utf-8")
+)
+BESIDE, PANEL = 5, 7  # shares of the width: the list, and the finding that is open
+
+
+def known(fleet: Fleet) -> Known:
+    """Return what the page derives of a fleet's findings."""
+    return findings_list.known(fleet.generation, fleet.polled_at, fleet)
+
+
+def draw_head(fleet: Fleet) -> None:
+    """Say how bad it is, what that rests on, and which rules failed to run."""
+    inspection = fleet.inspection
+    st.html(
+        markup.heading(markup.text(findings_words.title(inspection)), markup.text(findings_words.lead(fleet)))
+        + findings_outcomes.errors_html(inspection.outcomes)
+    )
+
+
+def choose(fleet: Fleet, found: Known) -> Choice:
+    """Draw the filters where there is something to filter."""
+    if not found.active:
+        return findings_list.Choice()
+    return findings_controls.choose(fleet, found)
+
+
+def split() -> list[DeltaGenerator]:
+    """Open two columns: the list stays where it is while one finding after the other is read beside it."""
+    with st.container(key="findings_split"):
+        return st.columns([BESIDE, PANEL], gap="medium")
+
+
+def draw_list(fleet: Fleet, found: Known, choice: Choice, opened: str | None = None) -> None:
+    """Draw the list that the filters leave, or say why there is none."""
+    if not found.active:
+        _draw_calm(fleet)
+        return
+    kept = findings_list.kept(found.active, choice)
+    if not kept:
+        hidden = f"{count(len(found.active), 'finding')} hidden by them."
+        empty.filter_hides_all(hidden, links.to(links.FINDINGS))
+        return
+    groups = findings_list.grouped(kept)
+    address = findings_controls.kept_choices()
+    more = markup.text(findings_entries.more_words(groups, len(found.active)))
+    if opened:
+        with st.container(key="findings_reveal"):
+            _reveal(key="findings_reveal_open", data={"finding": opened})
+    with st.container(key="findings_beside" if opened else "findings_list"):
+        st.html(findings_entries.entries(groups, found.names, address, opened) + f'<div class="foot">{more}</div>')
+
+
+def draw_detail(fleet: Fleet, found: Known, opened: Listed) -> None:
+    """Draw the finding that is open."""
+    with st.container(key="finding_panel"):
+        findings_detail.draw(found, opened, fleet, findings_controls.kept_choices())
+
+
+def draw_gone() -> None:
+    """Say that the address names a finding that is no more."""
+    back = markup.link(links.to(links.FINDINGS, **findings_controls.kept_choices()), "Close")
+    said = markup.bold("This finding is gone.")
+    st.html(markup.notice("info", f"{said} It was fixed, or what the replicas tell has changed since. {back}"))
+
+
+def draw_rules(fleet: Fleet, found: Known, choice: Choice) -> None:
+    """Draw what became of all rules."""
+    with st.container(key="all_rules"):
+        findings_outcomes.draw(fleet, found, choice, findings_controls.kept_choices())
+
+
+def _draw_calm(fleet: Fleet) -> None:
+    """Say that nothing was found, which is good news only as far as something was judged."""
+    told = findings_words.judged(fleet.inspection)
+    if told.rules:
+        empty.all_equal("No rule is broken.", findings_words.calm_words(fleet, told))
+        return
+    glyph = markup.glyph("unknown", "not known:")
+    why = markup.text("The reasons stand below, under Skipped and Not applicable.")
+    st.html(markup.notice("unknown", f"{glyph} {markup.bold('No rule could be judged.')} {why}"))
