@@ -49,8 +49,8 @@ screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew
 	@tests/tools/install-chromium $(BIN)/python
 	UPDATE_SCREENSHOTS=1 $(BIN)/python -m pytest tests/e2e -k screenshot
 
-docs: $(VENV)/run.stamp  ## Write docs/fleet.schema.json anew
-	@$(BIN)/python tests/tools/write_docs.py
+docs: $(VENV)/run.stamp  ## Write docs/*.schema.json and docs/rules anew
+	@$(BIN)/python -m tests.tools.write_docs
 
 clean:  ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache test-results

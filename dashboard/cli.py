@@ -1,36 +1,28 @@
-"""The command line: demo, serve, poll. Results go to standard output, everything else to standard error."""
+"""The command line. Results go to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import dashboard
 from dashboard import launch, service
+from dashboard.check import check, rules
 from dashboard.demo import Restart, default_fleet, in_thread
 from dashboard.demo import targets as demo_targets
-from dashboard.discovery import Discovery, replica_id
-from dashboard.errors import OptionsError
 from dashboard.fleet import only_pool
-from dashboard.options import Options, TargetOptions, load_options
 from dashboard.report.document import to_document, to_json
-from dashboard.report.table import plain, to_table
+from dashboard.report.table import to_table
+from dashboard.terminal import ConfigOption, TargetsArgument, fail, is_terminal, options_of, polled, say, width, wrong
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
 
-FAILED = 1
-WRONG_USAGE = 2
-NARROWEST, WIDEST = 80, 200  # columns; where standard output is no terminal, lines are folded at the widest only
 PORT = 8501  # Streamlit's own
 ADDRESS = "127.0.0.1"
 DEMO_NAME = "demo"
@@ -46,7 +38,6 @@ cli = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The file with the options.")]
 PortOption = Annotated[int, typer.Option(help="Port of the dashboard.", min=1, max=65535)]
 AddressOption = Annotated[str, typer.Option(help="Address that the dashboard binds. There is no login.")]
 
@@ -70,9 +61,9 @@ def about(
 @cli.command()
 def serve(config: ConfigOption = None, port: PortOption = PORT, address: AddressOption = ADDRESS) -> None:
     """Show the fleet of fleet.yaml in the browser."""
-    _options(config)
+    options_of(config)
     _need(address, port)
-    _say(f"Dashboard on {_url(address, port)} (Ctrl-C ends it)")
+    say(f"Dashboard on {_url(address, port)} (Ctrl-C ends it)")
     raise typer.Exit(launch.run_dashboard(address, port, config))
 
 
@@ -99,17 +90,17 @@ def demo(
     planned = _restart(restart)
     fleet = default_fleet(replicas, seed)
     if planned and planned.address not in {replica.address for replica in fleet}:
-        _wrong(f"--restart: the simulated fleet has no replica at {planned.address}; the first is {fleet[0].address}")
+        wrong(f"--restart: the simulated fleet has no replica at {planned.address}; the first is {fleet[0].address}")
     _need(address, port)
     try:
         restarts = [planned] if planned else []
         with in_thread(fleet, fleet_port, restarts=restarts), tempfile.TemporaryDirectory() as folder:
             config = _demo_options(Path(folder), demo_targets(fleet, fleet_port))
-            _say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
-            _say(f"Dashboard on {_url(address, port)} (Ctrl-C ends both)")
+            say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
+            say(f"Dashboard on {_url(address, port)} (Ctrl-C ends both)")
             code = launch.run_dashboard(address, port, config)
     except OSError as error:
-        _fail(
+        fail(
             f"The simulated fleet could not start: {error.strerror or error}. Is another one running? See --fleet-port."
         )
     raise typer.Exit(code)
@@ -117,10 +108,7 @@ def demo(
 
 @cli.command()
 def poll(
-    target: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TARGET]...", help="Addresses to ask instead of those of the options."),
-    ] = None,
+    target: TargetsArgument = None,
     config: ConfigOption = None,
     pool: Annotated[str | None, typer.Option(help="Print this pool only.")] = None,
     output: Annotated[Literal["table", "json"], typer.Option("--format", help="What to print.")] = "table",
@@ -133,55 +121,24 @@ def poll(
 
     Exit code 0 also when replicas are down, for they are in the answer; 2 for wrong usage or options.
     """
-    options = _options(config)
-    if target:
-        options = options.model_copy(update={"targets": tuple(map(_target, target)), "file_sd": ()})
-    fleet = _polled(options)
+    fleet = polled(options_of(config, target)).fleet
     if pool is not None:
         fleet = _chosen(fleet, pool)
     if output == "json":
         text = to_json(to_document(fleet, service.utc_now(), full=full), indent=2).decode()
     else:
-        terminal = sys.stdout.isatty()
-        width = max(NARROWEST, shutil.get_terminal_size().columns) if terminal else WIDEST
-        text = to_table(fleet, width=width, colour=terminal).rstrip("\n")
+        text = to_table(fleet, width=width(), colour=is_terminal()).rstrip("\n")
     print(text)
 
 
-def _options(config: Path | None) -> Options:
-    try:
-        return load_options(config)
-    except OptionsError as error:
-        for mistake in error.mistakes:
-            _say(mistake)
-        raise typer.Exit(WRONG_USAGE) from None
-
-
-def _target(text: str) -> TargetOptions:
-    try:
-        return TargetOptions(url=replica_id(text))
-    except ValueError as error:
-        _wrong(str(error))
-
-
-def _polled(options: Options) -> Fleet:
-    discovery = Discovery(options)
-    targets = discovery.discover()
-    for failure in discovery.failures:
-        _say(failure)
-    if not targets:
-        _say("There is nothing to ask: name addresses, or list them in fleet.yaml.")
-    console = Console(stderr=True)
-    columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("asking", total=len(targets))
-        return service.poll_once(options, targets, lambda done, _total: progress.update(task, completed=done))
+cli.command()(check)
+cli.command()(rules)
 
 
 def _chosen(fleet: Fleet, pool: str) -> Fleet:
     names = [each.name for each in fleet.pools]
     if pool not in names:
-        _wrong(f"--pool: there is no pool {pool!r}; there are: {', '.join(map(repr, names)) or 'none'}")
+        wrong(f"--pool: there is no pool {pool!r}; there are: {', '.join(map(repr, names)) or 'none'}")
     return only_pool(fleet, pool)
 
 
@@ -190,7 +147,7 @@ def _restart(text: str | None) -> Restart | None:
         return None
     match = RESTART_TEXT.fullmatch(text)
     if match is None or int(match["block_size"]) == 0:
-        _wrong(f"--restart: {text!r} is not ADDRESS:BLOCK_SIZE:SECONDS, such as 127.1.0.3:32:60")
+        wrong(f"--restart: {text!r} is not ADDRESS:BLOCK_SIZE:SECONDS, such as 127.1.0.3:32:60")
     return Restart(float(match["seconds"]), match["address"], int(match["block_size"]))
 
 
@@ -209,21 +166,8 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
 
 def _need(address: str, port: int) -> None:
     if not launch.is_free(address, port):
-        _fail(f"Port {port} of {address} is taken; name another one with --port (make: PORT=).")
+        fail(f"Port {port} of {address} is taken; name another one with --port (make: PORT=).")
 
 
 def _url(address: str, port: int) -> str:
     return f"http://{'localhost' if address == ADDRESS else address}:{port}"
-
-
-def _say(sentence: str) -> None:
-    print("\n".join(plain(line, 1000) for line in sentence.splitlines()), file=sys.stderr, flush=True)
-
-
-def _fail(sentence: str, code: int = FAILED) -> NoReturn:
-    _say(sentence)
-    raise typer.Exit(code)
-
-
-def _wrong(sentence: str) -> NoReturn:
-    _fail(sentence, WRONG_USAGE)

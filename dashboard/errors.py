@@ -4,6 +4,7 @@
     +-- OptionsError     fleet.yaml, the environment or the command line is wrong
     +-- FrameError       a dataframe does not hold what its table says
     +-- UnreadableError  a body is no reply; the edge turns it into a `Failure`
+    +-- SnapshotError    a saved fleet cannot be read back
 
 What a replica does wrong is no exception but a `Failure`.
 """
@@ -34,3 +35,7 @@ class UnreadableError(DashboardError):
         super().__init__(detail)
         self.kind = kind
         self.detail = detail
+
+
+class SnapshotError(DashboardError):
+    """A saved fleet cannot be read back; one sentence says what is wrong, where, and what to do."""

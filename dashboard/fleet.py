@@ -20,7 +20,7 @@ from dashboard.rules.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import date, datetime, timedelta
 
     from dashboard.frames import Frames
     from dashboard.models import Document, Engine, Pool, Snapshot
@@ -72,40 +72,59 @@ def build_fleet(
     since = polled_at - FRESH_INTERVALS * interval
     same = _same_process(known)
     engines = _Engines()
-    replicas = sorted(
-        (_replica(snapshot, facts, since, same.get(snapshot.target.id, ()), engines) for snapshot, facts in known),
-        key=lambda replica: (replica.pool is None, replica.pool or "", replica.name, replica.id),
+    replicas = [
+        _replica(snapshot, facts, since, same.get(snapshot.target.id, ()), engines) for snapshot, facts in known
+    ]
+    fleet = assembled(
+        name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before
     )
-    pools = _pools(replicas, documents, ignore, before)
+    return inspected(replace(fleet, policy=policy or Policy()), polled_at)
+
+
+def assembled(
+    name: str,
+    replicas: Iterable[Replica],
+    documents: Mapping[str, Document],
+    *,
+    polled_at: datetime,
+    ignore: Sequence[str] = (),
+    generation: int = 1,
+    before: Fleet | None = None,
+) -> Fleet:
+    """Put replicas into pools, compare these and build the frames. Nothing is judged yet."""
+    ordered = sorted(replicas, key=lambda replica: (replica.pool is None, replica.pool or "", replica.name, replica.id))
+    pools = _pools(ordered, documents, ignore, before)
     settings = before.frames.settings if before and before.documents.keys() == documents.keys() else None
-    fleet = Fleet(
-        name=name,
-        generation=generation,
-        polled_at=polled_at,
-        replicas=tuple(replicas),
-        documents=documents,
-        pools=pools,
-        frames=frames.build(replicas, documents, pools, settings),
-        ignored=tuple(ignore),
-        policy=policy or Policy(),
-    )
-    return inspected(fleet, polled_at)
+    built = frames.build(ordered, documents, pools, settings)
+    return Fleet(name, generation, polled_at, tuple(ordered), documents, pools, built, tuple(ignore))
 
 
 def only_pool(fleet: Fleet, name: str) -> Fleet:
-    """Return the part of a fleet that is one pool."""
+    """Return the part of a fleet that is one pool, judged alone: what spans pools is not spoken of.
+
+    The notes stay, for they are on options that match nothing in the whole fleet.
+    """
     replicas = tuple(replica for replica in fleet.replicas if replica.pool == name)
     used = {replica.document for replica in replicas}
     documents = {key: document for key, document in fleet.documents.items() if key in used}
     pools = tuple(pool for pool in fleet.pools if pool.name == name)
-    return replace(
+    part = replace(
         fleet, replicas=replicas, documents=documents, pools=pools, frames=frames.build(replicas, documents, pools)
     )
+    if fleet.polled_at is None:
+        return part
+    judged = inspected(part, fleet.polled_at)
+    return replace(judged, inspection=replace(judged.inspection, notes=fleet.inspection.notes))
 
 
-def inspected(fleet: Fleet, at: datetime) -> Fleet:
-    """Return the fleet judged by all rules; `at` decides what is expired, and whether a rollout still goes on."""
-    inspection = inspect_fleet(ALL_RULES, fleet.pools, fleet.replicas, fleet.documents, fleet.policy, at, fleet.ignored)
+def inspected(fleet: Fleet, at: datetime, today: date | None = None) -> Fleet:
+    """Return the fleet judged by all rules.
+
+    `at` decides whether a rollout still goes on, `today` which suppressions are expired: the day of `at` unless told.
+    """
+    inspection = inspect_fleet(
+        ALL_RULES, fleet.pools, fleet.replicas, fleet.documents, fleet.policy, at, fleet.ignored, today
+    )
     return replace(fleet, inspection=inspection)
 
 

@@ -1,9 +1,10 @@
-"""What answers beside the pages: the collector's life, /healthz, /metrics and /api/v1/fleet."""
+"""What answers beside the pages: the collector's life, /healthz, /metrics, /api/v1/fleet and /api/v1/findings."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +17,29 @@ from starlette.routing import Route
 from dashboard import service
 from dashboard.errors import OptionsError
 from dashboard.options import load_options
-from dashboard.report.document import coverage, to_document, to_json
+from dashboard.report.document import to_document, to_json
+from dashboard.report.findings_document import findings_document
+from dashboard.report.parts import coverage
+from dashboard.report.table import plain
+from dashboard.rules.findings import OutcomeKind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
     from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
 
     from prometheus_client.metrics_core import Metric
     from starlette.requests import Request
 
+    from dashboard.fleet import Fleet
     from dashboard.options import Options
+    from dashboard.report.parts import Part
 
 WRONG_OPTIONS = 2  # the exit code of every program for wrong usage
 INTERVALS_UNTIL_STALE = 2
+MAX_POOLS = 100  # that have series of their own; pools can be as many as served models
+OTHER_POOLS = "other"
+NO_POOL = ""  # of replicas that were never read
 
 
 def options_or_exit() -> Options:
@@ -74,10 +85,19 @@ async def metrics(_request: Request) -> Response:
 
 async def api_fleet(_request: Request) -> Response:
     """Answer with the JSON document of the current fleet; 503 before the first poll."""
+    return await _answered(to_document)
+
+
+async def api_findings(_request: Request) -> Response:
+    """Answer with the JSON document of what the rules find; 503 before the first poll."""
+    return await _answered(findings_document)
+
+
+async def _answered(document: Callable[[Fleet, datetime], Part]) -> Response:
     fleet = service.current()
     if fleet.polled_at is None:
         return JSONResponse({"detail": "no poll has ended yet"}, status_code=503)
-    body = await asyncio.to_thread(lambda: to_json(to_document(fleet, service.now())))
+    body = await asyncio.to_thread(lambda: to_json(document(fleet, service.now())))
     return Response(body, media_type="application/json")
 
 
@@ -92,6 +112,7 @@ def routes() -> list[Route]:
         Route("/healthz", healthz),
         Route("/metrics", metrics),
         Route("/api/v1/fleet", api_fleet),
+        Route("/api/v1/findings", api_findings),
         Route("/api/{path:path}", not_found),
     ]
 
@@ -116,8 +137,30 @@ class _Metrics:
         yield replicas
         yield GaugeMetricFamily("vllm_fleet_pools", "Pools.", value=len(fleet.pools))
         if fleet.polled_at is not None:
+            yield from _judgements(fleet)
             age = (service.now() - fleet.polled_at).total_seconds()
             yield GaugeMetricFamily("vllm_fleet_data_age_seconds", "Age of the last complete poll.", value=age)
+
+
+def _judgements(fleet: Fleet) -> Iterable[Metric]:
+    """Count findings and outcomes. A pool's series stay while it does: which pools have some is decided by name."""
+    own = {NO_POOL, *(pool.name for pool in fleet.pools[:MAX_POOLS])}
+    counts = Counter(
+        (str(finding.severity), finding.rule, plain(pool) if pool in own else OTHER_POOLS)
+        for finding in fleet.inspection.findings
+        for pool in finding.pools or (NO_POOL,)
+    )
+    findings = GaugeMetricFamily("vllm_fleet_findings", "Findings.", labels=["severity", "rule", "pool"])
+    for labels, number in sorted(counts.items()):
+        findings.add_metric(labels, number)
+    yield findings
+    suppressed = len(fleet.inspection.suppressed)
+    yield GaugeMetricFamily("vllm_fleet_findings_suppressed", "Findings that are suppressed.", value=suppressed)
+    kinds = Counter(outcome.kind for outcome in fleet.inspection.outcomes)
+    outcomes = GaugeMetricFamily("vllm_fleet_rules", "Outcomes of rules on pools.", labels=["outcome"])
+    for kind in OutcomeKind:
+        outcomes.add_metric([kind.replace(" ", "_")], kinds[kind])
+    yield outcomes
 
 
 _registry = CollectorRegistry()

@@ -193,6 +193,23 @@ def test_the_demo_says_where_it_is_in_two_lines_and_one_signal_ends_both() -> No
         httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
 
 
+def test_check_prints_findings_on_standard_output_and_why_it_ends_so_on_standard_error(addresses: list[str]) -> None:
+    done = run("check", *addresses)
+
+    assert done.returncode == 1
+    assert "RT-01 block-size-differs" in done.stdout
+    assert [line[:8] for line in done.stderr.splitlines()] == ["exit 1: "]
+
+
+def test_check_prints_utf_8_whatever_the_locale_is(addresses: list[str]) -> None:
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "dashboard", "check", *addresses]
+    done = subprocess.run(command, cwd=ROOT / "tests", env=environment, capture_output=True, check=False, timeout=120)
+
+    assert done.returncode == 1
+    assert "✖ critical" in done.stdout.decode()
+
+
 def test_a_port_that_is_taken_is_said_before_any_address_is(config: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -8,10 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+import yaml
 
+from dashboard.cli import cli
 from tests.serving import ROOT
+from tests.tools.write_docs import RULES, rule_pages
 
+COMMAND = re.compile(r"python3? -m dashboard ((?:poll|check|rules|serve|demo)\b[^\n`#>|]*)")
 HELP = re.compile(r"^\$ (python -m dashboard [a-z ]*--help)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+YAML = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)\)")
 FORBIDDEN = re.compile(r"(?<![\w.])/(?:root|home|tmp|mnt)/")
 
@@ -31,6 +37,47 @@ def test_the_help_texts_in_the_readme_are_the_real_ones(readme: str) -> None:
             check=True,
         )
         assert text.strip() == done.stdout.strip()
+
+
+def test_the_readme_shows_the_help_of_every_command_that_prints(readme: str) -> None:
+    assert [command for command, _ in HELP.findall(readme)] == [
+        f"python -m dashboard {name} --help" for name in ("poll", "check", "rules")
+    ]
+
+
+def test_every_command_in_the_readme_can_be_typed(readme: str) -> None:
+    group = typer.main.get_command(cli)
+    shown = [each.split() for each in COMMAND.findall(readme)]
+    told = [each for each in shown if "--help" not in each and "[OPTIONS]" not in each]
+
+    assert len(told) >= 4
+    for name, *arguments in told:
+        command = group.commands[name]  # type: ignore[attr-defined]
+        with command.make_context(name, arguments) as context:
+            assert context.params
+
+
+def test_the_example_for_ci_is_a_workflow_whose_last_step_fails_the_job(readme: str) -> None:
+    example = yaml.safe_load(next(text for text in YAML.findall(readme) if "runs-on" in text))
+    steps = example["jobs"]["check"]["steps"]
+
+    assert True in example, "YAML reads the word on as true"
+    assert "--format github" in steps[-1]["run"]
+    assert "never" not in steps[-1]["run"]
+
+
+def test_the_pages_of_the_rules_are_those_of_the_rules() -> None:
+    pages = rule_pages()
+
+    assert {file.name for file in RULES.glob("*.md")} == {file.name for file in pages}, "run make docs"
+    stale = [file.name for file, text in pages.items() if file.read_text() != text]
+    assert stale == [], "run make docs"
+
+
+def test_every_link_in_the_pages_of_the_rules_leads_somewhere() -> None:
+    for file, text in rule_pages().items():
+        for link in LINK.findall(text):
+            assert (file.parent / link).exists(), f"{file.name}: {link}"
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])

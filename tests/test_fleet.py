@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from dashboard.fleet import FRESH_INTERVALS, Fleet, build_fleet, empty_fleet, only_pool
 from dashboard.models import Basis, Failure, FailureKind, ProbeResult, ReplicaState, Role, Snapshot, Source, Target
+from dashboard.rules.domain import Declared
+from dashboard.rules.policy import Policy
 from tests.captured import (
     AT,
     INFERENCE_CONFIG,
@@ -25,6 +27,7 @@ from tests.captured import (
     captures,
     snapshot,
 )
+from tests.collect.hostile import changed_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,6 +158,22 @@ def test_one_pool_of_a_fleet_is_a_fleet_with_its_replicas_and_documents_alone() 
     assert part.frames.replicas["replica"].to_list() == [replica.id for replica in part.replicas]
     assert set(part.frames.settings["document"]) == set(part.documents)
     assert only_pool(fleet, "nowhere").replicas == ()
+    assert only_pool(empty_fleet("young"), "nowhere").polled_at is None
+
+
+def test_one_pool_of_a_fleet_is_judged_alone_and_keeps_the_notes_on_the_whole_fleet() -> None:
+    sizes = {METRICS: changed_metrics(block_size=32)}
+    odd = snapshot({**capture("llama").answers, **sizes}, OPEN, target="http://10.0.0.9:8000", labels={"pool": "b"})
+    same = [at(number, labels={"pool": "a" if number < 4 else "b"}) for number in range(1, 8)]
+    fleet = built(odd, *same, policy=Policy(pools={"nowhere": Declared(), "a": Declared()}))
+
+    part = only_pool(fleet, "b")
+
+    assert any(finding.rule == "RT-01" for finding in part.inspection.findings)
+    assert list(part.inspection.findings) == [each for each in fleet.inspection.findings if each.subject == "b"]
+    assert list(part.inspection.domains) == ["b"]
+    assert part.inspection.notes == fleet.inspection.notes != ()
+    assert not any(each.rule == "RT-01" for each in only_pool(fleet, "a").inspection.findings)
 
 
 def test_a_replica_that_is_down_is_kept_with_its_reason_and_its_pool_s_label() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from starlette.applications import Starlette
 from dashboard import server, service
 from dashboard.fleet import empty_fleet
 from dashboard.options import Options
+from dashboard.rules.findings import Confidence, Finding, Inspection, Outcome, OutcomeKind, Remedy, Severity
 from tests.frozen import AT
 
 if TYPE_CHECKING:
@@ -92,10 +94,108 @@ def test_the_api_gives_the_fleet_document(client: Client, demo_fleet: Fleet) -> 
     assert "documents" not in answer.json()
 
 
-def test_the_api_is_503_before_the_first_poll(client: Client, demo_fleet: Fleet) -> None:
+def test_the_api_gives_the_findings(client: Client, demo_fleet: Fleet) -> None:
+    service.put(demo_fleet, AT)
+
+    answer = client.get("/api/v1/findings")
+
+    assert answer.headers["content-type"] == "application/json"
+    assert [each["id"] for each in answer.json()["findings"]] == [each.id for each in demo_fleet.inspection.findings]
+    assert answer.json()["findings"] == client.get("/api/v1/fleet").json()["findings"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/fleet", "/api/v1/findings"])
+def test_the_api_is_503_before_the_first_poll(client: Client, demo_fleet: Fleet, path: str) -> None:
     service.put(replace(demo_fleet, polled_at=None))
 
-    assert client.get("/api/v1/fleet").status_code == 503
+    assert client.get(path).status_code == 503
+
+
+def found(*pools: str, severity: Severity = Severity.CRITICAL) -> Finding:
+    """A finding of a block size that is about some pools."""
+    told = Remedy("Give it 16."), ()
+    return Finding("1", "RT-01", severity, Confidence.REPORTED, "x", pools, (), (), "It is 32.", "It hurts.", *told)
+
+
+def series(client: Client, fleet: Fleet, name: str) -> dict[str, float]:
+    """The value of every series of one metric, by its labels."""
+    service.put(fleet, AT)
+    lines = [line for line in client.get("/metrics").text.splitlines() if re.match(rf"{name}[{{ ]", line)]
+    return {line.rpartition(" ")[0].removeprefix(name): float(line.rpartition(" ")[2]) for line in lines}
+
+
+def judged(fleet: Fleet, **inspection: Any) -> Fleet:
+    return replace(fleet, inspection=Inspection(**inspection))
+
+
+def test_metrics_count_the_findings_that_stand_by_severity_rule_and_pool(client: Client, demo_fleet: Fleet) -> None:
+    milder = found("a", severity=Severity.INFO)
+    fleet = judged(demo_fleet, findings=(found("chat-70b"), found("chat-70b"), found("gemma-27b"), milder))
+
+    assert series(client, fleet, "vllm_fleet_findings") == {
+        '{pool="chat-70b",rule="RT-01",severity="critical"}': 2,
+        '{pool="gemma-27b",rule="RT-01",severity="critical"}': 1,
+        '{pool="other",rule="RT-01",severity="info"}': 1,
+    }
+
+
+def test_a_finding_about_two_pools_counts_in_both_and_one_about_none_has_no_pool(
+    client: Client, demo_fleet: Fleet
+) -> None:
+    fleet = judged(demo_fleet, findings=(found("chat-70b", "gemma-27b"), found()))
+
+    assert series(client, fleet, "vllm_fleet_findings") == {
+        '{pool="chat-70b",rule="RT-01",severity="critical"}': 1,
+        '{pool="gemma-27b",rule="RT-01",severity="critical"}': 1,
+        '{pool="",rule="RT-01",severity="critical"}': 1,
+    }
+
+
+def test_pools_beyond_a_hundred_share_a_series(client: Client, demo_fleet: Fleet) -> None:
+    """Served models make pools: nobody knows how many."""
+    pools = tuple(replace(demo_fleet.pools[0], name=f"p{number:03}") for number in range(150))
+    fleet = judged(replace(demo_fleet, pools=pools), findings=tuple(found(pool.name) for pool in pools))
+
+    told = series(client, fleet, "vllm_fleet_findings")
+
+    assert len(told) == 101
+    assert told['{pool="other",rule="RT-01",severity="critical"}'] == 50
+
+
+def test_the_name_of_a_pool_cannot_break_the_metrics(client: Client, demo_fleet: Fleet) -> None:
+    name = 'a"} 1\nvllm_fleet_pools 7\n' + "x" * 10_000
+    fleet = replace(demo_fleet, pools=(replace(demo_fleet.pools[0], name=name),))
+
+    (labels,) = series(client, judged(fleet, findings=(found(name),)), "vllm_fleet_findings")
+
+    assert len(labels) < 300
+    assert series(client, fleet, "vllm_fleet_pools") == {"": 1}
+
+
+def test_metrics_count_what_is_suppressed_apart(client: Client, demo_fleet: Fleet) -> None:
+    fleet = judged(demo_fleet, suppressed=(found("chat-70b"), found("chat-70b")))
+
+    assert series(client, fleet, "vllm_fleet_findings_suppressed") == {"": 2}
+    assert series(client, fleet, "vllm_fleet_findings") == {}
+
+
+def test_metrics_count_the_outcomes_of_the_rules_also_those_of_which_there_are_none(
+    client: Client, demo_fleet: Fleet
+) -> None:
+    kinds = [OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.NOT_APPLICABLE, OutcomeKind.ERROR]
+    outcomes = tuple(Outcome("RT-01", str(number), (), kind) for number, kind in enumerate(kinds))
+
+    assert series(client, judged(demo_fleet, outcomes=outcomes), "vllm_fleet_rules") == {
+        '{outcome="failed"}': 0,
+        '{outcome="error"}': 1,
+        '{outcome="skipped"}': 0,
+        '{outcome="not_applicable"}': 1,
+        '{outcome="passed"}': 2,
+    }
+
+
+def test_metrics_judge_nothing_before_the_first_poll(client: Client) -> None:
+    assert series(client, empty_fleet("young"), "vllm_fleet_rules") == {}
 
 
 @pytest.mark.parametrize("path", ["/api/v1/flete", "/api/v2/fleet", "/api/"])
@@ -105,7 +205,7 @@ def test_an_unknown_path_of_the_api_is_404(client: Client, path: str) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 def test_nothing_can_be_changed_from_outside(client: Client, method: str) -> None:
-    for path in ("/healthz", "/metrics", "/api/v1/fleet"):
+    for path in ("/healthz", "/metrics", "/api/v1/fleet", "/api/v1/findings"):
         assert client.get(path, method).status_code == 405
 
 

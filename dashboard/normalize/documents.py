@@ -51,6 +51,12 @@ def document_id(settings: Mapping[str, Setting]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:ID_LENGTH]
 
 
+def version_of(settings: Mapping[str, Setting]) -> str | None:
+    """Return the vLLM version that the settings tell."""
+    told = settings.get("version")
+    return str(json.loads(told.value)) if told else None
+
+
 def sections(settings: Mapping[str, Setting]) -> frozenset[str]:
     """Return every path that has leaves below it."""
     found: set[str] = set()
@@ -74,7 +80,7 @@ def _merge(ordered: Sequence[Mapping[str, Setting]]) -> Merged:
                 contradictions.append(Contradiction(path, kept, told))
             elif _improves(kept, told):
                 merged[path] = told
-    version = _version(merged)
+    version = version_of(merged)
     settings = {
         path: told
         for path, told in sorted(merged.items())
@@ -109,8 +115,3 @@ def _above(path: str) -> Iterator[str]:
 
 def _trust(settings: Mapping[str, Setting]) -> int:
     return TRUST[next(iter(settings.values())).source]
-
-
-def _version(settings: Mapping[str, Setting]) -> str | None:
-    told = settings.get("version")
-    return str(json.loads(told.value)) if told else None

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from dashboard.compare import prefix_sentence
 from dashboard.models import ReplicaState, State, cohort_letters
-from dashboard.report.document import coverage
+from dashboard.report.parts import coverage
 from dashboard.wording import count, told_text
 
 if TYPE_CHECKING:

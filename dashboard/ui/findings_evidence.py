@@ -62,7 +62,7 @@ def replicas_html(replicas: Iterable[str], people: People, most: int) -> str:
     for each in replicas:
         by_letter[people.letters.get(each, "")].append(each)
     words, left = [], most
-    for letter in sorted(by_letter):
+    for letter in sorted(by_letter, key=lambda name: (not name, len(name), name)):  # who was never read comes last
         members = sorted(by_letter[letter], key=lambda each: markup.natural(people.names.get(each, each)))
         shown, left = members[: max(left, 0)], left - len(members)
         named = ", ".join(_replica(each, people.names.get(each, each)) for each in shown)

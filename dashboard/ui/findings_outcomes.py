@@ -38,7 +38,7 @@ _NONE = {
 }
 WHOLE_FLEET = "the whole fleet"
 MOST_PLACES = 3  # pools that a cell names before it counts them
-MOST_REASONS = 2  # reasons of one rule, the most frequent first
+MOST_REASONS, MOST_TAILS = 2, 3  # reasons of one rule, the most frequent first, and how each of them ends
 LONGEST_REASON = 240  # characters
 
 
@@ -103,8 +103,7 @@ def outcomes_html(name: str, outcomes: Sequence[Outcome]) -> tuple[int, str]:
         by_rule[outcome.rule].append(outcome)
     if not by_rule:
         return 0, f'<div class="foot">{_NONE[name]}</div>'
-    last = "Not told by" if name == PASSED else "Why"
-    head = (("Rule", ""), ("About", "short"), ("Where", ""), (last, "wide"))
+    head = (("Rule", ""), ("About", "short"), ("Where", "short"), ("Not told by" if name == PASSED else "Why", ""))
     rows = [
         (_rule(rule), _family(rule), places(held), _untold(held) if name == PASSED else _reasons(held))
         for rule, held in sorted(by_rule.items())[:MOST_ROWS]
@@ -144,14 +143,25 @@ def _family(rule: str) -> str:
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> str:
-    counts = Counter(each.reason for each in outcomes)
-    shown = [
-        markup.text(middle_cut(one_line(reason), LONGEST_REASON))
-        + (markup.muted(f" on {number:,} of {len(outcomes):,}") if len(counts) > 1 else "")
-        for reason, number in counts.most_common(MOST_REASONS)
-    ]
-    more = [markup.muted(f"and {len(counts) - MOST_REASONS:,} more reasons")] if len(counts) > MOST_REASONS else []
+    """Write the reasons, the most frequent first; those that only differ in what follows the colon on one line."""
+    lines: dict[str, Counter[str]] = defaultdict(Counter)
+    for outcome in outcomes:
+        what, _, rest = one_line(outcome.reason).rpartition(": ")
+        lines[what][rest] += 1
+    order = sorted(lines, key=lambda what: -lines[what].total())
+    shown = [_reason(what, lines[what], len(outcomes)) for what in order[:MOST_REASONS]]
+    more = [markup.muted(f"and {len(order) - MOST_REASONS:,} more reasons")] if len(order) > MOST_REASONS else []
     return "<br>".join([*shown, *more])
+
+
+def _reason(what: str, rests: Counter[str], total: int) -> str:
+    tails = [
+        markup.text(middle_cut(rest, LONGEST_REASON)) + (markup.muted(f" on {number:,}") if number < total else "")
+        for rest, number in rests.most_common(MOST_TAILS)
+    ]
+    more = [markup.muted(f"and {len(rests) - MOST_TAILS:,} more")] if len(rests) > MOST_TAILS else []
+    begin = f"{markup.text(middle_cut(what, LONGEST_REASON))}: " if what else ""
+    return begin + " ".join([*tails, *more])
 
 
 def _untold(outcomes: Sequence[Outcome]) -> str:

@@ -12,7 +12,7 @@ from dashboard.rules.domain import Basis, Facet, Router, Store
 from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.rules.rollup import of_fleet
 from dashboard.ui import links, markup
-from dashboard.wording import NOT_KNOWN, count, iso, joined, middle_cut, one_line, told_text
+from dashboard.wording import count, iso, joined, middle_cut, one_line, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -183,7 +183,7 @@ def pool_links(pools: Iterable[str]) -> str:
 
 
 def _chip(share: CohortShare, pools: int) -> str:
-    letter = markup.letter(share.letter) if share.letter else markup.muted(NOT_KNOWN)
+    letter = markup.letter(share.letter) if share.letter else markup.muted("not read")
     where = f"{markup.text(brief(share.pool))} " if pools > 1 and share.pool else ""
     return f"{where}{letter} ×{share.number:,}" if share.number > 1 else f"{where}{letter}"
 

@@ -19,10 +19,11 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from dashboard.collect.probes import BY_PATH  # noqa: E402
-from dashboard.fleet import build_fleet  # noqa: E402
+from dashboard.fleet import build_fleet, inspected  # noqa: E402
 from dashboard.models import ProbeResult, Snapshot, Target  # noqa: E402
 from dashboard.normalize import documents  # noqa: E402
 from dashboard.normalize.reading import read  # noqa: E402
+from dashboard.rules.catalogue import ALL_RULES  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,7 @@ def main() -> int:
     gc.freeze()
     few_first, many_first = _first_poll(many[:FEW]), _first_poll(many)
     few_next, many_next = _build(many[:FEW]), _build(many)
+    few_judged, many_judged = _judge(many[:FEW]), _judge(many)
     bodies = [_server_info(json.loads(answers[SERVER_INFO]), number) for number in range(FEW)]
     parsing = _best(lambda: [json.loads(body) for body in bodies])
     reading = _best(lambda: [read(SERVER_INFO, body) for body in bodies])
@@ -59,6 +61,8 @@ def main() -> int:
         (f"fleet of {MANY:,} in the same {DOCUMENTS}, first poll, times the above", many_first / few_first, GROWTH),
         (f"fleet of {FEW:,}, next poll, s", few_next, SECONDS),
         (f"fleet of {MANY:,}, next poll, s", many_next, SECONDS * GROWTH),
+        (f"of it {len(ALL_RULES)} rules over {FEW:,} replicas in {POOLS} pools, s", few_judged, SECONDS),
+        (f"of it {len(ALL_RULES)} rules over {MANY:,}, times the above", many_judged / few_judged, GROWTH),
         (
             f"{FEW:,} /server_info of {len(bodies[0]) / 1000:.0f} KB, known, times json.loads of them",
             reading / parsing,
@@ -87,6 +91,11 @@ def _first_poll(snapshots: Sequence[Snapshot]) -> float:
 
 def _build(snapshots: Sequence[Snapshot]) -> float:
     return _best(lambda: build_fleet("bench", snapshots, polled_at=AT, interval=timedelta(seconds=30)))
+
+
+def _judge(snapshots: Sequence[Snapshot]) -> float:
+    fleet = build_fleet("bench", snapshots, polled_at=AT, interval=timedelta(seconds=30))
+    return _best(lambda: inspected(fleet, AT))
 
 
 def _best(work: Callable[[], object]) -> float:

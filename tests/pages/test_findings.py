@@ -6,7 +6,7 @@ import html as markup
 import re
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -88,7 +88,7 @@ def test_what_else_is_to_be_known_stands_as_a_tag() -> None:
         ({"severity": "nonsense", "rule": "gone", "pool": "gone"}, ["RT-05", "RT-01", "PD-02", "CO-01"]),
     ],
 )
-def test_filters_stand_in_the_url_and_narrow_the_list(choice: dict[str, str], left: list[str]) -> None:
+def test_filters_stand_in_the_url_and_narrow_the_list(choice: dict[str, Any], left: list[str]) -> None:
     """Severity, family, pool, rule, words of replicas, settings and sentences; what is no option filters nothing."""
     found = entries(open_page(inspected_story(), "findings", **choice))
 
@@ -162,6 +162,15 @@ def test_the_rule_of_the_finding_is_documented_in_place() -> None:
     assert [each.label for each in app.expander] == ["About rule RT-01 block-size-differs"]
     assert '<b>prefix-hash</b> <span class="mute">critical</span> <span class="tag">here</span>' in html(app)
     assert 'href="https://github.com/ai-dynamo/dynamo/issues/1233" target="_blank"' in html(app)
+
+
+def test_a_finding_of_a_rule_that_is_no_longer_known_opens_without_its_page() -> None:
+    """What was found stands, whatever became of the rule."""
+    told = judged(story(), finding(story(), rule="ZZ-99"))
+    app = open_page(told, "findings", finding="0123456789")
+
+    assert "<h2>Block size is <code>32</code>" in html(app)
+    assert not app.expander
 
 
 def test_a_finding_of_a_rollout_says_between_which_versions() -> None:
@@ -269,7 +278,7 @@ def test_all_rules_are_listed_by_outcome_with_where_and_why() -> None:
     assert ">CO-02 served-names-differ</span>" in passed
     assert ">5 pools</span>" in passed
     assert ">RT-06 hash-root-differs</span>" in skipped
-    assert 'env.PYTHONHASHSEED: told by 0 of 18 replicas.<span class="mute"> on 1 of 5</span>' in skipped
+    assert 'env.PYTHONHASHSEED: told by 0 of 2 replicas.<span class="mute"> on 2</span> told by 0 of 18' in skipped
     assert "Only for: kv-store." in html(open_page(told, "findings", rules="Not applicable"))
 
 
@@ -316,7 +325,13 @@ def test_ignored_differences_are_counted_per_pool() -> None:
 
 def test_nothing_that_servers_or_operators_say_becomes_markup() -> None:
     """In the list, in the detail, in every table, in what can be copied."""
-    for address in ({}, {"finding": "0123456789"}, {"rules": "Suppressed"}, {"rules": "Skipped"}):
+    addresses: tuple[dict[str, Any], ...] = (
+        {},
+        {"finding": "0123456789"},
+        {"rules": "Suppressed"},
+        {"rules": "Skipped"},
+    )
+    for address in addresses:
         app = open_page(attacked(), "findings", **address)
 
         assert not re.search(r"<script|<img", html(app), re.IGNORECASE)
@@ -331,7 +346,7 @@ def attacked() -> Fleet:
     ids = [each.id for each in built.replicas]
     quoted = f'"{"".join(char for char in HOSTILE if char not in chr(34) + chr(10))}"'
     told = (evidence(HOSTILE, quoted, (ids[0],)), evidence(HOSTILE, "0", (ids[1],), is_reference=True))
-    said: dict[str, object] = {
+    said: dict[str, Any] = {
         "sentence": HOSTILE,
         "why": HOSTILE,
         "remedy": Remedy(HOSTILE, (Snippet("flag", HOSTILE),)),

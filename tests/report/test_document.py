@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from dashboard.report.document import to_document, to_json
+from dashboard.report.document import json_schema, to_document, to_json
+from dashboard.report.findings_document import findings_document
 from tests.tools.write_docs import SCHEMA, schema_text
 
 if TYPE_CHECKING:
@@ -45,15 +47,8 @@ def test_the_document_holds_to_its_schema_with_and_without_full(document: dict[s
 
 def test_the_keys_are_those_that_the_readme_names(document: dict[str, Any]) -> None:
     assert list(document) == [
-        "schema_version",
-        "generated_at",
-        "fleet",
-        "coverage",
-        "replicas",
-        "engines",
-        "devices",
-        "kv_cache_groups",
-        "pools",
+        *("schema_version", "program_version", "generated_at", "data_as_of", "fleet", "coverage", "tally", "ignored"),
+        *("notes", "replicas", "engines", "devices", "kv_cache_groups", "pools", "findings", "suppressed"),
     ]
     assert list(document["replicas"][0]) == [
         *("replica", "name", "pool", "role", "state", "reason", "version", "started_at", "observed_at"),
@@ -63,7 +58,10 @@ def test_the_keys_are_those_that_the_readme_names(document: dict[str, Any]) -> N
         *("replica", "dp_rank", "num_gpu_blocks", "block_size", "kv_cache_size_tokens", "max_concurrency"),
         *("kv_cache_bytes", "naive_tokens", "max_model_len", "basis"),
     ]
-    assert list(document["pools"][0]) == ["pool", "replicas", "majority_document", "cohorts", "differences"]
+    assert list(document["pools"][0]) == [
+        *("pool", "replicas", "tally", "domain", "rollout", "prefix_sharing", "majority_document", "cohorts"),
+        "differences",
+    ]
     assert list(document["pools"][0]["cohorts"][0]) == ["cohort", "document", "replicas", "distinguishing"]
 
 
@@ -92,6 +90,45 @@ def test_a_replica_that_is_down_says_why_and_knows_nothing(document: dict[str, A
     assert all(each["document"] is None and each["version"] is None for each in down)
 
 
+def test_the_findings_are_those_of_the_document_of_findings(document: dict[str, Any], demo_fleet: Fleet) -> None:
+    apart = json.loads(to_json(findings_document(demo_fleet, AT)))
+
+    assert document["findings"]
+    for key in ("findings", "suppressed", "tally", "notes", "coverage", "data_as_of", "program_version"):
+        assert document[key] == apart[key]
+    assert [{key: pool[key] for key in apart["pools"][0]} for pool in document["pools"]] == apart["pools"]
+
+
+def test_every_pool_says_whether_its_replicas_agree_on_prefixes(document: dict[str, Any]) -> None:
+    told = {pool["pool"]: pool["prefix_sharing"] for pool in document["pools"]}
+
+    assert told["chat-70b"]["verdict"] == "differs"
+    assert "cuts blocks of 32 tokens instead of 16" in told["chat-70b"]["sentence"]
+    assert {each["verdict"] for each in told.values()} <= {"differs", "agrees", "unknown"}
+    assert all(each["sentence"].endswith(".") and each["not_known"] >= 0 for each in told.values())
+
+
+def test_paths_that_are_left_out_of_comparing_are_named(demo_fleet: Fleet) -> None:
+    ignoring = replace(demo_fleet, ignored=("cache_config.*",))
+
+    assert json.loads(to_json(to_document(ignoring, AT)))["ignored"] == ["cache_config.*"]
+
+
+def test_the_schema_asks_for_what_full_adds_of_nobody(document: dict[str, Any], full: dict[str, Any]) -> None:
+    schema = json_schema()
+    added = {
+        "FullReplicaPart": full["replicas"][0].keys() - document["replicas"][0].keys(),
+        "FullEnginePart": full["engines"][0].keys() - document["engines"][0].keys(),
+    }
+
+    assert added["FullEnginePart"] == {"reason", "kv_cache_bytes_per_device"}
+    assert "documents" not in schema["required"]
+    for name, fields in added.items():
+        part = schema["$defs"][name]
+        assert fields <= part["properties"].keys()
+        assert not fields & set(part["required"])
+
+
 def test_full_adds_every_document_with_the_identity_and_the_probes_of_each_replica(full: dict[str, Any]) -> None:
     named = {each["document"] for each in full["replicas"]} - {None}
 
@@ -100,6 +137,8 @@ def test_full_adds_every_document_with_the_identity_and_the_probes_of_each_repli
     assert full["documents"][one["document"]]["cache_config.block_size"]["source"] in {"server_info", "metrics"}
     assert one["identity"]["cache_config.num_gpu_blocks"]["value"] > 0
     assert one["probes"][0]["path"] == "/metrics"
+    assert one["served_model_names"]
+    assert one["fresh"] is True
 
 
 def test_the_same_fleet_gives_the_same_bytes(demo_fleet: Fleet) -> None:

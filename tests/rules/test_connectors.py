@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dashboard.models import Setting
 
-HOSTILE = [
+HOSTILE: list[Any] = [
     None,
     0,
     True,
@@ -48,10 +48,7 @@ def test_the_connectors_inside_a_multi_connector_stand_for_it() -> None:
     options = {"lmcache.mp.port": 1, "a": {"b": 2, "c": {}}}
     children = [
         {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
-        {
-            "kv_connector": "LMCacheMPConnector",
-            "kv_connector_extra_config": {"lmcache.mp.port": 1, "a": {"b": 2, "c": {}}},
-        },
+        {"kv_connector": "LMCacheMPConnector", "kv_connector_extra_config": options},
     ]
     found = connectors(told(name="MultiConnector", role="kv_both", connectors=children))
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.models import Role
 from dashboard.rules.disaggregation import DISAGGREGATION
 from dashboard.rules.disaggregation.partners import partners
 from dashboard.rules.disaggregation.pd_17_side_channel import is_own
-from dashboard.rules.domain import domain_of
+from dashboard.rules.domain import Declared
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import OutcomeKind
 from dashboard.rules.policy import Policy
-from dashboard.rules.subject import FleetSubject, PoolSubject
 from tests import builders
-from tests.rules.case import built, declared
+from tests.rules.case import built
+from tests.rules.subjects import pool, whole
 
 if TYPE_CHECKING:
+    from dashboard.models import Document, Replica
     from dashboard.rules.findings import Inspection
     from dashboard.rules.registry import Rule
 
@@ -28,7 +29,6 @@ HOSTILE: list[Any] = [
 ]
 EXTRA = "kv_transfer_config.kv_connector_extra_config"
 PATHS = [
-    "version",
     *(f"model_config.{name}" for name in ("model", "dtype", "revision", "quantization", "max_model_len")),
     *(f"cache_config.{name}" for name in ("block_size", "cache_dtype", "kv_cache_layout", "enable_prefix_caching")),
     *(f"parallel_config.{name}_size" for name in ("tensor_parallel", "decode_context_parallel", "pipeline_parallel")),
@@ -45,9 +45,12 @@ USUAL = {"kv_transfer_config.kv_connector": "NixlConnector", f"{EXTRA}.x": 1, "s
 
 
 def inspected(fleet: list[dict[str, Any]], rules: tuple[Rule, ...] = DISAGGREGATION) -> Inspection:
-    replicas, documents = built(fleet)
-    whole = builders.fleet(replicas, documents)
-    return inspect_fleet(rules, whole.pools, whole.replicas, whole.documents, Policy(), builders.NOW)
+    return judged(*built(fleet), rules)
+
+
+def judged(replicas: list[Replica], documents: list[Document], rules: tuple[Rule, ...] = DISAGGREGATION) -> Inspection:
+    known = {each.id: each for each in documents}
+    return inspect_fleet(rules, builders.compared(replicas, known), replicas, known, Policy(), builders.NOW)
 
 
 def pair(prefill: dict[str, Any], decode: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
@@ -113,39 +116,20 @@ def test_addresses_that_mean_the_machine_itself(*, host: str, expected: bool) ->
 def test_addresses_of_one_machine_are_one_host() -> None:
     settings = {"kv_transfer_config.kv_connector": "NixlConnector"}
     replicas, documents = built(pair(settings, settings, identity={SIDE_CHANNEL: "localhost"}))
-    local = [
-        builders.replica(
-            each.name,
-            pool=each.pool,
-            document=document,
-            id=f"http://127.0.0.{number}:8000",
-            role=each.role,
-            identity=each.identity,
-        )
-        for number, (each, document) in enumerate(zip(replicas, documents, strict=True), 1)
-    ]
-    whole = builders.fleet(local, documents)
-    told = inspect_fleet(DISAGGREGATION, whole.pools, whole.replicas, whole.documents, Policy(), builders.NOW)
+    local = [replace(each, id=f"http://127.0.0.{number}:8000") for number, each in enumerate(replicas, 1)]
 
-    assert "PD-17" not in {each.rule for each in told.findings}
+    assert "PD-17" in {each.rule for each in judged(replicas, documents).findings}
+    assert "PD-17" not in {each.rule for each in judged(local, documents).findings}
 
 
 def test_pools_that_share_a_name_are_partners_in_any_order() -> None:
-    def subject(name: str, served: str, role: Role) -> PoolSubject:
-        told = builders.document()
-        replica = builders.replica(name, pool=name, document=told, role=role, served_model_names=(served,))
-        whole = builders.fleet([replica], [told])
-        domain = domain_of(declared({"disaggregated": True}), [role], [])
-        return PoolSubject(whole.pools[0], domain, (replica,), whole.documents)
-
-    subjects = [
-        subject("a/prefill", "m", Role.PREFILL),
-        subject("b/decode", "n", Role.DECODE),
-        subject("a/decode", "n", Role.DECODE),
-        subject("other/decode", "o", Role.DECODE),
+    apart = Declared(disaggregated=True)
+    pools = [
+        pool({"served": [served]}, name=name, declared=apart)
+        for name, served in (("a/prefill", "m"), ("b/decode", "n"), ("a/decode", "n"), ("other/decode", "o"))
     ]
-    for ordered in (subjects, subjects[::-1]):
-        groups = partners(FleetSubject(tuple(ordered), ()))
+    for ordered in (pools, pools[::-1]):
+        groups = partners(whole(*ordered))
         assert {frozenset(each.name for each in group) for group in groups} == {
             frozenset({"a/prefill", "a/decode", "b/decode"}),
             frozenset({"other/decode"}),

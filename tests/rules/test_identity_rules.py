@@ -161,8 +161,11 @@ def test_addresses_that_are_this_machines_own_tell_nothing_of_the_host() -> None
 
 
 def test_two_addresses_of_one_process_have_one_side_channel_and_one_topic() -> None:
-    side = {"env.VLLM_NIXL_SIDE_CHANNEL_HOST": "10.0.0.5", "env.VLLM_NIXL_SIDE_CHANNEL_PORT": 5600}
-    entries = [{"settings": NIXL, "identity": side, "same_process": [f"http://chat-{other}:8000"]} for other in (2, 1)]
+    side = {"env.VLLM_NIXL_SIDE_CHANNEL_HOST": "10.0.0.5", "env.VLLM_NIXL_SIDE_CHANNEL_PORT": 5600, **TOPIC}
+    settings = {**NIXL, **EVENTS}
+    entries = [
+        {"settings": settings, "identity": side, "same_process": [f"http://chat-{other}:8000"]} for other in (2, 1)
+    ]
 
     assert drafts("ID-03", subjects.pool(*entries)) == []
 

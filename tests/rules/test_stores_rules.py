@@ -43,9 +43,9 @@ each_store = pytest.mark.parametrize(("store", "connector"), CONNECTORS.items())
 
 def inspected(fleet: list[dict[str, Any]], store: Store) -> Inspection:
     replicas, documents = built(fleet)
-    whole = builders.fleet(replicas, documents)
+    known = {each.id: each for each in documents}
     policy = Policy({"chat": declared({"kv_store": store})})
-    return inspect_fleet(STORES, whole.pools, whole.replicas, whole.documents, policy, builders.NOW)
+    return inspect_fleet(STORES, builders.compared(replicas, known), replicas, known, policy, builders.NOW)
 
 
 @each_store

@@ -4,16 +4,48 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from dashboard.report.document import json_schema
+from dashboard.report.findings_document import findings_schema
+from dashboard.report.rule_page import NOTE, page_path, rule_index, rule_page
+from dashboard.rules.catalogue import ALL_RULES
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "fleet.schema.json"
+ROOT = Path(__file__).parents[2]
+SCHEMA = ROOT / "docs" / "fleet.schema.json"
+FINDINGS_SCHEMA = SCHEMA.with_name("findings.schema.json")
+RULES = SCHEMA.with_name("rules")
 
 
 def schema_text() -> str:
     """Return the JSON Schema of the fleet document as it is committed."""
-    return json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
+    return _written(json_schema())
+
+
+def findings_schema_text() -> str:
+    """Return the JSON Schema of the document of findings as it is committed."""
+    return _written(findings_schema())
+
+
+def rule_pages() -> dict[Path, str]:
+    """Return the page of every rule and their index, by file."""
+    pages = {ROOT / page_path(rule.id): rule_page(rule) for rule in ALL_RULES}
+    return {file: f"{NOTE}\n\n{text}" for file, text in {**pages, RULES / "README.md": rule_index(ALL_RULES)}.items()}
+
+
+def _written(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+
+
+def main() -> None:
+    """Write all of it, and remove the pages of rules that are no more."""
+    RULES.mkdir(exist_ok=True)
+    pages = rule_pages()
+    for stale in set(RULES.glob("*.md")) - pages.keys():
+        stale.unlink()
+    for file, text in {SCHEMA: schema_text(), FINDINGS_SCHEMA: findings_schema_text(), **pages}.items():
+        file.write_text(text)
 
 
 if __name__ == "__main__":
-    SCHEMA.write_text(schema_text())
+    main()

@@ -27,7 +27,7 @@ def test_a_name_comes_back_as_it_was(name: str) -> None:
 
 def test_every_page_has_its_script() -> None:
     """The names in addresses are the names of files."""
-    scripts = [links.COMPARE, links.CAPACITY, links.REPLICAS, links.REPLICA_PAGE, "overview"]
+    scripts = [links.FINDINGS, links.COMPARE, links.CAPACITY, links.REPLICAS, links.REPLICA_PAGE, "overview"]
 
     assert [name for name in scripts if not (links.SCRIPTS / f"{name}.py").is_file()] == []
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"
 LABELS = ("role", "llm-d.ai/role")  # of the target: ours, and the one of llm-d
 LABELLED = {str(Role.PREFILL): PRODUCER, str(Role.DECODE): CONSUMER}
+ROLE_REMEDY = (
+    "Give these replicas the role that their label says, with a connector where they have none, or mend the label."
+)
 PARTNER = {PRODUCER: "decode", CONSUMER: "prefill"}
 
 
@@ -117,7 +120,7 @@ def _mislabelled(members: Sequence[_Member], wanted: str) -> Draft:
         tuple(each.replica.id for each in members),
         f"Label says {label}, but the role is {roles}.",
         evidence,
-        set_to([(ROLE, told_of(wanted))], "Give these replicas the role that their label says, or mend the label."),
+        set_to([(ROLE, told_of(wanted))], ROLE_REMEDY),
     )
 
 

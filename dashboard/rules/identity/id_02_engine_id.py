@@ -81,7 +81,7 @@ def _sharing(fleet: FleetSubject) -> dict[str, list[str]]:
     held: dict[tuple[str, int | None], list[str]] = defaultdict(list)
     for replica, name in fleet.identity(ENGINE_ID).items():
         if isinstance(name, str):
-            held[name, None].append(replica)
+            held[name, rank_of(sizes.get(replica), ranks.get(replica))].append(replica)
     sharing: dict[str, list[str]] = defaultdict(list)
     for (name, _), replicas in held.items():
         if len(replicas) > 1 and len(different := processes(replicas, fleet.all_replicas)) > 1:

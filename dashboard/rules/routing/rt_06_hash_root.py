@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State
+from dashboard.models import State, Told
 from dashboard.rules.domain import Facet, SeedPolicy, Store
 from dashboard.rules.drift import Contrast, deviation, majority, say, tie
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Severity
@@ -21,11 +21,11 @@ from dashboard.wording import count, joined
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Told
     from dashboard.rules.subject import Holders, PoolSubject
 
     Roots = Mapping[Root, tuple[str, ...]]
 
+UNSET = Told("null", State.NULL)
 FEWEST = 2  # replicas whose roots can differ
 
 
@@ -82,23 +82,20 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft]:
     hashing = caching(pool)
     known = roots(hashing)
     if policy is SeedPolicy.ENVIRONMENT:
-        known = {root: replicas for root, replicas in known.items() if root.is_certain}
-        yield from _not_set(hashing, known)
-        known = {root: replicas for root, replicas in known.items() if root.kind is RootKind.SEED}
+        yield from _not_set(hashing)
+        seeded = {each for told, held in hashing.values(SEED).items() if told != UNSET for each in held}
+        yield from _differing_seeds(only(hashing, seeded), known)
     elif policy is SeedPolicy.DEFAULT:
         yield from (_not_fixed(root, held) for root, held in known.items() if root.kind is not RootKind.FIXED)
-        return
-    if any(root.kind is RootKind.SEED for root in known):
+    elif any(root.kind is RootKind.SEED for root in known):
         yield from _differing_seeds(hashing, known)
     elif sum(map(len, known.values())) >= FEWEST:
         yield from _differing_roots(hashing, known)
 
 
-def _not_set(pool: PoolSubject, known: Roots) -> Iterator[Draft]:
-    """Draft the replicas that have no seed, though the router computes from one."""
-    unset = tuple(
-        sorted(each for root, replicas in known.items() if root.kind is not RootKind.SEED for each in replicas)
-    )
+def _not_set(pool: PoolSubject) -> Iterator[Draft]:
+    """Draft the replicas that tell that they have no seed, though the router computes from one."""
+    unset = pool.values(SEED).get(UNSET)
     if unset:
         evidence = (*shown(pool, SEED, unset), expectation(SEED, SeedPolicy.ENVIRONMENT))
         sentence = f"{SEED_VARIABLE} is not set; the router expects hashes that start from it."
@@ -120,9 +117,8 @@ def _not_fixed(root: Root, replicas: tuple[str, ...]) -> Draft:
 
 
 def _differing_seeds(pool: PoolSubject, known: Roots) -> Iterator[Draft]:
-    """Compare the seeds that are told. Replicas that do not tell theirs are left out: they may have any."""
-    told = only(pool, {replica for root, replicas in known.items() if root.is_certain for replica in replicas})
-    holders = told.values(SEED, as_number)
+    """Compare the seeds that are told, and that none is set. Who does not tell is left out: it may be any."""
+    holders = pool.values(SEED, as_number)
     if len(holders) < FEWEST:
         return
     reference = _seed_to_keep(holders, known)
@@ -131,7 +127,7 @@ def _differing_seeds(pool: PoolSubject, known: Roots) -> Iterator[Draft]:
         return
     for own, replicas in holders.items():
         if own != reference:
-            draft = deviation(told, [Contrast(SEED, SEED_VARIABLE, own, reference)], replicas, as_number)
+            draft = deviation(pool, [Contrast(SEED, SEED_VARIABLE, own, reference)], replicas, as_number)
             yield replace(draft, remedy=seeding.like_others(reference))
 
 

@@ -1,0 +1,121 @@
+"""The commands for CI: `check` judges a fleet by the rules, `rules` tells what they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dashboard import service
+from dashboard.errors import SnapshotError
+from dashboard.options import FILE_VARIABLE, Options, policy_of
+from dashboard.options.rules import no_such_rule
+from dashboard.report.findings_document import findings_document
+from dashboard.report.findings_markdown import to_findings_markdown
+from dashboard.report.findings_table import to_findings_table
+from dashboard.report.github_annotations import to_github_annotations
+from dashboard.report.junit import to_junit
+from dashboard.report.load import read_snapshot
+from dashboard.report.rule_page import rule_page
+from dashboard.report.rule_table import to_rule_table
+from dashboard.report.sarif import to_sarif
+from dashboard.report.verdict import verdict_of
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.findings import Severity
+from dashboard.terminal import ConfigOption, Polled, TargetsArgument, is_terminal, options_of, polled, say, width, wrong
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+    from dashboard.report.verdict import Verdict
+
+Format = Literal["table", "json", "markdown", "junit", "sarif", "github"]
+Level = Literal["critical", "warning", "info", "never"]
+DEFAULT_FILE = "fleet.yaml"
+
+
+def check(
+    target: TargetsArgument = None,
+    config: ConfigOption = None,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Judge what `poll --format json --full` saved in this file, and ask nobody."),
+    ] = None,
+    fail_on: Annotated[
+        Level,
+        typer.Option(
+            help="The mildest finding that fails. Critical: what breaks something now; a warning can be wanted."
+        ),
+    ] = "critical",
+    output: Annotated[Format, typer.Option("--format", help="What to print.")] = "table",
+    min_coverage: Annotated[
+        float,
+        typer.Option(
+            metavar="PERCENT", min=0, max=100, help="Of all targets, how many must answer (in full or in part)."
+        ),
+    ] = 100,
+) -> None:
+    """Ask every replica once, judge the fleet by the rules, and print the findings.
+
+    Exit code 2 for wrong usage or options, else 1 for a finding that fails, else 3 when too little could be read,
+    else 0. The last line on standard error says why.
+    """
+    if snapshot and target:
+        wrong("--snapshot: the file says what was asked; name no addresses beside it")
+    options = options_of(config, target)
+    fleet, unread_lists = Polled(_saved(snapshot, options), 0) if snapshot else polled(options)
+    level = None if fail_on == "never" else Severity(fail_on)
+    verdict = verdict_of(fleet, level, min_coverage, unread_lists)
+    text = _written(fleet, output, level, verdict, config)
+    typer.echo(text.encode(errors="replace"), nl=False)  # UTF-8 whatever the terminal's: JSON and XML are read as that
+    say(verdict.sentence)
+    raise typer.Exit(verdict.code)
+
+
+def rules(
+    rule: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Print the page of this rule, such as RT-01.")
+    ] = None,
+) -> None:
+    """List the rules, or print the page of one."""
+    if rule is None:
+        print(to_rule_table(ALL_RULES, width=width(), colour=is_terminal()).rstrip("\n"))
+        return
+    by_name = {each.name: each for each in ALL_RULES}
+    found = BY_ID.get(rule.upper()) or by_name.get(rule.lower())
+    if found is None:
+        wrong(f"{rule}: {no_such_rule(rule)}")
+    print(rule_page(found).rstrip("\n"))
+
+
+def _saved(file: Path, options: Options) -> Fleet:
+    """Return the fleet of a saved poll, judged by these options as of its time; suppressions end by today's date."""
+    try:
+        return read_snapshot(file.read_bytes(), policy_of(options), service.utc_now().date())
+    except OSError as error:
+        wrong(f"--snapshot {file}: {error.strerror}")
+    except SnapshotError as error:
+        wrong(f"--snapshot {file}: {error}")
+
+
+def _written(fleet: Fleet, output: Format, level: Severity | None, verdict: Verdict, config: Path | None) -> str:
+    match output:
+        case "table":
+            return to_findings_table(fleet, width=width(), colour=is_terminal())
+        case "json":
+            return findings_document(fleet, service.utc_now()).model_dump_json(indent=2) + "\n"
+        case "markdown":
+            return to_findings_markdown(fleet)
+        case "junit":
+            return to_junit(fleet, level, verdict)
+        case "sarif":
+            return to_sarif(fleet, verdict, _options_path(config))
+        case "github":
+            return to_github_annotations(fleet, verdict)
+
+
+def _options_path(config: Path | None) -> str:
+    """Return the path of the options as a repository knows it: from here, else the file's name alone."""
+    file = (config or Path(os.environ.get(FILE_VARIABLE) or DEFAULT_FILE)).absolute()
+    return file.relative_to(Path.cwd()).as_posix() if file.is_relative_to(Path.cwd()) else file.name

@@ -1,0 +1,154 @@
+"""Findings in words, for every text that the command line prints. What is foreign in them is escaped by the format."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from dashboard.models import ReplicaState
+from dashboard.report.parts import coverage
+from dashboard.rules.findings import Confidence, OutcomeKind, Severity
+from dashboard.wording import clock, count, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from dashboard.fleet import Fleet
+    from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy
+
+MOST_NAMES = 4  # replicas or pools that a line names before it counts the rest
+GLYPHS = {Severity.CRITICAL: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
+BY_FAR = {
+    Confidence.DERIVED: "Derived: concluded from what the replicas tell.",
+    Confidence.ASSUMED: "Assumed: holds unless something that no replica tells says otherwise.",
+}
+KINDS = {
+    OutcomeKind.PASSED: "passed",
+    OutcomeKind.FAILED: "failed",
+    OutcomeKind.SKIPPED: "skipped",
+    OutcomeKind.NOT_APPLICABLE: "do not apply",
+    OutcomeKind.ERROR: "raised an error",
+}
+
+
+def answered(fleet: Fleet) -> str:
+    """Write how many could be read: `39 of 40 answered`."""
+    counts = coverage(fleet)
+    return f"{counts.up + counts.partial:,} of {counts.targets:,} answered"
+
+
+def counted(findings: Iterable[Finding]) -> str:
+    """Write `2 critical, 1 warning, 0 info`."""
+    counts = Counter(each.severity for each in findings)
+    return ", ".join(f"{counts[severity]:,} {severity}" for severity in Severity)
+
+
+def judged(inspection: Inspection) -> str:
+    """Write what became of the rules: `Rules on pools: 41 passed, 3 failed, 5 skipped.`."""
+    counts = Counter(each.kind for each in inspection.outcomes)
+    told = [f"{counts[kind]:,} {word}" for kind, word in KINDS.items() if counts[kind]]
+    return f"Rules on pools: {', '.join(told) or 'none'}."
+
+
+def named(names: Iterable[str], most: int = MOST_NAMES) -> str:
+    """Write `a, b and c`, of many the first few: `a, b, c, d and 12 more`."""
+    known = list(names)
+    rest = len(known) - most
+    return joined([*known[:most], f"{rest:,} more"] if rest > 0 else known)
+
+
+def shares(finding: Finding) -> str:
+    """Write the replicas of a finding as cohorts: `B x2`; of several pools with the pool's name."""
+    several = len({share.pool for share in finding.cohorts}) > 1
+    return ", ".join(_share(share, several=several) for share in finding.cohorts)
+
+
+def who(finding: Finding, names: Mapping[str, str]) -> str:
+    """Write cohorts and names: `B x2 (chat-16 and chat-17)`. `names` is by the replicas' ids."""
+    told = named(names[each] for each in finding.replicas)
+    return f"{shares(finding)} ({told})" if told else "no replica"
+
+
+def replica_names(fleet: Fleet) -> dict[str, str]:
+    """Return the name of each replica by its id."""
+    return {each.id: each.name for each in fleet.replicas}
+
+
+def remarks(finding: Finding) -> list[str]:
+    """Say what else holds of a finding, a sentence each: expired, in a rollout, not sure, not known everywhere."""
+    told = []
+    if (ended := finding.expired) is not None:
+        told.append(f"Was suppressed by {ended.owner} until {ended.until} ({ended.reason}): expired, it counts again.")
+    if finding.is_rollout:
+        told.append("Runs along the rollout in this pool, and is therefore one step milder.")
+    if finding.confidence in BY_FAR:
+        told.append(BY_FAR[finding.confidence])
+    if finding.unknown:
+        told.append(f"Not known on {finding.unknown:,} of {count(finding.total, 'replica')}.")
+    return told
+
+
+def with_earlier(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Finding | None]]:
+    """Yield each finding with the first one before it of the same rule, reason and remedy: these need no repeating."""
+    first: dict[tuple[str, str, Remedy], Finding] = {}
+    for finding in findings:
+        kind = (finding.rule, finding.why, finding.remedy)
+        yield finding, first.get(kind)
+        first.setdefault(kind, finding)
+
+
+def suppressed(inspection: Inspection, names: Mapping[str, str]) -> list[str]:
+    """Say of each suppressed finding who answers for it, until when, and why."""
+    return [
+        f"{each.severity} {each.rule} in {each.subject}, {who(each, names)}: {suppressions([each])}"
+        for each in inspection.suppressed
+    ]
+
+
+def suppressions(findings: Iterable[Finding]) -> str:
+    """Write who answers for findings: `suppressed by ann until 2026-04-30: canary`; nothing where nobody does."""
+    entries = dict.fromkeys(
+        (each.owner, each.until, each.reason) for finding in findings if (each := finding.suppression)
+    )
+    return "; ".join(f"suppressed by {owner} until {until}: {reason}" for owner, until, reason in entries)
+
+
+def raised(inspection: Inspection) -> list[str]:
+    """Say of each rule that raised what it raised."""
+    return _by_reason(inspection, OutcomeKind.ERROR)
+
+
+def skipped(inspection: Inspection) -> list[str]:
+    """Say of each rule that was skipped what was missing; pools with the same reason stand together."""
+    return _by_reason(inspection, OutcomeKind.SKIPPED)
+
+
+def rollouts(inspection: Inspection) -> list[str]:
+    """Say which pools are in a rollout."""
+    return [
+        f"{each.pool} is in a rollout: vLLM {each.old} is being replaced by {each.new}, "
+        f"{len(each.replicas):,} of {count(each.total, 'replica')} since {clock(each.began)}."
+        for each in inspection.rollouts.values()
+    ]
+
+
+def unread(fleet: Fleet) -> list[str]:
+    """Say of each replica that did not answer why."""
+    return [
+        f"{each.name}: {each.failure.detail if each.failure else 'no usable answer'}"
+        for each in fleet.replicas
+        if each.state is ReplicaState.DOWN
+    ]
+
+
+def _share(share: CohortShare, *, several: bool) -> str:
+    text = f"{share.letter} x{share.number:,}" if share.letter else f"{share.number:,} not read"
+    return f"{share.pool} {text}" if several and share.pool else text
+
+
+def _by_reason(inspection: Inspection, kind: OutcomeKind) -> list[str]:
+    subjects: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for outcome in inspection.outcomes:
+        if outcome.kind is kind:
+            subjects[outcome.rule, outcome.reason].append(outcome.subject)
+    return [f"{rule} in {named(where)}: {reason}" for (rule, reason), where in subjects.items()]

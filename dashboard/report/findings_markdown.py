@@ -1,0 +1,104 @@
+"""The findings of a fleet as Markdown, for a comment on a pull request: what is foreign can never become markup."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dashboard.report import finding_words as words
+from dashboard.report.table import plain
+from dashboard.rules.catalogue import BY_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.fleet import Fleet
+    from dashboard.rules.findings import Finding, Snippet
+
+MOST_CHARACTERS = 60_000  # GitHub refuses comments of more than 65,536
+MOST_LINES = 50  # of what is suppressed, skipped or not read; the rest is counted
+LONGEST = 1000  # characters of one sentence
+# What means something inside a line of CommonMark or of GitHub's: a backslash takes it away. The dot and the colon make
+# links of bare addresses.
+_PUNCTUATION = re.compile(r"([!#$*.:@\[\\\]^_`{|}~])")
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+# Forges look for these in the text itself, after Markdown: @name calls somebody, #12, !12 and the like link something.
+_CALLS = re.compile(r"([@#!~%$])(?=\w)")
+_SEPARATOR = "\N{ZERO WIDTH SPACE}"
+_BACKTICKS = re.compile(r"`+")
+_LANGUAGES = {"flag": "sh", "env": "sh", "yaml": "yaml"}
+
+
+def to_findings_markdown(fleet: Fleet) -> str:
+    """Write the findings as one comment of at most MOST_CHARACTERS characters; what does not fit is counted."""
+    inspection, names = fleet.inspection, words.replica_names(fleet)
+    head = [
+        f"## vLLM fleet: {escaped(fleet.name)}",
+        f"**{words.counted(inspection.findings)}** · {words.answered(fleet)}",
+    ]
+    tail = [
+        *_folded("in a rollout", words.rollouts(inspection)),
+        *_folded("suppressed", words.suppressed(inspection, names)),
+        *_folded("not judged, for the rule itself raised an error", words.raised(inspection)),
+        *_folded("skipped, for it was not told", words.skipped(inspection)),
+        *_folded("to mind", inspection.notes),
+        *_folded("not read", words.unread(fleet)),
+        words.judged(inspection),
+    ]
+    room = MOST_CHARACTERS - sum(map(len, [*head, *tail]))
+    return "\n\n".join([*head, *_fitting(inspection.findings, names, room), *tail]) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Write foreign text so that Markdown shows it as it is, on one line."""
+    parted = _CALLS.sub(rf"\1{_SEPARATOR}", plain(text, LONGEST))
+    return _PUNCTUATION.sub(r"\\\1", parted).translate(_ENTITIES)
+
+
+def fenced(text: str, language: str) -> str:
+    """Put text into a block of code that it cannot end: the fence is longer than any run of backticks in it."""
+    longest = max(map(len, _BACKTICKS.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    lines = "\n".join(plain(line, LONGEST) for line in text.splitlines())
+    return f"{fence}{language}\n{lines}\n{fence}"
+
+
+def _fitting(findings: Sequence[Finding], names: Mapping[str, str], room: int) -> list[str]:
+    told: list[str] = []
+    for number, (finding, earlier) in enumerate(words.with_earlier(findings)):
+        text = "\n\n".join(_finding(finding, words.who(finding, names), earlier))
+        room -= len(text)
+        if room < 0:
+            return [*told, f"**and {len(findings) - number:,} more, for which there is no room here**"]
+        told.append(text)
+    return told
+
+
+def _finding(finding: Finding, who: str, earlier: Finding | None) -> list[str]:
+    title = f"{words.GLYPHS[finding.severity]} {finding.severity}: {finding.rule} {BY_ID[finding.rule].name}"
+    return [
+        f"### {title} in {escaped(finding.subject)}",
+        f"**{escaped(who)}**: {escaped(finding.sentence)}",
+        *(_advice(finding) if earlier is None else [f"Why and what to do: as in {escaped(earlier.subject)}"]),
+        *map(escaped, words.remarks(finding)),
+    ]
+
+
+def _advice(finding: Finding) -> list[str]:
+    return [
+        *([f"Why it matters: {escaped(finding.why)}"] if finding.why else []),
+        f"What to do: {escaped(finding.remedy.sentence)}",
+        *map(_pasteable, finding.remedy.snippets),
+    ]
+
+
+def _pasteable(snippet: Snippet) -> str:
+    return fenced(snippet.text, _LANGUAGES.get(snippet.kind, ""))
+
+
+def _folded(title: str, lines: Sequence[str]) -> list[str]:
+    if not lines:
+        return []
+    hidden = len(lines) - MOST_LINES
+    told = [f"- {escaped(each)}" for each in lines[:MOST_LINES]] + ([f"- and {hidden:,} more"] if hidden > 0 else [])
+    return [f"<details><summary>{len(lines):,} {title}</summary>", "\n".join(told), "</details>"]

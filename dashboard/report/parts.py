@@ -1,0 +1,220 @@
+"""What JSON documents are made of: the parts that tell what replicas said, without what rules conclude from it.
+
+Times are ISO 8601 in UTC, what is not known is null. Parts that begin with Full are those of `--full`.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, FailFast, Field
+
+from dashboard.models import Basis, FailureKind, ReplicaState, Role, Source, State
+from dashboard.schemas.base import Count
+from dashboard.schemas.metrics import MAX_SECONDS
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+
+T = TypeVar("T")
+EARLIEST, LATEST = datetime.fromtimestamp(0, UTC), datetime.fromtimestamp(MAX_SECONDS, UTC)
+NativeValue = Annotated[Any, Field(description="native JSON")]
+Time = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
+Many = Annotated[tuple[T, ...], FailFast()]  # reading ends at the first mistake: a file can hold millions
+
+
+class Part(BaseModel):
+    """Every part of a document: no field but those named here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, protected_namespaces=())
+
+
+class Coverage(Part):
+    """How many targets there are, and how many could be read."""
+
+    targets: int
+    up: int
+    partial: int
+    down: int
+
+
+class Reason(Part):
+    """Why a probe, and with it a replica, could not be read."""
+
+    kind: FailureKind
+    detail: str
+
+
+class ToldPart(Part):
+    """A value and its state."""
+
+    value: NativeValue
+    state: State
+
+
+class SettingPart(ToldPart):
+    """A value with its state and source."""
+
+    source: Source
+
+
+class ContradictionPart(Part):
+    """Two sources of one replica that disagree on a setting; `kept` is from the more trusted one."""
+
+    path: str
+    kept: SettingPart
+    other: SettingPart
+
+
+class ProbePart(Part):
+    """What became of one GET. Neither a failure nor answered: this replica has no such path."""
+
+    path: str
+    source: Source
+    observed_at: Time
+    status: Count | None
+    size_bytes: Count
+    elapsed_seconds: float
+    answered: bool
+    failure: Reason | None
+
+
+class ReplicaPart(Part):
+    """One vLLM API server."""
+
+    replica: str = Field(description="scheme://host:port")
+    name: str
+    pool: str | None
+    role: Role
+    state: ReplicaState
+    reason: Reason | None
+    version: str | None
+    started_at: Time | None
+    observed_at: Time | None
+    document: str | None
+    cohort: str | None
+    sources: Many[Source]
+    labels: dict[str, str]
+
+
+class FullReplicaPart(ReplicaPart):
+    """One vLLM API server. From `fresh` on with --full only."""
+
+    fresh: bool = Field(description="read within the last three intervals")
+    served_model_names: Many[str]
+    adapters: Many[str]
+    same_process: Many[str] = Field(description="other addresses of the same process")
+    contradictions: Many[ContradictionPart]
+    identity: dict[str, SettingPart]
+    probes: Many[ProbePart]
+
+
+class OfReplicaPart(Part):
+    """A part of one replica, by the replica's id."""
+
+    replica: str
+
+
+class EnginePart(OfReplicaPart):
+    """KV cache capacity of one DP rank."""
+
+    dp_rank: Count
+    num_gpu_blocks: Count | None
+    block_size: Count | None
+    kv_cache_size_tokens: Count | None
+    max_concurrency: float | None
+    kv_cache_bytes: Count | None
+    naive_tokens: Count | None
+    max_model_len: Count | None
+    basis: Basis
+
+
+class FullEnginePart(EnginePart):
+    """KV cache capacity of one DP rank. The last two with --full only."""
+
+    kv_cache_bytes_per_device: Count | None
+    reason: str | None = Field(description="why a number is unknown or assumed")
+
+
+class DevicePart(OfReplicaPart):
+    """One accelerator of an engine."""
+
+    dp_rank: Count
+    rank: Count
+    name: str
+    total_memory_bytes: Count | None
+    compute_capability: str | None
+    kv_cache_bytes: Count | None
+
+
+class KVCacheGroupPart(OfReplicaPart):
+    """One KV cache group of an engine."""
+
+    dp_rank: Count
+    group_id: Count
+    spec_type: str
+    block_size: Count
+    page_size_bytes: Count | None
+    layers: Count
+    sliding_window: Count | None
+    attention_chunk_size: Count | None
+    num_kv_heads: Count | None
+    head_size: Count | None
+    dtype: str | None
+
+
+class FullKVCacheGroupPart(KVCacheGroupPart):
+    """One KV cache group of an engine. The last four with --full only."""
+
+    extra_retained_tokens: Count
+    mamba_cache_mode: str | None
+    num_speculative_blocks: Count | None
+    num_prefill_checkpoint_blocks: Count | None
+
+
+class DistinctionPart(ToldPart):
+    """A setting that tells a cohort from the others."""
+
+    path: str
+
+
+class CohortPart(Part):
+    """Replicas whose documents do not contradict each other."""
+
+    cohort: str
+    document: str
+    replicas: Many[str]
+    distinguishing: Many[DistinctionPart]
+
+
+class ValuePart(ToldPart):
+    """One of the values of a difference."""
+
+    count: int
+    cohorts: Many[str]
+
+
+class DifferencePart(Part):
+    """A setting whose values are not all equal in a pool."""
+
+    path: str
+    majority: ToldPart | None
+    values: Many[ValuePart]
+
+
+def coverage(fleet: Fleet) -> Coverage:
+    """Count the replicas by state."""
+    states = [replica.state for replica in fleet.replicas]
+    return Coverage(
+        targets=len(states),
+        up=states.count(ReplicaState.UP),
+        partial=states.count(ReplicaState.PARTIAL),
+        down=states.count(ReplicaState.DOWN),
+    )
+
+
+def native(text: str) -> Any:
+    """Return canonical JSON text as native JSON; what was not told has no text, and is null."""
+    return json.loads(text) if text else None

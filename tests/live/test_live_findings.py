@@ -1,0 +1,108 @@
+"""The findings on live vLLM servers: none in a clean pool, and the right one for each replica that is not like it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from tests.browser import chromium, tab, visit
+from tests.live.servers import Kind, Server, running
+from tests.serving import ROOT, dashboard_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.vllm
+NAME = ("--served-model-name", "chat")
+CLEAN = ("clean-1", "clean-2", "clean-3")
+KINDS = (
+    *(Kind(name, "llama", NAME) for name in CLEAN),
+    Kind("other-hash", "llama", (*NAME, "--prefix-caching-hash-algo", "xxhash")),
+    Kind("other-blocks", "llama", (*NAME, "--block-size", "32")),
+    Kind("dev-mode", "llama", NAME, {"VLLM_SERVER_DEV_MODE": "1"}),
+)
+
+
+class Checked(NamedTuple):
+    """What `check` printed, how it ended, and its last line."""
+
+    findings: list[dict[str, Any]]
+    code: int
+    last: str
+
+    def of(self, rule: str) -> dict[str, Any]:
+        """The one finding of a rule."""
+        (found,) = [each for each in self.findings if each["rule"] == rule]
+        return found
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
+    with running(KINDS, Path(os.environ["VLLM_VENV"]), tmp_path_factory.mktemp("vllm")) as found:
+        yield {server.kind.name: server for server in found}
+
+
+def options(servers: dict[str, Server], names: tuple[str, ...], folder: Path) -> Path:
+    file = folder / "fleet.yaml"
+    targets = [{"url": servers[name].url, "labels": {"name": name}} for name in names]
+    file.write_text(json.dumps({"name": "live", "targets": targets}))
+    return file
+
+
+def check(config: Path, *more: str) -> Checked:
+    command = [sys.executable, "-m", "dashboard", "check", "--config", str(config), "--format", "json", *more]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return Checked(json.loads(done.stdout)["findings"], done.returncode, done.stderr.splitlines()[-1])
+
+
+def test_a_clean_pool_has_no_finding(servers: dict[str, Server], tmp_path: Path) -> None:
+    found = check(options(servers, CLEAN, tmp_path), "--fail-on", "info")
+
+    assert found.findings == []
+    assert found.code == 0, found.last
+
+
+@pytest.mark.parametrize(
+    ("odd", "rule", "severity", "value"),
+    [
+        ("other-hash", "RT-05", "critical", "xxhash"),
+        ("other-blocks", "RT-01", "critical", "32"),
+        ("dev-mode", "CO-14", "warning", "/server_info"),
+    ],
+)
+def test_one_replica_unlike_the_others_is_named_with_its_value(
+    servers: dict[str, Server], tmp_path: Path, odd: str, rule: str, severity: str, value: str
+) -> None:
+    found = check(options(servers, (*CLEAN, odd), tmp_path), "--fail-on", severity)
+    finding = found.of(rule)
+
+    assert [each["name"] for each in finding["replicas"]] == [odd]
+    assert finding["severity"] == severity
+    assert value in finding["sentence"]
+    assert found.code == 1
+    assert rule in found.last
+
+
+def test_a_saved_poll_gives_the_same_findings_without_the_servers(servers: dict[str, Server], tmp_path: Path) -> None:
+    config = options(servers, (*CLEAN, "other-hash", "other-blocks", "dev-mode"), tmp_path)
+    command = [sys.executable, "-m", "dashboard", "poll", "--config", str(config), "--format", "json", "--full"]
+    saved = tmp_path / "fleet.json"
+    saved.write_bytes(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+
+    assert check(config, "--snapshot", str(saved)).findings == check(config).findings
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_names_them(servers: dict[str, Server], tmp_path: Path, theme: Any) -> None:
+    config = options(servers, tuple(servers), tmp_path)
+    with dashboard_on(config) as url, chromium() as browser, tab(browser, theme=theme) as page:
+        visit(page, f"{url}/findings")
+        page.screenshot(path=tmp_path / "findings.png")
+        for text in ("RT-01", "RT-05", "CO-14", "xxhash"):
+            assert page.get_by_text(text).first.is_visible()

@@ -1,0 +1,90 @@
+"""The words that every format of findings shares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from dashboard.report import finding_words as words
+from dashboard.rules.findings import CohortShare, Confidence, OutcomeKind, Rollout, Severity
+from tests import builders
+from tests.report.judged import finding, fleet, outcome, suppression
+
+NAMES = {"http://chat-3:8000": "chat-3", "http://chat-4:8000": "chat-4"}
+
+
+def test_replicas_are_told_as_cohorts_with_their_names() -> None:
+    assert words.who(finding(), NAMES) == "B x2 (chat-3 and chat-4)"
+
+
+def test_of_two_pools_each_share_names_its_pool_and_who_was_never_read_has_no_letter() -> None:
+    shares = (CohortShare("", "", 1), CohortShare("a", "A", 3), CohortShare("b", "B", 1_200))
+
+    assert words.shares(finding(cohorts=shares)) == "1 not read, a A x3, b B x1,200"
+
+
+def test_a_finding_on_no_replica_says_so() -> None:
+    assert words.who(finding(replicas=(), cohorts=()), NAMES) == "no replica"
+
+
+def test_of_many_names_the_first_four_are_told_and_the_rest_counted() -> None:
+    assert words.named(["a", "b", "c", "d"]) == "a, b, c and d"
+    assert words.named(["a", "b", "c", "d", "e", "f"]) == "a, b, c, d and 2 more"
+
+
+def test_counts_name_every_severity() -> None:
+    found = [finding(), finding(), finding(severity=Severity.INFO)]
+
+    assert words.counted(found) == "2 critical, 0 warning, 1 info"
+
+
+def test_a_finding_says_that_its_suppression_expired_and_how_sure_it_is() -> None:
+    odd = finding(expired=suppression(), is_rollout=True, confidence=Confidence.ASSUMED, unknown=3, total=40)
+
+    assert words.remarks(odd) == [
+        "Was suppressed by ann until 2026-04-30 (canary): expired, it counts again.",
+        "Runs along the rollout in this pool, and is therefore one step milder.",
+        "Assumed: holds unless something that no replica tells says otherwise.",
+        "Not known on 3 of 40 replicas.",
+    ]
+    assert words.remarks(finding()) == []
+
+
+def test_what_is_suppressed_says_by_whom_until_when_and_why() -> None:
+    judged = fleet(suppressed=[finding(suppression=suppression())])
+
+    assert words.suppressed(judged.inspection, NAMES) == [
+        "critical RT-01 in chat, B x2 (chat-3 and chat-4): suppressed by ann until 2026-04-30: canary"
+    ]
+
+
+def test_pools_with_the_same_reason_stand_together() -> None:
+    why = "a.b: told by 0 of 4 replicas."
+    outcomes = [outcome("RT-01", OutcomeKind.SKIPPED, why, subject=pool) for pool in ("a", "b")]
+    outcomes.append(outcome("CO-01", OutcomeKind.ERROR, "ValueError: 1"))
+    judged = fleet(outcomes=outcomes)
+
+    assert words.skipped(judged.inspection) == [f"RT-01 in a and b: {why}"]
+    assert words.raised(judged.inspection) == ["CO-01 in chat: ValueError: 1"]
+    assert words.judged(judged.inspection) == "Rules on pools: 2 skipped, 1 raised an error."
+
+
+def test_a_fleet_on_which_no_rule_was_run_says_none() -> None:
+    assert words.judged(fleet(outcomes=[]).inspection) == "Rules on pools: none."
+
+
+def test_a_rollout_is_told_with_how_far_it_is() -> None:
+    began = builders.NOW - timedelta(hours=1)
+    rollout = Rollout("chat", "0.31.0", "0.32.0", ("http://chat-1:8000",), 4, began, began)
+    judged = fleet(inspected={"rollouts": {"chat": rollout}})
+
+    assert words.rollouts(judged.inspection) == [
+        "chat is in a rollout: vLLM 0.31.0 is being replaced by 0.32.0, 1 of 4 replicas since 10:42:13 UTC."
+    ]
+
+
+def test_who_did_not_answer_is_told_with_the_reason_if_there_is_one() -> None:
+    silent = builders.fleet([builders.down("chat-9"), replace(builders.down("chat-8"), failure=None)])
+
+    assert words.answered(silent) == "0 of 2 answered"
+    assert words.unread(silent) == ["chat-9: Nothing listens there.", "chat-8: no usable answer"]

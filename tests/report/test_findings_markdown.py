@@ -1,0 +1,86 @@
+"""The findings as a comment on a pull request: whole, short enough, and free of foreign markup."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from dashboard.report.findings_markdown import MOST_CHARACTERS, escaped, fenced, to_findings_markdown
+from dashboard.rules.findings import OutcomeKind
+from tests.report.judged import EVIL, evil, finding, fleet, outcome, suppression
+
+
+def test_a_finding_is_told_whole() -> None:
+    text = to_findings_markdown(fleet(finding()))
+
+    assert text.startswith("## vLLM fleet: prod-eu\n\n**1 critical, 0 warning, 0 info** · 4 of 4 answered\n\n")
+    assert "### ✖ critical: RT-01 block-size-differs in chat\n\n**B x2 (chat-3 and chat-4)**: Block size is 32" in text
+    assert "Why it matters: The router never finds what these replicas hold\\.\n\n" in text
+    assert "What to do: Give these replicas the same block size\\.\n\n```sh\n--block-size 16\n```\n" in text
+
+
+def test_a_finding_without_a_reason_has_no_line_for_it() -> None:
+    assert "Why it matters" not in to_findings_markdown(fleet(finding(why="")))
+
+
+@pytest.mark.parametrize(
+    ("foreign", "written"),
+    [
+        ("<script>&amp;", "&lt;script&gt;&amp;amp;"),
+        ("[x](y)", "\\[x\\](y)"),
+        ("![x](y)", "\\!\\[x\\](y)"),
+        ("https://h.io www.h.io", "https\\://h\\.io www\\.h\\.io"),
+        ("*a* _b_ `c` ~d~ $e$", "\\*a\\* \\_b\\_ \\`c\\` \\~\u200bd\\~ \\$\u200be\\$"),
+        ("a|b", "a\\|b"),
+        ("\\", "\\\\"),
+        ("@all #12", "\\@\u200ball \\#\u200b12"),
+        ("a\nb\x1b\u202e", "a�b��"),
+        ("plain words", "plain words"),
+    ],
+)
+def test_foreign_text_is_shown_as_it_is(foreign: str, written: str) -> None:
+    assert escaped(foreign) == written
+
+
+def test_code_cannot_end_its_own_block() -> None:
+    text = fenced("a\n```\n````x\x1b", "sh")
+
+    assert text == "`````sh\na\n```\n````x�\n`````"
+
+
+def test_an_attack_stays_text_everywhere() -> None:
+    text = to_findings_markdown(evil())
+    outside = re.sub(r"^(`{3,})\w*\n.*?\n\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+    assert set(re.findall(r"</?\w+>", outside)) == {"<details>", "<summary>", "</summary>", "</details>"}
+    assert not re.search(r"(?<!\\)[`\[\]@|$~_]", outside.replace("**", ""))
+    assert "://" not in outside.replace("\\://", "")
+    assert text.count(EVIL[:3]) == 1, "only inside the block of code, which holds it as it is"
+
+
+def test_the_same_advice_is_given_once() -> None:
+    text = to_findings_markdown(fleet(finding(), finding(subject="other"), finding("CO-01")))
+
+    assert text.count("--block-size 16") == 2, "of each rule once"
+    assert text.count("Why and what to do: as in chat\n") == 1
+
+
+def test_what_is_not_a_finding_is_folded() -> None:
+    outcomes = [outcome("CO-01", OutcomeKind.SKIPPED, f"{number} of 4.") for number in range(60)]
+    text = to_findings_markdown(fleet(suppressed=[finding(suppression=suppression())], outcomes=outcomes, down=1))
+
+    assert "<details><summary>1 suppressed</summary>\n\n- critical RT-01 in chat, B x2" in text
+    assert "<details><summary>60 skipped, for it was not told</summary>" in text
+    assert "- and 10 more\n\n</details>" in text
+    assert "- lost-1\\: Nothing listens there\\." in text
+
+
+def test_a_comment_is_never_longer_than_a_forge_takes_and_the_rest_is_counted() -> None:
+    many = [finding(sentence="x" * 900, why=f"{number}") for number in range(200)]
+    text = to_findings_markdown(fleet(*many))
+
+    shown = text.count("### ")
+    assert len(text) <= MOST_CHARACTERS + 200
+    assert f"**and {200 - shown} more, for which there is no room here**" in text
+    assert shown > 20

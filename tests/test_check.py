@@ -1,0 +1,278 @@
+"""`check` and `rules`: exit codes that a CI job can rely on, and a last line that says why."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dashboard.cli import cli
+from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.report.rule_page import rule_page
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from tests.serving import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from typer.testing import Result
+
+    from dashboard.demo import DemoServer
+
+FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
+WHERE = {"rule": "RT-01", "pool": "chat-70b", "owner": "ann", "reason": "a trial"}
+FUTURE, PAST = "2999-12-31", "2020-01-31"
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[DemoServer]:
+    with in_thread(default_fleet(FEW)) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds a fleet.yaml that it did not write."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FLEET_CONFIG", raising=False)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def last(done: Result) -> str:
+    return done.stderr.rstrip("\n").splitlines()[-1]
+
+
+def written(folder: Path, demo: DemoServer | None, **more: Any) -> str:
+    """Write fleet.yaml with the demo's replicas, and RT-01 as the only rule that judges."""
+    listed = (
+        [{"url": entry["targets"][0], "labels": entry["labels"]} for entry in targets(demo.fleet, demo.port)]
+        if demo
+        else []
+    )
+    off = {rule.id: {"enabled": False} for rule in ALL_RULES if rule.id != "RT-01"}
+    options = {"name": "mine", "targets": listed, **more, "rules": {**off, **more.get("rules", {})}}
+    file = folder / "fleet.yaml"
+    file.write_text(yaml.safe_dump(options))
+    return str(file)
+
+
+def test_a_finding_at_the_level_ends_with_1_and_the_last_line_names_it(tmp_path: Path, demo: DemoServer) -> None:
+    done = run("check", "--config", written(tmp_path, demo))
+
+    assert done.exit_code == 1
+    assert last(done) == "exit 1: 1 critical finding (RT-01 in chat-70b); --fail-on critical."
+    assert "✖ critical  RT-01 block-size-differs  chat-70b  B x1 (chat-70b-04)" in done.stdout
+    assert "--block-size 16" in done.stdout
+    assert "exit" not in done.stdout
+
+
+def test_never_fails_nothing(tmp_path: Path, demo: DemoServer) -> None:
+    done = run("check", "--config", written(tmp_path, demo), "--fail-on", "never")
+
+    assert done.exit_code == 0
+    assert last(done) == (
+        "exit 0: findings do not count (1 critical, 0 warning, 0 info); 4 of 4 answered; --fail-on never."
+    )
+
+
+def test_a_milder_severity_in_the_options_passes_until_the_level_is_lowered(tmp_path: Path, demo: DemoServer) -> None:
+    config = written(tmp_path, demo, rules={"RT-01": {"severity": "warning"}})
+
+    assert run("check", "--config", config).exit_code == 0
+    assert run("check", "--config", config, "--fail-on", "warning").exit_code == 1
+
+
+def test_what_the_options_say_of_a_pool_decides_how_bad_it_is(tmp_path: Path, demo: DemoServer) -> None:
+    config = written(tmp_path, demo, pools={"chat-70b": {"router": "none"}})
+
+    assert "▲ warning  RT-01" in run("check", "--config", config).stdout
+
+
+def test_a_suppressed_finding_passes_and_is_counted(tmp_path: Path, demo: DemoServer) -> None:
+    done = run("check", "--config", written(tmp_path, demo, suppress=[{**WHERE, "until": FUTURE}]))
+
+    assert done.exit_code == 0
+    assert last(done) == "exit 0: no finding; 4 of 4 answered; --fail-on critical."
+    assert "suppressed by ann until 2999-12-31: a trial" in done.stdout
+    assert "0 findings: 0 critical, 0 warning, 0 info; 1 suppressed;" in done.stdout
+
+
+def test_a_suppression_that_expired_fails_again_and_says_so(tmp_path: Path, demo: DemoServer) -> None:
+    done = run("check", "--config", written(tmp_path, demo, suppress=[{**WHERE, "until": PAST}]))
+
+    assert done.exit_code == 1
+    assert "(RT-01 in chat-70b, whose suppression ended on 2020-01-31)" in last(done)
+    assert "Was suppressed by ann until 2020-01-31 (a trial): expired, it counts again." in done.stdout
+
+
+def test_a_suppression_that_matches_nothing_is_told(tmp_path: Path, demo: DemoServer) -> None:
+    entry = {**WHERE, "pool": "nowhere", "until": FUTURE}
+
+    assert "suppress[0] in fleet.yaml (RT-01, ann) matches no finding; take it out." in (
+        run("check", "--config", written(tmp_path, demo, suppress=[entry])).stdout
+    )
+
+
+def test_a_replica_that_does_not_answer_ends_with_3_unless_fewer_are_enough() -> None:
+    nobody = f"127.0.0.1:{free_port()}"
+    done = run("check", nobody)
+
+    assert done.exit_code == 3
+    assert last(done).startswith(
+        f"exit 3: only 0 of 1 answered, and --min-coverage is 100 % (not read: {nobody}); apart from that, no finding"
+    )
+    assert run("check", nobody, "--min-coverage", "0", "--fail-on", "never").exit_code == 0
+
+
+def test_without_targets_nothing_has_passed() -> None:
+    done = run("check", "--min-coverage", "0")
+
+    assert done.exit_code == 3
+    assert last(done) == "exit 3: there was no target to ask, and a fleet that did not answer has not passed."
+
+
+def test_a_list_of_targets_that_cannot_be_read_has_not_passed(tmp_path: Path, demo: DemoServer) -> None:
+    (tmp_path / "lost.json").write_text("{")
+    config = written(tmp_path, demo, file_sd=[{"files": ["lost.json"]}], rules={"RT-01": {"enabled": False}})
+    done = run("check", "--config", config)
+
+    assert done.exit_code == 3
+    assert "1 list of targets could not be read, see above" in last(done)
+    assert "lost.json" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--fail-on", "fatal"], "'fatal' is not one of"),
+        (["--min-coverage", "101"], "--min-coverage"),
+        (["--min-coverage", "-1"], "--min-coverage"),
+        (["--format", "xml"], "'xml' is not one of"),
+        (["not a url"], "not a url"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml"),
+        (["--snapshot", "nowhere.json"], "--snapshot nowhere.json: No such file or directory"),
+        (["--snapshot", "."], "--snapshot .: Is a directory"),
+        (["--snapshot", "fleet.json", "host:8000"], "name no addresses beside it"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_the_last_line_says_what_is_wrong(arguments: list[str], why: str) -> None:
+    done = run("check", *arguments)
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert why in last(done)
+
+
+def test_wrong_options_end_with_2(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text("suppress:\n  - rule: RT-1\n")
+    done = run("check")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b"[1]", b"\xff\xfe", b'{"schema_version": 1}'])
+def test_a_snapshot_that_is_none_is_wrong_usage(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "saved.json").write_bytes(raw)
+    done = run("check", "--snapshot", "saved.json")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert last(done).startswith("--snapshot saved.json: ")
+
+
+def test_a_saved_poll_has_the_findings_of_the_poll_and_nobody_is_asked(tmp_path: Path) -> None:
+    """The simulated fleet has ended when the file is judged."""
+    with in_thread(default_fleet(FEW)) as server:
+        config = written(tmp_path, server)
+        polled = json.loads(run("check", "--config", config, "--format", "json").stdout)
+        (tmp_path / "saved.json").write_text(run("poll", "--config", config, "--format", "json", "--full").stdout)
+    saved = run("check", "--config", config, "--snapshot", "saved.json", "--format", "json")
+    judged = json.loads(saved.stdout)
+
+    assert saved.exit_code == 1
+    assert polled["findings"]
+    for part in ("fleet", "coverage", "findings", "suppressed", "outcomes", "pools", "notes"):
+        assert judged[part] == polled[part]
+
+
+def test_a_saved_poll_is_judged_by_the_options_of_today(tmp_path: Path, demo: DemoServer) -> None:
+    config = written(tmp_path, demo)
+    (tmp_path / "saved.json").write_text(run("poll", "--config", config, "--format", "json", "--full").stdout)
+    config = written(tmp_path, None, suppress=[{**WHERE, "until": PAST}])
+    done = run("check", "--config", config, "--snapshot", "saved.json")
+
+    assert "whose suppression ended on 2020-01-31" in last(done)
+
+
+def test_a_suppression_of_a_saved_poll_ends_by_the_date_of_today(tmp_path: Path, demo: DemoServer) -> None:
+    config = written(tmp_path, demo, suppress=[{**WHERE, "until": "2020-06-30"}])
+    saved = json.loads(run("poll", "--config", config, "--format", "json", "--full").stdout)
+    (tmp_path / "saved.json").write_text(json.dumps({**saved, "data_as_of": "2020-06-01T00:00:00Z"}))
+
+    assert "whose suppression ended on 2020-06-30" in last(run("check", "--config", config, "--snapshot", "saved.json"))
+
+
+def test_every_format_is_what_it_says_and_tells_the_finding(tmp_path: Path, demo: DemoServer) -> None:
+    config = written(tmp_path, demo)
+    told = {
+        output: run("check", "--config", config, "--format", output)
+        for output in ("table", "json", "markdown", "junit", "sarif", "github")
+    }
+
+    assert {done.exit_code for done in told.values()} == {1}
+    assert len({last(done) for done in told.values()}) == 1
+    assert json.loads(told["json"].stdout)["findings"][0]["rule"] == "RT-01"
+    assert told["markdown"].stdout.startswith("## vLLM fleet: mine\n")
+    assert ET.fromstring(told["junit"].stdout).attrib["failures"] == "1"  # noqa: S314  our own
+    result = json.loads(told["sarif"].stdout)["runs"][0]["results"][0]
+    assert result["ruleId"] == "RT-01"
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "fleet.yaml"
+    assert told["github"].stdout.startswith("::error title=RT-01 block-size-differs in chat-70b::B x1 (chat-70b-04)")
+    assert all("--block-size 16" in done.stdout for done in told.values())
+
+
+def test_the_options_in_sarif_are_named_as_the_repository_knows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named(*arguments: str) -> str:
+        run_of = json.loads(run("check", "--snapshot", str(saved), "--format", "sarif", *arguments).stdout)["runs"][0]
+        return str(run_of["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+
+    saved = tmp_path / "saved.json"
+    with in_thread(default_fleet(FEW)) as server:
+        saved.write_text(run("poll", "--config", written(tmp_path, server), "--format", "json", "--full").stdout)
+    (tmp_path / "ci").mkdir()
+    mine = written(tmp_path / "ci", None)
+
+    assert named("--config", mine) == "ci/fleet.yaml"
+    monkeypatch.setenv("FLEET_CONFIG", mine)
+    assert named() == "ci/fleet.yaml"
+    monkeypatch.chdir(tmp_path / "ci")
+    assert named("--config", str(tmp_path / "fleet.yaml")) == "fleet.yaml"
+
+
+def test_rules_lists_them_all() -> None:
+    done = run("rules")
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert [line.split("  ")[0] for line in done.stdout.splitlines() if line[:1].isupper()] == [
+        rule.id for rule in ALL_RULES
+    ]
+
+
+@pytest.mark.parametrize("text", ["RT-01", "rt-01", "Block-size-differs"])
+def test_rules_prints_the_page_of_one(text: str) -> None:
+    assert run("rules", text).stdout == rule_page(BY_ID["RT-01"])
+
+
+def test_a_rule_that_is_not_there_is_wrong_usage_with_the_one_that_was_meant() -> None:
+    done = run("rules", "block-size-difers")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert last(done) == "block-size-difers: no such rule; did you mean RT-01?"
