@@ -17,7 +17,7 @@ from dashboard.report.findings_markdown import to_findings_markdown
 from dashboard.report.findings_table import to_findings_table
 from dashboard.report.github_annotations import to_github_annotations
 from dashboard.report.junit import to_junit
-from dashboard.report.load import read_snapshot
+from dashboard.report.load import MAX_BYTES, read_snapshot
 from dashboard.report.rule_page import rule_page
 from dashboard.report.rule_table import to_rule_table
 from dashboard.report.sarif import to_sarif
@@ -92,7 +92,9 @@ def rules(
 def _saved(file: Path, options: Options) -> Fleet:
     """Return the fleet of a saved poll, judged by these options as of its time; suppressions end by today's date."""
     try:
-        return read_snapshot(file.read_bytes(), policy_of(options), service.utc_now().date())
+        with file.open("rb") as stream:
+            saved = stream.read(MAX_BYTES + 1)
+        return read_snapshot(saved, policy_of(options), service.utc_now().date())
     except OSError as error:
         wrong(f"--snapshot {file}: {error.strerror}")
     except SnapshotError as error:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dashboard.models import Document, Setting, State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from dashboard.rules.subject import PoolSubject
+
+T = TypeVar("T")
 
 SECTION = "kv_transfer_config"
 CONNECTOR = f"{SECTION}.kv_connector"
@@ -34,10 +36,10 @@ class Connector(NamedTuple):
 
 def connectors(settings: Mapping[str, Setting]) -> tuple[Connector, ...]:
     """Return a document's connectors: those inside a MultiConnector instead of it. Empty where none is told."""
-    name, options = value(settings, CONNECTOR), dict(_options(settings))
+    name = value(settings, CONNECTOR)
     if not isinstance(name, str):
         return ()
-    role = value(settings, ROLE)
+    role, options = value(settings, ROLE), dict(_options(settings))
     if name != MULTI:
         return (Connector(name, role if isinstance(role, str) else None, options),)
     children = options.get("connectors")
@@ -65,8 +67,17 @@ def spelled_out(pool: PoolSubject, names: Collection[str]) -> PoolSubject:
 
     An option of a connector inside a MultiConnector stands where it would stand without it.
     """
-    documents = {key: _spelled_out(document, names) for key, document in pool.documents.items()}
-    return replace(pool, documents=documents)
+    held = {str(member.document) for member in pool.all_replicas} & pool.documents.keys()
+    return replace(pool, documents={key: _spelled_out(pool.documents[key], names) for key in held})
+
+
+def of_members(pool: PoolSubject, read: Callable[[Mapping[str, Setting]], T]) -> dict[str, T]:
+    """Return by replica what is read of its document; each document is read once, however many hold it."""
+    known: dict[str, T] = {}
+    for member in pool.members:
+        if (key := str(member.document)) not in known:
+            known[key] = read(pool.settings(member))
+    return {member.id: known[str(member.document)] for member in pool.members}
 
 
 def value(settings: Mapping[str, Setting], path: str) -> Any:

@@ -114,10 +114,9 @@ def outcomes_html(name: str, outcomes: Sequence[Outcome]) -> tuple[int, str]:
 def places(outcomes: Sequence[Outcome]) -> str:
     """Say where: the whole fleet, up to three pools by name, or how many. HTML."""
     named = [_place(each) for each in outcomes]
-    if len(named) <= MOST_PLACES:
-        return ", ".join(markup.text(brief(name)) for name in named)
     noun = "pair" if all(len(each.pools) > 1 for each in outcomes) else "pool"
-    return f'<span title="{markup.text(", ".join(named))}">{count(len(named), noun)}</span>'
+    shown = ", ".join(map(brief, named)) if len(named) <= MOST_PLACES else count(len(named), noun)
+    return f'<span title="{markup.text(", ".join(named))}">{markup.text(shown)}</span>'
 
 
 def _is_kept(outcome: Outcome, choice: Choice) -> bool:
@@ -149,19 +148,21 @@ def _reasons(outcomes: Sequence[Outcome]) -> str:
         what, _, rest = one_line(outcome.reason).rpartition(": ")
         lines[what][rest] += 1
     order = sorted(lines, key=lambda what: -lines[what].total())
-    shown = [_reason(what, lines[what], len(outcomes)) for what in order[:MOST_REASONS]]
+    kinds = sum(map(len, lines.values()))  # where all say the same, no number says more
+    shown = [_reason(what, lines[what], kinds) for what in order[:MOST_REASONS]]
     more = [markup.muted(f"and {len(order) - MOST_REASONS:,} more reasons")] if len(order) > MOST_REASONS else []
     return "<br>".join([*shown, *more])
 
 
-def _reason(what: str, rests: Counter[str], total: int) -> str:
+def _reason(what: str, rests: Counter[str], kinds: int) -> str:
     tails = [
-        markup.text(middle_cut(rest, LONGEST_REASON)) + (markup.muted(f" on {number:,}") if number < total else "")
+        markup.text(middle_cut(rest.rstrip("."), LONGEST_REASON))
+        + (markup.muted(f" (×{number:,})") if kinds > 1 else "")
         for rest, number in rests.most_common(MOST_TAILS)
     ]
-    more = [markup.muted(f"and {len(rests) - MOST_TAILS:,} more")] if len(rests) > MOST_TAILS else []
+    more = [markup.muted(f"{len(rests) - MOST_TAILS:,} more")] if len(rests) > MOST_TAILS else []
     begin = f"{markup.text(middle_cut(what, LONGEST_REASON))}: " if what else ""
-    return begin + " ".join([*tails, *more])
+    return f"{begin}{'; '.join([*tails, *more])}."
 
 
 def _untold(outcomes: Sequence[Outcome]) -> str:

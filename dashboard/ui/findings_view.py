@@ -18,7 +18,6 @@ from dashboard.ui import (
     links,
     markup,
 )
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -66,7 +65,8 @@ def draw_list(fleet: Fleet, found: Known, choice: Choice, opened: str | None = N
         return
     kept = findings_list.kept(found.active, choice)
     if not kept:
-        hidden = f"{count(len(found.active), 'finding')} hidden by them."
+        number = len(found.active)
+        hidden = f"They hide all {number:,} findings." if number > 1 else "They hide the only finding."
         empty.filter_hides_all(hidden, links.to(links.FINDINGS))
         return
     groups = findings_list.grouped(kept)

@@ -113,7 +113,7 @@ def test_filters_that_hide_all_say_so_and_offer_the_way_back() -> None:
     shown = html(open_page(inspected_story(), "findings", search="no such thing"))
 
     assert "Nothing matches these filters" in shown
-    assert "4 findings hidden by them." in shown
+    assert "They hide all 4 findings." in shown
     assert '<a href="findings">Remove the filters</a>' in shown
 
 
@@ -266,7 +266,7 @@ def test_a_rule_that_raised_stands_on_top() -> None:
     shown = html(open_page(replace(told, inspection=inspection), "findings"))
 
     assert "<b>1 rule failed to run and judged nothing there.</b>" in shown
-    assert "on chat-70b, gemma-27b: KeyError: &#x27;x&#x27;" in shown
+    assert ">chat-70b, gemma-27b</span>: KeyError: &#x27;x&#x27;" in shown
     assert shown.index("KeyError") < shown.index('class="findings"')
 
 
@@ -278,7 +278,7 @@ def test_all_rules_are_listed_by_outcome_with_where_and_why() -> None:
     assert ">CO-02 served-names-differ</span>" in passed
     assert ">5 pools</span>" in passed
     assert ">RT-06 hash-root-differs</span>" in skipped
-    assert 'env.PYTHONHASHSEED: told by 0 of 2 replicas.<span class="mute"> on 2</span> told by 0 of 18' in skipped
+    assert 'env.PYTHONHASHSEED: told by 0 of 2 replicas<span class="mute"> (×2)</span>; told by 0 of 18' in skipped
     assert "Only for: kv-store." in html(open_page(told, "findings", rules="Not applicable"))
 
 
@@ -294,7 +294,7 @@ def test_the_filters_hold_for_the_rules_too() -> None:
     """Which rules passed on one pool, which of one family."""
     told = inspected_story()
 
-    assert ">gemma-27b</td>" in html(open_page(told, "findings", pool="gemma-27b", rules="Passed"))
+    assert ">gemma-27b</span></td>" in html(open_page(told, "findings", pool="gemma-27b", rules="Passed"))
     assert "No rule passed." in html(open_page(told, "findings", family="stores", rules="Passed"))
     assert "SH-01" in html(open_page(told, "findings", family="stores", rules="Not applicable"))
 

@@ -14,10 +14,13 @@ def test_up_to_three_places_are_named_and_more_are_counted() -> None:
     """Pools, pairs, the whole fleet; the names of those that are counted are one hover away."""
     pair = outcome(pool="p + d")._replace(pools=("p", "d"))
 
-    assert places([outcome(pool=name) for name in ("a", "b", "<c>")]) == "a, b, &lt;c&gt;"
+    assert (
+        places([outcome(pool=name) for name in ("a", "b", "<c>")])
+        == '<span title="a, b, &lt;c&gt;">a, b, &lt;c&gt;</span>'
+    )
     assert places([outcome(pool=name) for name in "abcd"]) == '<span title="a, b, c, d">4 pools</span>'
     assert ">4 pairs<" in places([pair] * 4)
-    assert places([outcome(pool="fleet")._replace(pools=())]) == "the whole fleet"
+    assert places([outcome(pool="fleet")._replace(pools=())]) == '<span title="the whole fleet">the whole fleet</span>'
 
 
 def test_a_rule_is_one_line_however_many_pools_it_was_judged_on() -> None:
@@ -36,8 +39,8 @@ def test_reasons_stand_by_what_was_missing_the_most_frequent_first() -> None:
     told = [outcome(pool=str(number), kind=OutcomeKind.SKIPPED, reason=each) for number, each in enumerate(reasons)]
     html = outcomes_html(SKIPPED, told)[1]
 
-    first = 'x.y: told by 0 of 8 replicas.<span class="mute"> on 2</span> '
-    assert f'{first}told by 1 of 8 replicas.<span class="mute"> on 1</span><br>a.b: ' in html
+    first = 'x.y: told by 0 of 8 replicas<span class="mute"> (×2)</span>; '
+    assert f'{first}told by 1 of 8 replicas<span class="mute"> (×1)</span>.<br>a.b: ' in html
     assert '<td class="">x.y: told by 0 of 8 replicas.</td>' in outcomes_html(SKIPPED, told[:2])[1]
 
 
@@ -46,7 +49,7 @@ def test_many_different_reasons_are_counted() -> None:
     endings = [outcome(pool=str(each), reason=f"x: {each}") for each in range(9)]
     reasons = [outcome(pool=str(each), reason=f"{each}: x") for each in range(9)]
 
-    assert '<span class="mute">and 6 more</span>' in outcomes_html(SKIPPED, endings)[1]
+    assert '; <span class="mute">6 more</span>.' in outcomes_html(SKIPPED, endings)[1]
     assert '<span class="mute">and 7 more reasons</span>' in outcomes_html(SKIPPED, reasons)[1]
 
 
@@ -62,7 +65,7 @@ def test_rules_that_raised_are_one_statement_with_a_line_each() -> None:
     html = errors_html([*raised, outcome("RT-05", "a", OutcomeKind.ERROR, reason="boom"), outcome()])
 
     assert "<b>2 rules failed to run and judged nothing there.</b>" in html
-    assert ">4 pools</span>: ValueError: &lt;x&gt;</li>" in html
+    assert ">4 pools</span>: ValueError: &lt;x&gt;.</li>" in html
     assert errors_html([outcome()]) == ""
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.rules.connectors import Connector, connectors
+from dashboard.rules.connectors import connectors, of_members
 from dashboard.rules.findings import Severity
 from dashboard.rules.holders import held, held_natively
 
@@ -22,7 +22,7 @@ NIXL = frozenset({"NixlConnector", "NixlPullConnector", "NixlPushConnector"})
 
 def is_checked(pair: PairSubject) -> bool:
     """Tell whether NIXL compares both sides at their handshake; also where nobody tells which connector they have."""
-    names = {each.name for side in pair.sides for each in connectors_of(side)}
+    names = {each.name for side in pair.sides for told in of_members(side, connectors).values() for each in told}
     return not names or not NIXL.isdisjoint(names)
 
 
@@ -31,12 +31,6 @@ def as_checked(pair: PairSubject, drafts: Iterable[Draft]) -> Iterator[Draft]:
     checked = is_checked(pair)
     for draft in drafts:
         yield draft if checked else replace(draft, severity=Severity.WARNING)
-
-
-def connectors_of(side: PoolSubject) -> Iterator[Connector]:
-    """Yield the connectors of every member."""
-    for member in side.members:
-        yield from connectors(side.settings(member))
 
 
 def is_mla(pair: PairSubject) -> bool:
@@ -57,8 +51,7 @@ def whole(side: PoolSubject, path: str) -> Holders:
 
 def concluded(side: PoolSubject, conclude: Callable[[Mapping[str, Setting]], Told | None]) -> Holders:
     """Return what is concluded from each member's settings, with whom it holds for; None is left out."""
-    told = {member.id: conclude(side.settings(member)) for member in side.members}
-    return held({replica: value for replica, value in told.items() if value is not None})
+    return held({each: told for each, told in of_members(side, conclude).items() if told is not None})
 
 
 def counts(holders: Holders) -> list[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell, votes
 from dashboard.models import Role
-from dashboard.rules.connectors import ROLE, connectors
+from dashboard.rules.connectors import ROLE, connectors, of_members
 from dashboard.rules.disaggregation.partners import partners
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
@@ -92,15 +92,17 @@ def roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
 
 
 def _members(pool: PoolSubject) -> Iterator[_Member]:
+    roles = of_members(pool, _roles)
     for member in pool.members:
-        settings = pool.settings(member)
-        told = tell(settings, ROLE)
-        if told is not None and votes(told.state):
-            yield _Member(member, pool, _roles(settings))
+        if (own := roles[member.id]) is not None:
+            yield _Member(member, pool, own)
 
 
-def _roles(settings: Mapping[str, Setting]) -> frozenset[str]:
-    """Return the roles of a document's connectors; the outer one of a MultiConnector says less."""
+def _roles(settings: Mapping[str, Setting]) -> frozenset[str] | None:
+    """Return the roles of a document's connectors, those inside a MultiConnector; None where none is told."""
+    told = tell(settings, ROLE)
+    if told is None or not votes(told.state):
+        return None
     inner = {each.role for each in connectors(settings) if each.role}
     return frozenset(inner & {PRODUCER, CONSUMER, BOTH})
 

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from dashboard.rules.connectors import connectors
+from dashboard.rules.connectors import connectors, of_members
 from dashboard.rules.disaggregation.handshake import NIXL
 from dashboard.rules.disaggregation.partners import partners
 from dashboard.rules.domain import Facet
@@ -78,7 +78,8 @@ def _hosts(pools: Sequence[PoolSubject]) -> int:
 
 def _side_channels(pool: PoolSubject) -> Mapping[str, str]:
     """Return by replica the side channels that only the replica's own host can reach."""
-    nixl = {each.id for each in pool.members if any(one.name in NIXL for one in connectors(pool.settings(each)))}
+    known = of_members(pool, connectors)
+    nixl = {replica for replica, told in known.items() if any(each.name in NIXL for each in told)}
     told = pool.identity(HOST)
     return {
         replica: host for replica, host in told.items() if replica in nixl and isinstance(host, str) and is_own(host)

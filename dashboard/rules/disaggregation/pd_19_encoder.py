@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.rules.connectors import value
+from dashboard.rules.connectors import of_members, value
 from dashboard.rules.disaggregation.partners import partners
 from dashboard.rules.domain import ENCODER_ROLE, Facet
 from dashboard.rules.drift import MOST_SIDES, capital, say
@@ -72,7 +72,7 @@ def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:
 
 
 def _roles(pool: PoolSubject) -> Mapping[str, str]:
-    told = {member.id: value(pool.settings(member), ENCODER_ROLE) for member in pool.members}
+    told = of_members(pool, lambda settings: value(settings, ENCODER_ROLE))
     return {replica: role for replica, role in told.items() if isinstance(role, str)}
 
 

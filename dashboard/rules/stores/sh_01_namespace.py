@@ -116,7 +116,7 @@ def _keeps_ranks_apart(pool: PoolSubject) -> bool:
 def _layers(pool: PoolSubject) -> Holders:
     """Return by kinds and layers of their KV cache groups who has them."""
     told = {
-        replica: sorted([group.spec_type, group.block_size, group.layers] for group in groups)
+        replica: sorted([group.spec_type, group.layers] for group in groups)
         for replica, groups in groups_of(pool).items()
     }
     return held_natively(told)

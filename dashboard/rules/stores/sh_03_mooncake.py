@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.compare.encoding import tell, votes
 from dashboard.models import Told
-from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, tells_options
+from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, of_members, tells_options
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, capital, say
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
@@ -108,13 +108,20 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
 
 
 def _members(pool: PoolSubject) -> Iterator[_Member]:
+    writers = of_members(pool, _options)
+    if not any(options is not None for options in writers.values()):
+        return
     models, groups = pool.identity(MODEL), groups_of(pool)
     for member in pool.members:
-        settings = pool.settings(member)
-        options = next((each.options for each in connectors(settings) if each.name == STORE), None)
-        model = models.get(member.id)
-        if options is not None and tells_options(settings) and isinstance(model, str):
-            yield _Member(member, settings, options, model, groups.get(member.id, ()))
+        options, model = writers[member.id], models.get(member.id)
+        if options is not None and isinstance(model, str):
+            yield _Member(member, pool.settings(member), options, model, groups.get(member.id, ()))
+
+
+def _options(settings: Mapping[str, Setting]) -> Mapping[str, Any] | None:
+    """Return the options of a document's connector to Mooncake's store; None without one, or if they are not told."""
+    options = next((each.options for each in connectors(settings) if each.name == STORE), None)
+    return options if options is not None and tells_options(settings) else None
 
 
 def _collisions(key: str, members: Sequence[_Member], fleet: FleetSubject) -> Iterator[Draft]:
