@@ -14,7 +14,7 @@ from dashboard.normalize.versions import is_unsupported
 from dashboard.rules.domain import Facet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from dashboard.models import Document, Engine, Pool, Replica, Setting
     from dashboard.rules.domain import Domain
@@ -40,9 +40,11 @@ class _Tellers(NamedTuple):
         """Tell whether a replica of this version may have it."""
         return not is_unsupported(version, self.need)
 
-    def is_lacked(self, key: str, document: Document) -> bool:
-        """Tell whether a document or replica does not tell it, though it could."""
-        return key not in self.keys and self.is_owed(document.version)
+    def lacked(self, document: str, holders: Sequence[str]) -> Iterable[str]:
+        """Return those holders of a document that do not tell it."""
+        if self.by_document:
+            return () if document in self.keys else holders
+        return () if self.keys.issuperset(holders) else set(holders) - self.keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,10 @@ class PoolSubject:
     members: tuple[Replica, ...] = field(init=False)
     # What many rules ask for is derived once. A subject lives as long as one fleet is judged.
     _told: dict[str, Holders] = field(init=False, default_factory=dict)
+    _identifying: set[str] = field(init=False, default_factory=set)  # paths that the identity of any member holds
     _identities: dict[str, dict[str, Any]] = field(init=False, default_factory=dict)
     _tellers: dict[str, _Tellers] = field(init=False, default_factory=dict)
-    _members: frozenset[str] = field(init=False)
+    _unread: dict[str | None, int] = field(init=False, default_factory=dict)  # replicas not judged, by version
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -72,7 +75,9 @@ class PoolSubject:
         read = [each for each in self.all_replicas if each.document is not None]
         members = tuple(each for each in read if each.fresh) or tuple(read)
         object.__setattr__(self, "members", members)
-        object.__setattr__(self, "_members", frozenset(each.id for each in members))
+        known = {each.id for each in members}
+        self._unread.update(Counter(each.version for each in self.all_replicas if each.id not in known))
+        self._identifying.update(*(each.identity for each in members))
         held: dict[str, list[str]] = defaultdict(list)
         for member in members:
             held[str(member.document)].append(member.id)
@@ -123,12 +128,19 @@ class PoolSubject:
         The whole value: a model's folder, an event endpoint's host. Members that tell nothing are left out.
         """
         if path not in self._identities:
-            compared = {key: tell(self.documents[key].settings, path) for key in self._by_document}
-            settings = {each.id: each.identity.get(path) or compared[str(each.document)] for each in self.members}
-            known = {key: setting for key, setting in settings.items() if setting is not None and votes(setting.state)}
+            settings = self._whole(path)
+            known = {key: setting for key, setting in settings if setting is not None and votes(setting.state)}
             native = {text: json.loads(text) for text in {setting.value for setting in known.values()}}
             self._identities[path] = {key: native[setting.value] for key, setting in known.items()}
         return self._identities[path]
+
+    def _whole(self, path: str) -> Iterable[tuple[str, Setting | None]]:
+        """Return what each member tells; where no identity holds the path, its documents do for all who hold them."""
+        compared = {key: tell(self.documents[key].settings, path) for key in self._by_document}
+        if path in self._identifying:
+            return ((each.id, each.identity.get(path) or compared[str(each.document)]) for each in self.members)
+        told = ((key, setting) for key, setting in compared.items() if setting is not None)
+        return ((each, setting) for key, setting in told for each in self._by_document[key])
 
     def engines(self) -> Iterator[tuple[Replica, Engine]]:
         """Yield the engines of the members, each process once, with its replica."""
@@ -146,20 +158,13 @@ class PoolSubject:
         Needs that nobody tells are left out, unless nobody tells any.
         """
         tellers = [told for need in needs if (told := self._told_by(need)).number] or [*map(self._told_by, needs)]
-        unread = Counter(each.version for each in self.all_replicas if each.id not in self._members)
-        number = sum(held for version, held in unread.items() if any(told.is_owed(version) for told in tellers))
-        if all(told.by_document for told in tellers):
-            lacks = (
-                key for key in self._by_document if any(told.is_lacked(key, self.documents[key]) for told in tellers)
-            )
-            return number + sum(len(self._by_document[key]) for key in lacks)
-        return number + sum(
-            any(
-                told.is_lacked(str(each.document) if told.by_document else each.id, self.documents[str(each.document)])
-                for told in tellers
-            )
-            for each in self.members
-        )
+        silent: set[str] = set()
+        for key, ids in self._by_document.items():
+            for told in tellers:
+                if told.is_owed(self.documents[key].version):
+                    silent.update(told.lacked(key, ids))
+        unread = (held for version, held in self._unread.items() if any(told.is_owed(version) for told in tellers))
+        return len(silent) + sum(unread)
 
     def _told_by(self, need: str) -> _Tellers:
         if need not in self._tellers:
