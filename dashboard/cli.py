@@ -13,7 +13,7 @@ import typer
 import dashboard
 from dashboard import launch, service
 from dashboard.check import check, rules
-from dashboard.demo import Restart, default_fleet, in_thread
+from dashboard.demo import Restart, default_fleet, in_thread, judging
 from dashboard.demo import targets as demo_targets
 from dashboard.fleet import only_pool
 from dashboard.report.document import to_document, to_json
@@ -156,6 +156,7 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
     (folder / "targets.json").write_text(json.dumps(targets))
     config = folder / "fleet.yaml"
     options = {
+        **judging(service.utc_now().date()),
         "name": DEMO_NAME,
         "file_sd": [{"files": ["targets.json"]}],
         "poll": {"interval_seconds": DEMO_INTERVAL_SECONDS, "probe_timeout_seconds": DEMO_PROBE_TIMEOUT_SECONDS},

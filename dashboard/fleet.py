@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from dashboard import frames
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dashboard.models import Document, Engine, Pool, Snapshot
     from dashboard.normalize.facts import Facts
 
+# What a page or a rule can show of a replica: all but when it was asked and the raw answers.
+_TELLING = attrgetter(*(each.name for each in fields(Replica) if each.name not in {"observed_at", "probes"}))
 NO_TEXT = '""'
 FRESH_INTERVALS = 3  # a replica that was not read within three polls no longer votes
 
@@ -78,7 +81,29 @@ def build_fleet(
     fleet = assembled(
         name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before
     )
-    return inspected(replace(fleet, policy=policy or Policy()), polled_at)
+    fleet = replace(fleet, policy=policy or Policy())
+    if before is not None and _is_judged_alike(fleet, before):
+        return replace(fleet, inspection=before.inspection)
+    return inspected(fleet, polled_at)
+
+
+def says_the_same(fleet: Fleet, before: Fleet) -> bool:
+    """Tell whether all replicas are as they were, the times of their answers left out."""
+    return len(fleet.replicas) == len(before.replicas) and all(
+        _TELLING(now) == _TELLING(then) for now, then in zip(fleet.replicas, before.replicas, strict=True)
+    )
+
+
+def _is_judged_alike(fleet: Fleet, before: Fleet) -> bool:
+    """Tell whether the rules would say the same again: nothing changed, and no clock decides.
+
+    A suppression ends with a day; a rollout is given up some hours after its last start.
+    """
+    if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts:
+        return False
+    same_day = before.polled_at.date() == fleet.polled_at.date()
+    same_options = (before.policy, before.ignored) == (fleet.policy, fleet.ignored)
+    return same_day and same_options and says_the_same(fleet, before)
 
 
 def assembled(

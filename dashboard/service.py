@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.collect.poller import Limits, Poller
 from dashboard.discovery import Discovery
-from dashboard.fleet import Fleet, build_fleet, empty_fleet
+from dashboard.fleet import Fleet, build_fleet, empty_fleet, says_the_same
 from dashboard.options import policy_of
 
 if TYPE_CHECKING:
@@ -153,17 +153,17 @@ def _derive(
         generation=before.generation + 1 if before else 1,
         before=before,
     )
-    if before is not None and before.polled_at is not None and _content(before) == _content(fleet):
+    if before is not None and before.polled_at is not None and _shows_the_same(fleet, before):
         return replace(fleet, generation=before.generation)
     return fleet
 
 
-def _content(fleet: Fleet) -> object:
-    """Return all of a fleet that a page would show differently, the times of the answers left out.
+def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
+    """Tell whether no page would look different.
 
     What the rules say is a part of its own: a suppression ends and a rollout is given up by the clock alone.
     """
-    return fleet.inspection, [replace(replica, observed_at=None, probes=()) for replica in fleet.replicas]
+    return before.inspection == fleet.inspection and says_the_same(fleet, before)
 
 
 @dataclass(slots=True)

@@ -131,7 +131,7 @@ def _row(row: Row, columns: Sequence[Column], focus: _Focus | None, kind: str) -
     path = escape(row.path)
     opens = f' data-path="{path}"' if focus else ""
     cells = "".join(_cell(row, cell, column, focus) for cell, column in zip(row.cells, columns, strict=False))
-    tint = f' style="--info:var(--{kind});--info-tint:var(--{kind}-tint)"' if kind else ""
+    tint = f' style="--info:var(--{kind});--info-tint:var(--{kind}-tint)"' if kind not in {"", "info"} else ""
     return (
         f'<tr{opens}{tint}><th scope="row" title="{path}"{_stop(focus)}>{_breakable(row.label)}</th>'
         f'<td class="mark" title="{word}"><span class="glyph {mark}" aria-hidden="true">{sign}</span>'

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.models import Role, cohort_letters
 from dashboard.rules.domain import domain_of
-from dashboard.rules.findings import CohortShare, Finding, Inspection, Outcome, OutcomeKind
+from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Outcome, OutcomeKind
 from dashboard.rules.policy import RuleChange
 from dashboard.rules.registry import Scope
 from dashboard.rules.rollout import is_explained, rollout_of
@@ -77,8 +77,8 @@ def inspect_fleet(
 
     told = sort_out(findings, policy.suppressions, today or now.date(), context.replicas, narrowed)
     return Inspection(
-        findings=tuple(sorted(told.active, key=_worst_first)),
-        suppressed=tuple(sorted(told.suppressed, key=_worst_first)),
+        findings=_worst_first(told.active, rules),
+        suppressed=_worst_first(told.suppressed, rules),
         outcomes=tuple(sorted(outcomes, key=lambda each: (each.rule, each.subject))),
         domains={each.name: each.domain for each in subjects},
         rollouts={each.name: each.rollout for each in subjects if each.rollout is not None},
@@ -213,8 +213,14 @@ def _cohorts(replicas: Sequence[str], context: _Context) -> tuple[CohortShare, .
     return tuple(CohortShare(pool, letter, counts[pool, letter]) for pool, letter in sorted(counts))
 
 
-def _worst_first(finding: Finding) -> tuple[object, ...]:
-    return (finding.severity.rank, finding.is_rollout, finding.rule, finding.subject, finding.id, finding.replicas)
+def _worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Finding, ...]:
+    place = {rule.id: list(Family).index(rule.family) for rule in rules}
+
+    def key(each: Finding) -> tuple[object, ...]:
+        worst = (each.severity.rank, each.is_rollout, place[each.rule])
+        return (*worst, each.rule, each.subject, each.id, each.replicas)
+
+    return tuple(sorted(findings, key=key))
 
 
 def _notes(policy: Policy, unused: Sequence[Suppression], pools: Sequence[str]) -> Iterator[str]:

@@ -41,13 +41,13 @@ class Confidence(StrEnum):
 
 
 class Family(StrEnum):
-    """What a rule is about; the letters of its id."""
+    """What a rule is about; the letters of its id. Of equally bad findings those of the first family come first."""
 
     ROUTING = "routing"  # RT
     DISAGGREGATION = "disaggregation"  # PD
     STORES = "stores"  # SH
-    BEHAVIOUR = "behaviour"  # CO
     CAPACITY = "capacity"  # CP
+    BEHAVIOUR = "behaviour"  # CO
     IDENTITY = "identity"  # ID
 
 

@@ -63,13 +63,13 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
     matrix = replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: _rank(named.get(row.path)))))
     hidden = hidden_words(pool, matrix, members)
     return View(
-        band=prefix_band(pool, sentence),
+        band=prefix_band(pool, sentence, named),
         prefix=matrix_html(
             prefix,
             names,
             caption="What decides prefix sharing",
             corner="Prefix sharing",
-            kind=severity(pool, sentence.verdict),
+            kind=severity(pool, sentence.verdict, named),
             kinds=named,
             interactive=True,
         ),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dashboard.ui.findings_list import Listed
 
 MOST = 8  # entries on Overview; the page Findings lists all
+UNREAD = "ID-05"  # replicas that could not be read have a list of their own beside this one
 MOST_POOLS = 2  # pools of one entry that are named before they are counted
 
 
@@ -28,8 +29,9 @@ def first_things(fleet: Fleet) -> list[tuple[str, str, str]]:
     counts what is not shown.
     """
     known = findings_list.known(fleet.generation, fleet.polled_at, fleet)
-    loud = [each for each in known.active if each.finding.severity is not Severity.INFO]
-    shown = findings_list.grouped(loud or known.active)[:MOST]
+    beside = [each for each in known.active if each.finding.rule != UNREAD]
+    loud = [each for each in beside if each.finding.severity is not Severity.INFO]
+    shown = findings_list.grouped(loud or beside)[:MOST]
     left = len(known.active) - sum(map(len, shown))
     rows = [_entry(group, known.names) for group in shown]
     return [*rows, _more(left)] if left else rows

@@ -11,7 +11,7 @@ from dashboard.rules.findings import Severity
 from dashboard.ui import headline, links, markup
 from dashboard.ui.first_things import first_things
 from dashboard.ui.pool_table import ordered, pool_table, prefix_sentences
-from dashboard.ui.prefix_words import severity
+from dashboard.ui.prefix_words import is_unshared
 from dashboard.ui.totals import total
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Over
     now = headline.standing(_fleet)
     sentences = prefix_sentences(_fleet)
     order = ordered(_fleet, sentences, now.by_pool)
-    unshared = [pool.name for pool in order if severity(pool, sentences[pool.name].verdict) == "critical"]
+    unshared = [pool.name for pool in order if is_unshared(pool, sentences[pool.name].verdict)]
     more = headline.more(now, unshared, _fleet.inspection)
     return Overview(
         head=markup.heading(markup.text(headline.title(now)), markup.text(more)),

@@ -8,7 +8,7 @@ from dashboard import wording
 from dashboard.compare import PrefixSentence, Verdict, prefix_sentence
 from dashboard.models import ReplicaState, Role
 from dashboard.report.matrix_html import colour
-from dashboard.ui import links, markup
+from dashboard.ui import links, markup, named_paths
 from dashboard.ui.prefix_words import prefix_words
 from dashboard.ui.tally import tally_glyphs
 from dashboard.ui.totals import device_words, total
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.models import Cohort, Pool, Replica
-    from dashboard.rules.findings import Inspection, Tally
+    from dashboard.rules.findings import Inspection, Severity, Tally
 
 HEAD = (
     ("Pool", ""),
@@ -45,6 +45,7 @@ def pool_table(
             [replicas[member] for member in pool.replicas],
             sentences[pool.name],
             _findings(pool, found[pool.name], fleet.inspection),
+            named_paths.worst(named_paths.by_path(fleet.inspection, pool.name)),
         )
         for pool in pools
     ]
@@ -69,7 +70,9 @@ def ordered(fleet: Fleet, sentences: Mapping[str, PrefixSentence], found: Mappin
     return sorted(fleet.pools, key=calm)
 
 
-def _row(pool: Pool, members: list[Replica], sentence: PrefixSentence, findings: str) -> list[str]:
+def _row(
+    pool: Pool, members: list[Replica], sentence: PrefixSentence, findings: str, named: Mapping[str, Severity]
+) -> list[str]:
     held = total(members)
     missing = f" {markup.muted(f'+ {held.unknown:,} not known')}" if held.tokens is not None and held.unknown else ""
     return [
@@ -79,7 +82,7 @@ def _row(pool: Pool, members: list[Replica], sentence: PrefixSentence, findings:
         cohort_bar(pool),
         _versions(members),
         findings,
-        prefix_words(pool, sentence),
+        prefix_words(pool, sentence, named),
         (
             markup.text(wording.short(held.tokens, held.basis))
             if held.tokens is not None

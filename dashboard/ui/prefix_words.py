@@ -12,33 +12,50 @@ from dashboard.ui import markup
 from dashboard.wording import joined
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dashboard.models import Difference, Pool
+    from dashboard.rules.findings import Severity
 
 MOST_LETTERS = 4  # cohorts named in a table's cell
 VERSION = PREFIX_PATHS[0]
 _TOLD = {State.REPORTED, State.NULL}
-_KINDS = {Verdict.DIFFERS: "critical", Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown"}
+_KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown"}
 _SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "good:", Verdict.UNKNOWN: "not known:"}
 
 
-def prefix_words(pool: Pool, sentence: PrefixSentence) -> str:
-    """Say for a table's cell whether a pool's replicas differ: `B and C differ from A`. HTML."""
+def prefix_words(pool: Pool, sentence: PrefixSentence, named: Mapping[str, Severity]) -> str:
+    """Say for a table's cell whether a pool's replicas differ: `B and C differ from A`. HTML.
+
+    `named` are the settings that findings of the pool name, with the worst severity.
+    """
     verdict = sentence.verdict
     words = {Verdict.DIFFERS: _apart(pool), Verdict.AGREES: "no difference"}
     said = words.get(verdict) or _not_known(pool, sentence.not_known)
-    return f"{markup.glyph(severity(pool, verdict), _SAID[verdict])} {markup.text(said)}"
+    return f"{markup.glyph(severity(pool, verdict, named), _SAID[verdict])} {markup.text(said)}"
 
 
-def prefix_band(pool: Pool, sentence: PrefixSentence) -> str:
+def prefix_band(pool: Pool, sentence: PrefixSentence, named: Mapping[str, Severity]) -> str:
     """Write the whole sentence as a framed statement, its values in monospace. HTML."""
     body = "".join(markup.code(part.text) if part.is_value else markup.text(part.text) for part in sentence.parts)
-    kind = severity(pool, sentence.verdict)
+    kind = severity(pool, sentence.verdict, named)
     return markup.notice(kind, f"{markup.glyph(kind, _SAID[sentence.verdict])} {body}")
 
 
-def severity(pool: Pool, verdict: Verdict) -> str:
-    """Say how bad a verdict is: a version alone may or may not hash differently, so it only warns."""
-    return "warning" if verdict is Verdict.DIFFERS and _is_version_alone(pool) else _KINDS[verdict]
+def severity(pool: Pool, verdict: Verdict, named: Mapping[str, Severity]) -> str:
+    """Say how bad a verdict is: as bad as the worst finding that names one of the settings that decide it.
+
+    Without such a finding a version alone warns, for it may or may not hash differently; the rest only differs.
+    """
+    if verdict is not Verdict.DIFFERS:
+        return _KINDS[verdict]
+    worst = min((named[path] for path in PREFIX_PATHS if path in named), key=lambda each: each.rank, default=None)
+    return worst or ("warning" if _is_version_alone(pool) else "info")
+
+
+def is_unshared(pool: Pool, verdict: Verdict) -> bool:
+    """Say whether it is certain that not all replicas can share prefixes."""
+    return verdict is Verdict.DIFFERS and not _is_version_alone(pool)
 
 
 def _deciding(pool: Pool) -> list[Difference]:

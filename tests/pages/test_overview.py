@@ -9,7 +9,7 @@ from tests.page_runner import html, open_page
 
 
 def test_the_headline_says_what_is_wrong() -> None:
-    """Pools with critical findings and replicas that are down stand in the first sentence, what it means in the second."""
+    """Pools with critical findings, then replicas that are down; below it what that means."""
     shown = html(open_page(story()))
 
     assert "attention; 1 replica is down</h1>" in shown

@@ -101,7 +101,9 @@ def test_single_rows_can_have_a_tint_of_their_own() -> None:
     html = matrix_html(matrix, {}, caption="", corner="", kinds={"cache_config.block_size": "critical"})
 
     assert html.count('<tr style="--info:var(--critical);--info-tint:var(--critical-tint)">') == 1
-    assert html.count('<td class="mark" title="differs: critical, a finding names it"><span class="glyph critical"') == 1
+    assert (
+        html.count('<td class="mark" title="differs: critical, a finding names it"><span class="glyph critical"') == 1
+    )
 
 
 def test_a_tie_marks_every_value_and_says_why() -> None:

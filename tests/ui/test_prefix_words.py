@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.compare import prefix_sentence
+from dashboard.ui.named_paths import by_path, worst
 from dashboard.ui.prefix_words import prefix_band, prefix_words, severity
 from tests.builders import CONFIG, HOSTILE, alike, document, down, fleet, replica, story
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
+    from dashboard.rules.findings import Severity
 
 
 def words(told: Fleet, pool: int = 0) -> str:
     """The words for one pool."""
-    return prefix_words(told.pools[pool], prefix_sentence(told.pools[pool], told.documents))
+    return prefix_words(told.pools[pool], prefix_sentence(told.pools[pool], told.documents), named(told, pool))
+
+
+def named(told: Fleet, pool: int = 0) -> dict[str, Severity]:
+    """The settings that findings of the pool name."""
+    return worst(by_path(told.inspection, told.pools[pool].name))
 
 
 def test_cohorts_that_stand_apart_are_named() -> None:
@@ -70,11 +77,12 @@ def test_the_band_keeps_values_of_servers_text() -> None:
     split = fleet([*alike("chat", 3, told[0]), replica("chat-9", document=told[1])], told)
     sentence = prefix_sentence(split.pools[0], split.documents)
 
-    band = prefix_band(split.pools[0], sentence)
+    band = prefix_band(split.pools[0], sentence, named(split))
 
     assert "<script>" not in band
     assert "<code>&lt;script&gt;" in band
-    assert severity(split.pools[0], sentence.verdict) == "critical"
+    assert severity(split.pools[0], sentence.verdict, named(split)) == "critical"
+    assert severity(split.pools[0], sentence.verdict, {}) == "info"
 
 
 def test_when_the_largest_cohort_tells_nothing_the_others_are_not_held_against_it() -> None:
