@@ -30,12 +30,13 @@ def worst(named: Mapping[str, list[Finding]]) -> dict[str, Severity]:
 
 def finding_lines(findings: Iterable[Finding]) -> str:
     """List findings, each with its sentence and a link to it. HTML."""
-    return "".join(
-        markup.notice(
-            finding.severity,
-            f"{findings_words.severity_mark(finding.severity)} "
-            f"{findings_words.sentence_html(finding.sentence, finding.evidence)} "
-            + markup.link(links.to(links.FINDINGS, finding=finding.id), markup.text(rule_title(finding.rule))),
-        )
-        for finding in findings
-    )
+    return markup.entries((finding.severity, _sentence(finding), _rule(finding)) for finding in findings)
+
+
+def _sentence(finding: Finding) -> str:
+    glyph = markup.glyph(finding.severity, f"{finding.severity}:")
+    return f"{glyph} {findings_words.sentence_html(finding.sentence, finding.evidence)}"
+
+
+def _rule(finding: Finding) -> str:
+    return markup.link(links.to(links.FINDINGS, finding=finding.id), markup.text(rule_title(finding.rule)))

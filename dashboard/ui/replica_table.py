@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GLYPHS = {"up": "✓ up", "partial": "◐ partial", "down": "✕ down"}
 WORST = {"critical": "! critical", "warning": "▲ warning", "info": "i info"}
-SHOWN = ("State", "Findings", "Replica", "Pool", "Cohort", "vLLM", "Differs in", "Read", "Reason", "Role", "Started")
+SHOWN = ("State", "Replica", "Findings", "Pool", "Cohort", "vLLM", "Differs in", "Read", "Reason", "Role", "Started")
 FROM_FRAME = ("name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort")
 SEVERITIES = tuple(map(str, Severity))
 EXPORTED = ("id", *FROM_FRAME, "differences", "worst", *SEVERITIES, "labels")

@@ -22,7 +22,18 @@ EVERY_POOL, EVERY_STATE = "all pools", "all"
 ROW, HEAD, TALLEST = 35, 37, 702  # px of the table
 OPENS = "Replica"  # the column whose cells open a replica; the rows' own boxes do, too
 HINT = "Click a name to open the replica."
-_WIDTHS = {"State": 92, "Findings": 108, "Replica": 160, "Pool": 140, "Cohort": 64, "vLLM": 84, "Read": 84, "Role": 72}
+_WIDTHS = {
+    "State": 92,
+    "Findings": 108,
+    "Replica": 160,
+    "Pool": 140,
+    "Cohort": 64,
+    "vLLM": 84,
+    "Read": 84,
+    "Role": 72,
+    "Started": 130,
+    "Reason": 320,
+}
 
 
 class Choice(NamedTuple):

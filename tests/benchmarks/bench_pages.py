@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 REPLICAS = 1_000
 SESSIONS = 20
 WATCHED_SECONDS = 20.0
-PAGES = ("/", "/compare?pool=chat-70b", "/capacity", "/replicas")
+PAGES = ("/", "/findings", "/compare?pool=chat-70b", "/capacity", "/replicas")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 BUDGETS = {"drawn": 1.0, "sessions": 15.0, "memory": 400.0}
 

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-PAGES = {"Overview": "/", "Compare": "/compare", "Capacity": "/capacity", "Replicas": "/replicas"}
+PAGES = {
+    "Overview": "/",
+    "Findings": "/findings",
+    "Compare": "/compare",
+    "Capacity": "/capacity",
+    "Replicas": "/replicas",
+}
 HASH = "cache_config.prefix_caching_hash_algo"
 
 
@@ -197,6 +203,30 @@ def test_back_from_a_replica_leads_to_the_replicas_that_were_found(page: Page, f
     page.go_back()
     expect(page).to_have_url(f"{frozen_url}/replicas?search=gemma&state=up")
     expect(page.get_by_text("7 of 42 replicas shown")).to_be_visible()
+
+
+def test_a_finding_opens_and_leads_to_its_setting_and_back(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/findings?severity=critical")
+    page.get_by_role("link", name="Hash algorithm is xxhash").click()
+    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
+    settle(page)
+    assert "severity=critical" in page.url
+    assert "finding=" in page.url
+    opened = page.url
+
+    page.get_by_role("link", name="cache_config.prefix_caching_hash_algo").first.click()
+    expect(page.get_by_role("dialog")).to_contain_text("RT-05 hash-algorithm-differs")
+
+    page.go_back()
+    expect(page).to_have_url(opened)
+    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
+
+
+def test_the_counts_in_the_header_lead_to_the_findings(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/capacity")
+    page.get_by_role("link", name="critical findings").first.click()
+    expect(page).to_have_url(f"{frozen_url}/findings?severity=critical")
+    expect(page.get_by_text("Block size is 32")).to_be_visible()
 
 
 def test_replicas_lists_all_of_them(page: Page, frozen_url: str, demo_fleet: Fleet) -> None:

@@ -1,4 +1,4 @@
-"""Overview and Compare look as they did when somebody last looked."""
+"""Overview, Findings and Compare look as they did when somebody last looked."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
+FINDING = "/findings?finding=5bf5975562"  # its id says what is wrong, and stays while that does
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("name", "path"), [("overview", "/"), ("compare", "/compare?pool=chat-70b")])
+@pytest.mark.parametrize(
+    ("name", "path"), [("overview", "/"), ("findings", FINDING), ("compare", "/compare?pool=chat-70b")]
+)
 def test_the_page_looks_as_committed(
     browser: Browser, frozen_url: str, name: str, path: str, theme: Literal["light", "dark"]
 ) -> None:
