@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from dashboard.models import Told
     from dashboard.rules.subject import Holders, Meaning, PairSubject, PoolSubject
 
+    Compared = Mapping[str, tuple[str, Holders]]  # path -> (noun, who tells which value)
+
 MOST_SIDES = 4  # values that a sentence names before it counts the rest
 
 
@@ -30,26 +32,32 @@ class Contrast(NamedTuple):
 
 
 def drift(pool: PoolSubject, nouns: Mapping[str, str], meaning: Meaning | None = None) -> Iterator[Draft]:
-    """Yield what differs within a pool, of the settings `path: noun`.
+    """Yield what differs within a pool, of the settings `path: noun`; see `apart`."""
+    return apart(
+        {path: (noun, pool.values(path, meaning)) for path, noun in nouns.items() if not pool.is_ignored(path)}
+    )
+
+
+def apart(told: Compared, consequence: str = "") -> Iterator[Draft]:
+    """Yield what differs of `path: (noun, who tells which value)`.
 
     Replicas that differ from the majority in the same way share one draft; a path without a majority has a draft of
-    its own that holds all who tell it. Nouns begin in lower case and need no article: `block size`.
+    its own that holds all who tell it. Nouns begin in lower case and need no article: `block size`. `consequence`
+    ends the sentence; without it, how many have the other value.
     """
-    compared = {path: noun for path, noun in nouns.items() if not pool.is_ignored(path)}
     odd: dict[str, list[Contrast]] = defaultdict(list)
-    for path, noun in compared.items():
-        holders = pool.values(path, meaning)
+    for path, (noun, holders) in told.items():
         if len(holders) <= 1:
             continue
         reference = majority(holders)
         if reference is None:
             yield tie(path, noun, holders)
             continue
-        for told, replicas in holders.items():
-            for replica in replicas if told != reference else ():
-                odd[replica].append(Contrast(path, noun, told, reference))
+        for own, replicas in holders.items():
+            for replica in replicas if own != reference else ():
+                odd[replica].append(Contrast(path, noun, own, reference))
     for contrasts, replicas in _alike(odd).items():
-        yield deviation(pool, contrasts, replicas, meaning)
+        yield deviation(told, contrasts, replicas, consequence)
 
 
 def majority(holders: Holders) -> Told | None:
@@ -58,20 +66,18 @@ def majority(holders: Holders) -> Told | None:
     return next((told for told, ids in holders.items() if is_majority(len(ids), total)), None)
 
 
-def deviation(
-    pool: PoolSubject, contrasts: Sequence[Contrast], replicas: tuple[str, ...], meaning: Meaning | None = None
-) -> Draft:
+def deviation(told: Compared, contrasts: Sequence[Contrast], replicas: tuple[str, ...], consequence: str = "") -> Draft:
     """Draft what some replicas tell otherwise than the majority."""
     evidence = []
     for contrast in contrasts:
-        held = pool.values(contrast.path, meaning)[contrast.reference]
+        held = told[contrast.path][1][contrast.reference]
         evidence += [
-            Evidence(contrast.path, contrast.own.value, contrast.own.state, replicas),
+            Evidence(contrast.path, *contrast.own, replicas),
             Evidence(contrast.path, *contrast.reference, held, is_reference=True),
         ]
-    nouns = joined([contrast.noun for contrast in contrasts])
-    sentence = f"{capital(joined([contrasted(each) for each in contrasts]))}, which {_share(pool, contrasts, meaning)}."
-    return Draft(replicas, sentence, tuple(evidence), same_as_the_rest(contrasts, nouns))
+    end = f": {consequence}" if consequence else f", which {_share(told, contrasts)}"
+    sentence = f"{capital(joined([contrasted(each) for each in contrasts]))}{end}."
+    return Draft(replicas, sentence, tuple(evidence), _same_as_the_rest(contrasts))
 
 
 def contrasted(contrast: Contrast) -> str:
@@ -79,8 +85,9 @@ def contrasted(contrast: Contrast) -> str:
     return f"{contrast.noun} is {say(contrast.own)} instead of {say(contrast.reference)}"
 
 
-def same_as_the_rest(contrasts: Sequence[Contrast], nouns: str) -> Remedy:
+def _same_as_the_rest(contrasts: Sequence[Contrast]) -> Remedy:
     """Say how to give replicas the reference's values."""
+    nouns = joined([contrast.noun for contrast in contrasts])
     unset = [remedy.without(each.path) for each in contrasts if each.reference.state is not State.REPORTED]
     how = f"; {joined(unset)}" if unset else ""
     sentence = f"Give these replicas the same {nouns} as the rest of the pool, and restart them{how}."
@@ -149,11 +156,11 @@ def _alike(odd: Mapping[str, Sequence[Contrast]]) -> dict[tuple[Contrast, ...], 
     return {contrasts: tuple(replicas) for contrasts, replicas in groups.items()}
 
 
-def _share(pool: PoolSubject, contrasts: Sequence[Contrast], meaning: Meaning | None) -> str:
+def _share(told: Compared, contrasts: Sequence[Contrast]) -> str:
     """Say how many have the reference: `16 of 17 replicas have`; of several settings, of the one that fewest share."""
     shares = []
     for contrast in contrasts:
-        holders = pool.values(contrast.path, meaning)
+        _, holders = told[contrast.path]
         shares.append((len(holders[contrast.reference]), sum(map(len, holders.values()))))
     with_it, total = min(shares)
     return f"{with_it:,} of {total:,} replicas have"

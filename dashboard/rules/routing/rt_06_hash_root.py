@@ -127,7 +127,9 @@ def _differing_seeds(pool: PoolSubject, known: Roots) -> Iterator[Draft]:
         return
     for own, replicas in holders.items():
         if own != reference:
-            draft = deviation(pool, [Contrast(SEED, SEED_VARIABLE, own, reference)], replicas, as_number)
+            draft = deviation(
+                {SEED: (SEED_VARIABLE, holders)}, [Contrast(SEED, SEED_VARIABLE, own, reference)], replicas
+            )
             yield replace(draft, remedy=seeding.like_others(reference))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.rules.connectors import CONNECTOR, EXTRA, spelled_out
 from dashboard.rules.domain import Facet, Store
+from dashboard.rules.drift import apart
 from dashboard.rules.findings import Family, Severity
 from dashboard.rules.holders import held_natively
 from dashboard.rules.meanings import CACHE_DTYPE, branch, effective
@@ -17,7 +18,6 @@ from dashboard.rules.stores.namespace import (
     QUANTIZATION,
     REVISION,
     TP,
-    apart,
     groups_of,
     is_mla,
 )

@@ -11,12 +11,12 @@ from dashboard.compare.encoding import tell, votes
 from dashboard.models import Told
 from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, of_members, tells_options
 from dashboard.rules.domain import Facet
-from dashboard.rules.drift import MOST_SIDES, capital, say
+from dashboard.rules.drift import MOST_SIDES, apart, capital, say
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import held, held_natively
 from dashboard.rules.meanings import CACHE_DTYPE, branch, effective
 from dashboard.rules.registry import Scope, rule
-from dashboard.rules.stores.namespace import MODEL, QUANTIZATION, REVISION, TP, apart, groups_of, is_mla
+from dashboard.rules.stores.namespace import MODEL, QUANTIZATION, REVISION, TP, groups_of, is_mla
 from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
