@@ -12,6 +12,7 @@ import typer
 import yaml
 
 from dashboard.cli import cli
+from dashboard.options import load_options
 from tests.serving import ROOT
 from tests.tools.write_docs import RULES, rule_pages
 
@@ -110,3 +111,13 @@ def test_the_first_line_of_the_readme_says_what_it_needs(readme: str) -> None:
 
 def test_the_version_is_told_once() -> None:
     assert (Path(ROOT) / "dashboard" / "__init__.py").read_text().count("__version__ =") == 1
+
+
+def test_the_readmes_options_are_options(readme: str, tmp_path: Path) -> None:
+    blocks = [block for block in YAML.findall(readme) if "jobs:" not in block]
+
+    assert len(blocks) == 2
+    for number, block in enumerate(blocks):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(block)
+        load_options(file)
