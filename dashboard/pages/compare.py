@@ -23,7 +23,7 @@ if name is None:
 pool = compare_view.pool_named(fleet, name)
 members = compare_view.members_of(fleet, pool)
 names = {member.id: member.name for member in members}
-title.html(compare_view.head(pool, members))
+title.html(compare_view.head(pool, members, fleet.inspection.domains.get(name)))
 
 band = st.container(key="band")
 with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):

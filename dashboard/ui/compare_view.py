@@ -11,6 +11,7 @@ from dashboard.compare import PREFIX_PATHS, build_matrix, prefix_sentence
 from dashboard.report.matrix_html import MOST_COLUMNS, matrix_html
 from dashboard.rules.findings import Severity
 from dashboard.ui import markup, named_paths
+from dashboard.ui.findings_words import shared_words
 from dashboard.ui.prefix_words import prefix_band, severity
 from dashboard.ui.totals import device_words
 from dashboard.wording import count, iso, joined, middle_cut
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dashboard.compare import Matrix
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
+    from dashboard.rules.domain import Domain
     from dashboard.ui.compare_controls import Choice
 
 MOST_NAMED = 3  # replicas that are not counted, by name
@@ -103,11 +105,11 @@ def members_of(fleet: Fleet, pool: Pool) -> list[Replica]:
     return [replica for replica in fleet.replicas if replica.pool == pool.name]
 
 
-def head(pool: Pool, members: Sequence[Replica]) -> str:
-    """Head the page: the pool, how many replicas in how many cohorts, on what devices. HTML."""
+def head(pool: Pool, members: Sequence[Replica], domain: Domain | None) -> str:
+    """Head the page: the pool, how many replicas in how many cohorts, on what devices, and what they share. HTML."""
     parts = [f"{count(len(pool.replicas), 'replica')} in {count(len(pool.cohorts), 'cohort')}"]
     parts += [str(pool.role)] if pool.role != "both" else []
-    parts += [device_words(members)]
+    parts += [device_words(members), *(shared_words(domain) if domain else ())]
     return markup.heading(markup.text(pool.name), markup.text(" · ".join(filter(None, parts))))
 
 

@@ -40,6 +40,7 @@ STORES = {
 PAIR = "prefill and decode on replicas of their own"
 HOW_KNOWN = {Basis.DECLARED: "fleet.yaml says", Basis.INFERRED: "seen in its settings", Basis.ASSUMED: "assumed"}
 WORDS_OF = ("/", "replicas.")  # paths of evidence that is no setting: a route, a replica's own state
+SHORT = {Basis.DECLARED: "fleet.yaml", Basis.INFERRED: "seen in its settings", Basis.ASSUMED: "assumed"}
 SAY_SO = "; if that is wrong, say so in fleet.yaml under pools"
 
 
@@ -160,6 +161,17 @@ def domain_words(domain: Domain, facet: Facet) -> str:
         what, basis = ROUTERS[domain.router], domain.router_basis
     words = f"{HOW_KNOWN[basis]}: {what}{SAY_SO if basis is Basis.ASSUMED else ''}."
     return words if basis is Basis.DECLARED else words[0].upper() + words[1:]
+
+
+def shared_words(domain: Domain) -> list[str]:
+    """Say in a few words what a pool shares, and how that is known: `a router that hashes prefixes (assumed)`.
+
+    What is only assumed not to be there is not spoken of.
+    """
+    words = [f"{ROUTERS[domain.router]} ({SHORT[domain.router_basis]})"]
+    if domain.kv_store is not Store.NONE:
+        words.append(f"{STORES[domain.kv_store]} ({SHORT[domain.kv_store_basis]})")
+    return words
 
 
 def rollout_words(rollout: Rollout) -> str:

@@ -20,7 +20,7 @@ def test_the_pool_that_needs_a_look_most_is_shown_first() -> None:
 
     assert app.selectbox(key="pool").value == "chat-70b"
     assert "<h1>chat-70b</h1>" in html(app)
-    assert "18 replicas in 3 cohorts · H100 ×4" in html(app)
+    assert "18 replicas in 3 cohorts · H100 ×4 · a router that hashes prefixes (assumed)" in html(app)
 
 
 def test_the_url_chooses_the_pool() -> None:

@@ -127,3 +127,14 @@ def test_a_long_or_hostile_name_stays_on_one_line() -> None:
     """Lists keep their shape."""
     assert "\n" not in findings_words.brief(HOSTILE)
     assert len(findings_words.brief("x" * 500)) == findings_words.LONGEST_NAME
+
+
+def test_what_a_pool_shares_is_said_with_how_that_is_known() -> None:
+    """A store that nobody speaks of is only assumed not to be there."""
+    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Basis.INFERRED, router_basis=Basis.DECLARED)
+
+    assert findings_words.shared_words(DOMAIN) == ["a router that hashes prefixes (assumed)"]
+    assert findings_words.shared_words(stored) == [
+        "a router that hashes prefixes (fleet.yaml)",
+        "a KV store shared through LMCache (seen in its settings)",
+    ]
