@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dashboard.compare.encoding import Codes, Table, Unsupported
     from dashboard.models import Document, Role, Setting
 
-MAJORITY_AT_LEAST = 3  # replicas: of two that disagree, or two against one, nobody knows which is right
+MAJORITY_OF = 3  # replicas at least: of two that disagree nobody knows which is right
 COMPARED_AT_LEAST = 2  # replicas: what only one of them tells is compared with nothing
 
 
@@ -123,7 +123,7 @@ def _majority_document(read: _Read) -> str | None:
 
 def is_majority(count: int, total: int) -> bool:
     """Tell whether `count` of `total` replicas are enough to call what they say the majority."""
-    return count >= MAJORITY_AT_LEAST and 2 * count > total
+    return total >= MAJORITY_OF and 2 * count > total
 
 
 def _cohorts(read: _Read, compared: NDArray[np.bool_]) -> tuple[list[Cohort], NDArray[np.int64]]:

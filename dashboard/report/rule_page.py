@@ -81,7 +81,7 @@ def worst(rule: Rule) -> str:
 
 
 def severities(rule: Rule) -> str:
-    """Write the severities by facet on one line, the worst first: `prefix-hash critical, same model warning`."""
+    """Write the severities by facet on one line, the worst first: `prefix-hash critical, any pool warning`."""
     by_rank = sorted(rule.severity.items(), key=lambda each: each[1].rank)
     return ", ".join(f"{facet} {severity}" for facet, severity in by_rank)
 

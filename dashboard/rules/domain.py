@@ -48,7 +48,7 @@ class SeedPolicy(StrEnum):
 class Facet(StrEnum):
     """One reason why a difference can hurt. Severities and explanations of rules are given per facet."""
 
-    MODEL = "same model"  # always: clients expect the same of each replica
+    MODEL = "any pool"  # always: clients expect the same of each replica
     PREFIX_HASH = "prefix-hash"
     KV_EVENTS = "kv-events"
     APPROXIMATE = "approximate"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.compare.pool import is_majority
+from dashboard.compare.pool import MAJORITY_OF, is_majority
 from dashboard.models import State
 from dashboard.rules import remedy
 from dashboard.rules.findings import Draft, Evidence, Remedy
@@ -61,7 +61,7 @@ def apart(told: Compared, consequence: str = "") -> Iterator[Draft]:
 
 
 def majority(holders: Holders) -> Told | None:
-    """Return the value that most replicas tell, at least three and more than half of them; None without one."""
+    """Return the value that more than half of at least three replicas tell; None without one."""
     total = sum(map(len, holders.values()))
     return next((told for told, ids in holders.items() if is_majority(len(ids), total)), None)
 
@@ -100,11 +100,16 @@ def tie(path: str, noun: str, holders: Holders) -> Draft:
     more = [f"{len(sides) - MOST_SIDES:,} more values"] if len(sides) > MOST_SIDES else []
     evidence = tuple(Evidence(path, told.value, told.state, replicas) for told, replicas in holders.items())
     everyone = tuple(sorted(replica for replicas in holders.values() for replica in replicas))
-    sentence = f"{capital(noun)} differs and no value has a majority: {joined(sides[:MOST_SIDES] + more)}."
+    few = sum(map(len, holders.values())) < MAJORITY_OF
+    why = "too few tell it to call one the majority" if few else "no value has a majority"
+    sentence = f"{capital(noun)} differs and {why}: {joined(sides[:MOST_SIDES] + more)}."
     choices = list(holders)[:MOST_SIDES]
     snippets = tuple(snippet for told in choices if (snippet := remedy.pasteable(path, told)))
     return Draft(
-        everyone, sentence, evidence, Remedy(f"Choose one {noun} for the pool, and restart the others.", snippets)
+        everyone,
+        sentence,
+        evidence,
+        Remedy(f"Choose one {noun} for the pool, and restart the others.", snippets, any_of=True),
     )
 
 

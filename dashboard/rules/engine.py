@@ -14,7 +14,7 @@ from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, O
 from dashboard.rules.policy import RuleChange
 from dashboard.rules.registry import Scope
 from dashboard.rules.rollout import is_explained, rollout_of
-from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
+from dashboard.rules.subject import PARTS, FleetSubject, PairSubject, PoolSubject
 from dashboard.rules.suppress import sort_out
 from dashboard.wording import count, joined
 
@@ -183,13 +183,20 @@ def _finding(
         replicas=replicas,
         cohorts=_cohorts(replicas, context),
         sentence=draft.sentence,
-        why=why,
+        why=draft.why or why,
         remedy=draft.remedy,
         evidence=draft.evidence,
-        unknown=outcome.unknown,
+        unknown=_unknown(draft, outcome, subject),
         total=outcome.total,
         is_rollout=is_rollout,
     )
+
+
+def _unknown(draft: Draft, outcome: Outcome, subject: Subject) -> int:
+    """Count who does not tell the settings that a draft names; where it names none, who lacks what the rule needs."""
+    paths = dict.fromkeys(each.path for each in draft.evidence if each.path not in PARTS)
+    told = [path for path in paths if subject.telling(path)]
+    return subject.lacking(told) if told else outcome.unknown
 
 
 def _is_of_rollout(draft: Draft, subject: PoolSubject) -> bool:

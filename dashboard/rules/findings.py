@@ -74,10 +74,11 @@ class Snippet(NamedTuple):
 
 
 class Remedy(NamedTuple):
-    """What to do, in one sentence, and what can be pasted for it."""
+    """What to do, in one sentence, and what can be pasted for it: all of it, or with `any_of` one of the snippets."""
 
     sentence: str
     snippets: tuple[Snippet, ...] = ()
+    any_of: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class Draft:
     """What a rule yields; the engine makes a finding of it.
 
     `replicas` are those to be changed (ids). The sentence holds the values and names no replica: they stand beside
-    it, and a suppression may take some of them away. `severity` only where this case is another than the rule's.
+    it, and a suppression may take some of them away. `severity` and `why` only where this case is another than the
+    rule's.
     """
 
     replicas: tuple[str, ...]
@@ -94,6 +96,7 @@ class Draft:
     remedy: Remedy
     confidence: Confidence = Confidence.REPORTED
     severity: Severity | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ class Finding:
     """One thing that is wrong, on which replicas, what it breaks, what to do.
 
     `id` stays the same from poll to poll while rule, pools and values do. `unknown` is how many replicas of the
-    subject do not tell what the rule needs. `suppression` is set on what is suppressed, `expired` on what was.
+    subject do not tell the settings that it names. `suppression` is set on what is suppressed, `expired` on what was.
     """
 
     id: str

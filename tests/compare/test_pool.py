@@ -76,8 +76,8 @@ def test_three_against_three_is_a_tie() -> None:
     assert only(pool_of((3, {"seed": 0}), (3, {"seed": 1}))[0]).majority is None
 
 
-@pytest.mark.parametrize(("holders", "majority"), [(2, None), (3, Told("0", State.REPORTED))])
-def test_a_majority_is_at_least_three_replicas(holders: int, majority: Told | None) -> None:
+@pytest.mark.parametrize(("holders", "majority"), [(1, None), (2, Told("0", State.REPORTED))])
+def test_a_majority_is_more_than_half_of_at_least_three_replicas(holders: int, majority: Told | None) -> None:
     assert only(pool_of((holders, {"seed": 0}), (1, {"seed": 1}))[0]).majority == majority
 
 

@@ -34,7 +34,7 @@ def made_up(_fleet: object, *, tolerance: float = 0.2, word: str = "big") -> Ite
     """Something is too small.
 
     Why it matters:
-        - same model: a | b.
+        - any pool: a | b.
 
     Evidence:
         - vllm/a.py
@@ -82,7 +82,7 @@ def test_what_one_replica_tells_is_enough_for_some_rules_and_some_need_nothing()
 
 
 def test_a_pipe_in_a_sentence_does_not_end_its_cell() -> None:
-    assert "| same model | info | a \\| b. |" in rule_page(made_up)
+    assert "| any pool | info | a \\| b. |" in rule_page(made_up)
 
 
 @pytest.mark.parametrize("each", [*ALL_RULES, made_up], ids=lambda each: each.id)
@@ -106,7 +106,7 @@ def test_the_index_names_every_rule_once_by_family() -> None:
 
 def test_severities_stand_worst_first() -> None:
     assert severities(BY_ID["RT-01"]) == (
-        "prefix-hash critical, kv-events critical, kv-store critical, same model warning"
+        "prefix-hash critical, kv-events critical, kv-store critical, any pool warning"
     )
     assert worst(BY_ID["RT-01"]) == "critical"
 

@@ -56,7 +56,7 @@ def test_a_reference_that_is_not_set_is_left_out_and_not_pasted() -> None:
 def test_a_tie_offers_every_value_and_blames_nobody() -> None:
     found = list(drift(pool(settings(16), settings(32)), {BLOCKS: "block size"}))
 
-    assert found[0].sentence == "Block size differs and no value has a majority: 16 on 1 and 32 on 1."
+    assert found[0].sentence == "Block size differs and too few tell it to call one the majority: 16 on 1 and 32 on 1."
     assert [each.text for each in found[0].remedy.snippets] == ["--block-size 16", "--block-size 32"]
     assert not any(each.is_reference for each in found[0].evidence)
 

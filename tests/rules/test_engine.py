@@ -54,7 +54,7 @@ def fails(subject: PoolSubject) -> Iterator[Draft]:
     """Something is wrong.
 
     Why it matters:
-        - same model: Clients notice.
+        - any pool: Clients notice.
         - kv-events: The index notices.
     """
     held = subject.values(BLOCKS)

@@ -98,7 +98,7 @@ def test_ranks_on_one_host_with_a_local_master_are_one_engine() -> None:
     (draft,) = drafts("ID-01", at(ids, *entries))
 
     assert draft.replicas == tuple(ids[:2])
-    assert "enable eplb differs and no value has a majority" in draft.sentence
+    assert "enable eplb differs and too few tell it to call one the majority" in draft.sentence
     assert '"10.0.0.5"' in {each.value for each in draft.evidence}
 
 

@@ -13,7 +13,7 @@ More of the problem
 on two lines.
 
 Why it matters:
-    - same model: One thing
+    - any pool: One thing
       on two lines.
     - kv-events: Another: with a colon.
 

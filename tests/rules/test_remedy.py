@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.models import State, Told
 from dashboard.rules import remedy
-from dashboard.rules.findings import Snippet
+from dashboard.rules.findings import Remedy, Snippet
 
 
 def told(value: Any) -> Told:
@@ -58,7 +58,7 @@ def test_what_no_command_line_can_set_is_not_pasted(path: str, value: Told) -> N
 def test_flags_stand_on_one_line_and_what_is_no_flag_on_its_own() -> None:
     wanted = [("cache_config.block_size", told(16)), ("env.A", told("1")), ("scheduler_config.max_num_seqs", told(64))]
 
-    assert remedy.set_to(wanted, "Do it.") == (
+    assert remedy.set_to(wanted, "Do it.") == Remedy(
         "Do it.",
         (Snippet("flag", "--block-size 16 --max-num-seqs 64"), Snippet("env", "export A=1")),
     )

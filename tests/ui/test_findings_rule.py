@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WORDS = """Something is <wrong>.
 
 Why it matters:
-    - same model: It hurts `--a < b`.
+    - any pool: It hurts `--a < b`.
     - kv-store: It hurts more.
 
 How to fix:

@@ -34,7 +34,7 @@ def context_length_differs(pool: PoolSubject, *, length_aware: bool = False) -> 
     The length compared is the one in force. It counts the tokens of the prompt and of the answer together.
 
     Why it matters:
-        - same model: A long request passes on one replica and is refused with 400 on another, so clients see errors
+        - any pool: A long request passes on one replica and is refused with 400 on another, so clients see errors
           that come and go with the routing; a router that shows one replica's limit promises too much for the others.
 
     How to fix:

@@ -39,7 +39,7 @@ def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
     The first name counts apart: it stands in answers and labels all metrics. The order of the others means nothing.
 
     Why it matters:
-        - same model: A request is refused with 404 by each replica that does not know the name in it; where the first
+        - any pool: A request is refused with 404 by each replica that does not know the name in it; where the first
           name differs, metrics carry another label, and dashboards and autoscalers that ask by name see a part of the
           pool only.
 

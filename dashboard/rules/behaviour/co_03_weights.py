@@ -43,7 +43,7 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
     Why it matters:
         - kv-store: The keys of a shared store do not hold the revision, so a replica can read KV cache that other
           weights computed and answer from it, with no error anywhere; and the answer depends on the replica.
-        - same model: Other weights give other answers, with no error anywhere: what a client gets depends on the
+        - any pool: Other weights give other answers, with no error anywhere: what a client gets depends on the
           replica that its request reaches.
 
     How to fix:

@@ -32,7 +32,7 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
     The values compared are those in force: vLLM resolves `auto` when it reads the model.
 
     Why it matters:
-        - same model: The quality of an answer depends on the replica that it comes from, and so does the memory that is
+        - any pool: The quality of an answer depends on the replica that it comes from, and so does the memory that is
           left for the KV cache.
 
     How to fix:

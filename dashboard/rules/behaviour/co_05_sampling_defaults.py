@@ -35,7 +35,7 @@ def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:
     An empty override and none are the same.
 
     Why it matters:
-        - same model: A request that sends no temperature, top_p, penalties or token limit of its own is answered with
+        - any pool: A request that sends no temperature, top_p, penalties or token limit of its own is answered with
           those of the replica that it reaches, so the same prompt gives answers of another kind or length.
 
     How to fix:

@@ -49,7 +49,7 @@ def chat_template_differs(pool: PoolSubject) -> Iterator[Draft]:
           never finds the prefix that they hold, and the same chat gets other answers there.
         - kv-events: The same chat becomes other tokens on each side, so blocks that one replica holds are never found
           for prompts that another rendered, and answers depend on the replica.
-        - same model: The same chat becomes another prompt, so answers depend on the replica that the request reaches.
+        - any pool: The same chat becomes another prompt, so answers depend on the replica that the request reaches.
 
     How to fix:
         Mount one template file into every replica of the pool, from one ConfigMap, and name it with `--chat-template`;

@@ -37,7 +37,7 @@ def parsers_differ(pool: PoolSubject) -> Iterator[Draft]:
     An empty name of a parser means that there is none.
 
     Why it matters:
-        - same model: On some replicas tool calls or reasoning come back as plain text inside the answer, or a request
+        - any pool: On some replicas tool calls or reasoning come back as plain text inside the answer, or a request
           with tools is refused with 400, and agents fail now and then.
 
     How to fix:

@@ -29,7 +29,7 @@ def structured_outputs_backend_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool enforce JSON schemas, patterns and grammars with different backends.
 
     Why it matters:
-        - same model: Each backend knows some features of JSON schema that another does not, so a request with a schema
+        - any pool: Each backend knows some features of JSON schema that another does not, so a request with a schema
           can be accepted by one replica and refused by another.
 
     How to fix:

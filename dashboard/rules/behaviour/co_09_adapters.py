@@ -39,7 +39,7 @@ def adapters_differ(pool: PoolSubject, *, lora_aware: bool = False) -> Iterator[
     Adapters are read from `/v1/models` at every poll: they come and go while a replica runs.
 
     Why it matters:
-        - same model: A request for an adapter is refused with 404 by each replica that has not loaded it; loading it
+        - any pool: A request for an adapter is refused with 404 by each replica that has not loaded it; loading it
           through the API reaches only the replica that the call happens to land on.
 
     How to fix:

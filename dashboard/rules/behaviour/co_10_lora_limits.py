@@ -43,7 +43,7 @@ def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     Where LoRA is enabled on a part of the pool only, that is said first, and nothing of the limits.
 
     Why it matters:
-        - same model: An adapter loads on one replica and is refused on another because its rank is too high there, or
+        - any pool: An adapter loads on one replica and is refused on another because its rank is too high there, or
           requests wait because fewer adapters fit into one batch.
 
     How to fix:

@@ -41,7 +41,7 @@ def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     A limit that is not set means that nothing is turned away. vLLM has these limits from 0.29 on.
 
     Why it matters:
-        - same model: Under the same load one replica answers 503 while the others still take requests, or one queues
+        - any pool: Under the same load one replica answers 503 while the others still take requests, or one queues
           without end while the others protect their latency.
 
     How to fix:

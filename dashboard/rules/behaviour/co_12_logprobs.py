@@ -30,7 +30,7 @@ def logprobs_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool give a different number of log probabilities, or of another kind.
 
     Why it matters:
-        - same model: A request for many log probabilities is refused by the replicas with the lower limit; where the
+        - any pool: A request for many log probabilities is refused by the replicas with the lower limit; where the
           kind differs, the numbers mean something else from replica to replica.
 
     How to fix:

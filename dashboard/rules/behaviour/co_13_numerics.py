@@ -44,7 +44,7 @@ def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
     is on everywhere: whoever turns it on has decided about this.
 
     Why it matters:
-        - same model: Even with temperature 0 the same request can get different words on different replicas: harmless
+        - any pool: Even with temperature 0 the same request can get different words on different replicas: harmless
           for chats, confusing for tests and evaluations that expect one answer.
 
     How to fix:

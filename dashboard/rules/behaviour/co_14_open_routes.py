@@ -61,7 +61,7 @@ def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
     that names none loads all that are installed, and does not tell which.
 
     Why it matters:
-        - same model: Development routes let whoever reaches the port empty the caches, put the engine to sleep and call
+        - any pool: Development routes let whoever reaches the port empty the caches, put the engine to sleep and call
           any method of the workers (`/reset_prefix_cache`, `/sleep`, `/collective_rpc`); `--api-key` does not guard
           them, nor those that plugins add under `/plugins`, only paths such as `/v1`.
 

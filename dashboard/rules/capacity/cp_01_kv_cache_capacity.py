@@ -51,7 +51,7 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
     decoding. Engines whose devices are not told are a kind of their own. `tolerance` is a share of the median.
 
     Why it matters:
-        - same model: Requests are spread evenly, so the engine that holds less evicts prefixes and preempts requests
+        - any pool: Requests are spread evenly, so the engine that holds less evicts prefixes and preempts requests
           while the others still have room; routers that look at the share in use do not see how little that is.
 
     How to fix:

@@ -35,7 +35,7 @@ def memory_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
     What comes of it, in tokens, is judged by CP-01.
 
     Why it matters:
-        - same model: With less memory an engine keeps fewer prefixes and runs fewer requests at once; with more it is
+        - any pool: With less memory an engine keeps fewer prefixes and runs fewer requests at once; with more it is
           the first to run out of memory when a request needs much.
 
     How to fix:

@@ -38,7 +38,7 @@ def batch_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     The limits compared are those in force: where none is given, vLLM chooses one by the kind of GPU.
 
     Why it matters:
-        - same model: Under the same load one replica queues requests that the others run, so its answers come later;
+        - any pool: Under the same load one replica queues requests that the others run, so its answers come later;
           with another token limit its prompts are cut into other pieces, and the time to the first token differs.
 
     How to fix:

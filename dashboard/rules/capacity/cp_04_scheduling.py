@@ -35,7 +35,7 @@ def scheduling_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool schedule their requests in different ways.
 
     Why it matters:
-        - same model: Long prompts hold up short ones on one replica and not on the next, and a priority that a client
+        - any pool: Long prompts hold up short ones on one replica and not on the next, and a priority that a client
           sends counts only where the policy is `priority`.
 
     How to fix:

@@ -48,7 +48,7 @@ def compilation_differs(pool: PoolSubject) -> Iterator[Draft]:
     A replica in eager mode has no CUDA graphs, whatever else it was told: its other options are not compared.
 
     Why it matters:
-        - same model: Without CUDA graphs, or with graphs for fewer batch sizes, a replica needs much longer for each
+        - any pool: Without CUDA graphs, or with graphs for fewer batch sizes, a replica needs much longer for each
           token, and the slowest replica decides what users see.
 
     How to fix:

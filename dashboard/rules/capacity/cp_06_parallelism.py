@@ -34,7 +34,7 @@ def parallelism_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool spread the model over different numbers of devices, or in different ways.
 
     Why it matters:
-        - same model: Replicas differ in speed and in the KV cache that they hold, and a router that takes them for
+        - any pool: Replicas differ in speed and in the KV cache that they hold, and a router that takes them for
           equal overloads the smaller ones.
         - kv-store: Replicas differ in speed and in what they hold; and what one writes to the store is cut for its
           number of devices, so another does not find it.

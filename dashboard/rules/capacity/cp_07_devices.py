@@ -34,7 +34,7 @@ def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool run on different kinds of devices.
 
     Why it matters:
-        - same model: Speed, KV cache and vLLM's own defaults follow the device, so equal command lines give unequal
+        - any pool: Speed, KV cache and vLLM's own defaults follow the device, so equal command lines give unequal
           replicas; and the last digits of their results differ.
 
     How to fix:

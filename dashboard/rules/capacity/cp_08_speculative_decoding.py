@@ -33,7 +33,7 @@ def speculative_decoding_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool guess tokens ahead in different ways, or some of them not at all.
 
     Why it matters:
-        - same model: Replicas that guess ahead answer faster while the load is low, and a draft model takes memory
+        - any pool: Replicas that guess ahead answer faster while the load is low, and a draft model takes memory
           from their KV cache: neither speed nor capacity is what the rest of the pool has.
 
     How to fix:

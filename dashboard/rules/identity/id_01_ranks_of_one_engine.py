@@ -38,7 +38,7 @@ def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
     Ranks belong together when they name the same master and port, and each another rank.
 
     Why it matters:
-        - same model: The ranks exchange data in step with each other. One that was started otherwise waits for a step
+        - any pool: The ranks exchange data in step with each other. One that was started otherwise waits for a step
           that the others never take, and all of them hang.
 
     How to fix:

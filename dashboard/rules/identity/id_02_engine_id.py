@@ -40,7 +40,7 @@ def engine_id_shared(fleet: FleetSubject) -> Iterator[Draft]:
     """Engines that exchange KV cache have the same engine id.
 
     Why it matters:
-        - same model: Peers tell engines apart by this id alone. With two of one name they reuse the connection of the
+        - any pool: Peers tell engines apart by this id alone. With two of one name they reuse the connection of the
           first for the second, and the transfer fails or brings the wrong blocks.
 
     How to fix:

@@ -56,7 +56,7 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
     topics. Addresses like `*` and `localhost` are only held against those of replicas on the same host.
 
     Why it matters:
-        - same model: Whoever looks for one replica finds the other one.
+        - any pool: Whoever looks for one replica finds the other one.
         - kv-events: The router books the blocks of both replicas on one of them, and sends requests to where their
           prefix is not.
         - kv-store: A peer that wants blocks of one replica asks the other, and is refused.

@@ -71,7 +71,7 @@ def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas did not answer, or only in part, so that nobody knows whether they are like the others.
 
     Why it matters:
-        - same model: What is not read is not the same as the rest, it is unknown: a replica that runs with another
+        - any pool: What is not read is not the same as the rest, it is unknown: a replica that runs with another
           configuration hides behind a timeout or a missing key.
 
     How to fix:

@@ -37,7 +37,7 @@ def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
     Only what means the same in both answers is held against each other.
 
     Why it matters:
-        - same model: One address may stand for two servers that were started differently, or one of the answers is
+        - any pool: One address may stand for two servers that were started differently, or one of the answers is
           wrong; until it is known which, nothing that this replica tells can be relied on.
 
     How to fix:

@@ -32,7 +32,7 @@ def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:
     Processes are told apart by the id that each makes for itself at start. Capacity is counted once.
 
     Why it matters:
-        - same model: The process counts twice when the majority of a pool is found, and what looks like a second
+        - any pool: The process counts twice when the majority of a pool is found, and what looks like a second
           replica is none; if an address is that of a load balancer, other replicas stay unseen behind it.
 
     How to fix:

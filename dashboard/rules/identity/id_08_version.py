@@ -35,7 +35,7 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     those of the other, and not long ago, a rollout is in progress.
 
     Why it matters:
-        - same model: Defaults, formats and mistakes change with every release, so the same command line gives
+        - any pool: Defaults, formats and mistakes change with every release, so the same command line gives
           replicas that answer, hash and hold differently.
 
     How to fix:

@@ -36,7 +36,7 @@ def block_size_differs(pool: PoolSubject) -> Iterator[Draft]:
     The size compared is the one in force: vLLM raises it for hybrid models after start.
 
     Why it matters:
-        - same model: A hit reaches to the last whole block, so replicas reuse prefixes of different lengths.
+        - any pool: A hit reaches to the last whole block, so replicas reuse prefixes of different lengths.
         - prefix-hash: The router cuts prompts into blocks of one size; its keys never match the blocks of a replica
           that cuts otherwise, so what that replica holds is never found.
         - kv-events: An index that knows one size per model drops or misplaces the events of the odd replicas, and they

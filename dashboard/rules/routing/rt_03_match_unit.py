@@ -42,7 +42,7 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
     KV cache groups.
 
     Why it matters:
-        - same model: Another unit makes other keys for the same tokens, and hits end at other places, so a router that
+        - any pool: Another unit makes other keys for the same tokens, and hits end at other places, so a router that
           knows one unit finds nothing on the odd replicas.
         - kv-store: Keys of the store are made per unit, so replicas with another unit share nothing.
 

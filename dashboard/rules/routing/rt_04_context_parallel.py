@@ -34,7 +34,7 @@ def context_parallel_size_differs(pool: PoolSubject) -> Iterator[Draft]:
     A block then covers the block size times this number: with the same `--block-size`, blocks are of different length.
 
     Why it matters:
-        - same model: Hits reach to the last whole block, so replicas reuse prefixes of different lengths, and decode
+        - any pool: Hits reach to the last whole block, so replicas reuse prefixes of different lengths, and decode
           at different speeds.
         - prefix-hash: Blocks of different length have different hashes, so the router finds nothing on the odd
           replicas.

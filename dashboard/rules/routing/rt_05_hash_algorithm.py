@@ -39,7 +39,7 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
     are left out.
 
     Why it matters:
-        - same model: Hashes of the same tokens differ between replicas. Nothing here is known to compare them, but
+        - any pool: Hashes of the same tokens differ between replicas. Nothing here is known to compare them, but
           whatever will be, such as a shared store, finds nothing.
         - prefix-hash: The router computes hashes with one algorithm; on replicas that use another one it never finds a
           prefix.

@@ -33,7 +33,7 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     Publishing takes both: `enable_kv_cache_events`, and a publisher other than `null`.
 
     Why it matters:
-        - same model: Whoever reads the events sees only a part of the pool. The router is not known to read them.
+        - any pool: Whoever reads the events sees only a part of the pool. The router is not known to read them.
         - kv-events: A replica without events looks empty for ever, so no prompt is sent there because of what it holds;
           when none publishes, the router only balances load, and nothing says so.
 

@@ -35,7 +35,7 @@ def prefix_caching_off(pool: PoolSubject) -> Iterator[Draft]:
     Where it is only assumed that there is such a router, a pool that is off as a whole is no more than worth knowing.
 
     Why it matters:
-        - same model: The time to the first token depends on which replica answers: those without the cache compute
+        - any pool: The time to the first token depends on which replica answers: those without the cache compute
           every prompt from its first token.
         - prefix-hash: The router sends prompts with a known beginning to a replica that keeps none, and computes them
           there anew each time.

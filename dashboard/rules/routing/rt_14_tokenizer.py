@@ -45,7 +45,7 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
           no prefix is ever found.
         - kv-events: Events name token ids: where a replica makes other ids of a text than the router, its blocks are
           never found.
-        - same model: The same text is cut into other tokens, so answers, token counts, prices and length limits depend
+        - any pool: The same text is cut into other tokens, so answers, token counts, prices and length limits depend
           on which replica answers.
 
     How to fix:

@@ -40,7 +40,7 @@ def media_handling_differs(pool: PoolSubject) -> Iterator[Draft]:
     An empty set of options counts as none.
 
     Why it matters:
-        - same model: The hash of an image is a part of the block's hash, so prompts with the same image match on no
+        - any pool: The hash of an image is a part of the block's hash, so prompts with the same image match on no
           other replica; prepared otherwise, the model sees another image; other limits refuse other requests.
         - kv-store: The hash of an image is a part of the key of a stored block, so replicas that hash or prepare it
           otherwise find nothing of each other.

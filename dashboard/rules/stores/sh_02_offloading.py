@@ -39,7 +39,7 @@ def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool keep KV cache outside of their GPUs differently.
 
     Why it matters:
-        - same model: A replica with less room forgets prompts earlier than its peers, and a router that takes all for
+        - any pool: A replica with less room forgets prompts earlier than its peers, and a router that takes all for
           equal sends it requests for what it no longer holds. One that offloads prompts only cannot give others what it
           generated.
 
