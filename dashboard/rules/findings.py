@@ -67,7 +67,7 @@ class Evidence(NamedTuple):
 
 
 class Snippet(NamedTuple):
-    """Something to paste: `kind` is flag, env or yaml."""
+    """Something to paste: `kind` is flag, env, yaml or shell."""
 
     kind: str
     text: str

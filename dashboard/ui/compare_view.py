@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from dashboard.compare import PREFIX_PATHS, build_matrix, prefix_sentence
+from dashboard.report.finding_words import answered
 from dashboard.report.matrix_html import MOST_COLUMNS, matrix_html
 from dashboard.rules.findings import Severity
 from dashboard.ui import markup, named_paths
@@ -17,7 +18,7 @@ from dashboard.ui.totals import device_words
 from dashboard.wording import count, iso, joined, middle_cut
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from dashboard.compare import Matrix
@@ -83,7 +84,7 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
             kinds=named,
             interactive=True,
         )
-        + f'<div class="foot">{markup.text(hidden)} {COPY}</div>',
+        + f'<div class="foot">{markup.text(" ".join([hidden, *_grey(matrix, named)]))} {COPY}</div>',
         equal=equal_words(pool, matrix, members),
         matrix=matrix,
         notes=(_coverage(_fleet), hidden),
@@ -93,6 +94,12 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
 def _rank(severity: Severity | None) -> int:
     """Order rows: what a finding names stands first, the worst on top; the rest keeps its order."""
     return len(Severity) if severity is None else severity.rank
+
+
+def _grey(matrix: Matrix, named: Mapping[str, Severity]) -> list[str]:
+    """Say what the colour of a difference means that no finding names, where there is one."""
+    is_any = any(row.differs and row.path not in named for row in matrix.rows)
+    return ["Differences in grey are named by no finding."] if is_any else []
 
 
 def pool_named(fleet: Fleet, name: str) -> Pool:
@@ -161,6 +168,5 @@ def _not_counted(members: Sequence[Replica]) -> list[str]:
 
 
 def _coverage(fleet: Fleet) -> str:
-    answered = sum(replica.state != "down" for replica in fleet.replicas)
     as_of = f", data as of {iso(fleet.polled_at)}" if fleet.polled_at else ""
-    return f"{fleet.name}: {answered:,} of {len(fleet.replicas):,} replicas answered{as_of}"
+    return f"{fleet.name}: {answered(fleet)}{as_of}"

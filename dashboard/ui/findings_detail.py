@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 60  # replicas of one finding by name; the page Replicas lists all
 MOST_SIBLINGS = 24  # other pools with the same finding, as links
-SNIPPETS = {"flag": ("Flag", "bash"), "env": ("Environment variable", "bash"), "yaml": ("YAML", "yaml")}
+SNIPPETS = {
+    "flag": ("Flag", "bash"),
+    "env": ("Environment variable", "bash"),
+    "yaml": ("YAML", "yaml"),
+    "shell": ("Command", "bash"),
+}
 CONFIDENCE = {
     Confidence.DERIVED: "Concluded from what replicas tell; no replica tells it in these words.",
     Confidence.ASSUMED: "Holds unless something that no replica tells says otherwise.",
@@ -35,7 +40,8 @@ CONFIDENCE = {
 def draw(found: Known, listed: Listed, fleet: Fleet, address: Mapping[str, str]) -> None:
     """Draw the finding that is open. `address` is what links on this page keep."""
     finding = listed.finding
-    people = People(found.names, found.letters, _compared(fleet, finding))
+    pools = {each.id: each.pool for each in fleet.replicas if each.pool}
+    people = People(found.names, pools, found.letters, _compared(fleet, finding))
     st.html(head(finding, address))
     st.html(_concerned(finding, people) + _siblings(found.alike(listed), listed, address))
     if said := remarks(finding, fleet.inspection):
@@ -77,7 +83,7 @@ def remarks(finding: Finding, inspection: Inspection) -> str:
         said.append(("info", CONFIDENCE[finding.confidence]))
     if finding.unknown:
         silent = f"{finding.unknown:,} of {count(finding.total, 'replica')}"
-        said.append(("unknown", f"Unknown on {silent}: what this rule needs is not told there."))
+        said.append(("unknown", f"Unknown on {silent}: the settings that it names are not told there."))
     items = "".join(f"<li>{markup.glyph(kind, '')} <span>{markup.text(words)}</span></li>" for kind, words in said)
     return f'<ul class="remarks">{items}</ul>' if said else ""
 
@@ -123,7 +129,9 @@ def _siblings(alike: Sequence[Listed], opened: Listed, address: Mapping[str, str
 
 def _draw_remedy(remedy: Remedy) -> None:
     st.html(f"<h3>What to do</h3><p>{marked(remedy.sentence)}</p>")
-    for snippet in remedy.snippets:
+    for number, snippet in enumerate(remedy.snippets):
+        if number and remedy.any_of:
+            st.html('<div class="or">or</div>')
         label, language = SNIPPETS[snippet.kind]
         st.html(f'<div class="snippet">{label}</div>')
         st.code(snippet.text, language=language, wrap_lines=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.models import State
 from dashboard.ui import links, markup
 from dashboard.ui.findings_words import brief
-from dashboard.wording import STATE_WORDS, middle_cut, one_line, whole_text
+from dashboard.wording import STATE_WORDS, count, middle_cut, one_line, whole_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -20,12 +20,20 @@ ROUTER = "router"  # the holder of what a router was configured with
 LONGEST_VALUE = 160  # characters of a value; Compare shows it whole
 MOST_ODD, MOST_OF_REFERENCE = 12, 3  # replicas named: those that differ, those that agree with most
 MOST_ROWS = 24  # values of one finding; Compare shows all
+MOST_COHORTS = 12  # lines of cohorts, the largest first
+# Where a value is shown that is no setting, by the first part of its path.
+ELSEWHERE = {
+    "engines": (links.CAPACITY, "Open in Capacity"),
+    "devices": (links.CAPACITY, "Open in Capacity"),
+    "replicas": (links.REPLICAS, "Open in Replicas"),
+}
 
 
 class People(NamedTuple):
-    """Names and letters of replicas, and which settings Compare knows, by pool."""
+    """Names, pools and letters of replicas, by id, and which settings Compare knows, by pool."""
 
     names: Mapping[str, str]
+    pools: Mapping[str, str]
     letters: Mapping[str, str]
     compared: Mapping[str, Collection[str]]
 
@@ -57,26 +65,48 @@ def compare_links(finding: Finding, people: People) -> str:
 
 
 def replicas_html(replicas: Iterable[str], people: People, most: int) -> str:
-    """Write replicas by cohort: its letter, how many, and the first names as links to their pages. HTML."""
-    by_letter: dict[str, list[str]] = defaultdict(list)
+    """Write replicas by cohort: its letter, how many, and the first names as links to their pages. HTML.
+
+    A name that stands for its whole cohort is always written; the rest of a cohort is one link to all of it.
+    """
+    by_cohort: dict[tuple[str, str], list[str]] = defaultdict(list)
     for each in replicas:
-        by_letter[people.letters.get(each, "")].append(each)
+        by_cohort[people.letters.get(each, ""), people.pools.get(each, "")].append(each)
     words, left = [], most
-    for letter in sorted(by_letter, key=lambda name: (not name, len(name), name)):  # who was never read comes last
-        members = sorted(by_letter[letter], key=lambda each: markup.natural(people.names.get(each, each)))
-        shown, left = members[: max(left, 0)], left - len(members)
+    order = sorted(by_cohort, key=lambda cohort: (not cohort[0], len(cohort[0]), cohort))  # never read comes last
+    for letter, pool in order[:MOST_COHORTS]:
+        members = sorted(by_cohort[letter, pool], key=lambda each: markup.natural(people.names.get(each, each)))
+        shown = members if len(members) == 1 else members[:left]
+        left = max(left - len(shown), 0)
         named = ", ".join(_replica(each, people.names.get(each, each)) for each in shown)
-        more = f"and {len(members) - len(shown):,} more" if shown and len(shown) < len(members) else ""
-        words.append(" ".join(filter(None, (_letter(letter, len(members), named), markup.muted(more) if more else ""))))
+        rest = _rest(letter, pool, len(members) - len(shown), "more" if shown else "")
+        words.append(" ".join(filter(None, (_letter(letter, len(members), named), rest))))
+    beyond = sum(len(by_cohort[cohort]) for cohort in order[MOST_COHORTS:])
+    words += [markup.muted(f"and {count(beyond, 'replica')} of other cohorts")] if beyond else []
     return "<br>".join(words)
 
 
+def _rest(letter: str, pool: str, number: int, more: str) -> str:
+    """Link the replicas of a cohort that are not named; those that were never read stand on Replicas."""
+    if not number:
+        return ""
+    words = f"and {number:,} {more}" if more else "show them"
+    if not pool:
+        return markup.muted(words) if more else ""
+    whole = links.to(links.COMPARE, pool=pool, cohort=letter) if letter else links.to(links.REPLICAS, pool=pool)
+    return markup.link(whole, words, title="All of this cohort" if letter else "All of this pool")
+
+
 def _setting(path: str, finding: Finding, people: People, *, is_first: bool) -> str:
+    """Name a setting, as a link to where it is shown; it may break after dots and underscores, and nowhere else."""
     if not is_first:
         return markup.said(path)
     pool = next((each for each in finding.pools if path in people.compared.get(each, ())), None)
-    name = f"<code>{markup.text(path).replace('.', '.<wbr>')}</code>"
-    return _compare(pool, path, name) if pool else name
+    name = f"<code>{markup.text(path).replace('.', '.<wbr>').replace('_', '_<wbr>')}</code>"
+    if pool:
+        return _compare(pool, path, name)
+    page, title = ELSEWHERE.get(path.partition(".")[0], ("", ""))
+    return markup.link(links.to(page, pool=next(iter(finding.pools), None)), name, title=title) if page else name
 
 
 def _compare(pool: str, path: str, content: str) -> str:
@@ -94,7 +124,8 @@ def _value(evidence: Evidence, finding: Finding) -> str:
         return f"<em>{markup.text(STATE_WORDS[evidence.state])}</em>{tag}"
     text = markup.code(middle_cut(one_line(whole_text(evidence.value, evidence.state)), LONGEST_VALUE))
     hint = f" {markup.muted('not set')}" if evidence.state is State.NULL else ""
-    is_odd = not evidence.is_reference and any(each.is_reference for each in finding.evidence)
+    references = {each.path for each in finding.evidence if each.is_reference}
+    is_odd = not evidence.is_reference and evidence.path in references
     return f'<span class="odd {finding.severity}">{text}</span>{hint}' if is_odd else f"{text}{hint}{tag}"
 
 
@@ -107,7 +138,7 @@ def _who(evidence: Evidence, people: People) -> str:
 
 def _letter(letter: str, number: int, named: str) -> str:
     mark = markup.letter(letter) if letter else markup.muted("not read")
-    return f"{mark} {named}" if named and number == 1 else f"{mark} ×{number:,} {named}"
+    return " ".join(filter(None, (mark, f"×{number:,}" if number > 1 or not named else "", named)))
 
 
 def _replica(replica: str, name: str) -> str:

@@ -36,6 +36,7 @@ _NONE = {
     SKIPPED: "No rule was skipped.",
     NOT_APPLICABLE: "Every rule applies.",
 }
+IN_SEVERAL = "A rule stands in several lists when it passed for one pool and was skipped for another."
 WHOLE_FLEET = "the whole fleet"
 MOST_PLACES = 3  # pools that a cell names before it counts them
 MOST_REASONS, MOST_TAILS = 2, 3  # reasons of one rule, the most frequent first, and how each of them ends
@@ -48,7 +49,7 @@ def draw(fleet: Fleet, found: Known, choice: Choice, address: Mapping[str, str])
     suppressed = len(fleet.inspection.suppressed)
     ignored = sum(len(pool.ignored) for pool in fleet.pools)
     numbers = {**{name: number for name, (number, _) in tables.items()}, SUPPRESSED: suppressed, IGNORED: ignored}
-    st.html(markup.section("All rules"))
+    st.html(markup.section("All rules") + f'<div class="foot">{IN_SEVERAL}</div>')
     shown = st.segmented_control(
         "Rules by outcome",
         OPTIONS,
@@ -103,7 +104,12 @@ def outcomes_html(name: str, outcomes: Sequence[Outcome]) -> tuple[int, str]:
         by_rule[outcome.rule].append(outcome)
     if not by_rule:
         return 0, f'<div class="foot">{_NONE[name]}</div>'
-    head = (("Rule", ""), ("About", "short"), ("Where", "short"), ("Not told by" if name == PASSED else "Why", ""))
+    head = (
+        ("Rule", ""),
+        ("About", "short"),
+        ("Where", "short"),
+        ("Not told in full by" if name == PASSED else "Why", ""),
+    )
     rows = [
         (_rule(rule), _family(rule), places(held), _untold(held) if name == PASSED else _reasons(held))
         for rule, held in sorted(by_rule.items())[:MOST_ROWS]

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.models import ReplicaState, State
+from dashboard.report.finding_words import answered
 from dashboard.rules.domain import Basis, Facet, Router, Store
 from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.rules.rollup import of_fleet
@@ -45,16 +46,26 @@ SAY_SO = "; if that is wrong, say so in fleet.yaml under pools"
 
 
 class Judged(NamedTuple):
-    """How many rules were judged, how many of these not everywhere, and how many nowhere though they apply."""
+    """Rules by what became of them, each counted once; of those that were judged, `partly` not everywhere.
+
+    `failed` raised an error wherever they apply, `skipped` were told too little, `idle` apply nowhere.
+    """
 
     rules: int
-    partly: int
-    nowhere: int
+    partly: int = 0
+    skipped: int = 0
+    failed: int = 0
+    idle: int = 0
 
     @property
     def open(self) -> int:
         """Return how many could not be judged somewhere."""
-        return self.partly + self.nowhere
+        return self.partly + self.skipped + self.failed
+
+    @property
+    def total(self) -> int:
+        """Return how many rules there are."""
+        return self.rules + self.skipped + self.failed + self.idle
 
 
 def judged(inspection: Inspection) -> Judged:
@@ -63,8 +74,10 @@ def judged(inspection: Inspection) -> Judged:
     for outcome in inspection.outcomes:
         kinds.setdefault(outcome.rule, set()).add(outcome.kind)
     done = {rule for rule, held in kinds.items() if held & {OutcomeKind.PASSED, OutcomeKind.FAILED}}
-    left = {rule for rule, held in kinds.items() if held & {OutcomeKind.SKIPPED, OutcomeKind.ERROR}}
-    return Judged(len(done), len(done & left), len(left - done))
+    raised = {rule for rule, held in kinds.items() if OutcomeKind.ERROR in held}
+    untold = {rule for rule, held in kinds.items() if OutcomeKind.SKIPPED in held}
+    idle = set(kinds) - done - raised - untold
+    return Judged(len(done), len(done & (raised | untold)), len(untold - done - raised), len(raised - done), len(idle))
 
 
 def title(inspection: Inspection) -> str:
@@ -84,7 +97,7 @@ def tally_words(tally: Tally) -> str:
 
 def lead(fleet: Fleet) -> str:
     """Say what the title rests on: rules, answers, what is suppressed."""
-    parts = [rules_words(judged(fleet.inspection)), coverage(fleet)]
+    parts = [rules_words(judged(fleet.inspection)), answered(fleet)]
     parts += [f"{len(fleet.inspection.suppressed):,} suppressed"] if fleet.inspection.suppressed else []
     if fleet.inspection.notes:
         parts.append(f"{count(len(fleet.inspection.notes), 'entry', 'entries')} of fleet.yaml without effect")
@@ -101,16 +114,11 @@ def calm_words(fleet: Fleet, told: Judged) -> str:
 
 
 def rules_words(told: Judged) -> str:
-    """Say how many rules were judged: `41 rules judged, 2 of them not everywhere; 3 could not be`."""
-    partly = f", {told.partly:,} of them not everywhere" if told.partly else ""
-    nowhere = f"{'; ' if partly else ', '}{told.nowhere:,} could not be" if told.nowhere else ""
-    return f"{count(told.rules, 'rule')} judged{partly}{nowhere}"
-
-
-def coverage(fleet: Fleet) -> str:
-    """Say `39 of 40 answered`."""
-    answered = sum(replica.state is not ReplicaState.DOWN for replica in fleet.replicas)
-    return f"{answered:,} of {len(fleet.replicas):,} answered"
+    """Say what became of the rules: `68 rules: 61 judged (10 of them not everywhere), 1 skipped, 6 not applicable`."""
+    partly = f" ({told.partly:,} of them not everywhere)" if told.partly else ""
+    rest = ((told.skipped, "skipped"), (told.failed, "failed to run"), (told.idle, "not applicable"))
+    parts = [f"{told.rules:,} judged{partly}", *(f"{number:,} {what}" for number, what in rest if number)]
+    return f"{count(told.total, 'rule')}: {', '.join(parts)}"
 
 
 def sentence_html(sentence: str, evidence: Iterable[Evidence]) -> str:
@@ -150,9 +158,9 @@ def names_of(replicas: Iterable[str], names: Mapping[str, str]) -> list[str]:
 
 
 def domain_words(domain: Domain, facet: Facet) -> str:
-    """Say what about a pool makes a difference hurt, and how that is known."""
+    """Say what about a pool makes a difference hurt, and how that is known; nothing of what hurts in any pool."""
     if facet is Facet.MODEL:
-        return "Holds for any pool: clients expect the same of each of its replicas."
+        return ""
     if facet is Facet.KV_STORE:
         what, basis = STORES[domain.kv_store], domain.kv_store_basis
     elif facet is Facet.DISAGGREGATED:

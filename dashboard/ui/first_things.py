@@ -34,11 +34,11 @@ def first_things(fleet: Fleet) -> list[tuple[str, str, str]]:
     shown = findings_list.grouped(loud or beside)[:MOST]
     left = len(known.active) - sum(map(len, shown))
     rows = [_entry(group, known.names) for group in shown]
-    return [*rows, _more(left)] if left else rows
+    return [*rows, _left(left, "more finding" if rows else "finding")] if left else rows
 
 
-def _more(number: int) -> tuple[str, str, str]:
-    return "unknown", markup.link(links.to(links.FINDINGS), markup.text(count(number, "more finding"))), ""
+def _left(number: int, noun: str) -> tuple[str, str, str]:
+    return "unknown", markup.link(links.to(links.FINDINGS), markup.text(count(number, noun))), ""
 
 
 def _entry(group: Sequence[Listed], names: Mapping[str, str]) -> tuple[str, str, str]:

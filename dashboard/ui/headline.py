@@ -8,7 +8,7 @@ from dashboard import wording
 from dashboard.models import ReplicaState
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity, Tally
-from dashboard.ui.findings_words import tally_words
+from dashboard.ui.findings_words import judged, tally_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,11 +87,11 @@ def more(now: Standing, unshared: Sequence[str], inspection: Inspection) -> str:
 
 def calm(now: Standing, fleet: Fleet) -> str:
     """Say what stands where no rule found anything: what was judged, and what differs though no rule is about it."""
-    judged = f"{wording.count(len({each.rule for each in fleet.inspection.outcomes}), 'rule')} found nothing."
+    silent = f"{wording.count(judged(fleet.inspection).rules, 'rule')} found nothing."
     differ = sum(len(pool.differences) for pool in fleet.pools)
     said = f"{wording.count(differ, 'setting differs', 'settings differ')} that no rule is about: see Compare."
     unread = "What was not read is not counted." if now.unread or now.found.unknown else ""
-    return " ".join(filter(None, [judged, said if differ else "", unread]))
+    return " ".join(filter(None, [silent, said if differ else "", unread]))
 
 
 def worst_in(now: Standing, severity: Severity) -> list[str]:

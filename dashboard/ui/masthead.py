@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard import service, wording
-from dashboard.models import ReplicaState
+from dashboard.report.finding_words import answered
 from dashboard.rules import rollup
 from dashboard.ui import markup, state
 from dashboard.ui.tally import tally_glyphs
@@ -40,15 +40,15 @@ def words(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool 
     name = markup.said(f"Fleet {fleet.name}: ")
     if fleet.polled_at is None:
         return f'<div class="asof">{name}waiting for the first poll</div>'
-    answered = sum(replica.state is not ReplicaState.DOWN for replica in fleet.replicas)
+    number, _, word = answered(fleet).rpartition(" ")
     seconds = (now - fleet.polled_at).total_seconds()
     still = f"{markup.bold('paused')} · " if paused else ""
     late = markup.glyph("warning", "stale:") + " " if seconds > STALE_INTERVALS * interval_seconds else ""
     return (
-        f'<div class="asof">{name}{_found(fleet)}<b>{answered:,} of {len(fleet.replicas):,}</b> answered · '
-        f"{still}{late}data as of "
-        f'<b title="{wording.iso(fleet.polled_at)}">{wording.clock(fleet.polled_at)}</b>, '
-        f'<span class="age">{wording.age(seconds)}</span></div>'
+        f'<div class="asof">{name}{_found(fleet)}<b>{number}</b> {word} · '
+        f'{still}{late}<span class="roomy">data as of </span>'
+        f'<b title="{wording.iso(fleet.polled_at)}">{wording.clock(fleet.polled_at)}</b>'
+        f'<span class="roomy">, <span class="age">{wording.age(seconds)}</span></span></div>'
     )
 
 

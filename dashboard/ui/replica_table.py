@@ -15,14 +15,15 @@ from dashboard.rules.findings import Severity
 from dashboard.ui.replica_differences import numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from dashboard.fleet import Fleet
 
 GLYPHS = {"up": "✓ up", "partial": "◐ partial", "down": "✕ down"}
 WORST = {"critical": "! critical", "warning": "▲ warning", "info": "i info"}
-SHOWN = ("State", "Replica", "Findings", "Pool", "Cohort", "vLLM", "Differs in", "Read", "Reason", "Role", "Started")
+SHOWN = ("State", "Replica", "Findings", "Reason", "Pool", "Cohort", "vLLM", "Differs in", "Read", "Role", "Started")
+ALL_READ = (*(name for name in SHOWN if name != "Reason"), "Reason")  # an empty column stands last
 FROM_FRAME = ("name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort")
 SEVERITIES = tuple(map(str, Severity))
 EXPORTED = ("id", *FROM_FRAME, "differences", "worst", *SEVERITIES, "labels")
@@ -89,20 +90,22 @@ def shown(rows: pd.DataFrame, now: datetime) -> pd.DataFrame:
             "Started": rows["started_at"],
             "Reason": _plain(rows["reason"]),
         },
-        columns=pd.Index(SHOWN),
+        columns=pd.Index(SHOWN if rows["reason"].notna().any() else ALL_READ),
     )
 
 
 def _findings(rows: pd.DataFrame) -> pd.Series[Any]:
-    """Write the worst severity and how many findings there are of it: `! critical ×2`."""
+    """Write the worst severity, how many findings there are of it, and how many others: `! critical ×2 +5`."""
     numbers_of = zip(rows["worst"], *(rows[name] for name in SEVERITIES), strict=True)
-    told = [
-        f"{WORST[worst]}{f' ×{number:,}' if (number := dict(zip(SEVERITIES, counts, strict=True))[worst]) > 1 else ''}"
-        if worst
-        else None
-        for worst, *counts in numbers_of
-    ]
+    told = [_worst(worst, dict(zip(SEVERITIES, counts, strict=True))) for worst, *counts in numbers_of]
     return pd.Series(told, index=rows.index, dtype="string")
+
+
+def _worst(worst: str, counts: Mapping[str, int]) -> str | None:
+    if not worst:
+        return None
+    number, others = counts[worst], sum(counts.values()) - counts[worst]
+    return f"{WORST[worst]}{f' ×{number:,}' if number > 1 else ''}{f' +{others:,}' if others else ''}"
 
 
 def to_csv(rows: pd.DataFrame, notes: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ OPENS = "Replica"  # the column whose cells open a replica; the rows' own boxes 
 HINT = "Click a name to open the replica."
 _WIDTHS = {
     "State": 92,
-    "Findings": 108,
+    "Findings": 128,
     "Replica": 160,
     "Pool": 140,
     "Cohort": 64,
@@ -32,7 +32,7 @@ _WIDTHS = {
     "Read": 84,
     "Role": 72,
     "Started": 130,
-    "Reason": 320,
+    "Reason": 440,
 }
 
 
@@ -99,6 +99,9 @@ def draw_table(rows: pd.DataFrame, now: datetime) -> str | None:
         placeholder="–",
         column_config={
             **fixed,
+            "Findings": st.column_config.TextColumn(
+                width=_WIDTHS["Findings"], help="The worst, how many of these (×), and how many milder ones (+)."
+            ),
             "Differs in": st.column_config.NumberColumn(
                 width=80, help="Settings that are not what most of its pool have; of a tie, every value counts."
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from playwright.sync_api import expect
@@ -103,6 +103,60 @@ def test_the_matrix_shows_every_difference_of_the_pool(page: Page, frozen_url: s
     shown = page.locator("tr[data-path]").evaluate_all("rows => rows.map(row => row.dataset.path)")
 
     assert {difference.path for difference in pool.differences} <= set(shown)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_a_finding_names_is_tinted_as_the_finding_and_the_rest_is_grey(
+    browser: Browser, frozen_url: str, theme: Literal["light", "dark"]
+) -> None:
+    """For information: blue, with a mark that is seen. No finding: the same grey as what is no severity."""
+    with tab(browser, theme=theme) as page:
+        visit(page, f"{frozen_url}/compare?pool=chat-70b")
+
+        def tint(path: str) -> str:
+            cell = page.locator(f'tr[data-path="{path}"] td.differs').first
+            return str(cell.evaluate("cell => getComputedStyle(cell).backgroundColor"))
+
+        def shade(name: str) -> str:
+            """Return the colour that a variable of the style sheet has in this theme."""
+            make = """(page, name) => {
+              const probe = page.appendChild(document.createElement("i"));
+              probe.style.background = `var(${name})`;
+              const found = getComputedStyle(probe).backgroundColor;
+              probe.remove();
+              return found;
+            }"""
+            return str(page.locator("[data-testid=stMain]").evaluate(make, name))
+
+        assert tint("cache_config.block_size") == shade("--critical-tint")
+        assert tint("scheduler_config.max_num_seqs") == shade("--warning-tint")
+        assert tint("model_config.max_logprobs") == shade("--info-tint")
+        assert tint("cache_config.effective_attention_block_size") == shade("--chip")
+        mark = page.locator('tr[data-path="model_config.max_logprobs"] .glyph')
+        assert mark.evaluate("mark => getComputedStyle(mark).backgroundColor") == shade("--info")
+
+
+def test_the_header_has_room_for_a_long_name_on_a_narrow_page(browser: Browser, frozen_url: str) -> None:
+    """The counts never lie over the pages' names."""
+    with tab(browser, width=1024) as page:
+        visit(page, frozen_url)
+        page.add_style_tag(content=':root { --fleet: "production-europe-west-4-inference" !important; }')
+        last = page.get_by_role("link", name="Replicas", exact=True).first.bounding_box()
+        counts = page.locator(".asof").bounding_box()
+
+        assert last is not None
+        assert counts is not None
+        assert last["x"] + last["width"] < counts["x"]
+
+
+def test_a_finding_that_is_opened_by_keyboard_keeps_the_focus_in_the_list(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/findings")
+    entry = page.get_by_role("link", name="Hash algorithm is xxhash")
+    entry.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
+
+    expect(page.locator(".findings [aria-current] a")).to_be_focused()
 
 
 def test_a_cell_opens_by_click_and_says_who_has_which_value(page: Page, frozen_url: str) -> None:

@@ -124,15 +124,19 @@ def test_a_reference_that_there_is_not_says_so() -> None:
 
 
 def test_what_a_finding_names_is_marked_as_bad_as_it_is_and_stands_first() -> None:
-    """A setting that no rule is about is only different."""
+    """A setting that no rule is about is only different, and what its grey means is said."""
     usual, odd = document(), document({"cache_config.block_size": 32, "a_new_config.seed": 1})
     other = document({"a_new_config.seed": 2})
     members = [*alike("chat", 4, usual), replica("odd", document=odd), replica("other", document=other)]
-    table = tables(open_page(fleet(members, [usual, odd, other]), "compare", pool="chat"))[1]
+    app = open_page(fleet(members, [usual, odd, other]), "compare", pool="chat")
+    table = tables(app)[1]
 
     rows = re.findall(r'<tr data-path="([^"]*)"( style="--info:var\(--critical\))?', table)
     assert rows[0] == ("cache_config.block_size", ' style="--info:var(--critical)')
     assert ("a_new_config.seed", "") in rows
+    assert "Differences in grey are named by no finding." in html(app)
+    one = open_page(fleet(members, [usual, odd, other]), "compare", pool="chat", search="block_size")
+    assert "Differences in grey" not in html(one)
 
 
 def test_a_cohort_can_be_the_reference() -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.fleet import empty_fleet
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.domain import Facet
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
 from dashboard.ui.findings_entries import MOST_ENTRIES
 from tests.builders import HOSTILE, POLLED_AT, alike, document, down, fleet, hostile, story
@@ -42,11 +44,11 @@ def many(number: int, sentence: str = "Block size is 32 in {}.") -> Fleet:
 
 
 def test_the_head_says_the_worst_first_and_what_it_rests_on() -> None:
-    """Counts by severity; rules that were judged and that could not be; who answered; what is suppressed."""
+    """Counts by severity; what became of all rules, each once; who answered; what is suppressed."""
     shown = html(open_page(inspected_story(), "findings"))
 
     assert "<h1>2 critical, 1 warning, 1 info</h1>" in shown
-    assert "14 rules judged, 1 could not be · 39 of 40 answered · 1 suppressed" in shown
+    assert "16 rules: 14 judged, 1 skipped, 1 not applicable · 39 of 40 answered · 1 suppressed" in shown
     assert "1 entry of fleet.yaml without effect" in shown
 
 
@@ -155,6 +157,29 @@ def test_every_kind_of_snippet_is_labelled_and_can_be_copied() -> None:
     assert [each.language for each in app.code] == ["bash", "bash", "yaml"]
 
 
+def test_snippets_of_which_one_is_enough_stand_with_or_between_them() -> None:
+    """Of those that are all needed, one stands after the other."""
+    told = inspected_story()
+    one, all_of = (html(open_page(told, "findings", finding=each)) for each in ("aaaa000003", "aaaa000001"))
+
+    assert re.findall(r'class="(?:snippet|or)">([^<]+)<', one) == ["Flag", "or", "Command"]
+    assert 'class="or"' not in all_of
+
+
+def test_a_reason_of_any_pool_needs_no_word_on_what_the_pool_shares() -> None:
+    """Development mode, GPU memory, a replica that was not read."""
+    told = story()
+    rule = BY_ID["CO-01"]
+    shown = html(
+        open_page(
+            judged(told, finding(told, rule="CO-01", why=rule.page.why[Facet.MODEL])), "findings", finding="0123456789"
+        )
+    )
+
+    assert rule.page.why[Facet.MODEL].split(";")[0].split("`")[0] in shown
+    assert 'class="basis"' not in shown
+
+
 def test_the_rule_of_the_finding_is_documented_in_place() -> None:
     """Problem, reasons, fix, exceptions, example and the threads that prove it."""
     app = open_page(inspected_story(), "findings", finding="aaaa000004")
@@ -243,7 +268,7 @@ def test_no_finding_is_calm_and_says_how_far_that_goes() -> None:
     shown = html(app)
 
     assert "<h1>No finding</h1>" in shown
-    assert "2 rules judged, 1 could not be · 39 of 40 answered" in shown
+    assert "3 rules: 2 judged, 1 skipped · 39 of 40 answered" in shown
     assert "<b>No rule is broken.</b> That holds for 2 rules on what the replicas told." in shown
     assert "1 rule could not be judged everywhere. 1 replica did not answer and may hide something." in shown
     assert not app.text_input
@@ -275,6 +300,8 @@ def test_all_rules_are_listed_by_outcome_with_where_and_why() -> None:
     told = inspected_story()
     passed, skipped = (html(open_page(told, "findings", rules=name)) for name in ("Passed", "Skipped"))
 
+    assert "A rule stands in several lists when it passed for one pool and was skipped for another." in passed
+    assert ">Not told in full by</th>" in passed
     assert ">CO-02 served-names-differ</span>" in passed
     assert ">5 pools</span>" in passed
     assert ">RT-06 hash-root-differs</span>" in skipped

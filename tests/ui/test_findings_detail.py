@@ -32,7 +32,7 @@ def test_everything_else_that_holds_is_a_line() -> None:
 
     assert html.count("<li>") == 4
     assert "<script" not in html
-    assert "Unknown on 3 of 40 replicas: what this rule needs is not told there." in html
+    assert "Unknown on 3 of 40 replicas: the settings that it names are not told there." in html
     assert "Holds unless something that no replica tells says otherwise." in html
 
 

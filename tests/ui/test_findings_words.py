@@ -72,13 +72,13 @@ def test_values_are_marked_in_a_sentence_as_often_as_the_evidence_holds_them(
             Facet.DISAGGREGATED,
             "fleet.yaml says: prefill and decode on replicas of their own.",
         ),
-        ({}, Facet.MODEL, "Holds for any pool: clients expect the same of each of its replicas."),
+        ({}, Facet.MODEL, ""),
     ],
 )
 def test_how_the_deciding_part_of_a_domain_is_known_is_said(
     change: dict[str, object], facet: Facet, words: str
 ) -> None:
-    """Declared, inferred, or assumed and then how to say otherwise."""
+    """Declared, inferred, or assumed and then how to say otherwise; of what hurts in any pool, nothing."""
     assert findings_words.domain_words(replace(DOMAIN, **change), facet) == words  # type: ignore[arg-type]
 
 
@@ -95,19 +95,25 @@ def test_counts_are_written_by_severity_with_nothing_for_none() -> None:
 
 
 def test_rules_are_counted_once_however_many_pools_they_were_judged_on() -> None:
-    """Judged somewhere and not elsewhere is said apart from judged nowhere; what does not apply counts nowhere."""
+    """The parts are all rules, each once: judged, skipped or failed to run wherever it applies, applicable nowhere."""
     kinds = {
         "A": (OutcomeKind.PASSED, OutcomeKind.FAILED),
         "B": (OutcomeKind.PASSED, OutcomeKind.SKIPPED),
         "C": (OutcomeKind.SKIPPED, OutcomeKind.ERROR),
         "D": (OutcomeKind.NOT_APPLICABLE, OutcomeKind.NOT_APPLICABLE),
+        "E": (OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE),
+        "F": (OutcomeKind.FAILED, OutcomeKind.ERROR, OutcomeKind.NOT_APPLICABLE),
     }
     outcomes = tuple(outcome(rule, kind=kind) for rule, held in kinds.items() for kind in held)
     told = findings_words.judged(judged(story(), outcomes=outcomes).inspection)
 
-    assert told == (2, 1, 1)
-    assert findings_words.rules_words(told) == "2 rules judged, 1 of them not everywhere; 1 could not be"
-    assert findings_words.rules_words(findings_words.Judged(1, 0, 0)) == "1 rule judged"
+    assert (told.total, told.rules, told.partly, told.skipped, told.failed, told.idle) == (6, 3, 2, 1, 1, 1)
+    assert told.rules + told.skipped + told.failed + told.idle == len(kinds)
+    assert told.open == 4
+    assert findings_words.rules_words(told) == (
+        "6 rules: 3 judged (2 of them not everywhere), 1 skipped, 1 failed to run, 1 not applicable"
+    )
+    assert findings_words.rules_words(findings_words.Judged(1)) == "1 rule: 1 judged"
 
 
 def test_cohorts_are_chips_of_a_number_that_can_be_read() -> None:

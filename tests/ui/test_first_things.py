@@ -56,6 +56,15 @@ def test_what_is_not_shown_is_counted_and_information_is_left_to_its_page() -> N
     assert ">4 more findings</a>" in rows[-1][1]
 
 
+def test_what_stands_in_the_list_beside_is_only_counted() -> None:
+    """Replicas that could not be read; without anything else there is nothing that they would be more than."""
+    unread = finding(7, rule="ID-05", severity=Severity.WARNING)
+
+    assert [kind for kind, _, _ in drawn(finding(), unread)] == ["critical", "unknown"]
+    assert ">1 more finding</a>" in drawn(finding(), unread)[-1][1]
+    assert [">1 finding</a>" in what for _, what, _ in drawn(unread)] == [True]
+
+
 def test_information_alone_is_shown() -> None:
     assert [kind for kind, _, _ in drawn(finding(severity=Severity.INFO))] == ["info"]
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from dashboard.models import ReplicaState
-from dashboard.rules.findings import Inspection, Rollout, Tally
+from dashboard.rules.findings import Inspection, OutcomeKind, Rollout, Tally
 from dashboard.ui import headline
 from dashboard.ui.headline import Standing
 from tests.builders import NOW, alike, document, down, fleet, replica, story
+from tests.findings_builder import judged, outcome
 
 BAD, ODD, NOTED = Tally(critical=2), Tally(warning=1), Tally(info=3)
 
@@ -71,6 +72,14 @@ def test_what_differs_without_a_rule_is_said_where_no_rule_found_anything() -> N
     other = fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told)
 
     assert "1 setting differs that no rule is about: see Compare." in headline.calm(headline.standing(other), other)
+
+
+def test_calm_rests_on_the_rules_that_were_judged() -> None:
+    """What was skipped or does not apply found nothing because it did not look."""
+    kinds = (OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE)
+    told = judged(story(), outcomes=tuple(outcome(f"XX-{number}", kind=kind) for number, kind in enumerate(kinds)))
+
+    assert headline.calm(headline.standing(told), told).startswith("2 rules found nothing.")
 
 
 def test_replicas_are_counted_by_state_and_those_down_come_first() -> None:

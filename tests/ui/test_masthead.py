@@ -18,6 +18,7 @@ def test_it_says_how_many_answered_when_and_how_long_ago() -> None:
     assert "<b>1 of 2</b> answered" in line
     assert 'title="2026-03-02T11:42:05Z"' in line
     assert "8 s ago" in line
+    assert line.count('class="roomy"') == 2  # what a narrow header leaves out: these words and the age
     assert "stale" not in line
 
 

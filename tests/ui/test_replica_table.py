@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 from dashboard.models import ReplicaState
+from dashboard.rules.findings import Severity
 from dashboard.ui.replica_table import EXPORTED, SHOWN, filtered, rows_of, shown, to_csv
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, replica, story
+from tests.findings_builder import finding, judged
 
 USUAL = document()
 OTHER = document({"cache_config.block_size": 32})
@@ -82,6 +84,36 @@ def test_the_page_shows_state_and_age_in_words() -> None:
     assert table["State"].to_list()[:2] == ["✕ down", "✓ up"]
     assert table["Read"].to_list()[:2] == ["never", "8 s ago"]
     assert table["Reason"].iloc[0] == "refused: Nothing listens there."
+
+
+@pytest.mark.parametrize(
+    ("severities", "words"),
+    [
+        ([], None),
+        ([Severity.INFO], "i info"),
+        ([Severity.CRITICAL] * 2, "! critical ×2"),
+        ([Severity.CRITICAL, Severity.WARNING, Severity.INFO, Severity.INFO], "! critical +3"),
+        ([Severity.WARNING] * 2 + [Severity.INFO], "▲ warning ×2 +1"),
+    ],
+)
+def test_the_worst_finding_of_a_replica_is_named_and_the_others_are_counted(
+    severities: list[Severity], words: str | None
+) -> None:
+    """No finding is left out of the numbers."""
+    built = fleet([replica("chat-1", document=USUAL)], [USUAL])
+    found = (finding(built, ["chat-1"], id=str(number), severity=each) for number, each in enumerate(severities))
+    told = shown(rows_of(judged(built, *found)), NOW)["Findings"].iloc[0]
+
+    assert (None if pd.isna(told) else told) == words
+
+
+def test_reasons_stand_beside_the_findings_where_there_are_any() -> None:
+    """A narrow page shows them; without one the column is empty and stands last."""
+    whole = shown(rows_of(fleet(alike("chat", 2, USUAL), [USUAL])), NOW)
+
+    assert list(shown(rows(), NOW).columns).index("Reason") == list(SHOWN).index("Findings") + 1
+    assert whole.columns[-1] == "Reason"
+    assert set(whole.columns) == set(SHOWN)
 
 
 def test_old_data_are_told_by_their_age() -> None:
