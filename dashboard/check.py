@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +11,7 @@ import typer
 
 from dashboard import service
 from dashboard.errors import SnapshotError
-from dashboard.options import FILE_VARIABLE, Options, policy_of
+from dashboard.options import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.options.rules import no_such_rule
 from dashboard.report.findings_document import findings_document
 from dashboard.report.findings_markdown import to_findings_markdown
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "json", "markdown", "junit", "sarif", "github"]
 Level = Literal["critical", "warning", "info", "never"]
-DEFAULT_FILE = "fleet.yaml"
+STANDARD_INPUT = Path("-")
 
 
 def check(
@@ -40,7 +41,10 @@ def check(
     config: ConfigOption = None,
     snapshot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Judge what `poll --format json --full` saved in this file, and ask nobody."),
+        typer.Option(
+            metavar="FILE",
+            help="Judge what `poll --format json --full` saved in this file, and ask nobody. - is standard input.",
+        ),
     ] = None,
     fail_on: Annotated[
         Level,
@@ -64,7 +68,7 @@ def check(
     if snapshot and target:
         wrong("--snapshot: the file says what was asked; name no addresses beside it")
     options = options_of(config, target)
-    fleet, unread_lists = Polled(_saved(snapshot, options), 0) if snapshot else polled(options)
+    fleet, unread_lists = Polled(_saved(snapshot, options)) if snapshot else polled(options)
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists)
     text = _written(fleet, output, level, verdict, config)
@@ -92,13 +96,19 @@ def rules(
 def _saved(file: Path, options: Options) -> Fleet:
     """Return the fleet of a saved poll, judged by these options as of its time; suppressions end by today's date."""
     try:
-        with file.open("rb") as stream:
-            saved = stream.read(MAX_BYTES + 1)
-        return read_snapshot(saved, policy_of(options), service.utc_now().date())
+        return read_snapshot(_read(file), policy_of(options), service.utc_now().date())
     except OSError as error:
         wrong(f"--snapshot {file}: {error.strerror}")
     except SnapshotError as error:
         wrong(f"--snapshot {file}: {error}")
+
+
+def _read(file: Path) -> bytes:
+    """Return what a file holds; a byte more than a snapshot may have tells that it is too large."""
+    if file == STANDARD_INPUT:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    with file.open("rb") as stream:
+        return stream.read(MAX_BYTES + 1)
 
 
 def _written(fleet: Fleet, output: Format, level: Severity | None, verdict: Verdict, config: Path | None) -> str:

@@ -18,7 +18,19 @@ from dashboard.demo import targets as demo_targets
 from dashboard.fleet import only_pool
 from dashboard.report.document import to_document, to_json
 from dashboard.report.table import to_table
-from dashboard.terminal import ConfigOption, TargetsArgument, fail, is_terminal, options_of, polled, say, width, wrong
+from dashboard.terminal import (
+    PROGRAM,
+    Commands,
+    ConfigOption,
+    TargetsArgument,
+    fail,
+    is_terminal,
+    options_of,
+    polled,
+    say,
+    width,
+    wrong,
+)
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
@@ -31,8 +43,8 @@ DEMO_PROBE_TIMEOUT_SECONDS = 2  # the fleet has one slow replica; nobody should 
 RESTART_TEXT = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<block_size>\d{1,6}):(?P<seconds>\d{1,6})")
 
 cli = typer.Typer(
+    cls=Commands,
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -44,11 +56,12 @@ AddressOption = Annotated[str, typer.Option(help="Address that the dashboard bin
 
 def main() -> None:
     """Run the command line."""
-    cli(prog_name="python -m dashboard")
+    cli(prog_name=PROGRAM)
 
 
 @cli.callback(invoke_without_command=True)
 def about(
+    context: typer.Context,
     *,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
@@ -56,6 +69,9 @@ def about(
     if version:
         print(f"vllm-fleet-dashboard {dashboard.__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+        wrong("no command is named")
 
 
 @cli.command()

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typer.core import TyperGroup
 
 from dashboard import service
 from dashboard.discovery import Discovery, replica_id
 from dashboard.errors import OptionsError
 from dashboard.options import Options, TargetOptions, load_options
+from dashboard.options.mistakes import worded
 from dashboard.report.table import plain
+from dashboard.wording import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dashboard.fleet import Fleet
 
 FAILED = 1
 WRONG_USAGE = 2
+PROGRAM = "python -m dashboard"
 NARROWEST, WIDEST = 80, 200  # columns; where standard output is no terminal, lines are folded at the widest only
 
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The file with the options.")]
@@ -34,10 +41,24 @@ TargetsArgument = Annotated[
 
 
 class Polled(NamedTuple):
-    """A poll of the command line; `unread_lists` is how many lists of targets could not be read."""
+    """A poll of the command line; `unread_lists` says of each list of targets that could not be read why."""
 
     fleet: Fleet
-    unread_lists: int
+    unread_lists: tuple[str, ...] = ()
+
+
+class Commands(TyperGroup):
+    """The commands. Wrong usage of any of them ends with 2 and one sentence that says what is wrong."""
+
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        """Read what stands before the command."""
+        with _in_our_words():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read what stands after the command, and run it."""
+        with _in_our_words():
+            return super().invoke(ctx)
 
 
 def options_of(config: Path | None, targets: Iterable[str] | None = None) -> Options:
@@ -45,9 +66,7 @@ def options_of(config: Path | None, targets: Iterable[str] | None = None) -> Opt
     try:
         options = load_options(config)
     except OptionsError as error:
-        for mistake in error.mistakes:
-            say(mistake)
-        raise typer.Exit(WRONG_USAGE) from None
+        _wrong_options(error.mistakes)
     given = tuple(map(_target, targets or ()))
     return options.model_copy(update={"targets": given, "file_sd": ()}) if given else options
 
@@ -59,13 +78,13 @@ def polled(options: Options) -> Polled:
     for failure in discovery.failures:
         say(failure)
     if not targets:
-        say("There is nothing to ask: name addresses, or list them in fleet.yaml.")
+        say(f"There is nothing to ask: name addresses, or list them in {options.file}.")
     console = Console(stderr=True)
     columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("asking", total=len(targets))
         fleet = service.poll_once(options, targets, lambda done, _total: progress.update(task, completed=done))
-    return Polled(fleet, len(discovery.failures))
+    return Polled(fleet, discovery.failures)
 
 
 def is_terminal() -> bool:
@@ -74,8 +93,9 @@ def is_terminal() -> bool:
 
 
 def width() -> int:
-    """Return the number of columns to write."""
-    return max(NARROWEST, shutil.get_terminal_size().columns) if is_terminal() else WIDEST
+    """Return the number of columns to write: the terminal's, or those that COLUMNS asks for."""
+    asked = is_terminal() or "COLUMNS" in os.environ
+    return max(NARROWEST, shutil.get_terminal_size().columns) if asked else WIDEST
 
 
 def say(sentence: str) -> None:
@@ -91,7 +111,42 @@ def fail(sentence: str, code: int = FAILED) -> NoReturn:
 
 def wrong(sentence: str) -> NoReturn:
     """Say what is wrong with the usage, and end with 2."""
-    fail(sentence, WRONG_USAGE)
+    fail(f"exit {WRONG_USAGE}: wrong usage: {_ended(sentence)}", WRONG_USAGE)
+
+
+def _wrong_options(mistakes: Sequence[str]) -> NoReturn:
+    """Say every mistake on a line, and end with 2: the last line is the mistake, or how many there are."""
+    if len(mistakes) == 1:
+        fail(f"exit {WRONG_USAGE}: wrong options: {_ended(mistakes[0])}", WRONG_USAGE)
+    for mistake in mistakes:
+        say(mistake)
+    told = f"{count(len(mistakes), 'mistake')}, told on the lines before this one"
+    fail(f"exit {WRONG_USAGE}: wrong options: {told}.", WRONG_USAGE)
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}."
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    """Say what typer finds wrong with the usage as everything else is said."""
+    try:
+        yield
+    except typer.TyperException as error:
+        context: typer.Context | None = getattr(error, "ctx", None)
+        command = context.command_path if context else PROGRAM
+        wrong(f"{_ended(_found(error))} `{command} --help` tells what there is")
+
+
+def _found(error: typer.TyperException) -> str:
+    """Return what typer found; what pydantic found for it in the words of the options' mistakes."""
+    cause = error.__cause__
+    if isinstance(error, typer.BadParameter) and isinstance(cause, ValidationError) and error.param is not None:
+        default = error.param.default
+        return f"{'/'.join(error.param.opts)}: {worded(cause.errors()[0], lambda: default)}"
+    message = error.format_message()
+    return f"{message[:1].lower()}{message[1:]}"
 
 
 def _target(text: str) -> TargetOptions:

@@ -156,6 +156,12 @@ def inspected_story() -> Fleet:
         sentence="Version is 0.31.0 instead of 0.32.0, which 5 of 10 replicas have.",
         is_rollout=True,
     )
+    choice = Remedy(
+        "Choose one value for the pool, and restart the others.",
+        (Snippet("flag", "--max-model-len 8192"), Snippet("shell", "kubectl rollout restart deployment/embed-8b")),
+        any_of=True,
+    )
+    versions = replace(versions, remedy=choice)
     old = finding(fleet, id="aaaa000004", expired=suppression(until=date(2026, 2, 1)))
     quiet = finding(fleet, ["gemma-27b-01"], id="aaaa000005", severity=Severity.WARNING, suppression=suppression())
     rules = [f"CO-{number:02}" for number in range(2, 12)]

@@ -40,6 +40,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test finds a fleet.yaml that it did not write."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FLEET_CONFIG", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 def run(*arguments: str) -> Result:
@@ -145,8 +146,8 @@ def test_a_list_of_targets_that_cannot_be_read_has_not_passed(tmp_path: Path, de
     done = run("check", "--config", config)
 
     assert done.exit_code == 3
-    assert "1 list of targets could not be read, see above" in last(done)
-    assert "lost.json" in done.stderr
+    assert last(done).startswith("exit 3: 1 list of targets could not be read (")
+    assert "lost.json" in last(done)
 
 
 @pytest.mark.parametrize(
@@ -161,20 +162,46 @@ def test_a_list_of_targets_that_cannot_be_read_has_not_passed(tmp_path: Path, de
         (["--snapshot", "nowhere.json"], "--snapshot nowhere.json: No such file or directory"),
         (["--snapshot", "."], "--snapshot .: Is a directory"),
         (["--snapshot", "fleet.json", "host:8000"], "name no addresses beside it"),
+        (["--snapshot"], "'--snapshot' requires an argument"),
+        (["--min-coverage", "high"], "--min-coverage: not a number; write one such as 100."),
+        (["--nonsense"], "no such option: --nonsense. `root check --help` tells what there is."),
     ],
 )
 def test_wrong_usage_ends_with_2_and_the_last_line_says_what_is_wrong(arguments: list[str], why: str) -> None:
     done = run("check", *arguments)
 
     assert (done.exit_code, done.stdout) == (2, "")
+    assert last(done).startswith("exit 2: wrong ")
     assert why in last(done)
+    assert "Value error" not in done.stderr
+    assert ".." not in last(done)
 
 
-def test_wrong_options_end_with_2(tmp_path: Path) -> None:
+def test_wrong_options_end_with_2_and_the_last_line_says_so(tmp_path: Path) -> None:
     (tmp_path / "fleet.yaml").write_text("suppress:\n  - rule: RT-1\n")
     done = run("check")
 
     assert (done.exit_code, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 5
+    assert last(done) == "exit 2: wrong options: 4 mistakes, told on the lines before this one."
+
+
+def test_one_mistake_in_the_options_is_the_last_line(tmp_path: Path) -> None:
+    (tmp_path / "n.yaml").write_text("rules: {RT-1: {}}\n")
+    done = run("check", "--config", "n.yaml")
+
+    assert done.stderr == "exit 2: wrong options: n.yaml:1: rules.RT-1: no such rule; did you mean RT-01?\n"
+
+
+def test_sentences_about_the_options_name_their_file(tmp_path: Path) -> None:
+    entry = {**WHERE, "pool": "nowhere", "until": FUTURE}
+    (tmp_path / "n.yaml").write_text(yaml.safe_dump({"suppress": [entry], "pools": {"lost": {"router": "none"}}}))
+    done = run("check", "--config", "n.yaml")
+
+    assert "suppress[0] in n.yaml (RT-01, ann) matches no finding; take it out." in done.stdout
+    assert "pools.lost in n.yaml matches no pool; mend the name or take it out." in done.stdout
+    assert "There is nothing to ask: name addresses, or list them in n.yaml." in done.stderr
+    assert "fleet.yaml" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[1]", b"\xff\xfe", b'{"schema_version": 1}'])
@@ -183,7 +210,7 @@ def test_a_snapshot_that_is_none_is_wrong_usage(tmp_path: Path, raw: bytes) -> N
     done = run("check", "--snapshot", "saved.json")
 
     assert (done.exit_code, done.stdout) == (2, "")
-    assert last(done).startswith("--snapshot saved.json: ")
+    assert last(done).startswith("exit 2: wrong usage: --snapshot saved.json: ")
 
 
 def test_a_saved_poll_has_the_findings_of_the_poll_and_nobody_is_asked(tmp_path: Path) -> None:
@@ -199,6 +226,18 @@ def test_a_saved_poll_has_the_findings_of_the_poll_and_nobody_is_asked(tmp_path:
     assert polled["findings"]
     for part in ("fleet", "coverage", "findings", "suppressed", "outcomes", "pools", "notes"):
         assert judged[part] == polled[part]
+
+
+def test_a_saved_poll_can_come_by_standard_input(tmp_path: Path, demo: DemoServer) -> None:
+    config = written(tmp_path, demo)
+    saved = run("poll", "--config", config, "--format", "json", "--full").stdout
+    done = CliRunner().invoke(cli, ["check", "--config", config, "--snapshot", "-"], input=saved)
+
+    assert done.exit_code == 1
+    assert last(done) == "exit 1: 1 critical finding (RT-01 in chat-70b); --fail-on critical."
+    assert last(CliRunner().invoke(cli, ["check", "--snapshot", "-"], input="")).startswith(
+        "exit 2: wrong usage: --snapshot -: "
+    )
 
 
 def test_a_saved_poll_is_judged_by_the_options_of_today(tmp_path: Path, demo: DemoServer) -> None:
@@ -233,7 +272,9 @@ def test_every_format_is_what_it_says_and_tells_the_finding(tmp_path: Path, demo
     result = json.loads(told["sarif"].stdout)["runs"][0]["results"][0]
     assert result["ruleId"] == "RT-01"
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "fleet.yaml"
-    assert told["github"].stdout.startswith("::error title=RT-01 block-size-differs in chat-70b::B x1 (chat-70b-04)")
+    summary, first, *_ = told["github"].stdout.splitlines()
+    assert summary.startswith("::notice title=vLLM fleet::mine: 1 critical, 0 warning, 0 info; ")
+    assert first.startswith("::error title=RT-01 block-size-differs in chat-70b::B x1 (chat-70b-04)")
     assert all("--block-size 16" in done.stdout for done in told.values())
 
 
@@ -275,4 +316,20 @@ def test_a_rule_that_is_not_there_is_wrong_usage_with_the_one_that_was_meant() -
     done = run("rules", "block-size-difers")
 
     assert (done.exit_code, done.stdout) == (2, "")
-    assert last(done) == "block-size-difers: no such rule; did you mean RT-01?"
+    assert last(done) == "exit 2: wrong usage: block-size-difers: no such rule; did you mean RT-01?"
+
+
+def test_the_width_that_is_asked_for_holds_in_a_pipe_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = max(map(len, run("rules").stdout.splitlines()))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert max(map(len, run("rules").stdout.splitlines())) <= 80 < wide <= 200
+
+
+def test_without_a_command_the_help_and_why_stand_on_standard_error() -> None:
+    done = run()
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Compare the configuration of many vLLM replicas." in done.stderr
+    assert last(done) == "exit 2: wrong usage: no command is named."
+    assert last(run("--nonsense")).startswith("exit 2: wrong usage: no such option: --nonsense.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import yaml
 
 from dashboard.cli import cli
 from dashboard.options import load_options
+from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.rollout import STUCK_AFTER
 from tests.serving import ROOT
 from tests.tools.write_docs import RULES, rule_pages
 
@@ -121,3 +124,14 @@ def test_the_readmes_options_are_options(readme: str, tmp_path: Path) -> None:
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)
         load_options(file)
+
+
+def test_the_readme_says_how_long_a_rollout_may_stand_still(readme: str) -> None:
+    hours = STUCK_AFTER // timedelta(hours=1)
+
+    assert f"start is at most {hours} hours ago" in readme
+    assert f"no replica has started for {hours} hours" in readme
+
+
+def test_the_changelog_counts_the_rules() -> None:
+    assert f"- {len(ALL_RULES)} rules with a page each" in (ROOT / "CHANGELOG.md").read_text()

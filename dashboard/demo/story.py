@@ -51,7 +51,7 @@ OTHER_BLOCKS: Settings = {
     "scheduler_config.max_num_batched_tokens": 2048,
     "scheduler_config.max_num_seqs": 128,
     "model_config.max_logprobs": 5,
-    "compilation_config.cudagraph_capture_sizes": (1, 2, 4, *range(8, 193, 8)),
+    "compilation_config.cudagraph_capture_sizes": (1, 2, 4, *range(8, 256, 8), 256),
 }
 SERVER_INFO = frozenset({Speaks.SERVER_INFO})
 INFERENCE_CONFIG = frozenset({Speaks.INFERENCE_CONFIG})

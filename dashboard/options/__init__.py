@@ -2,6 +2,7 @@
 
 from dashboard.options.load import FILE_VARIABLE, load_options
 from dashboard.options.model import (
+    DEFAULT_FILE,
     CredentialsOptions,
     FileSdOptions,
     Options,
@@ -13,6 +14,7 @@ from dashboard.options.policy import policy_of
 from dashboard.options.rules import PoolOptions, RuleOptions, SuppressOptions
 
 __all__ = [
+    "DEFAULT_FILE",
     "FILE_VARIABLE",
     "MAX_LABEL_CHARACTERS",
     "CredentialsOptions",

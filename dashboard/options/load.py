@@ -12,7 +12,8 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from dashboard.errors import OptionsError
 from dashboard.options.document import MAX_DOCUMENT_BYTES, Document, Mistake, dotted, read_document
 from dashboard.options.mistakes import no_such_key, sentence
-from dashboard.options.model import Options
+from dashboard.options.model import DEFAULT_FILE, Options
+from dashboard.options.rules import rule_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
     from dashboard.options.document import Place
 
-DEFAULT_FILE = Path("fleet.yaml")
 PREFIX = "FLEET_"
 FILE_VARIABLE = "FLEET_CONFIG"
+RULES = "rules"  # the key whose own keys are ids of rules
 _DELIMITER = "__"
 
 
@@ -46,15 +47,15 @@ def load_options(path: Path | None = None) -> Options:
 
     Environment variables go before the file. Raise OptionsError with every mistake that was found.
     """
-    file = path or _named_by_environment() or DEFAULT_FILE
-    must_exist = file is not DEFAULT_FILE
-    document = _read(file) if must_exist or file.exists() else Document(None, {}, ())
-    origins = _Origins(file, document, _environment())
+    named = path or _named_by_environment()
+    file = named or Path(DEFAULT_FILE)
+    document = _spelled(_read(file)) if named or file.exists() else Document(None, {}, ())
+    origins = _Origins(file, document, _with_rule_ids(_environment()))
     mistakes = list(document.mistakes)
     told = _unknown_variables()
     values = _merged(document.value or {}, origins.environment)
     try:
-        options = Options.model_validate(values, context={"folder": file.parent})
+        options = Options.model_validate(values, context={"folder": file.parent, "file": file.name})
     except ValidationError as error:
         in_environment, in_file = _sorted_by_origin(error.errors(), origins)
         told, mistakes = told + in_environment, mistakes + in_file
@@ -62,6 +63,27 @@ def load_options(path: Path | None = None) -> Options:
     if told:
         raise OptionsError(*told)
     return options
+
+
+def _spelled(document: Document) -> Document:
+    """Return the document with the ids of rules as they are called, and the same lines."""
+    lines = {
+        (*place[:1], rule_id(str(place[1])), *place[2:]): line
+        for place, line in document.lines.items()
+        if place[:1] == (RULES,) and place[1:]
+    }
+    return document._replace(value=_with_rule_ids(document.value), lines={**lines, **document.lines})
+
+
+def _with_rule_ids(options: Any) -> Any:
+    """Spell the ids of rules as they are called; of two spellings of one rule the second stays, to be refused."""
+    changes = options.get(RULES) if isinstance(options, dict) else None
+    if not isinstance(changes, dict):
+        return options
+    spelled: dict[str, Any] = {}
+    for key, change in changes.items():
+        spelled[key if rule_id(key) in spelled or rule_id(key) in changes else rule_id(key)] = change
+    return {**options, RULES: spelled}
 
 
 def _named_by_environment() -> Path | None:

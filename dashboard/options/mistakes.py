@@ -6,11 +6,11 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args
 
-from dashboard.options.rules import no_such_rule
+from dashboard.options.rules import no_such_rule, rule_id
 from dashboard.wording import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pydantic import BaseModel
     from pydantic_core import ErrorDetails
@@ -48,16 +48,21 @@ def sentence(error: ErrorDetails, options: type[BaseModel]) -> str:
     """Say in one sentence what pydantic found, without the value: it might be a secret."""
     if error["type"] == "extra_forbidden":
         return _unknown(error["loc"], options)
+    return worded(error, lambda: _example(error["loc"], options))
+
+
+def worded(error: ErrorDetails, example: Callable[[], object]) -> str:
+    """Say what is wrong with one value; `example` makes one that could stand there."""
     told = _SENTENCES.get(error["type"], error["msg"])
-    example = _example(error["loc"], options) if "{example}" in told else None
-    return told.format(**error.get("ctx", {}), example=example)
+    shown = example() if "{example}" in told else None
+    return told.format(**error.get("ctx", {}), example=shown)
 
 
 def _unknown(place: Place, options: type[BaseModel]) -> str:
     """Say that a key is unknown: a rule, a parameter of a rule, or another."""
     match place:
         case ("rules", str(rule)):
-            return no_such_rule(rule)
+            return f"{rule_id(rule)} is there twice; keep one" if rule_id(rule) != rule else no_such_rule(rule)
         case ("rules", rule, "parameters", _):
             known = list(_fields(_type_at(options, place[:-1])))
             return f"no such parameter; {rule} has {joined(known) or 'none'}"

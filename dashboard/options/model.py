@@ -7,13 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
 from dashboard.options.address import replica_id
 from dashboard.options.part import Labels, Name, Part, some
 from dashboard.options.rules import PoolOptions, Rules, SuppressOptions
 
 _DAY_SECONDS = 86_400.0
+DEFAULT_FILE = "fleet.yaml"
 
 
 def _folder(info: ValidationInfo) -> Path:
@@ -106,3 +107,13 @@ class Options(Part):
     pools: dict[str, PoolOptions] = Field(default_factory=dict)  # by name or glob
     rules: Rules = Field(default_factory=dict)
     suppress: tuple[SuppressOptions, ...] = ()
+    _file: str = PrivateAttr(DEFAULT_FILE)
+
+    @property
+    def file(self) -> str:
+        """Return the name of the file that they stand in, or could stand in."""
+        return self._file
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Keep the name of the file for messages; what `load_options` gives is no option."""
+        self._file = (context or {}).get("file", DEFAULT_FILE)

@@ -19,6 +19,7 @@ def policy_of(options: Options) -> Policy:
         pools={name: _declared(pool) for name, pool in options.pools.items()},
         rules={rule: _change(change) for rule, change in options.rules.items()},
         suppressions=tuple(_suppression(each, number) for number, each in enumerate(options.suppress, start=1)),
+        file=options.file,
     )
 
 

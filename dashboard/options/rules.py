@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import date
 from difflib import get_close_matches
+from enum import StrEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model
@@ -14,18 +16,36 @@ from dashboard.options.part import Labels, Name, Part, Said, some
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity
+from dashboard.wording import joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.rules.registry import Rule
 
+_ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
 _PLACEHOLDER = re.compile(r"\{(?:host|port|model)\}")
+NUMBERS = (int, float)  # a bool is neither
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
+class HashAlgorithm(StrEnum):
+    """What vLLM hashes blocks with (PrefixCachingHashAlgo in vllm/config/cache.py)."""
+
+    SHA256 = "sha256"
+    SHA256_CBOR = "sha256_cbor"
+    XXHASH = "xxhash"
+    XXHASH_CBOR = "xxhash_cbor"
+
+
 def no_such_rule(text: str) -> str:
-    """Say that no rule has this id, with the one that was probably meant, by its id or its name."""
+    """Say that no rule has this id, with the one that was probably meant, by its id or its name.
+
+    An id of the right form is not taken for another number: its family's numbers are told.
+    """
+    if (form := _ID.fullmatch(text)) and (there := _numbers(form["family"].upper())):
+        meant = f"{form['family'].upper()}-{int(form['number']):02}"
+        return f"no such rule; did you mean {meant}?" if meant in BY_ID else f"no such rule; there are {there}"
     ids = {called: rule.id for rule in ALL_RULES for called in (rule.id, rule.name)}
     close = get_close_matches(text.upper(), ids, n=1) or get_close_matches(text.lower(), ids, n=1)
     if close:
@@ -33,10 +53,26 @@ def no_such_rule(text: str) -> str:
     return "no such rule; `python -m dashboard rules` lists them"
 
 
+def rule_id(text: str) -> str:
+    """Return the id of a rule as it is called, whatever its letters' case; another text as it is."""
+    return text.upper() if text.upper() in BY_ID else text
+
+
+def _numbers(family: str) -> str:
+    """Write the ids of a family as ranges, `ID-01 to ID-03 and ID-05 to ID-08`; nothing where there is none."""
+    ranges: list[list[str]] = []
+    numbers = sorted(int(each.removeprefix(f"{family}-")) for each in BY_ID if each.startswith(f"{family}-"))
+    for before, number in pairwise([-1, *numbers]):
+        if number != before + 1:
+            ranges.append([])
+        ranges[-1].append(f"{family}-{number:02}")
+    return joined([f"{first} to {last}" if first != last else first for first, *_, last in (r * 2 for r in ranges)])
+
+
 def _known_rule(text: str) -> str:
-    if text not in BY_ID:
+    if rule_id(text) not in BY_ID:
         raise ValueError(no_such_rule(text))
-    return text
+    return rule_id(text)
 
 
 def _template(text: str) -> str:
@@ -65,7 +101,7 @@ class ExpectsOptions(Part):
     """What a pool's router was configured with: each replica is held against it."""
 
     block_size: Annotated[int | None, Field(ge=1, examples=[16])] = None
-    hash_algorithm: Name | None = None
+    hash_algorithm: HashAlgorithm | None = None
     seed_policy: SeedPolicy | None = None
     event_topic: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_template)] | None = None
 
@@ -100,8 +136,14 @@ class SuppressOptions(Part):
 
 
 def options_of(rule: Rule) -> type[RuleOptions]:
-    """Return the model of what can be changed of this rule: its parameters, each of the type that its default has."""
-    fields: dict[str, Any] = {name: (type(default), default) for name, default in rule.parameters.items()}
+    """Return the model of what can be changed of this rule: its parameters, each of the type that its default has.
+
+    Numbers are shares and counts: none is below 0.
+    """
+    fields: dict[str, Any] = {
+        name: (type(default), Field(default, ge=0) if type(default) in NUMBERS else default)
+        for name, default in rule.parameters.items()
+    }
     parameters = create_model("Parameters", __base__=Part, **fields)
     return create_model("RuleOptions", __base__=RuleOptions, parameters=(parameters, Field(default_factory=parameters)))
 

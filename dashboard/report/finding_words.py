@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from dashboard.models import ReplicaState
 from dashboard.report.parts import coverage
+from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Confidence, OutcomeKind, Severity
+from dashboard.rules.registry import Scope
 from dashboard.wording import clock, count, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from dashboard.fleet import Fleet
-    from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy
+    from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy, Snippet
 
 MOST_NAMES = 4  # replicas or pools that a line names before it counts the rest
 GLYPHS = {Severity.CRITICAL: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
@@ -22,13 +25,7 @@ BY_FAR = {
     Confidence.DERIVED: "Derived: concluded from what the replicas tell.",
     Confidence.ASSUMED: "Assumed: holds unless something that no replica tells says otherwise.",
 }
-KINDS = {
-    OutcomeKind.PASSED: "passed",
-    OutcomeKind.FAILED: "failed",
-    OutcomeKind.SKIPPED: "skipped",
-    OutcomeKind.NOT_APPLICABLE: "do not apply",
-    OutcomeKind.ERROR: "raised an error",
-}
+OR = "or"  # stands between snippets of which one is enough
 
 
 def answered(fleet: Fleet) -> str:
@@ -41,13 +38,6 @@ def counted(findings: Iterable[Finding]) -> str:
     """Write `2 critical, 1 warning, 0 info`."""
     counts = Counter(each.severity for each in findings)
     return ", ".join(f"{counts[severity]:,} {severity}" for severity in Severity)
-
-
-def judged(inspection: Inspection) -> str:
-    """Write what became of the rules: `Rules on pools: 41 passed, 3 failed, 5 skipped.`."""
-    counts = Counter(each.kind for each in inspection.outcomes)
-    told = [f"{counts[kind]:,} {word}" for kind, word in KINDS.items() if counts[kind]]
-    return f"Rules on pools: {', '.join(told) or 'none'}."
 
 
 def named(names: Iterable[str], most: int = MOST_NAMES) -> str:
@@ -69,6 +59,23 @@ def who(finding: Finding, names: Mapping[str, str]) -> str:
     return f"{shares(finding)} ({told})" if told else "no replica"
 
 
+def places(finding: Finding) -> tuple[str, ...]:
+    """Return the pool or the pair of a finding; of a rule on the whole fleet the pools in which it found something."""
+    is_fleet_wide = BY_ID[finding.rule].scope is Scope.FLEET
+    return finding.pools if is_fleet_wide and finding.pools else (finding.subject,)
+
+
+def where(finding: Finding) -> str:
+    """Write where a finding is: `chat`, `a and b`."""
+    return named(places(finding))
+
+
+def pasteable(remedy: Remedy, written: Callable[[Snippet], str] = attrgetter("text")) -> list[str]:
+    """Return what can be pasted, each `written` by a format; with "or" between where one is enough."""
+    texts = [written(each) for each in remedy.snippets]
+    return [line for text in texts for line in (OR, text)][1:] if remedy.any_of else texts
+
+
 def replica_names(fleet: Fleet) -> dict[str, str]:
     """Return the name of each replica by its id."""
     return {each.id: each.name for each in fleet.replicas}
@@ -88,6 +95,15 @@ def remarks(finding: Finding) -> list[str]:
     return told
 
 
+def as_in(finding: Finding, earlier: Finding, names: Mapping[str, str]) -> str:
+    """Say which finding the reason and the remedy were told with: its pool, in the same pool its replicas."""
+    told = where(earlier)
+    if told == where(finding):
+        told = who(earlier, names)
+        told = f"the {earlier.rule} above" if told == who(finding, names) else f"{earlier.rule} on {told}"
+    return f"Why and what to do: as in {told}."
+
+
 def with_earlier(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Finding | None]]:
     """Yield each finding with the first one before it of the same rule, reason and remedy: these need no repeating."""
     first: dict[tuple[str, str, Remedy], Finding] = {}
@@ -100,7 +116,7 @@ def with_earlier(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Finding
 def suppressed(inspection: Inspection, names: Mapping[str, str]) -> list[str]:
     """Say of each suppressed finding who answers for it, until when, and why."""
     return [
-        f"{each.severity} {each.rule} in {each.subject}, {who(each, names)}: {suppressions([each])}"
+        f"{each.severity} {each.rule} in {where(each)}, {who(each, names)}: {suppressions([each])}"
         for each in inspection.suppressed
     ]
 

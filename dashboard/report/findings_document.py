@@ -58,15 +58,16 @@ class EvidencePart(Part):
 class SnippetPart(Part):
     """Something to paste."""
 
-    kind: str = Field(description="flag, env or yaml")
+    kind: str = Field(description="flag, env, yaml or shell")
     text: str
 
 
 class RemedyPart(Part):
-    """What to do."""
+    """What to do: paste all snippets, or with `any_of` one of them."""
 
     sentence: str
     snippets: Many[SnippetPart]
+    any_of: bool = False  # polls that were saved before do not have it
 
 
 class SuppressionPart(Part):
@@ -276,6 +277,7 @@ def _finding(finding: findings.Finding, names: Mapping[str, str]) -> FindingPart
         remedy=RemedyPart(
             sentence=remedy.sentence,
             snippets=tuple(SnippetPart(kind=each.kind, text=each.text) for each in remedy.snippets),
+            any_of=remedy.any_of,
         ),
         evidence=tuple(map(_evidence, finding.evidence)),
         unknown=finding.unknown,

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dashboard.report import finding_words as words
+from dashboard.report.judged_rules import rules_words
 from dashboard.report.table import plain
 from dashboard.rules.catalogue import BY_ID
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 60_000  # GitHub refuses comments of more than 65,536
 MOST_LINES = 50  # of what is suppressed, skipped or not read; the rest is counted
 LONGEST = 1000  # characters of one sentence
+PAGES = "`python -m dashboard rules ID` prints the page of a rule, such as `python -m dashboard rules RT-01`."
 # What means something inside a line of CommonMark or of GitHub's: a backslash takes it away. The dot and the colon make
 # links of bare addresses.
 _PUNCTUATION = re.compile(r"([!#$*.:@\[\\\]^_`{|}~])")
@@ -25,8 +27,10 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 # Forges look for these in the text itself, after Markdown: @name calls somebody, #12, !12 and the like link something.
 _CALLS = re.compile(r"([@#!~%$])(?=\w)")
 _SEPARATOR = "\N{ZERO WIDTH SPACE}"
+# One backtick on each side. A dollar beside them would begin mathematics on GitHub, whatever stands before the dollar.
+_CODE = re.compile(r"(?<![`$])`([^`]+)`(?![`$])")
 _BACKTICKS = re.compile(r"`+")
-_LANGUAGES = {"flag": "sh", "env": "sh", "yaml": "yaml"}
+_LANGUAGES = {"flag": "sh", "env": "sh", "shell": "sh", "yaml": "yaml"}
 
 
 def to_findings_markdown(fleet: Fleet) -> str:
@@ -34,7 +38,7 @@ def to_findings_markdown(fleet: Fleet) -> str:
     inspection, names = fleet.inspection, words.replica_names(fleet)
     head = [
         f"## vLLM fleet: {escaped(fleet.name)}",
-        f"**{words.counted(inspection.findings)}** · {words.answered(fleet)}",
+        f"**{words.counted(inspection.findings)}** · {words.answered(fleet)} · {rules_words(inspection)}",
     ]
     tail = [
         *_folded("in a rollout", words.rollouts(inspection)),
@@ -43,7 +47,7 @@ def to_findings_markdown(fleet: Fleet) -> str:
         *_folded("skipped, for it was not told", words.skipped(inspection)),
         *_folded("to mind", inspection.notes),
         *_folded("not read", words.unread(fleet)),
-        words.judged(inspection),
+        *([PAGES] if inspection.findings else []),
     ]
     room = MOST_CHARACTERS - sum(map(len, [*head, *tail]))
     return "\n\n".join([*head, *_fitting(inspection.findings, names, room), *tail]) + "\n"
@@ -53,6 +57,15 @@ def escaped(text: str) -> str:
     """Write foreign text so that Markdown shows it as it is, on one line."""
     parted = _CALLS.sub(rf"\1{_SEPARATOR}", plain(text, LONGEST))
     return _PUNCTUATION.sub(r"\\\1", parted).translate(_ENTITIES)
+
+
+def with_code(text: str) -> str:
+    """Write a sentence of ours, in which `code` stands between single backticks, and perhaps a foreign value.
+
+    Whatever stands between two backticks is shown as it is, so a foreign value there is as harmless as elsewhere.
+    """
+    parts = _CODE.split(plain(text, LONGEST))
+    return "".join(f"`{part}`" if number % 2 else escaped(part) for number, part in enumerate(parts))
 
 
 def fenced(text: str, language: str) -> str:
@@ -66,7 +79,7 @@ def fenced(text: str, language: str) -> str:
 def _fitting(findings: Sequence[Finding], names: Mapping[str, str], room: int) -> list[str]:
     told: list[str] = []
     for number, (finding, earlier) in enumerate(words.with_earlier(findings)):
-        text = "\n\n".join(_finding(finding, words.who(finding, names), earlier))
+        text = "\n\n".join(_finding(finding, names, earlier))
         room -= len(text)
         if room < 0:
             return [*told, f"**and {len(findings) - number:,} more, for which there is no room here**"]
@@ -74,21 +87,21 @@ def _fitting(findings: Sequence[Finding], names: Mapping[str, str], room: int) -
     return told
 
 
-def _finding(finding: Finding, who: str, earlier: Finding | None) -> list[str]:
+def _finding(finding: Finding, names: Mapping[str, str], earlier: Finding | None) -> list[str]:
     title = f"{words.GLYPHS[finding.severity]} {finding.severity}: {finding.rule} {BY_ID[finding.rule].name}"
     return [
-        f"### {title} in {escaped(finding.subject)}",
-        f"**{escaped(who)}**: {escaped(finding.sentence)}",
-        *(_advice(finding) if earlier is None else [f"Why and what to do: as in {escaped(earlier.subject)}"]),
+        f"### {title} in {escaped(words.where(finding))}",
+        f"**{escaped(words.who(finding, names))}**: {escaped(finding.sentence)}",
+        *([escaped(words.as_in(finding, earlier, names))] if earlier else _advice(finding)),
         *map(escaped, words.remarks(finding)),
     ]
 
 
 def _advice(finding: Finding) -> list[str]:
     return [
-        *([f"Why it matters: {escaped(finding.why)}"] if finding.why else []),
-        f"What to do: {escaped(finding.remedy.sentence)}",
-        *map(_pasteable, finding.remedy.snippets),
+        *([f"Why it matters: {with_code(finding.why)}"] if finding.why else []),
+        f"What to do: {with_code(finding.remedy.sentence)}",
+        *words.pasteable(finding.remedy, _pasteable),
     ]
 
 

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dashboard.report import finding_words as words
+from dashboard.report.judged_rules import rules_words
 from dashboard.report.table import plain
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Severity
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 12  # of what is suppressed, skipped or down; the rest is counted
 LONGEST = 1000  # characters of one sentence
+LONGEST_PLACE = 160  # characters of the pools in a head
 STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold blue"}
 INDENT = 4
 LABEL_WIDTH = 5  # "why: "
@@ -36,9 +38,7 @@ def to_findings_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     names = words.replica_names(fleet)
     parts: list[RenderableType] = []
     for finding, earlier in words.with_earlier(inspection.findings):
-        advice = (
-            _advice(finding) if earlier is None else [_labelled("", f"Why and what to do: as in {earlier.subject}.")]
-        )
+        advice = [_labelled("", words.as_in(finding, earlier, names))] if earlier else _advice(finding)
         parts += [*_found(finding, words.who(finding, names)), *advice, *_remarks(finding), Text("")]
     parts += _section("In a rollout", words.rollouts(inspection))
     parts += _section("Suppressed", words.suppressed(inspection, names))
@@ -46,7 +46,7 @@ def to_findings_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     parts += _section("Skipped, for it was not told", words.skipped(inspection))
     parts += _section("Mind", inspection.notes)
     parts += _section("Not read", words.unread(fleet))
-    parts += [Text(words.judged(inspection)), Text(_last(fleet))]
+    parts += [Text(f"{rules_words(inspection)}."), Text(_last(fleet))]
     out = StringIO()
     console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False)
     console.print(Group(*parts))
@@ -57,7 +57,7 @@ def _found(finding: Finding, who: str) -> list[RenderableType]:
     head = Text.assemble(
         (f"{words.GLYPHS[finding.severity]} {finding.severity}", STYLES[finding.severity]),
         (f"  {finding.rule} {BY_ID[finding.rule].name}", "bold"),
-        f"  {plain(finding.subject, 80)}  {plain(who, LONGEST)}",
+        f"  {plain(words.where(finding), LONGEST_PLACE)}  {plain(who, LONGEST)}",
     )
     return [head, _labelled("", finding.sentence)]
 
@@ -66,9 +66,9 @@ def _advice(finding: Finding) -> list[RenderableType]:
     told = [_labelled("why", finding.why)] if finding.why else []
     told.append(_labelled("do", finding.remedy.sentence))
     told += [
-        Padding(Text(plain(line, LONGEST), "bold"), (0, 0, 0, INDENT + LABEL_WIDTH + 2))
-        for snippet in finding.remedy.snippets
-        for line in snippet.text.splitlines()
+        Padding(Text(plain(line, LONGEST), "" if line == words.OR else "bold"), (0, 0, 0, INDENT + LABEL_WIDTH + 2))
+        for text in words.pasteable(finding.remedy)
+        for line in text.splitlines()
     ]
     return told
 

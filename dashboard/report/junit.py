@@ -82,7 +82,7 @@ def _case(
     bad = failing(active, fail_on)
     if bad:
         more = f" (and {len(bad) - 1:,} more)" if len(bad) > 1 else ""
-        _result(case, "failure", bad[0].severity, f"{bad[0].sentence}{more}", _told(bad, names))
+        _result(case, "failure", bad[0].severity, f"{_place(bad[0])}{bad[0].sentence}{more}", _told(bad, names))
     elif outcome.kind is OutcomeKind.ERROR:
         _result(case, "error", "error", "the rule itself raised an error", outcome.reason)
     elif outcome.kind in NO_JUDGEMENT:
@@ -93,6 +93,12 @@ def _case(
     if mild or hidden:
         ET.SubElement(case, "system-out").text = _fit(_told([*mild, *hidden], names))
     return case
+
+
+def _place(finding: Finding) -> str:
+    """Write where a finding is, if the name of its suite does not say it."""
+    place = words.where(finding)
+    return "" if place == finding.subject else f"{place}: "
 
 
 def _answered(fleet: Fleet, verdict: Verdict) -> ET.Element:
@@ -115,10 +121,10 @@ def _told(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
 def _lines(finding: Finding, who: str) -> list[str]:
     return [
         f"{finding.severity}: {finding.sentence}",
-        f"Where: {finding.subject}, {who}",
+        f"Where: {words.where(finding)}, {who}",
         f"Why: {finding.why}",
         f"Do: {finding.remedy.sentence}",
-        *(snippet.text for snippet in finding.remedy.snippets),
+        *words.pasteable(finding.remedy),
         *words.remarks(finding),
         *([f"It is {words.suppressions([finding])}."] if finding.suppression else []),
     ]

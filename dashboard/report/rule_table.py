@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from dashboard.report.rule_page import headline, severities
+from dashboard.report.rule_page import headline, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dashboard.rules.registry import Rule
 
+NAMES_FROM = 120  # columns: with fewer the names would leave the problems too little room
+
 
 def to_rule_table(rules: Iterable[Rule], *, width: int, colour: bool) -> str:
-    """Write one line a rule: id, name, family, severities by what a pool shares, the problem."""
+    """Write each rule: id, the worst severity that it can have, where there is room its name, and the problem."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("rule", "name", "family"):
-        table.add_column(title, no_wrap=True)
-    table.add_column("severity", ratio=2)
-    table.add_column("problem", ratio=3)
+    table.add_column("rule", no_wrap=True)
+    table.add_column("at worst", no_wrap=True)
+    if width >= NAMES_FROM:
+        table.add_column("name", no_wrap=True)
+    table.add_column("problem")
     for rule in rules:
-        table.add_row(rule.id, rule.name, str(rule.family), severities(rule), headline(rule))
+        table.add_row(rule.id, worst(rule), *([rule.name] if width >= NAMES_FROM else []), headline(rule))
     out = StringIO()
     console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False, markup=False)
     console.print(table)

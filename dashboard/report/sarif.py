@@ -105,10 +105,10 @@ def _notification(outcome: Outcome) -> Json:
 def _result(finding: Finding, names: Mapping[str, str], file: str) -> Json:
     who = words.who(finding, names)
     lines = [
-        f"{finding.subject}, {who}: {finding.sentence}",
+        f"{words.where(finding)}, {who}: {finding.sentence}",
         finding.why,
         finding.remedy.sentence,
-        *(line for each in finding.remedy.snippets for line in each.text.splitlines()),
+        *(line for text in words.pasteable(finding.remedy) for line in text.splitlines()),
         *words.remarks(finding),
     ]
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.models import ReplicaState
-from dashboard.report.finding_words import answered, counted, named
+from dashboard.report.finding_words import answered, counted, named, places
 from dashboard.report.parts import coverage
 from dashboard.report.table import plain
 from dashboard.rules.findings import OutcomeKind, Severity
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
 NOUNS = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Severity.INFO: "info finding"}
-MOST_FINDINGS = 5  # of one severity that the sentence names
+MOST_NAMED = 5  # of one severity that the sentence names
 LONGEST_NAME = 80  # characters
+LONGEST_REASON = 200  # characters
 
 
 class Verdict(NamedTuple):
@@ -31,10 +32,12 @@ class Verdict(NamedTuple):
     too_little: str = ""
 
 
-def verdict_of(fleet: Fleet, fail_on: Severity | None, min_coverage: float, unread_lists: int = 0) -> Verdict:
+def verdict_of(
+    fleet: Fleet, fail_on: Severity | None, min_coverage: float, unread_lists: Sequence[str] = ()
+) -> Verdict:
     """Judge a poll. `fail_on` None: never; `min_coverage` in percent of all targets, answered are up and partial.
 
-    `unread_lists` is how many lists of targets could not be read: then nobody knows how many targets there are.
+    `unread_lists` says of each list of targets that could not be read why: then nobody knows how many there are.
     """
     bad = failing(fleet.inspection.findings, fail_on)
     short = _too_little(fleet, min_coverage, unread_lists)
@@ -61,15 +64,16 @@ def _listed(bad: Sequence[Finding]) -> str:
     for severity, noun in NOUNS.items():
         same = [each for each in bad if each.severity is severity]
         if same:
-            rest = [f"{len(same) - MOST_FINDINGS:,} more"] if len(same) > MOST_FINDINGS else []
-            names = ", ".join([*map(_name, same[:MOST_FINDINGS]), *rest])
-            parts.append(f"{count(len(same), noun)} ({names})")
+            names = list(dict.fromkeys(name for each in same for name in _names(each)))
+            rest = [f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
+            parts.append(f"{count(len(same), noun)} ({', '.join([*names[:MOST_NAMED], *rest])})")
     return joined(parts)
 
 
-def _name(finding: Finding) -> str:
+def _names(finding: Finding) -> list[str]:
+    """Write `RT-01 in chat`; of a rule on the whole fleet once for each pool."""
     ended = f", whose suppression ended on {finding.expired.until}" if finding.expired else ""
-    return f"{finding.rule} in {plain(finding.subject, LONGEST_NAME)}{ended}"
+    return [f"{finding.rule} in {plain(place, LONGEST_NAME)}{ended}" for place in places(finding)]
 
 
 def _found(fleet: Fleet, fail_on: Severity | None) -> str:
@@ -80,12 +84,13 @@ def _found(fleet: Fleet, fail_on: Severity | None) -> str:
     return f"{where} ({counted(found)})"
 
 
-def _too_little(fleet: Fleet, min_coverage: float, unread_lists: int) -> str:
+def _too_little(fleet: Fleet, min_coverage: float, unread_lists: Sequence[str]) -> str:
     counts = coverage(fleet)
     if counts.targets == 0:
         return "there was no target to ask, and a fleet that did not answer has not passed"
     if unread_lists and min_coverage > 0:
-        return f"{count(unread_lists, 'list of targets', 'lists of targets')} could not be read, see above"
+        why = named(plain(each.rstrip("."), LONGEST_REASON) for each in unread_lists)
+        return f"{count(len(unread_lists), 'list of targets', 'lists of targets')} could not be read ({why})"
     if (counts.up + counts.partial) * 100 >= min_coverage * counts.targets:
         return ""
     lost = named(plain(each.name, LONGEST_NAME) for each in fleet.replicas if each.state is ReplicaState.DOWN)

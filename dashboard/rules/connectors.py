@@ -6,17 +6,14 @@ Shapes: vllm/config/kv_transfer.py and vllm/distributed/kv_transfer/kv_connector
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dashboard.models import Document, Setting, State
+from dashboard.models import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from dashboard.rules.subject import PoolSubject
-
-T = TypeVar("T")
+    from dashboard.models import Setting
 
 SECTION = "kv_transfer_config"
 CONNECTOR = f"{SECTION}.kv_connector"
@@ -62,41 +59,10 @@ def option(settings: Mapping[str, Setting], name: str) -> Any:
     return next((each.options[name] for each in connectors(settings) if name in each.options), None)
 
 
-def spelled_out(pool: PoolSubject, names: Collection[str]) -> PoolSubject:
-    """Return a pool whose documents tell every one of these options, null where its connectors' config leaves it out.
-
-    An option of a connector inside a MultiConnector stands where it would stand without it.
-    """
-    held = {str(member.document) for member in pool.all_replicas} & pool.documents.keys()
-    return replace(pool, documents={key: _spelled_out(pool.documents[key], names) for key in held})
-
-
-def of_members(pool: PoolSubject, read: Callable[[Mapping[str, Setting]], T]) -> dict[str, T]:
-    """Return by replica what is read of its document; each document is read once, however many hold it."""
-    known: dict[str, T] = {}
-    for member in pool.members:
-        if (key := str(member.document)) not in known:
-            known[key] = read(pool.settings(member))
-    return {member.id: known[str(member.document)] for member in pool.members}
-
-
 def value(settings: Mapping[str, Setting], path: str) -> Any:
     """Return a reported value as native JSON; None also where nothing is told."""
     told = settings.get(path)
     return json.loads(told.value) if told is not None and told.state is State.REPORTED else None
-
-
-def _spelled_out(document: Document, names: Collection[str]) -> Document:
-    if not tells_options(document.settings):
-        return document
-    source = next(iter(document.settings.values())).source
-    told = {}
-    for name in names:
-        given = option(document.settings, name)
-        state = State.NULL if given is None else State.REPORTED
-        text = json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        told[f"{EXTRA}.{name}"] = Setting(text, state, source)
-    return replace(document, settings={**document.settings, **told})
 
 
 def _options(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Any]]:

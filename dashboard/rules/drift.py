@@ -9,7 +9,7 @@ from dashboard.compare.pool import MAJORITY_OF, is_majority
 from dashboard.models import State
 from dashboard.rules import remedy
 from dashboard.rules.findings import Draft, Evidence, Remedy
-from dashboard.wording import joined, told_text
+from dashboard.wording import count, joined, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -75,9 +75,24 @@ def deviation(told: Compared, contrasts: Sequence[Contrast], replicas: tuple[str
             Evidence(contrast.path, *contrast.own, replicas),
             Evidence(contrast.path, *contrast.reference, held, is_reference=True),
         ]
-    end = f": {consequence}" if consequence else f", which {_share(told, contrasts)}"
-    sentence = f"{capital(joined([contrasted(each) for each in contrasts]))}{end}."
-    return Draft(replicas, sentence, tuple(evidence), _same_as_the_rest(contrasts))
+    end = f": {consequence}" if consequence else ""
+    sentence = f"{capital(_said(told, contrasts, has_end=bool(end)))}{end}."
+    return Draft(replicas, sentence, tuple(evidence), same_as_the_rest(contrasts))
+
+
+def _said(told: Compared, contrasts: Sequence[Contrast], *, has_end: bool) -> str:
+    """Say what differs: first where the reference is another value, then where it is not set."""
+    other, added = (
+        [each for each in contrasts if (each.reference.state is State.REPORTED) is is_set] for is_set in (True, False)
+    )
+    parts = []
+    if other:
+        share = "" if has_end else f", which {_share(told, other)} have"
+        parts.append(joined([contrasted(each) for each in other]) + share)
+    if added:
+        own = joined([f"{each.noun} is {say(each.own)}" for each in added])
+        parts.append(f"{own}, which {_share(told, added)} do not set")
+    return "; ".join(parts)
 
 
 def contrasted(contrast: Contrast) -> str:
@@ -85,19 +100,22 @@ def contrasted(contrast: Contrast) -> str:
     return f"{contrast.noun} is {say(contrast.own)} instead of {say(contrast.reference)}"
 
 
-def _same_as_the_rest(contrasts: Sequence[Contrast]) -> Remedy:
-    """Say how to give replicas the reference's values."""
-    nouns = joined([contrast.noun for contrast in contrasts])
-    unset = [remedy.without(each.path) for each in contrasts if each.reference.state is not State.REPORTED]
-    how = f"; {joined(unset)}" if unset else ""
-    sentence = f"Give these replicas the same {nouns} as the rest of the pool, and restart them{how}."
+def same_as_the_rest(contrasts: Sequence[Contrast]) -> Remedy:
+    """Say how to give replicas the reference's values, and what to take away where it is not set."""
+    nouns = joined([each.noun for each in contrasts if each.reference.state is State.REPORTED])
+    unset = joined([remedy.lever(each.path) for each in contrasts if each.reference.state is not State.REPORTED])
+    if not nouns:
+        sentence = f"Remove {unset} from these replicas, and restart them."
+    else:
+        removed = f", remove {unset} from them" if unset else ""
+        sentence = f"Give these replicas the same {nouns} as the rest of the pool{removed}, and restart them."
     return remedy.set_to([(each.path, each.reference) for each in contrasts], sentence)
 
 
 def tie(path: str, noun: str, holders: Holders) -> Draft:
     """Draft a setting of which no value has a majority: all who tell it are concerned."""
     sides = [f"{say(told)} on {len(replicas):,}" for told, replicas in holders.items()]
-    more = [f"{len(sides) - MOST_SIDES:,} more values"] if len(sides) > MOST_SIDES else []
+    more = [count(len(sides) - MOST_SIDES, "more value")] if len(sides) > MOST_SIDES else []
     evidence = tuple(Evidence(path, told.value, told.state, replicas) for told, replicas in holders.items())
     everyone = tuple(sorted(replica for replicas in holders.values() for replica in replicas))
     few = sum(map(len, holders.values())) < MAJORITY_OF
@@ -133,13 +151,14 @@ def unequal(pair: PairSubject, path: str, noun: str, sides: Sequence[Holders]) -
         for side, holders in zip(pair.sides, sides, strict=True)
         for told, replicas in holders.items()
     )
-    told = [joined([say(value) for value in list(holders)[:MOST_SIDES]]) for holders in sides]
+    told = [" or ".join(say(value) for value in list(holders)[:MOST_SIDES]) for holders in sides]
+    how = "" if wanted.state is State.REPORTED else f": remove {remedy.lever(path)} where it is set"
     odd = (ids for holders in sides for value, ids in holders.items() if value != wanted)
     return Draft(
         tuple(sorted(replica for ids in odd for replica in ids)),
         f"{capital(noun)} is {told[0]} on prefill and {told[1]} on decode.",
         evidence,
-        remedy.set_to([(path, wanted)], f"Give both pools the same {noun}, and restart those that change."),
+        remedy.set_to([(path, wanted)], f"Give both pools the same {noun}{how}, and restart those that change."),
     )
 
 
@@ -162,10 +181,10 @@ def _alike(odd: Mapping[str, Sequence[Contrast]]) -> dict[tuple[Contrast, ...], 
 
 
 def _share(told: Compared, contrasts: Sequence[Contrast]) -> str:
-    """Say how many have the reference: `16 of 17 replicas have`; of several settings, of the one that fewest share."""
+    """Say how many have the reference: `16 of 17 replicas`; of several settings, of the one that fewest share."""
     shares = []
     for contrast in contrasts:
         _, holders = told[contrast.path]
         shares.append((len(holders[contrast.reference]), sum(map(len, holders.values()))))
     with_it, total = min(shares)
-    return f"{with_it:,} of {total:,} replicas have"
+    return f"{with_it:,} of {total:,} replicas"

@@ -37,6 +37,7 @@ class _Context(NamedTuple):
 
     replicas: Mapping[str, Replica]
     letters: Mapping[str, str]
+    file: str  # what the operator calls fleet.yaml
 
 
 def inspect_fleet(
@@ -54,7 +55,7 @@ def inspect_fleet(
     `now` decides whether a rollout still goes on, `today` which suppressions are expired: the day of `now` unless told.
     """
     subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore)
-    context = _Context({each.id: each for each in replicas}, cohort_letters(pools))
+    context = _Context({each.id: each for each in replicas}, cohort_letters(pools), policy.file)
     by_scope: dict[Scope, Sequence[Subject]] = {
         Scope.POOL: subjects,
         Scope.PAIR: list(_pairs(subjects)),
@@ -125,7 +126,7 @@ def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context)
     """Return what became of one rule on one subject."""
     worst = rule.severity_in(subject.facets)
     whole = Outcome(rule.id, subject.name, subject.pools, OutcomeKind.PASSED, total=len(subject.all_replicas))
-    reason = _inapplicable(rule, change, subject)
+    reason = _inapplicable(rule, change, subject, context.file)
     if worst is None or reason:
         reason = reason or f"Only for: {' or '.join(rule.severity)}."
         return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason=reason), []
@@ -146,14 +147,14 @@ def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context)
     return whole._replace(kind=kind, findings=len(found)), found
 
 
-def _inapplicable(rule: Rule, change: RuleChange, subject: Subject) -> str | None:
+def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -> str | None:
     """Say why a rule has nothing to judge, whatever is shared; None where it has."""
     if not change.enabled:
-        return "fleet.yaml disables it."
+        return f"{file} disables it."
     if len(subject.all_replicas) < rule.least:
         return "One replica: nothing to compare it with."
     if rule.expects and isinstance(subject, PoolSubject) and getattr(subject.domain.expects, rule.expects) is None:
-        return f"fleet.yaml does not say what the router expects as {rule.expects}."
+        return f"{file} does not say what the router expects as {rule.expects}."
     return None
 
 
@@ -232,7 +233,8 @@ def _worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Fi
 
 def _notes(policy: Policy, unused: Sequence[Suppression], pools: Sequence[str]) -> Iterator[str]:
     for each in unused:
-        yield f"suppress[{each.number - 1}] in fleet.yaml ({each.rule}, {each.owner}) matches no finding; take it out."
+        entry = f"suppress[{each.number - 1}] in {policy.file} ({each.rule}, {each.owner})"
+        yield f"{entry} matches no finding; take it out."
     for glob in policy.pools:
         if not any(pool == glob or fnmatchcase(pool, glob) for pool in pools):
-            yield f"pools.{glob} in fleet.yaml matches no pool; mend the name or take it out."
+            yield f"pools.{glob} in {policy.file} matches no pool; mend the name or take it out."

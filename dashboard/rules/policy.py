@@ -25,11 +25,15 @@ class RuleChange:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All of it. `pools` is by name or glob, in the order of fleet.yaml; a rule's change by its id."""
+    """All of it. `pools` is by name or glob, in the order of fleet.yaml; a rule's change by its id.
+
+    `file` is what the operator calls fleet.yaml.
+    """
 
     pools: Mapping[str, Declared] = field(default_factory=dict)
     rules: Mapping[str, RuleChange] = field(default_factory=dict)
     suppressions: tuple[Suppression, ...] = ()
+    file: str = "fleet.yaml"
 
     def declared(self, pool: str) -> Declared:
         """Return what is said of a pool: under its own name, else under the first glob that matches it."""

@@ -34,10 +34,10 @@ def set_to(wanted: Iterable[tuple[str, Told]], sentence: str) -> Remedy:
 
 def pasteable(path: str, told: Told) -> Snippet | None:
     """Return what to type for one value; None where nothing can be typed, such as for an option that is not set."""
-    if told.state is not State.REPORTED:
-        return None
-    value = json.loads(told.value)
     section, _, name = path.rpartition(".")
+    if told.state is not State.REPORTED:
+        return Snippet("env", f"unset {name}") if section == "env" and told.state is State.NULL else None
+    value = json.loads(told.value)
     if section == "env":
         return Snippet("env", f"export {name}={shlex.quote(_variable(value))}")
     if path == "version":
@@ -58,11 +58,9 @@ def flag_of(path: str) -> str | None:
     return f"{flags[section]}.{name}" if name and section in flags else None
 
 
-def without(path: str) -> str:
-    """Say how to leave a setting at its default."""
-    if path.startswith("env."):
-        return f"unset {path.removeprefix('env.')}"
-    return f"leave {flag_of(path) or path} out"
+def lever(path: str) -> str:
+    """Return what sets a path, to be taken away: its flag or its environment variable; else the path itself."""
+    return path.removeprefix("env.") if path.startswith("env.") else flag_of(path) or path
 
 
 def _flag(flag: str, value: object) -> str:

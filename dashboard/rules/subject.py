@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dashboard.compare.encoding import tell, votes
 from dashboard.models import ReplicaState, Told
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     # What a value means for a comparison, given the rest of what the same document tells.
     Meaning = Callable[[Told, Mapping[str, Setting]], Told]
+
+T = TypeVar("T")
 
 # What can be needed beside settings: parts of a replica that may be empty.
 PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters", "sources")
@@ -121,6 +123,11 @@ class PoolSubject:
     def settings(self, replica: Replica) -> Mapping[str, Setting]:
         """Return all comparable settings of a member."""
         return self.documents[str(replica.document)].settings
+
+    def of_documents(self, read: Callable[[Mapping[str, Setting]], T]) -> dict[str, T]:
+        """Return per member what is read of its document; each document is read once, however many hold it."""
+        known = {key: read(self.documents[key].settings) for key in self._by_document}
+        return {member.id: known[str(member.document)] for member in self.members}
 
     def identity(self, path: str) -> Mapping[str, Any]:
         """Return per member what it tells of a setting that identifies it, or of one that is compared, as native JSON.

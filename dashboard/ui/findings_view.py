@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from dashboard.report.judged_rules import judged_rules
 from dashboard.ui import (
     empty,
     findings_controls,
@@ -100,8 +101,8 @@ def draw_rules(fleet: Fleet, found: Known, choice: Choice) -> None:
 
 def _draw_calm(fleet: Fleet) -> None:
     """Say that nothing was found, which is good news only as far as something was judged."""
-    told = findings_words.judged(fleet.inspection)
-    if told.rules:
+    told = judged_rules(fleet.inspection)
+    if told.judged:
         empty.all_equal("No rule is broken.", findings_words.calm_words(fleet, told))
         return
     glyph = markup.glyph("unknown", "not known:")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dashboard.models import ReplicaState, State
 from dashboard.report.finding_words import answered
+from dashboard.report.judged_rules import judged_rules, rules_words
 from dashboard.rules.domain import Basis, Facet, Router, Store
-from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.rules.rollup import of_fleet
 from dashboard.ui import links, markup
 from dashboard.wording import count, iso, joined, middle_cut, one_line, told_text
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dashboard.fleet import Fleet
+    from dashboard.report.judged_rules import JudgedRules
     from dashboard.rules.domain import Domain
-    from dashboard.rules.findings import CohortShare, Evidence, Inspection, Rollout, Tally
+    from dashboard.rules.findings import CohortShare, Evidence, Inspection, Rollout, Severity, Tally
 
 MOST_NAMED = 3  # replicas whose names stand in a list; more are counted
 LONGEST_NAME = 40  # characters of a replica's or pool's name in a list
@@ -45,46 +46,11 @@ SHORT = {Basis.DECLARED: "fleet.yaml", Basis.INFERRED: "seen in its settings", B
 SAY_SO = "; if that is wrong, say so in fleet.yaml under pools"
 
 
-class Judged(NamedTuple):
-    """Rules by what became of them, each counted once; of those that were judged, `partly` not everywhere.
-
-    `failed` raised an error wherever they apply, `skipped` were told too little, `idle` apply nowhere.
-    """
-
-    rules: int
-    partly: int = 0
-    skipped: int = 0
-    failed: int = 0
-    idle: int = 0
-
-    @property
-    def open(self) -> int:
-        """Return how many could not be judged somewhere."""
-        return self.partly + self.skipped + self.failed
-
-    @property
-    def total(self) -> int:
-        """Return how many rules there are."""
-        return self.rules + self.skipped + self.failed + self.idle
-
-
-def judged(inspection: Inspection) -> Judged:
-    """Count rules by what became of them."""
-    kinds: dict[str, set[OutcomeKind]] = {}
-    for outcome in inspection.outcomes:
-        kinds.setdefault(outcome.rule, set()).add(outcome.kind)
-    done = {rule for rule, held in kinds.items() if held & {OutcomeKind.PASSED, OutcomeKind.FAILED}}
-    raised = {rule for rule, held in kinds.items() if OutcomeKind.ERROR in held}
-    untold = {rule for rule, held in kinds.items() if OutcomeKind.SKIPPED in held}
-    idle = set(kinds) - done - raised - untold
-    return Judged(len(done), len(done & (raised | untold)), len(untold - done - raised), len(raised - done), len(idle))
-
-
 def title(inspection: Inspection) -> str:
     """Say the worst first: `2 critical, 3 warnings`; without a finding, whether anything was judged at all."""
     if inspection.findings:
         return tally_words(of_fleet(inspection))
-    return "No finding" if judged(inspection).rules else "Nothing could be judged"
+    return "No finding" if judged_rules(inspection).judged else "Nothing could be judged"
 
 
 def tally_words(tally: Tally) -> str:
@@ -97,28 +63,20 @@ def tally_words(tally: Tally) -> str:
 
 def lead(fleet: Fleet) -> str:
     """Say what the title rests on: rules, answers, what is suppressed."""
-    parts = [rules_words(judged(fleet.inspection)), answered(fleet)]
+    parts = [rules_words(fleet.inspection), answered(fleet)]
     parts += [f"{len(fleet.inspection.suppressed):,} suppressed"] if fleet.inspection.suppressed else []
     if fleet.inspection.notes:
         parts.append(f"{count(len(fleet.inspection.notes), 'entry', 'entries')} of fleet.yaml without effect")
     return " · ".join(parts)
 
 
-def calm_words(fleet: Fleet, told: Judged) -> str:
+def calm_words(fleet: Fleet, told: JudgedRules) -> str:
     """Say of a fleet without findings how far that goes."""
     silent = sum(replica.state is ReplicaState.DOWN for replica in fleet.replicas)
-    words = [f"That holds for {count(told.rules, 'rule')} on what the replicas told."]
+    words = [f"That holds for {count(told.judged, 'rule')} on what the replicas told."]
     words += [f"{count(told.open, 'rule')} could not be judged everywhere."] if told.open else []
     words += [f"{count(silent, 'replica')} did not answer and may hide something."] if silent else []
     return " ".join(words)
-
-
-def rules_words(told: Judged) -> str:
-    """Say what became of the rules: `68 rules: 61 judged (10 of them not everywhere), 1 skipped, 6 not applicable`."""
-    partly = f" ({told.partly:,} of them not everywhere)" if told.partly else ""
-    rest = ((told.skipped, "skipped"), (told.failed, "failed to run"), (told.idle, "not applicable"))
-    parts = [f"{told.rules:,} judged{partly}", *(f"{number:,} {what}" for number, what in rest if number)]
-    return f"{count(told.total, 'rule')}: {', '.join(parts)}"
 
 
 def sentence_html(sentence: str, evidence: Iterable[Evidence]) -> str:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard import wording
 from dashboard.models import ReplicaState
+from dashboard.report.judged_rules import judged_rules
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity, Tally
-from dashboard.ui.findings_words import judged, tally_words
+from dashboard.ui.findings_words import tally_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +88,7 @@ def more(now: Standing, unshared: Sequence[str], inspection: Inspection) -> str:
 
 def calm(now: Standing, fleet: Fleet) -> str:
     """Say what stands where no rule found anything: what was judged, and what differs though no rule is about it."""
-    silent = f"{wording.count(judged(fleet.inspection).rules, 'rule')} found nothing."
+    silent = f"{wording.count(judged_rules(fleet.inspection).judged, 'rule')} found nothing."
     differ = sum(len(pool.differences) for pool in fleet.pools)
     said = f"{wording.count(differ, 'setting differs', 'settings differ')} that no rule is about: see Compare."
     unread = "What was not read is not counted." if now.unread or now.found.unknown else ""

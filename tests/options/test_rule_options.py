@@ -10,11 +10,12 @@ import pytest
 from pydantic import ValidationError
 
 from dashboard.errors import OptionsError
-from dashboard.options import Options, load_options
+from dashboard.options import Options, load_options, policy_of
 from dashboard.options.rules import no_such_rule, options_of
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Family, Severity
+from dashboard.rules.policy import RuleChange
 from dashboard.rules.registry import rule
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def test_parameters_become_what_their_defaults_are_and_only_those_written_are_ke
         ({"strict": "maybe"}, "bool_parsing"),
         ({"strict": []}, "bool_type"),
         ({"unit": []}, "string_type"),
+        ({"tolerance": "-1"}, "greater_than_equal"),
+        ({"least": "-1"}, "greater_than_equal"),
         ({"tolerence": "1"}, "extra_forbidden"),
     ],
 )
@@ -126,7 +129,28 @@ ROUTERS = "'prefix-hash', 'kv-events', 'approximate' or 'none'"
         ("rules: [RT-01]", "rules: not a mapping; write lines of `key: value`"),
         ("rules: {RT-01: off}", "rules.RT-01: not a mapping; write lines of `key: value`"),
         ("rules: {RT_01: {}}", "rules.RT_01: no such rule; did you mean RT-01?"),
-        ("rules: {rt-01: {}}", "rules.rt-01: no such rule; did you mean RT-01?"),
+        ("rules: {RT-1: {}}", "rules.RT-1: no such rule; did you mean RT-01?"),
+        ("rules: {rt12: {}}", "rules.rt12: no such rule; did you mean RT-12?"),
+        ("rules: {XT-01: {}}", "rules.XT-01: no such rule; did you mean RT-01?"),
+        ("rules: {ID-04: {}}", "rules.ID-04: no such rule; there are ID-01 to ID-03 and ID-05 to ID-08"),
+        ("rules: {sh-9: {}}", "rules.sh-9: no such rule; there are SH-01 to SH-04"),
+        ("rules: {RT-01: {}, rt-01: {}}", "rules.rt-01: RT-01 is there twice; keep one"),
+        ("rules: {Rt-01: {}, rt-01: {}}", "rules.rt-01: RT-01 is there twice; keep one"),
+        (
+            "rules: {rt-01: {severity: high}}",
+            "rules.RT-01.severity: no such value; write 'critical', 'warning' or 'info'",
+        ),
+        (
+            "rules: {cp-01: {parameters: {tolerance: -1}}}",
+            "rules.CP-01.parameters.tolerance: too small; write at least 0",
+        ),
+        (
+            "pools: {chat: {expects: {hash_algorithm: md5}}}",
+            (
+                "pools.chat.expects.hash_algorithm: no such value;"
+                " write 'sha256', 'sha256_cbor', 'xxhash' or 'xxhash_cbor'"
+            ),
+        ),
         ("rules: {block-size-difers: {}}", "rules.block-size-difers: no such rule; did you mean RT-01?"),
         ("rules: {everything: {}}", "rules.everything: no such rule; `python -m dashboard rules` lists them"),
         ("rules: {RT-01: {enabeld: true}}", "rules.RT-01.enabeld: no such key; did you mean enabled?"),
@@ -172,6 +196,37 @@ ROUTERS = "'prefix-hash', 'kv-events', 'approximate' or 'none'"
 )
 def test_each_mistake_has_its_sentence(text: str, sentence: str) -> None:
     assert mistakes(f"# first\n{text}") == (f"fleet.yaml:2: {sentence}",)
+
+
+def test_a_mistake_inside_a_rule_in_small_letters_keeps_its_own_line() -> None:
+    assert mistakes("rules:\n  rt-01:\n    severity: high\n") == (
+        "fleet.yaml:3: rules.RT-01.severity: no such value; write 'critical', 'warning' or 'info'",
+    )
+
+
+def test_rules_are_meant_by_their_ids_in_letters_of_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    until = "owner: me, reason: why, until: 2026-12-31"
+    Path("fleet.yaml").write_text(f"rules: {{rt-01: {{severity: info}}}}\nsuppress: [{{rule: co-14, {until}}}]")
+    monkeypatch.setenv("FLEET_RULES__RT-01__ENABLED", "false")
+    policy = policy_of(load_options())
+
+    assert policy.rules == {"RT-01": RuleChange(enabled=False, severity=Severity.INFO)}
+    assert policy.suppressions[0].rule == "CO-14"
+
+
+@pytest.mark.parametrize("known", ["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"])
+def test_every_hash_algorithm_of_vllm_can_be_expected(known: str) -> None:
+    Path("fleet.yaml").write_text(f"pools: {{chat: {{expects: {{hash_algorithm: {known}}}}}}}")
+
+    assert policy_of(load_options()).declared("chat").expects.hash_algorithm == known
+
+
+def test_options_know_the_name_of_their_file() -> None:
+    Path("folder").mkdir()
+    Path("folder/n.yaml").write_text("name: x")
+
+    assert load_options(Path("folder/n.yaml")).file == policy_of(load_options(Path("folder/n.yaml"))).file == "n.yaml"
+    assert load_options().file == Options().file == "fleet.yaml"
 
 
 def test_an_unknown_parameter_names_those_that_the_rule_has() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from dashboard.report import finding_words as words
-from dashboard.rules.findings import CohortShare, Confidence, OutcomeKind, Rollout, Severity
+from dashboard.rules.findings import CohortShare, Confidence, OutcomeKind, Remedy, Rollout, Severity, Snippet
 from tests import builders
 from tests.report.judged import finding, fleet, outcome, suppression
 
@@ -66,11 +66,32 @@ def test_pools_with_the_same_reason_stand_together() -> None:
 
     assert words.skipped(judged.inspection) == [f"RT-01 in a and b: {why}"]
     assert words.raised(judged.inspection) == ["CO-01 in chat: ValueError: 1"]
-    assert words.judged(judged.inspection) == "Rules on pools: 2 skipped, 1 raised an error."
 
 
-def test_a_fleet_on_which_no_rule_was_run_says_none() -> None:
-    assert words.judged(fleet(outcomes=[]).inspection) == "Rules on pools: none."
+def test_a_rule_on_the_whole_fleet_is_told_with_the_pools_in_which_it_found_something() -> None:
+    fleet_wide = finding("ID-05", subject="fleet", pools=("a", "b"))
+
+    assert words.where(fleet_wide) == "a and b"
+    assert words.places(fleet_wide) == ("a", "b")
+    assert words.where(finding("ID-05", subject="fleet", pools=())) == "fleet", "nobody said of which pool they are"
+    assert words.where(finding("PD-01", subject="p + d", pools=("p", "d"))) == "p + d"
+    assert words.where(finding()) == "chat"
+
+
+def test_or_stands_between_snippets_of_which_one_is_enough() -> None:
+    both = (Snippet("flag", "--a 1"), Snippet("flag", "--a 2"))
+
+    assert words.pasteable(Remedy("Choose.", both, any_of=True)) == ["--a 1", "or", "--a 2"]
+    assert words.pasteable(Remedy("Set.", both)) == ["--a 1", "--a 2"]
+    assert words.pasteable(Remedy("Choose.", (), any_of=True)) == []
+
+
+def test_advice_that_was_given_before_is_found_by_its_pool_and_in_the_same_pool_by_its_replicas() -> None:
+    other = finding(replicas=("http://chat-3:8000",), cohorts=(CohortShare("chat", "C", 1),))
+
+    assert words.as_in(finding(subject="b"), finding(), NAMES) == "Why and what to do: as in chat."
+    assert words.as_in(finding(), other, NAMES) == "Why and what to do: as in RT-01 on C x1 (chat-3)."
+    assert words.as_in(finding(), finding(), NAMES) == "Why and what to do: as in the RT-01 above."
 
 
 def test_a_rollout_is_told_with_how_far_it_is() -> None:

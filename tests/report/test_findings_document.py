@@ -121,7 +121,11 @@ def test_a_finding_says_what_on_whom_why_and_what_to_type() -> None:
         "cohorts": [{"pool": "chat", "cohort": "B", "count": 1}],
         "sentence": "Block size is 32 instead of 16, which 3 of 4 replicas have.",
         "why": "Keys never match.",
-        "remedy": {"sentence": "Give it 16.", "snippets": [{"kind": "flag", "text": "--block-size 16"}]},
+        "remedy": {
+            "sentence": "Give it 16.",
+            "snippets": [{"kind": "flag", "text": "--block-size 16"}],
+            "any_of": False,
+        },
         "evidence": [
             {
                 "path": "cache_config.block_size",
@@ -298,3 +302,9 @@ def test_the_reference_names_no_replicas_for_they_are_nearly_all() -> None:
 
 def test_the_same_fleet_gives_the_same_bytes(demo_fleet: Fleet) -> None:
     assert to_json(findings_document(demo_fleet, AT)) == to_json(findings_document(demo_fleet, AT))
+
+
+def test_a_remedy_says_whether_one_of_its_snippets_is_enough() -> None:
+    either = replace(FINDING, remedy=FINDING.remedy._replace(any_of=True))
+
+    assert only(fleet_of(Inspection(findings=(either,))))["remedy"]["any_of"] is True

@@ -6,15 +6,23 @@ import re
 
 import pytest
 
-from dashboard.report.findings_markdown import MOST_CHARACTERS, escaped, fenced, to_findings_markdown
-from dashboard.rules.findings import OutcomeKind
+from dashboard.report.findings_markdown import MOST_CHARACTERS, PAGES, escaped, fenced, to_findings_markdown, with_code
+from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.findings import OutcomeKind, Remedy, Snippet
 from tests.report.judged import EVIL, evil, finding, fleet, outcome, suppression
+
+
+def without_code(text: str) -> str:
+    """What a reader of Markdown looks for markup in: all but blocks of code and code in a line."""
+    outside = re.sub(r"^(`{3,})\w*\n.*?\n\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"(?<![\\`])`[^`\n]+`", "", outside)
 
 
 def test_a_finding_is_told_whole() -> None:
     text = to_findings_markdown(fleet(finding()))
 
-    assert text.startswith("## vLLM fleet: prod-eu\n\n**1 critical, 0 warning, 0 info** · 4 of 4 answered\n\n")
+    assert text.startswith("## vLLM fleet: prod-eu\n\n**1 critical, 0 warning, 0 info** · 4 of 4 answered · ")
+    assert f"{len(ALL_RULES)} rules: 1 judged, {len(ALL_RULES) - 1} not applicable\n\n" in text
     assert "### ✖ critical: RT-01 block-size-differs in chat\n\n**B x2 (chat-3 and chat-4)**: Block size is 32" in text
     assert "Why it matters: The router never finds what these replicas hold\\.\n\n" in text
     assert "What to do: Give these replicas the same block size\\.\n\n```sh\n--block-size 16\n```\n" in text
@@ -49,9 +57,45 @@ def test_code_cannot_end_its_own_block() -> None:
     assert text == "`````sh\na\n```\n````x�\n`````"
 
 
+def test_code_in_a_sentence_of_ours_is_code() -> None:
+    told = finding(why="Say `block_size` *there*.", remedy=Remedy("Set `--block-size` to `16`."))
+    text = to_findings_markdown(fleet(told))
+
+    assert "Why it matters: Say `block_size` \\*there\\*\\.\n" in text
+    assert "What to do: Set `--block-size` to `16`\\.\n" in text
+
+
+@pytest.mark.parametrize(
+    ("foreign", "written"),
+    [
+        ("a`b", "a\\`b"),
+        ("``", "\\`\\`"),
+        ("``a`", "\\`\\`a\\`"),
+        ("`a``b`", "\\`a\\`\\`b\\`"),
+        ("$`x`$", "\\$\\`x\\`\\$"),
+        ("`<b>@all`", "`<b>@all`"),
+        ("`a\n# b`", "`a�# b`"),
+    ],
+)
+def test_a_foreign_value_in_a_sentence_of_ours_ends_no_code_and_begins_nothing_else(foreign: str, written: str) -> None:
+    assert with_code(f"is {foreign} .") == f"is {written} \\."
+
+
+def test_or_stands_between_blocks_of_which_one_is_enough() -> None:
+    both = (Snippet("flag", "--a 1"), Snippet("env", "export A=2"))
+    text = to_findings_markdown(fleet(finding(remedy=Remedy("Choose.", both, any_of=True))))
+
+    assert "```sh\n--a 1\n```\n\nor\n\n```sh\nexport A=2\n```\n" in text
+
+
+def test_where_there_are_findings_the_last_line_tells_how_to_read_more() -> None:
+    assert to_findings_markdown(fleet(finding())).endswith(f"\n\n{PAGES}\n")
+    assert PAGES not in to_findings_markdown(fleet())
+
+
 def test_an_attack_stays_text_everywhere() -> None:
     text = to_findings_markdown(evil())
-    outside = re.sub(r"^(`{3,})\w*\n.*?\n\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    outside = without_code(text)
 
     assert set(re.findall(r"</?\w+>", outside)) == {"<details>", "<summary>", "</summary>", "</details>"}
     assert not re.search(r"(?<!\\)[`\[\]@|$~_]", outside.replace("**", ""))
@@ -63,7 +107,7 @@ def test_the_same_advice_is_given_once() -> None:
     text = to_findings_markdown(fleet(finding(), finding(subject="other"), finding("CO-01")))
 
     assert text.count("--block-size 16") == 2, "of each rule once"
-    assert text.count("Why and what to do: as in chat\n") == 1
+    assert text.count("Why and what to do\\: as in chat\\.\n") == 1
 
 
 def test_what_is_not_a_finding_is_folded() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dashboard.report.findings_table import to_findings_table
 from dashboard.report.table import CONTROL
-from dashboard.rules.findings import OutcomeKind, Severity
+from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.findings import CohortShare, OutcomeKind, Remedy, Severity, Snippet
 from tests.report.judged import evil, finding, fleet, outcome, suppression
 
 
@@ -28,6 +29,29 @@ def test_the_same_advice_is_given_once() -> None:
 
     assert told.count("    do:  Give these replicas the same block size.") == 2, "of each rule once"
     assert told.count("    Why and what to do: as in chat.") == 1
+
+
+def test_advice_is_never_said_to_stand_in_the_pool_itself() -> None:
+    other = finding(replicas=("http://chat-1:8000",), cohorts=(CohortShare("chat", "A", 1),))
+
+    assert "    Why and what to do: as in RT-01 on B x2 (chat-3 and chat-4)." in lines(finding(), other)
+
+
+def test_a_finding_of_a_rule_on_the_whole_fleet_names_its_pools() -> None:
+    assert lines(finding("ID-05", subject="fleet", pools=("a", "b")))[0].startswith(
+        "✖ critical  ID-05 replicas-not-read  a and b  "
+    )
+
+
+def test_or_stands_between_what_can_be_typed_where_one_is_enough() -> None:
+    both = (Snippet("flag", "--a 1"), Snippet("flag", "--a 2"))
+    told = lines(finding(remedy=Remedy("Choose.", both, any_of=True)))
+
+    assert [line.strip() for line in told[3:7]] == ["do:  Choose.", "--a 1", "or", "--a 2"]
+
+
+def test_the_numbers_of_rules_stand_before_the_last_line() -> None:
+    assert lines(finding())[-2] == f"{len(ALL_RULES)} rules: 1 judged, {len(ALL_RULES) - 1} not applicable."
 
 
 def test_severity_is_a_glyph_and_a_word() -> None:

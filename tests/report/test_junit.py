@@ -138,3 +138,13 @@ def test_foreign_text_is_well_formed_and_nothing_stands_where_the_schema_has_no_
         assert {child.tag for child in element} <= children
         assert "\x1b" not in (element.text or "")
     assert "<b>![x](http://h/x.png)" in root[0].attrib["name"]
+
+
+def test_a_finding_on_the_whole_fleet_names_its_pools() -> None:
+    wide = finding("ID-05", subject="fleet", pools=("a", "b"))
+    judged = fleet(wide, outcomes=[outcome("ID-05", OutcomeKind.FAILED, subject="fleet")])
+    failure = ET.fromstring(to_junit(judged, CRITICAL, verdict_of(judged, CRITICAL, 100))).find(".//failure")  # noqa: S314  our own
+
+    assert failure is not None
+    assert failure.attrib["message"].startswith("a and b: Block size is 32")
+    assert "\nWhere: a and b, B x2" in str(failure.text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from dashboard.report.rule_page import rule_index, rule_page, severities, worst
+from dashboard.report.rule_page import headline, rule_index, rule_page, severities, worst
 from dashboard.report.rule_table import to_rule_table
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Facet
@@ -114,7 +114,18 @@ def test_severities_stand_worst_first() -> None:
 def test_the_list_has_a_line_for_every_rule() -> None:
     lines = to_rule_table(ALL_RULES, width=200, colour=False).splitlines()
 
-    assert lines[0].split() == ["rule", "name", "family", "severity", "problem"]
+    assert lines[0].split() == ["rule", "at", "worst", "name", "problem"]
     for each in ALL_RULES:
-        assert any(line.startswith(f"{each.id}  {each.name} ") for line in lines)
+        assert any(line.split()[:3] == [each.id, worst(each), each.name] for line in lines)
     assert all(line == line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_in_a_narrow_terminal_the_problem_keeps_most_of_the_line(width: int) -> None:
+    lines = to_rule_table(ALL_RULES, width=width, colour=False).splitlines()
+
+    begin = lines[0].index("problem")
+    told = " ".join(line[begin:].strip() for line in lines[1:])
+    assert max(map(len, lines)) <= width
+    assert width - begin >= width // 2
+    assert told == " ".join(headline(each) for each in ALL_RULES), "no word is cut"

@@ -9,7 +9,7 @@ from dashboard.report.rule_page import rule_page
 from dashboard.report.sarif import to_sarif
 from dashboard.report.verdict import verdict_of
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
-from dashboard.rules.findings import OutcomeKind, Severity
+from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
 from tests import builders
 from tests.report.judged import evil, finding, fleet, outcome, suppression
 
@@ -121,3 +121,12 @@ def test_foreign_text_loses_its_control_characters() -> None:
     assert "\\u001b" not in text
     assert "\\u202e" not in text
     assert run(judged)["properties"]["notes"][0].startswith("<b>![x]")
+
+
+def test_a_finding_on_the_whole_fleet_names_its_pools_and_or_stands_where_one_snippet_is_enough() -> None:
+    remedy = Remedy("Choose.", (Snippet("flag", "--a 1"), Snippet("yaml", "a: 1\nb: 2")), any_of=True)
+    told = run(fleet(finding("ID-05", subject="fleet", pools=("a", "b"), remedy=remedy)))["results"][0]["message"]
+    lines = told["text"].splitlines()
+
+    assert lines[0].startswith("a and b, B x2 ")
+    assert lines[2:] == ["Choose.", "--a 1", "or", "a: 1", "b: 2"]

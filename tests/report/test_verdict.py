@@ -111,11 +111,21 @@ def test_no_targets_at_all_have_not_passed(min_coverage: float) -> None:
 
 
 def test_a_list_of_targets_that_cannot_be_read_hides_targets() -> None:
-    verdict = verdict_of(fleet(), CRITICAL, 100, unread_lists=2)
+    unread = ("a.json: not JSON.", f"{EVIL}: no file matches")
+    verdict = verdict_of(fleet(), CRITICAL, 100, unread)
 
     assert verdict.code == 3
-    assert "2 lists of targets could not be read" in verdict.sentence
-    assert verdict_of(fleet(), CRITICAL, 0, unread_lists=2).code == 0
+    assert "2 lists of targets could not be read (a.json: not JSON and <b>" in verdict.sentence
+    assert len(verdict.sentence.splitlines()) == 1
+    assert verdict_of(fleet(), CRITICAL, 0, unread).code == 0
+
+
+def test_a_rule_on_the_whole_fleet_is_named_with_its_pools_and_each_of_them_once() -> None:
+    found = [finding("ID-05", subject="fleet", pools=pools) for pools in (("a",), ("a", "b"), ("b",))]
+
+    assert verdict_of(fleet(*found), CRITICAL, 100).sentence == (
+        "exit 1: 3 critical findings (ID-05 in a, ID-05 in b); --fail-on critical."
+    )
 
 
 def test_rules_that_raised_are_named_whatever_the_code_is() -> None:

@@ -106,6 +106,26 @@ def test_a_name_that_a_shell_would_run_is_quoted_in_what_is_pasted() -> None:
     assert [each.text for each in finding.remedy.snippets] == ["--lora-modules '$(reboot)=/path/to/it'"]
 
 
+def test_what_is_pasted_against_the_development_mode_touches_no_other_port() -> None:
+    """A network policy would close KV transfer, KV events and metrics too: that is the operator's to write."""
+    (finding,) = inspected([({"env.VLLM_SERVER_DEV_MODE": True}, {})], [BY_ID["CO-14"]]).findings
+
+    assert [each.text for each in finding.remedy.snippets] == ["unset VLLM_SERVER_DEV_MODE"]
+    assert "close the port of their API to everybody but known clients" in finding.remedy.sentence
+
+
+def test_a_quantization_that_no_flag_sets_is_of_the_models_files() -> None:
+    fleet: list[Told] = [({"model_config.quantization": None}, {})] * 3
+    fleet.append(({"model_config.quantization": "fp8"}, {}))
+
+    (finding,) = inspected(fleet, [BY_ID["CO-04"]]).findings
+
+    assert finding.remedy.sentence == (
+        "Remove --quantization from these replicas, and restart them. "
+        "Where no flag sets it, it comes from the model's own files: then give them the same files."
+    )
+
+
 def test_two_models_without_a_majority_leave_the_choice_to_the_operator() -> None:
     fleet: list[Told] = [({"model_config.model": f"org/{name}"}, {}) for name in ("a", "b")]
 

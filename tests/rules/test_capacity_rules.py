@@ -10,6 +10,7 @@ import pytest
 from dashboard.capacity.outliers import FEWEST, TOLERANCE
 from dashboard.models import Basis
 from dashboard.rules.capacity import CAPACITY
+from dashboard.rules.capacity.graph_sizes import LARGEST, SEQS, SIZES, SPECULATED, TOKENS, covering, derived
 from dashboard.rules.catalogue import BY_ID
 from tests.builders import HOSTILE
 from tests.rules import subjects
@@ -88,6 +89,87 @@ def test_a_pool_with_a_name_of_any_length_gets_a_short_snippet() -> None:
     (draft,) = BY_ID["CP-07"].check(pool)
 
     assert len(draft.remedy.snippets[0].text) < 200
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({LARGEST: 512, SEQS: 256, TOKENS: 8192}, True),
+        ({LARGEST: 1024, SEQS: 1024, TOKENS: 8192}, True),
+        ({LARGEST: 256, SEQS: 128, TOKENS: 8192}, True),
+        ({LARGEST: 96, SEQS: 50, TOKENS: 8192}, True),
+        ({LARGEST: 100, SEQS: 1024, TOKENS: 100}, True),
+        ({LARGEST: 400, SEQS: 50, TOKENS: 8192, SPECULATED: 3}, True),
+        ({LARGEST: 187, SEQS: 100, TOKENS: 8192, SPECULATED: 16}, True),
+        ({LARGEST: 150, SEQS: 100, TOKENS: 8192, SPECULATED: 3}, False),
+        ({LARGEST: 510, SEQS: 100, TOKENS: 8192, SPECULATED: 16}, True),
+        ({LARGEST: 192, SEQS: 128, TOKENS: 8192}, False),
+        ({LARGEST: 513, SEQS: 256, TOKENS: 8192}, False),
+        ({LARGEST: 512, SIZES: [1, 2, 4, 512], SEQS: 256, TOKENS: 8192}, False),
+        ({LARGEST: 512, SIZES: [1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)], SEQS: 256, TOKENS: 8192}, True),
+        ({LARGEST: 512, SIZES: [*range(8, 513, 16)], SEQS: 256, TOKENS: 8192}, True),
+        ({SIZES: [], SEQS: 256, TOKENS: 8192}, False),
+        ({LARGEST: 512}, False),
+        ({LARGEST: 512, SEQS: 256}, False),
+        ({}, False),
+    ],
+)
+def test_sizes_of_cuda_graphs_follow_from_batch_limits_as_vllm_has_it(*, told: dict[str, Any], expected: bool) -> None:
+    """vllm/config/vllm.py: twice the requests, at most 512 or 1,024, at most the tokens of a batch."""
+    assert bool(derived(subjects.pool({"settings": told}))) is expected
+
+
+def test_graphs_for_every_batch_that_can_be_decoded_are_enough() -> None:
+    """256 requests at once, of four tokens each with speculation."""
+    limits = {SEQS: 256, TOKENS: 8192}
+    speculating = {**limits, SPECULATED: 3}
+    told = [{**limits, LARGEST: 256}, {**limits, LARGEST: 255}, {**speculating, LARGEST: 1024}]
+    told += [{**speculating, LARGEST: 1023}, {LARGEST: 256}]
+
+    assert covering(subjects.pool(*({"settings": each} for each in told))) == {
+        "http://chat-1:8000",
+        "http://chat-3:8000",
+    }
+
+
+def test_who_has_no_graphs_at_all_is_not_held_against_who_has() -> None:
+    usual = {"settings": {LARGEST: 8, SIZES: [1, 2, 4, 8]}, "replicas": 3}
+
+    assert drafts("CP-05", usual, {"settings": {LARGEST: 0, SIZES: []}}) == []
+    assert drafts("CP-05", usual, {"settings": {LARGEST: None, SIZES: []}}) == []
+
+
+def test_a_long_list_of_sizes_is_not_pasted() -> None:
+    usual = {"settings": {LARGEST: 512, SIZES: [*range(2, 513, 2)]}, "replicas": 3}
+    (draft,) = drafts("CP-05", usual, {"settings": {LARGEST: 512, SIZES: [1, 512]}})
+
+    assert draft.remedy.snippets == ()
+    assert draft.remedy.sentence.startswith("Give these replicas the same list of batch sizes with CUDA graphs")
+
+
+def test_a_largest_size_that_is_no_number_promises_nothing() -> None:
+    (draft,) = drafts("CP-05", {"settings": {LARGEST: "512"}, "replicas": 3}, {"settings": {LARGEST: "8"}})
+
+    assert draft.sentence == 'Largest batch with a CUDA graph is "8" instead of "512", which 3 of 4 replicas have.'
+
+
+def test_a_likely_cause_is_pasted_in_place_of_a_command_that_looks_for_one() -> None:
+    (unexplained,) = drafts("CP-01", holding(500_000, 3), holding(100_000))
+    (above,) = drafts("CP-01", holding(500_000, 3), holding(900_000))
+
+    assert [each.kind for each in unexplained.remedy.snippets] == ["shell"]
+    assert all("--gpu-memory-utilization" in each.remedy.sentence for each in (unexplained, above))
+
+
+def test_a_cause_that_the_others_do_not_set_is_removed() -> None:
+    path = "cache_config.num_gpu_blocks_override"
+    usual = holding(500_000, 3, settings={path: None})
+    (draft,) = drafts("CP-01", usual, holding(250_000, settings={path: 512}))
+
+    assert draft.remedy.sentence == (
+        "The likely cause: number of blocks is 512, which most do not set. "
+        "Remove --num-gpu-blocks-override from these replicas, and restart them."
+    )
 
 
 @pytest.mark.parametrize("rule", CAPACITY, ids=lambda rule: rule.id)

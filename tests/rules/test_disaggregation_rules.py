@@ -134,3 +134,24 @@ def test_pools_that_share_a_name_are_partners_in_any_order() -> None:
             frozenset({"a/prefill", "a/decode", "b/decode"}),
             frozenset({"other/decode"}),
         }
+
+
+@pytest.mark.parametrize("rule", ["PD-10", "PD-17"])
+def test_what_is_said_in_two_forms_is_to_be_pasted_once(rule: str) -> None:
+    producer = {"kv_transfer_config.kv_connector": "NixlConnector", "kv_transfer_config.kv_role": "kv_producer"}
+    consumer = {**producer, "kv_transfer_config.kv_role": "kv_consumer"}
+    fleet = pair(producer, consumer, identity={SIDE_CHANNEL: "localhost"}, served=["m"])
+    fleet.append({"pool": "m", "served": ["m"], "settings": {}})
+    (finding,) = [each for each in inspected(fleet).findings if each.rule == rule]
+
+    assert len(finding.remedy.snippets) == 2
+    assert finding.remedy.any_of
+
+
+def test_replicas_of_unknown_role_are_told_why_it_matters_here() -> None:
+    role = {"kv_transfer_config.kv_connector": "NixlConnector", "kv_transfer_config.kv_role": "kv_producer"}
+    fleet = [{"pool": "m/prefill", "role": "prefill", "settings": role}, {"pool": "m", "settings": {}}]
+    (finding,) = inspected(fleet).findings
+
+    assert finding.rule == "PD-10"
+    assert "as if they were interchangeable" in finding.why

@@ -48,9 +48,32 @@ def test_replicas_that_differ_in_other_ways_have_drafts_of_their_own() -> None:
 def test_a_reference_that_is_not_set_is_left_out_and_not_pasted() -> None:
     found = list(drift(pool({"replicas": 3, **settings(None)}, settings(32)), {BLOCKS: "block size"}))
 
-    assert "Block size is 32 instead of not set" in found[0].sentence
-    assert found[0].remedy.sentence.endswith("; leave --block-size out.")
+    assert found[0].sentence == "Block size is 32, which 3 of 4 replicas do not set."
+    assert found[0].remedy.sentence == "Remove --block-size from these replicas, and restart them."
     assert not found[0].remedy.snippets
+
+
+def test_where_some_references_are_not_set_both_are_said() -> None:
+    found = list(drift(pool({"replicas": 3, **settings(None)}, settings(32, 128)), NOUNS))
+
+    assert found[0].sentence == (
+        "Number of requests at once is 128 instead of 256, which 3 of 4 replicas have; "
+        "block size is 32, which 3 of 4 replicas do not set."
+    )
+    assert found[0].remedy.sentence == (
+        "Give these replicas the same number of requests at once as the rest of the pool, "
+        "remove --block-size from them, and restart them."
+    )
+    assert [each.text for each in found[0].remedy.snippets] == ["--max-num-seqs 256"]
+
+
+def test_several_settings_that_the_rest_does_not_set_are_removed_together() -> None:
+    found = list(drift(pool({"replicas": 3, **settings(None, None)}, settings(32, 128)), NOUNS))
+
+    assert found[0].sentence == (
+        "Block size is 32 and number of requests at once is 128, which 3 of 4 replicas do not set."
+    )
+    assert found[0].remedy.sentence == "Remove --block-size and --max-num-seqs from these replicas, and restart them."
 
 
 def test_a_tie_offers_every_value_and_blames_nobody() -> None:
@@ -84,6 +107,14 @@ def test_prefill_and_decode_are_held_against_each_other() -> None:
         ("chat/decode", True),
     ]
     assert found[0].remedy.snippets[0].text == "--block-size 32"
+
+
+def test_what_decode_does_not_set_is_removed_where_it_is_set() -> None:
+    (draft,) = across(pair([settings(32)], [settings(None)]), {BLOCKS: "block size"})
+
+    assert draft.remedy.sentence == (
+        "Give both pools the same block size: remove --block-size where it is set, and restart those that change."
+    )
 
 
 def test_one_decode_replica_that_differs_from_both_sides_is_named_alone() -> None:

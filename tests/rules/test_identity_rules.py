@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from dashboard.models import FailureKind, ReplicaState
 from dashboard.rules.catalogue import BY_ID
@@ -98,7 +99,7 @@ def test_ranks_on_one_host_with_a_local_master_are_one_engine() -> None:
     (draft,) = drafts("ID-01", at(ids, *entries))
 
     assert draft.replicas == tuple(ids[:2])
-    assert "enable eplb differs and too few tell it to call one the majority" in draft.sentence
+    assert "setting enable_eplb differs and too few tell it to call one the majority" in draft.sentence
     assert '"10.0.0.5"' in {each.value for each in draft.evidence}
 
 
@@ -216,7 +217,36 @@ def test_a_failure_of_any_kind_is_told_with_its_own_sentence(kind: FailureKind) 
 
     assert draft.sentence == f"1 of 1 replica without a pool did not answer: {KINDS[kind][0]}."
     assert json.loads(draft.evidence[-1].value) == HOSTILE
-    assert draft.remedy.sentence == KINDS[kind][1]
+    assert draft.remedy.sentence == KINDS[kind][1].format(where="http://gpu-9:8000")
+    assert all("gpu-9" in each.text or each.text.startswith("poll:") for each in draft.remedy.snippets)
+
+
+def test_a_key_goes_to_the_targets_that_want_one_and_to_no_other() -> None:
+    down = tuple(builders.down(f"chat-{number}", kind=FailureKind.UNAUTHORIZED) for number in range(5))
+    (draft,) = BY_ID["ID-05"].check(FleetSubject((), down))
+    told = yaml.safe_load(draft.remedy.snippets[0].text)
+
+    assert told == {
+        "targets": [
+            {"url": f"http://chat-{number}:8000", "credentials": {"token_env": "VLLM_API_KEY"}} for number in range(3)
+        ]
+    }
+    assert draft.remedy.snippets[0].text.endswith("# and so on for 5 targets")
+    assert draft.remedy.sentence == "Give the API key of these 5 addresses, and give it there only."
+
+
+def test_an_address_of_any_shape_stays_one_string_and_on_one_line() -> None:
+    evil = f"http://{HOSTILE}\n- evil{'x' * 500}"
+    kinds = (FailureKind.UNAUTHORIZED, FailureKind.DECODE)
+    down = tuple(replace(builders.down(kind=kind), id=evil) for kind in kinds)
+    (draft,) = BY_ID["ID-05"].check(FleetSubject((), down))
+    texts = [each.text for each in draft.remedy.snippets]
+
+    assert draft.remedy.sentence.isprintable()
+    assert len(draft.remedy.sentence) < 400
+    assert sorted(str(yaml.safe_load(text)["targets"][0]) for text in texts) == sorted(
+        ["http://10.0.0.1:8000", str({"url": evil, "credentials": {"token_env": "VLLM_API_KEY"}})]
+    )
 
 
 def test_a_replica_that_is_down_without_a_reason_is_told() -> None:
@@ -231,7 +261,7 @@ def test_an_outage_of_the_whole_fleet_is_counted_whole_and_shown_in_part() -> No
     down = tuple(builders.down(f"chat-{number}", detail=f"chat-{number} is silent.") for number in range(500))
     (draft,) = BY_ID["ID-05"].check(FleetSubject((), down))
 
-    assert draft.sentence == "500 of 500 replicas did not answer: connection refused."
+    assert draft.sentence == "500 of 500 replicas of this pool did not answer: connection refused."
     assert len(draft.replicas) == 500
     assert sum(each.path == "replicas.reason" for each in draft.evidence) == MOST_ROWS
 

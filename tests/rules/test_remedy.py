@@ -46,6 +46,7 @@ def test_a_value_is_pasted_as_a_shell_needs_it(path: str, value: Any, kind: str,
     ("path", "value"),
     [
         ("cache_config.block_size", Told("null", State.NULL)),
+        ("env.VLLM_X", Told("null", State.UNKNOWN)),
         ("cache_config.no_such_setting", told(1)),
         ("device", told("cuda")),
         ("version", told("nightly")),
@@ -64,7 +65,11 @@ def test_flags_stand_on_one_line_and_what_is_no_flag_on_its_own() -> None:
     )
 
 
-def test_leaving_out_names_the_flag_the_variable_or_the_path() -> None:
-    assert remedy.without("cache_config.kv_offloading_size") == "leave --kv-offloading-size out"
-    assert remedy.without("env.VLLM_X") == "unset VLLM_X"
-    assert remedy.without("nowhere") == "leave nowhere out"
+def test_what_sets_a_path_is_its_flag_its_variable_or_the_path() -> None:
+    assert remedy.lever("cache_config.kv_offloading_size") == "--kv-offloading-size"
+    assert remedy.lever("env.VLLM_X") == "VLLM_X"
+    assert remedy.lever("nowhere") == "nowhere"
+
+
+def test_a_variable_that_is_not_set_is_unset_by_pasting() -> None:
+    assert remedy.pasteable("env.VLLM_X", Told("null", State.NULL)) == Snippet("env", "unset VLLM_X")

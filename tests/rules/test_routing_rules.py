@@ -31,6 +31,8 @@ ENDPOINT = "kv_events_config.endpoint"
 TOPIC = "kv_events_config.topic"
 ALGORITHM = "cache_config.prefix_caching_hash_algo"
 SEED = "env.PYTHONHASHSEED"
+BLOCK = "cache_config.block_size"
+DCP = "parallel_config.decode_context_parallel_size"
 EXPECTING = Expectations(16, "sha256_cbor", SeedPolicy.ENVIRONMENT, "kv@{host}:{port}@{model}")
 FOREIGN = [
     pytest.param(value, id=name)
@@ -218,6 +220,213 @@ def test_a_long_hostile_topic_is_matched_in_no_time_to_speak_of() -> None:
     (finding,) = judged(fleet, "RT-10", chat=Declared(expects=EXPECTING)).findings
 
     assert len(finding.sentence) < 300
+
+
+def test_a_router_that_is_configured_for_an_algorithm_is_the_reason_whatever_else_is_known_of_it() -> None:
+    fleet = pool_of(*[{ALGORITHM: "sha256"}] * 3)
+    expects = Expectations(hash_algorithm="sha256_cbor")
+
+    whys = {
+        router: found.why
+        for router in (Router.KV_EVENTS, Router.NONE)
+        for found in judged(fleet, "RT-05", chat=Declared(router=router, expects=expects)).findings
+    }
+
+    assert whys.keys() == {Router.KV_EVENTS, Router.NONE}
+    assert all(why.startswith("The router is configured to compute hashes with sha256_cbor.") for why in whys.values())
+
+
+def test_an_index_that_follows_events_has_a_reason_of_its_own() -> None:
+    fleet = pool_of(*[{ALGORITHM: "sha256"}] * 3, {ALGORITHM: "xxhash"})
+
+    (finding,) = judged(fleet, "RT-05", chat=Declared(router=Router.KV_EVENTS)).findings
+
+    assert finding.why.startswith("An index that makes keys of its own")
+
+
+@pytest.mark.parametrize("policy", [SeedPolicy.DEFAULT, SeedPolicy.ENVIRONMENT])
+def test_a_broken_expectation_of_the_root_is_critical_for_the_reason_that_the_router_is_configured_so(
+    policy: SeedPolicy,
+) -> None:
+    fleet = pool_of(*[{"version": "0.28.0", ALGORITHM: "sha256", SEED: None}] * 2)
+    declared = Declared(router=Router.KV_EVENTS, expects=Expectations(seed_policy=policy))
+
+    (finding,) = judged(fleet, "RT-06", chat=declared).findings
+
+    assert finding.severity is Severity.CRITICAL
+    assert finding.why.startswith("The router is configured to compute hashes that start from")
+
+
+def test_a_router_that_hashes_by_itself_needs_no_other_reason_than_the_rules() -> None:
+    fleet = pool_of({"version": "0.28.0", ALGORITHM: "sha256"})
+    expects = Expectations(seed_policy=SeedPolicy.DEFAULT)
+
+    (finding,) = judged(fleet, "RT-06", chat=Declared(router=Router.PREFIX_HASH, expects=expects)).findings
+
+    assert finding.why.startswith("The router computes hashes from one root")
+
+
+def test_an_old_version_is_said_to_be_the_difference_of_id_08_and_has_three_ways_out() -> None:
+    fleet = pool_of(*[{"version": "0.32.0", ALGORITHM: "sha256"}] * 2, {"version": "0.28.0", ALGORITHM: "sha256"})
+
+    (finding,) = judged(fleet, "RT-06").findings
+
+    assert finding.remedy.any_of
+    assert "version difference of ID-08: give these replicas vLLM 0.32.0" in finding.remedy.sentence
+    assert "say `seed_policy: environment` under the pool's `expects` in fleet.yaml" in finding.remedy.sentence
+    assert [each.text for each in finding.remedy.snippets] == [
+        "image: vllm/vllm-openai:v0.32.0",
+        "export PYTHONHASHSEED=0",
+        'pools:\n  "chat":\n    expects:\n      seed_policy: environment',
+    ]
+
+
+def test_the_evidence_of_a_root_holds_version_against_version_and_algorithm_against_algorithm() -> None:
+    fleet = pool_of(*[{"version": "0.32.0", ALGORITHM: "sha256"}] * 2, {"version": "0.28.0", ALGORITHM: "sha256_cbor"})
+
+    (finding,) = judged(fleet, "RT-06").findings
+
+    assert [(row.path, row.value, row.is_reference) for row in finding.evidence] == [
+        ("version", '"0.28.0"', False),
+        ("version", '"0.32.0"', True),
+        (ALGORITHM, '"sha256_cbor"', False),
+        (ALGORITHM, '"sha256"', True),
+    ]
+
+
+def test_where_replies_tell_that_no_seed_is_set_nobody_needs_to_say_that_it_is() -> None:
+    fleet = pool_of({ALGORITHM: "sha256"}, {"version": "0.28.0", ALGORITHM: "sha256", SEED: None})
+
+    (finding,) = judged(fleet, "RT-06").findings
+
+    assert finding.remedy.any_of
+    assert "fleet.yaml" not in finding.remedy.sentence
+    assert [each.kind for each in finding.remedy.snippets] == ["yaml", "env"]
+
+
+@pytest.mark.parametrize(("algorithm", "flags"), [(None, ["--prefix-caching-hash-algo sha256_cbor"]), ("xxhash", [])])
+def test_a_pool_of_random_roots_may_change_its_algorithm_unless_the_router_has_the_same(
+    algorithm: str | None, flags: list[str]
+) -> None:
+    fleet = pool_of(*[{ALGORITHM: "xxhash"}] * 3)
+
+    (finding,) = judged(fleet, "RT-06", chat=Declared(expects=Expectations(hash_algorithm=algorithm))).findings
+
+    assert [each.text for each in finding.remedy.snippets if each.kind == "flag"] == flags
+    assert "export PYTHONHASHSEED=0" in [each.text for each in finding.remedy.snippets]
+    assert finding.remedy.any_of
+
+
+def test_one_seed_for_old_versions_that_tell_it_is_the_only_way() -> None:
+    fleet = pool_of(*[{"version": "0.28.0", SEED: None}] * 2)
+
+    (finding,) = judged(fleet, "RT-06").findings
+
+    assert not finding.remedy.any_of
+    assert [each.text for each in finding.remedy.snippets] == ["export PYTHONHASHSEED=0"]
+
+
+@pytest.mark.parametrize(("says", "algorithm"), [("the same flag ends RT-05.", "sha256"), ("root is fixed. Or", None)])
+def test_the_router_s_fixed_root_needs_an_algorithm_that_has_one(says: str, algorithm: str | None) -> None:
+    fleet = pool_of({ALGORITHM: "sha256"}, {ALGORITHM: "xxhash"})
+    expects = Expectations(seed_policy=SeedPolicy.DEFAULT, hash_algorithm=algorithm)
+
+    (finding,) = judged(fleet, "RT-06", chat=Declared(expects=expects)).findings
+
+    assert says in finding.remedy.sentence
+    assert finding.remedy.any_of
+    assert [each.kind for each in finding.remedy.snippets] == ["flag", "yaml"]
+
+
+def test_one_odd_replica_is_restarted_and_the_router_is_not_touched() -> None:
+    fleet = pool_of(*[{BLOCK: 16}] * 3, {BLOCK: 32})
+    declared = Declared(router=Router.KV_EVENTS, expects=Expectations(block_size=16))
+
+    (finding,) = judged(fleet, "RT-02", chat=declared).findings
+
+    assert finding.remedy.sentence.startswith("Restart these replicas with blocks that cover 16 tokens")
+    assert [each.text for each in finding.remedy.snippets] == ["--block-size 16"]
+    assert not finding.remedy.any_of
+    assert "discards every event" in finding.why
+
+
+def test_where_most_replicas_are_alike_the_router_may_be_changed_instead() -> None:
+    fleet = pool_of({BLOCK: 16}, *[{BLOCK: 32}] * 3)
+    declared = Declared(router=Router.KV_EVENTS, expects=Expectations(block_size=16))
+
+    (finding,) = judged(fleet, "RT-02", chat=declared).findings
+
+    assert finding.remedy.sentence.startswith("Set the router's block size to 32, which 3 of 4 replicas have")
+    assert finding.remedy.any_of
+    assert [each.kind for each in finding.remedy.snippets] == ["yaml", "env", "flag"]
+
+
+def test_no_block_size_is_offered_to_replicas_of_which_it_alone_does_not_decide() -> None:
+    fleet = pool_of({BLOCK: 16, DCP: 2}, {BLOCK: 48})
+
+    found = judged(fleet, "RT-02", chat=Declared(expects=Expectations(block_size=16))).findings
+
+    assert {each.sentence: [snippet.text for snippet in each.remedy.snippets] for each in found} == {
+        "A block covers 32 tokens; the router expects 16.": [],
+        "A block covers 48 tokens; the router expects 16.": ["--block-size 16"],
+    }
+
+
+def test_switching_prefix_caching_on_and_saying_that_no_router_needs_it_are_alternatives() -> None:
+    (finding,) = judged(pool_of(*[{"cache_config.enable_prefix_caching": False}] * 3), "RT-13").findings
+
+    assert finding.remedy.any_of
+    assert [each.text for each in finding.remedy.snippets] == [
+        "--enable-prefix-caching",
+        'pools:\n  "chat":\n    router: none',
+    ]
+
+
+def test_what_is_to_be_chosen_is_offered_as_alternatives() -> None:
+    topics = pool_of({EVENTS: True, TOPIC: "kv"}, {EVENTS: True, TOPIC: "events"})
+    endpoints = pool_of({EVENTS: True, ENDPOINT: "tcp://*:5557"}, {EVENTS: True, ENDPOINT: "tcp://*:5558"})
+    units = pool_of({"cache_config.hash_block_size": 16}, {"cache_config.hash_block_size": 32})
+
+    found = [
+        judged(fleet, rule).findings[0] for fleet, rule in ((topics, "RT-10"), (endpoints, "RT-11"), (units, "RT-03"))
+    ]
+
+    assert [(each.remedy.any_of, len(each.remedy.snippets)) for each in found] == [(True, 2)] * 3
+
+
+def test_a_topic_for_replicas_that_share_no_model_name_says_what_to_put_there() -> None:
+    fleet = pool_of(*[{EVENTS: True, TOPIC: "kv"}] * 2)
+    fleet = builders.fleet(
+        [replace(each, served_model_names=(f"model-{number}",)) for number, each in enumerate(fleet.replicas)],
+        fleet.documents.values(),
+    )
+
+    (finding,) = judged(fleet, "RT-10", chat=Declared(expects=EXPECTING)).findings
+
+    assert finding.remedy.snippets[0].text.endswith("@MODEL")
+    assert "`MODEL` stands for a name that the replica serves." in finding.remedy.sentence
+    assert "`$POD_IP` and `$PORT` stand for a replica's address" in finding.remedy.sentence
+
+
+def test_an_endpoint_of_which_the_host_is_hidden_is_not_offered() -> None:
+    hidden = {ENDPOINT: builders.setting("tcp://host:5557", State.REDACTED)}
+    fleet = pool_of(*[{EVENTS: True, ENDPOINT: "tcp://{host}:5557"}] * 3, identity=hidden)
+    odd = pool_of({EVENTS: True, ENDPOINT: "tcp://*:5557"})
+    moved = [replace(each, id="http://chat-9:8000") for each in odd.replicas]
+    whole = builders.fleet([*fleet.replicas, *moved], [*fleet.documents.values(), *odd.documents.values()])
+
+    (finding,) = judged(whole, "RT-11").findings
+
+    assert finding.remedy.snippets == ()
+
+
+def test_capacity_is_not_guessed_where_one_engine_of_a_replica_does_not_tell_its_own() -> None:
+    engines = (builders.engine(1_600_000), builders.engine(None, dp_rank=1))
+    fleet = pool_of({BLOCK: 16, "cache_config.kv_offloading_size": 184}, engines=engines)
+
+    (finding,) = judged(fleet, "RT-16", chat=Declared(router=Router.APPROXIMATE)).findings
+
+    assert finding.remedy.snippets == ()
 
 
 def test_the_router_stands_in_the_evidence_as_what_the_replicas_are_held_against() -> None:

@@ -84,7 +84,9 @@ def test_a_prefix_to_paste_holds_nothing_that_a_shell_minds() -> None:
         Store.MOONCAKE,
     )
     (finding,) = told.findings
-    pasted = finding.remedy.snippets[0].text
+    pasted = [each.text for each in finding.remedy.snippets]
 
     assert finding.rule == "SH-03"
-    assert not set(pasted) & set(";$`|()&<>'\"")
+    assert not set("".join(pasted)) & set(";$`|()&<>'\"")
+    assert [text.rpartition("-")[2] for text in pasted] == ["x", "z"]
+    assert finding.remedy.any_of

@@ -9,10 +9,10 @@ import pytest
 
 from dashboard.models import State
 from dashboard.rules.domain import Basis, Facet, Router, Store
-from dashboard.rules.findings import CohortShare, OutcomeKind, Tally
+from dashboard.rules.findings import CohortShare, Tally
 from dashboard.ui import findings_words
-from tests.builders import HOSTILE, story
-from tests.findings_builder import DOMAIN, evidence, judged, outcome
+from tests.builders import HOSTILE
+from tests.findings_builder import DOMAIN, evidence
 
 if TYPE_CHECKING:
     from dashboard.rules.findings import Evidence
@@ -92,28 +92,6 @@ def test_counts_are_written_by_severity_with_nothing_for_none() -> None:
     """One warning, two warnings; info has no plural."""
     assert findings_words.tally_words(Tally(critical=2, warning=1, info=3)) == "2 critical, 1 warning, 3 info"
     assert findings_words.tally_words(Tally(warning=1_000)) == "1,000 warnings"
-
-
-def test_rules_are_counted_once_however_many_pools_they_were_judged_on() -> None:
-    """The parts are all rules, each once: judged, skipped or failed to run wherever it applies, applicable nowhere."""
-    kinds = {
-        "A": (OutcomeKind.PASSED, OutcomeKind.FAILED),
-        "B": (OutcomeKind.PASSED, OutcomeKind.SKIPPED),
-        "C": (OutcomeKind.SKIPPED, OutcomeKind.ERROR),
-        "D": (OutcomeKind.NOT_APPLICABLE, OutcomeKind.NOT_APPLICABLE),
-        "E": (OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE),
-        "F": (OutcomeKind.FAILED, OutcomeKind.ERROR, OutcomeKind.NOT_APPLICABLE),
-    }
-    outcomes = tuple(outcome(rule, kind=kind) for rule, held in kinds.items() for kind in held)
-    told = findings_words.judged(judged(story(), outcomes=outcomes).inspection)
-
-    assert (told.total, told.rules, told.partly, told.skipped, told.failed, told.idle) == (6, 3, 2, 1, 1, 1)
-    assert told.rules + told.skipped + told.failed + told.idle == len(kinds)
-    assert told.open == 4
-    assert findings_words.rules_words(told) == (
-        "6 rules: 3 judged (2 of them not everywhere), 1 skipped, 1 failed to run, 1 not applicable"
-    )
-    assert findings_words.rules_words(findings_words.Judged(1)) == "1 rule: 1 judged"
 
 
 def test_cohorts_are_chips_of_a_number_that_can_be_read() -> None:

@@ -80,7 +80,7 @@ def _whole_name(draft: Draft, whole: Mapping[str, object]) -> Remedy:
     """Paste the model as the reference itself names it: with its owner or its whole path."""
     wanted = [whole[each.replicas[0]] for each in draft.evidence if each.is_reference]
     snippets = tuple(Snippet("flag", f"--model {shlex.quote(name)}") for name in wanted if isinstance(name, str))
-    return Remedy(draft.remedy.sentence, snippets)
+    return draft.remedy._replace(snippets=snippets)
 
 
 def _asked_for(told: Told, _: Mapping[str, Setting]) -> Told:

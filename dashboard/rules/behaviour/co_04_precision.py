@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.rules.domain import Facet
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 QUANTIZATION = "model_config.quantization"
 DTYPE = "model_config.dtype"
+OF_FILES = "Where no flag sets it, it comes from the model's own files: then give them the same files."
 
 
 @rule(
@@ -50,4 +52,5 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
         Eight replicas run the model in `bfloat16`, one was started with `--quantization fp8` to try it out, and stayed
         behind the same router.
     """
-    return drift(pool, {QUANTIZATION: "quantization", DTYPE: "data type"})
+    for draft in drift(pool, {QUANTIZATION: "quantization", DTYPE: "data type"}):
+        yield replace(draft, remedy=draft.remedy._replace(sentence=f"{draft.remedy.sentence} {OF_FILES}"))

@@ -93,12 +93,12 @@ def _other_devices(devices: Holders) -> Draft:
     more = [count(len(sides) - MOST_SIDES, "other kind")] if len(sides) > MOST_SIDES else []
     evidence = (Evidence(DEVICES, *told, ids, is_reference=told == usual) for told, ids in devices.items())
     sentence = f"Replicas run on different accelerators, {joined(sides[:MOST_SIDES] + more)}{EFFECT}"
-    wanted = "Make a pool for each kind of accelerator if answers must be the same"
+    wanted = "If answers must be the same, make a pool for each kind of accelerator"
     return Draft(
         tuple(sorted(replica for told in others for replica in devices[told])),
         sentence,
         tuple(evidence),
-        Remedy(f"{wanted}, and turn on batch invariance.", (SAME_MODE,)),
+        Remedy(f"{wanted}, and turn on batch invariance on every replica.", (SAME_MODE,)),
         Confidence.DERIVED,
     )
 

@@ -24,25 +24,9 @@ DEV_MODE = "env.VLLM_SERVER_DEV_MODE"
 PLUGINS = "env.VLLM_PLUGINS"
 ROUTE = "/server_info"
 TURN_OFF = Snippet("env", "unset VLLM_SERVER_DEV_MODE")
-HOW = "Unset VLLM_SERVER_DEV_MODE and restart, or let only known clients reach the port (labels are your own)."
-ONLY_KNOWN = Snippet(
-    "yaml",
-    """apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata:
-  name: vllm-known-clients
-spec:
-  podSelector:
-    matchLabels:
-      app: vllm
-  ingress:
-  - from:
-    - podSelector:
-        matchLabels:
-          app: router
-    - podSelector:
-        matchLabels:
-          app: vllm-fleet-dashboard""",
+HOW = (
+    "Unset VLLM_SERVER_DEV_MODE, and restart these replicas. Where the mode is needed, close the port of their API to "
+    "everybody but known clients."
 )
 
 
@@ -66,8 +50,10 @@ def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
           them, nor those that plugins add under `/plugins`, only paths such as `/v1`.
 
     How to fix:
-        Unset `VLLM_SERVER_DEV_MODE` and restart. Where the mode is needed to read configurations, let only the router
-        and this dashboard reach the port, with a network policy or a proxy that passes only `/v1`.
+        Unset `VLLM_SERVER_DEV_MODE` and restart. Where the mode is needed to read configurations, close the port of the
+        API to everybody but known clients: routers, Prometheus, other replicas, this dashboard. A proxy that passes
+        only `/v1` does so for people and programs outside. Other ports, such as those for KV transfer and KV events,
+        must stay open to those that use them.
 
     Exceptions:
         Test fleets, and engines that a trainer steers through these routes: suppress the finding with a reason.
@@ -107,5 +93,5 @@ def _development_mode(pool: PoolSubject) -> Iterator[Draft]:
         tuple(replicas),
         f"Development mode is on: {how}, and with it routes that stop or change the server.",
         tuple(evidence),
-        Remedy(HOW, (TURN_OFF, ONLY_KNOWN)),
+        Remedy(HOW, (TURN_OFF,)),
     )

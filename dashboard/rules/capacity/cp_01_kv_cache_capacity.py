@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.models import Basis, State
-from dashboard.rules import remedy
-from dashboard.rules.capacity.peers import kinds
+from dashboard.rules.capacity.peers import LONGEST_NAME, kinds
 from dashboard.rules.domain import Facet
-from dashboard.rules.drift import Contrast, contrasted, majority
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Severity
+from dashboard.rules.drift import Contrast, contrasted, majority, same_as_the_rest, say
+from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.wording import count, joined, middle_cut, one_line
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dashboard.rules.capacity.peers import Kind, Odd
-    from dashboard.rules.findings import Remedy
     from dashboard.rules.subject import PoolSubject
 
 TOKENS = "engines.kv_cache_size_tokens"
@@ -33,7 +31,7 @@ SIZES = {
     "cache_config.cache_dtype": "KV cache data type",
 }
 CONFIDENCE = {Basis.ASSUMED: Confidence.ASSUMED, Basis.DERIVED: Confidence.DERIVED, Basis.REPORTED: Confidence.REPORTED}
-LONGEST_NAME = 44  # characters of a device's name that a sentence shows
+PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
 
 
 @rule(
@@ -55,7 +53,8 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
           while the others still have room; routers that look at the share in use do not see how little that is.
 
     How to fix:
-        Look for another process on the GPU, such as one that a crash left behind, with `nvidia-smi`. Compare
+        Look for another process on the GPU, such as one that a crash left behind, with `nvidia-smi`, on the
+        replica's host. Compare
         `--gpu-memory-utilization` and `--kv-cache-memory-bytes`. Then restart the replica: vLLM measures the free
         memory once, at start.
 
@@ -134,27 +133,40 @@ def _sentence(kind: Kind, odd: Sequence[Odd]) -> str:
     tokens = _range(f"{least.tokens:,}", f"{most.tokens:,}")
     far = _range(*(f"{share * 100:.0f} %" for share in sorted(abs(each.share) for each in (least, most))))
     how = "less" if least.share < 0 else "more"
+    return f"{who} {bound}{tokens} tokens, {far} {how} than the median of {_peers(kind)}: {kind.median:,.0f}."
+
+
+def _peers(kind: Kind) -> str:
+    """Name the engines compared: of how many, and why not all of them."""
+    if kind.apart:
+        return f"the {kind.number:,} of {kind.total:,} engines {joined(list(kind.apart))}"
     names = joined([middle_cut(one_line(name), LONGEST_NAME) for name in kind.devices])
-    peers = f"{kind.number:,} engines on {names}" if names else f"{kind.number:,} engines"
-    return f"{who} {bound}{tokens} tokens, {far} {how} than the median of {peers}: {kind.median:,.0f}."
+    return f"{kind.number:,} engines on {names}" if names else f"{kind.number:,} engines"
 
 
 def _range(first: str, last: str) -> str:
     return first if first == last else f"{first} to {last}"
 
 
+def _cause(contrast: Contrast) -> str:
+    if contrast.reference.state is State.NULL:
+        return f"{contrast.noun} is {say(contrast.own)}, which most do not set"
+    return contrasted(contrast)
+
+
 def _remedy(kind: Kind, causes: Sequence[Contrast]) -> Remedy:
     if causes:
-        why = joined([contrasted(cause) for cause in causes])
-        sentence = f"The likely cause: {why}. Give these replicas the same values as the rest, and restart them."
-    elif kind.odd[0].share < 0:
+        rest = same_as_the_rest(causes)
+        return rest._replace(sentence=f"The likely cause: {joined(list(map(_cause, causes)))}. {rest.sentence}")
+    if kind.odd[0].share < 0:
         sentence = (
-            "Look with nvidia-smi for another process on these GPUs, end it, and restart the replicas: vLLM measures "
-            "the free memory once, at start."
+            "Look for another process on these GPUs with nvidia-smi, end it, and restart the replicas: vLLM "
+            "measures the free memory once, at start. If there is none, compare `--gpu-memory-utilization`."
         )
     else:
         sentence = (
-            "Find out why the others hold less: nvidia-smi shows other processes on their GPUs. If these replicas are "
-            "meant to be larger, give them a pool of their own."
+            "Find out why the others hold less: look for other processes on their GPUs with nvidia-smi, and "
+            "compare `--gpu-memory-utilization`. If these replicas are meant to be larger, give them a pool of their "
+            "own."
         )
-    return remedy.set_to([(cause.path, cause.reference) for cause in causes], sentence)
+    return Remedy(sentence, (Snippet("shell", PROCESSES),))

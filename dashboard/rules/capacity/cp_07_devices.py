@@ -11,7 +11,7 @@ from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, majority, say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.wording import joined
+from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
         replicas = tuple(sorted(replica for told in odd for replica in kinds[told]))
         evidence = (Evidence(NAME, *told, holders, is_reference=told == usual) for told, holders in kinds.items())
         sides = [f"{say(told)} on {len(kinds[told]):,}" for told in kinds]
-        more = [f"{len(sides) - MOST_SIDES:,} more kinds"] if len(sides) > MOST_SIDES else []
+        more = [count(len(sides) - MOST_SIDES, "more kind")] if len(sides) > MOST_SIDES else []
         sentence = f"Replicas run on different devices: {joined(sides[:MOST_SIDES] + more)}."
         yield Draft(replicas, sentence, tuple(evidence), _remedy(pool))
 

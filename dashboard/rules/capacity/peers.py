@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.capacity.outliers import outliers
 from dashboard.models import Basis
+from dashboard.wording import joined, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -24,6 +25,7 @@ SHAPE = (
     "model_config.quantization",
     "speculative_config.method",
 )
+LONGEST_NAME = 44  # characters of a device's name that a sentence shows
 
 
 class Odd(NamedTuple):
@@ -40,6 +42,8 @@ class Kind(NamedTuple):
 
     devices: tuple[str, ...]  # names; empty where no replica tells them
     number: int
+    total: int  # engines of the pool
+    apart: tuple[str, ...]  # what this kind has and others of the pool have not, as relative clauses
     median: float
     odd: tuple[Odd, ...]
 
@@ -50,19 +54,43 @@ def kinds(pool: PoolSubject, tolerance: float) -> Iterator[Kind]:
     Engines whose tokens are not known are left out. An upper bound is only held against upper bounds of its kind.
     """
     shapes = _shapes(pool)
-    known = [(member, engine) for member, engine in pool.engines() if engine.kv_cache_size_tokens is not None]
-    devices = [_devices(member, engine) for member, engine in known]
-    keys: list[Hashable] = [
-        (names, shapes.get(member.id), engine.reason if engine.basis is Basis.ASSUMED else None)
-        for (member, engine), names in zip(known, devices, strict=True)
+    everyone = list(pool.engines())
+    known = [(member, engine) for member, engine in everyone if engine.kv_cache_size_tokens is not None]
+    keys = [
+        _Key(_devices(member, engine), shapes.get(member.id), engine.reason if engine.basis is Basis.ASSUMED else None)
+        for member, engine in known
     ]
-    found: dict[tuple[Hashable, bool], list[int]] = defaultdict(list)
+    found: dict[tuple[_Key, bool], list[int]] = defaultdict(list)
     told = {each.place: each for each in outliers(keys, _tokens(known), tolerance)}
     for place, outlier in told.items():
         found[keys[place], outlier.share > 0].append(place)
     for (key, _), places in found.items():
         odd = (Odd(*known[place], int(told[place].value), told[place].share) for place in places)
-        yield Kind(devices[places[0]], keys.count(key), told[places[0]].median, tuple(odd))
+        apart = tuple(_apart(key, keys, len(everyone)))
+        yield Kind(key.devices, keys.count(key), len(everyone), apart, told[places[0]].median, tuple(odd))
+
+
+class _Key(NamedTuple):
+    """What engines of one kind have in common. `bound` is why the number is an upper bound; None where it is none."""
+
+    devices: tuple[str, ...]
+    shape: Hashable
+    bound: str | None
+
+
+def _apart(key: _Key, keys: Sequence[_Key], total: int) -> Iterator[str]:
+    """Say in which respects a kind is a part of the pool only."""
+    if len(keys) < total:
+        yield "whose capacity is known"
+    alike = [each for each in keys if each.devices == key.devices]
+    if len(alike) < len(keys):
+        names = joined([middle_cut(one_line(name), LONGEST_NAME) for name in key.devices])
+        yield f"known to run on {names}" if names else "whose devices are not told"
+    shaped = [each for each in alike if each.shape == key.shape]
+    if len(shaped) < len(alike):
+        yield "set up alike"
+    if shaped.count(key) < len(shaped):
+        yield "whose capacity is told in the same way"
 
 
 def _tokens(known: Sequence[tuple[Replica, Engine]]) -> list[float | None]:

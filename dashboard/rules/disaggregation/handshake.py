@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.rules.connectors import connectors, of_members
+from dashboard.rules.connectors import connectors
 from dashboard.rules.findings import Severity
 from dashboard.rules.holders import held, held_natively
 
@@ -22,7 +22,7 @@ NIXL = frozenset({"NixlConnector", "NixlPullConnector", "NixlPushConnector"})
 
 def is_checked(pair: PairSubject) -> bool:
     """Tell whether NIXL compares both sides at their handshake; also where nobody tells which connector they have."""
-    names = {each.name for side in pair.sides for told in of_members(side, connectors).values() for each in told}
+    names = {each.name for side in pair.sides for told in side.of_documents(connectors).values() for each in told}
     return not names or not NIXL.isdisjoint(names)
 
 
@@ -51,7 +51,7 @@ def whole(side: PoolSubject, path: str) -> Holders:
 
 def concluded(side: PoolSubject, conclude: Callable[[Mapping[str, Setting]], Told | None]) -> Holders:
     """Return what is concluded from each member's settings, with whom it holds for; None is left out."""
-    return held({each: told for each, told in of_members(side, conclude).items() if told is not None})
+    return held({each: told for each, told in side.of_documents(conclude).items() if told is not None})
 
 
 def counts(holders: Holders) -> list[int]:

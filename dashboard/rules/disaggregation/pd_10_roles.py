@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell, votes
-from dashboard.models import Role
-from dashboard.rules.connectors import ROLE, connectors, of_members
-from dashboard.rules.disaggregation.partners import partners
+from dashboard.models import Role, State
+from dashboard.rules.connectors import ROLE, connectors
+from dashboard.rules.disaggregation.partners import names_of, partners
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import held, told_of
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
+from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +31,14 @@ ROLE_REMEDY = (
     "Give these replicas the role that their label says, with a connector where they have none, or mend the label."
 )
 PARTNER = {PRODUCER: "decode", CONSUMER: "prefill"}
+LABEL_REMEDY = (
+    "Give each of them the labels `pool` and `role` in fleet.yaml: prefill, decode, or both. Or let these replicas tell"
+    " their configuration."
+)
+TAKEN_FOR_EQUAL = (
+    "They are compared with each other as if they were interchangeable: other findings may ask prefill and decode"
+    " replicas to become equal, and what must be the same on both sides is not compared."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +67,8 @@ class _Member:
 def roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
     """Prefill and decode replicas have roles that do not fit together.
 
-    A replica's role is other than its label says; a pool mixes replicas that produce with replicas that consume; or a
-    model has the one kind and not the other.
+    A replica's role is other than its label says; a pool mixes replicas that produce with replicas that consume; a
+    model has the one kind and not the other; or replicas tell no role, while others of their model prefill or decode.
 
     Why it matters:
         - disaggregated: A router that sends a prompt to a replica which does not do that part gets an error, or an
@@ -87,12 +97,14 @@ def roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
         sound = [each for each in known if each.replica.id not in wrong]
         for pool in pools:
             yield from _mixed(pool, [each for each in sound if each.pool is pool])
-        if not wrong:
+        silent = {pool.name: _silent(pool) for pool in _of_one_model(fleet, pools)}
+        if not wrong and not any(silent.values()):
             yield from _alone(fleet, pools, sound)
+        yield from (_unknown(name, replicas, pools, known) for name, replicas in silent.items() if replicas)
 
 
 def _members(pool: PoolSubject) -> Iterator[_Member]:
-    roles = of_members(pool, _roles)
+    roles = pool.of_documents(_roles)
     for member in pool.members:
         if (own := roles[member.id]) is not None:
             yield _Member(member, pool, own)
@@ -132,15 +144,51 @@ def _mixed(pool: PoolSubject, members: Sequence[_Member]) -> Iterator[Draft]:
     if not all(kinds.values()):
         return
     few = min(kinds.values(), key=len)
-    labels = "\n".join(f"labels: {{pool: {pool.name}/{label}, role: {label}}}" for label in LABELLED)
+    labels = (Snippet("yaml", f"labels: {_labels(f'{pool.name}/{label}', label)}") for label in LABELLED)
     yield Draft(
         tuple(each.replica.id for each in few),
         f"One pool holds replicas that only produce KV cache ({len(kinds[PRODUCER]):,}) and replicas that only"
         f" consume it ({len(kinds[CONSUMER]):,}).",
         _evidence(kinds[PRODUCER] + kinds[CONSUMER]),
-        Remedy("Make two pools of them in fleet.yaml, one for each role.", (Snippet("yaml", labels),)),
+        Remedy("Make two pools of them in fleet.yaml, one for each role.", tuple(labels), any_of=True),
         severity=Severity.WARNING,
     )
+
+
+def _of_one_model(fleet: FleetSubject, pools: Sequence[PoolSubject]) -> list[PoolSubject]:
+    """Return the pools that no role is known of and that go by a name of a model with prefill or decode replicas."""
+    if all(pool.pool.role is Role.BOTH for pool in pools):
+        return []
+    names = set().union(*map(names_of, pools))
+    return [each for each in fleet.subjects if each.pool.role is Role.BOTH and names & names_of(each)]
+
+
+def _silent(pool: PoolSubject) -> list[str]:
+    """Return the members of which neither a label nor an answer tells the role."""
+    untold = pool.of_documents(lambda settings: (told := tell(settings, ROLE)) is None or not votes(told.state))
+    return [each.id for each in pool.members if untold[each.id] and not any(label in each.labels for label in LABELS)]
+
+
+def _unknown(name: str, replicas: Sequence[str], pools: Sequence[PoolSubject], known: Sequence[_Member]) -> Draft:
+    """Draft replicas that may be prefill or decode replicas, and are taken for neither."""
+    named = {str(pool.pool.role): pool.name for pool in pools if pool.pool.role is not Role.BOTH}
+    texts = [
+        f"targets:\n  - url: {json.dumps(replicas[0])}\n    labels: {_labels(named.get(role, f'{name}/{role}'), role)}"
+        for role in LABELLED
+    ]
+    verb = "tells" if len(replicas) == 1 else "tell"
+    return Draft(
+        tuple(replicas),
+        f"{count(len(replicas), 'replica')} {verb} no role, while others of this model {' or '.join(sorted(named))}.",
+        (Evidence(ROLE, "null", State.ABSENT, tuple(replicas)), *_evidence(known)),
+        Remedy(LABEL_REMEDY, tuple(Snippet("yaml", text) for text in texts), any_of=True),
+        severity=Severity.WARNING,
+        why=TAKEN_FOR_EQUAL,
+    )
+
+
+def _labels(pool: str, role: str) -> str:
+    return f"{{pool: {json.dumps(pool, ensure_ascii=False)}, role: {role}}}"
 
 
 def _alone(fleet: FleetSubject, pools: Sequence[PoolSubject], members: Sequence[_Member]) -> Iterator[Draft]:

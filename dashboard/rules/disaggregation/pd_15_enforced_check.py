@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.models import State
-from dashboard.rules.connectors import CONNECTOR, EXTRA, of_members, option
+from dashboard.rules.connectors import CONNECTOR, EXTRA, option
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
@@ -47,7 +47,7 @@ def handshake_check_is_off(pool: PoolSubject) -> Iterator[Draft]:
     Example:
         The check was switched off to get through one upgrade, and the flag stayed in the manifest.
     """
-    told = of_members(pool, lambda settings: option(settings, NAME))
+    told = pool.of_documents(lambda settings: option(settings, NAME))
     off = tuple(replica for replica, value in told.items() if value is False)
     if off and not pool.is_ignored(CHECK):
         yield Draft(

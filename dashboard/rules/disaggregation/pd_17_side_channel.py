@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from dashboard.rules.connectors import connectors, of_members
+from dashboard.rules.connectors import connectors
 from dashboard.rules.disaggregation.handshake import NIXL
 from dashboard.rules.disaggregation.partners import partners
 from dashboard.rules.domain import Facet
@@ -78,7 +78,7 @@ def _hosts(pools: Sequence[PoolSubject]) -> int:
 
 def _side_channels(pool: PoolSubject) -> Mapping[str, str]:
     """Return by replica the side channels that only the replica's own host can reach."""
-    known = of_members(pool, connectors)
+    known = pool.of_documents(connectors)
     nixl = {replica for replica, told in known.items() if any(each.name in NIXL for each in told)}
     told = pool.identity(HOST)
     return {
@@ -104,11 +104,13 @@ def _draft(told: Mapping[str, str], hosts: int) -> Draft:
     evidence = tuple(Evidence(HOST, *each, replicas) for each, replicas in holders.items())
     return Draft(
         tuple(sorted(told)),
-        f"Side channel of NIXL is at {named}, and the replicas of this model are on {count(hosts, 'host')}.",
+        f"NIXL's side channel is at {named}, and the replicas of this model are on {count(hosts, 'host')}.",
         evidence,
         Remedy(
-            "Set the variable to the address by which other hosts reach the replica, and restart these replicas.",
+            "Set `VLLM_NIXL_SIDE_CHANNEL_HOST` to the address by which other hosts reach the replica, and restart "
+            "these replicas.",
             (Snippet("env", OWN_ADDRESS), Snippet("yaml", POD_ADDRESS)),
+            any_of=True,
         ),
         Confidence.DERIVED,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.rules.connectors import of_members, value
+from dashboard.rules.connectors import value
 from dashboard.rules.disaggregation.partners import partners
 from dashboard.rules.domain import ENCODER_ROLE, Facet
 from dashboard.rules.drift import MOST_SIDES, capital, say
@@ -12,7 +12,6 @@ from dashboard.rules.findings import Draft, Evidence, Family, Severity
 from dashboard.rules.holders import held_natively
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
-from dashboard.wording import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,14 +71,14 @@ def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:
 
 
 def _roles(pool: PoolSubject) -> Mapping[str, str]:
-    told = of_members(pool, lambda settings: value(settings, ENCODER_ROLE))
+    told = pool.of_documents(lambda settings: value(settings, ENCODER_ROLE))
     return {replica: role for replica, role in told.items() if isinstance(role, str)}
 
 
 def _draft(path: str, noun: str, sides: Sequence[Holders]) -> Draft:
     """Draft one setting; those that read are the reference, for they also decode."""
     wanted = next(iter(sides[1]))
-    named = [joined([say(told) for told in list(holders)[:MOST_SIDES]]) for holders in sides]
+    named = [" or ".join(say(told) for told in list(holders)[:MOST_SIDES]) for holders in sides]
     evidence = tuple(
         Evidence(path, *told, replicas, holder, is_reference=holders is sides[1])
         for holder, holders in zip(("encoders", "readers"), sides, strict=True)

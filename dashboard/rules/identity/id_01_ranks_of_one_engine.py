@@ -85,4 +85,4 @@ def _engines(pool: PoolSubject) -> dict[tuple[str, str], tuple[str, ...]]:
 
 def _nouns(part: PoolSubject) -> dict[str, str]:
     paths = {path for member in part.members for path in part.settings(member) if path.startswith(SECTION)}
-    return {path: path.removeprefix(SECTION).replace("_", " ").replace(".", " ") for path in sorted(paths)}
+    return {path: f"setting {path.removeprefix(SECTION)}" for path in sorted(paths)}

@@ -10,7 +10,7 @@ from dashboard.models import FailureKind, ReplicaState, State
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
-from dashboard.wording import joined
+from dashboard.wording import count, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,38 +21,53 @@ if TYPE_CHECKING:
 REASON = "replicas.reason"
 MOST_ROWS = 20  # reasons that a finding shows; the sentence counts them all
 MOST_KINDS = 3  # of failure, that a remedy speaks of
+MOST_ADDRESSES = 3  # that a remedy names
+LONGEST_ADDRESS = 80  # characters
 NO_REPLY = "No probe gave a reply."
 NO_LONGER = "It was not asked again within three polls."
 
-# What a kind of failure is called in a sentence, and what to do about it.
+# What a kind of failure is called in a sentence, and what to do about it where it happens.
 KINDS = {
-    FailureKind.DNS: ("name not found", "Correct the name, or make it known to DNS."),
-    FailureKind.REFUSED: ("connection refused", "Start vLLM there, or take the target off the list."),
+    FailureKind.DNS: ("name not found", "Correct the name in {where}, or make it known to DNS."),
+    FailureKind.REFUSED: ("connection refused", "Start vLLM at {where}, or take it off the list of targets."),
     FailureKind.TIMEOUT: (
         "timeout",
-        "Look whether vLLM hangs or is overloaded; if it is only slow, allow it more time.",
+        "Look whether vLLM at {where} hangs or is overloaded; if it is only slow, allow it more time.",
     ),
-    FailureKind.TLS: ("no trusted TLS connection", "Name the CA of its certificate, or write http:// if it has none."),
-    FailureKind.PROTOCOL: ("connection broken off", "Look for a proxy in between, and read the log of vLLM."),
-    FailureKind.UNAUTHORIZED: ("API key missing or refused", "Give its API key."),
-    FailureKind.STATUS: ("unexpected status", "Point the target at vLLM itself, and read its log."),
-    FailureKind.TOO_LARGE: ("answer too large", "Raise the limits on answers if this is vLLM."),
-    FailureKind.DECODE: ("unreadable answer", "Point the target at vLLM itself, not at a proxy in front of it."),
+    FailureKind.TLS: (
+        "no trusted TLS connection",
+        "Name the CA of the certificate at {where}, or write http:// if there is none.",
+    ),
+    FailureKind.PROTOCOL: (
+        "connection broken off",
+        "Look for a proxy in front of {where}, and read the log of vLLM there.",
+    ),
+    FailureKind.UNAUTHORIZED: ("API key missing or refused", "Give the API key of {where}, and give it there only."),
+    FailureKind.STATUS: (
+        "unexpected status",
+        "If {where} is not vLLM itself, list the address of vLLM; if it is, read its log.",
+    ),
+    FailureKind.TOO_LARGE: ("answer too large", "Raise the limits on answers if it is vLLM that answers at {where}."),
+    FailureKind.DECODE: (
+        "unreadable answer",
+        "In place of {where}, list the address of vLLM itself, not of a proxy in front of it.",
+    ),
     FailureKind.SCHEMA: (
         "answer of an unknown shape",
-        "Wait if the engine is still starting; else look whether a newer release of this program knows this vLLM.",
+        "Wait if {where} is still starting; else look whether a newer release of this program knows this vLLM.",
     ),
-    FailureKind.TARGET: ("no usable address", "Write its address as http://host:port."),
-    None: ("no answer", "Look whether the list of targets is still read."),
+    FailureKind.TARGET: ("no usable address", "Write {where} as http://host:port."),
+    None: ("no answer", "Look whether the list with {where} is still read."),
 }
-PASTE = {
-    FailureKind.UNAUTHORIZED: "credentials:\n  token_env: VLLM_API_KEY",
-    FailureKind.TLS: "credentials:\n  ca_file: secrets/ca.pem",
+# One line below the target's own address, so that a key is sent to no other.
+OF_TARGET = {
+    FailureKind.UNAUTHORIZED: "credentials: {token_env: VLLM_API_KEY}",
+    FailureKind.TLS: "credentials: {ca_file: secrets/ca.pem}",
+}
+IN_PLACE = (FailureKind.TARGET, FailureKind.DECODE, FailureKind.STATUS)
+OF_POLLS = {
     FailureKind.TIMEOUT: "poll:\n  probe_timeout_seconds: 10\n  replica_timeout_seconds: 30",
     FailureKind.TOO_LARGE: "poll:\n  max_answer_bytes: 33554432\n  max_headers: 256",
-    FailureKind.TARGET: "targets:\n  - http://10.0.0.1:8000",
-    FailureKind.DECODE: "targets:\n  - http://10.0.0.1:8000 # of vLLM itself",
-    FailureKind.STATUS: "targets:\n  - http://10.0.0.1:8000 # of vLLM itself",
 }
 DOWN, IN_PART, STALE = "did not answer", "answered only in part", "told nothing new for three polls"
 SEVERITY = {DOWN: Severity.WARNING, IN_PART: Severity.INFO, STALE: Severity.WARNING}
@@ -95,7 +110,7 @@ def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
         if (how := _how(replica)) is not None:
             unread[replica.pool, how].append(replica)
     for (pool, how), replicas in unread.items():
-        yield _draft(replicas, how, f"{sizes[pool]:,} replicas{'' if pool else ' without a pool'}")
+        yield _draft(replicas, how, f"{count(sizes[pool], 'replica')} {'of this pool' if pool else 'without a pool'}")
 
 
 def _how(replica: Replica) -> str | None:
@@ -107,19 +122,39 @@ def _how(replica: Replica) -> str | None:
 
 
 def _draft(replicas: Sequence[Replica], how: str, whole: str) -> Draft:
-    kinds = Counter(each.failure.kind if each.failure else None for each in replicas)
-    ordered = sorted(kinds, key=lambda kind: (-kinds[kind], str(kind)))
-    share = f"{len(replicas):,} of {whole}".replace("of 1 replicas", "of 1 replica")
-    reasons = joined([_counted(KINDS[kind][0], kinds[kind], len(kinds)) for kind in ordered])
-    steps = " ".join(KINDS[kind][1] for kind in ordered[:MOST_KINDS])
-    paste = dict.fromkeys(PASTE[kind] for kind in ordered[:MOST_KINDS] if kind in PASTE)
+    failed: dict[FailureKind | None, list[str]] = defaultdict(list)
+    for replica in replicas:
+        failed[replica.failure.kind if replica.failure else None].append(replica.id)
+    ordered = sorted(failed, key=lambda kind: (-len(failed[kind]), str(kind)))
+    reasons = joined([_counted(KINDS[kind][0], len(failed[kind]), len(failed)) for kind in ordered])
+    steps = " ".join(KINDS[kind][1].format(where=_addresses(failed[kind])) for kind in ordered[:MOST_KINDS])
+    paste = [text for kind in ordered[:MOST_KINDS] for text in _paste(kind, failed[kind])]
     return Draft(
         tuple(each.id for each in replicas),
-        f"{share} {how}: {reasons}.",
+        f"{len(replicas):,} of {whole} {how}: {reasons}.",
         (*_where(replicas, how), *_reasons(replicas, how)),
         Remedy(steps, tuple(Snippet("yaml", text) for text in paste)),
         severity=SEVERITY[how],
     )
+
+
+def _addresses(ids: Sequence[str]) -> str:
+    """Name a few addresses, count many."""
+    if len(ids) > MOST_ADDRESSES:
+        return f"these {len(ids):,} addresses"
+    return joined([middle_cut(one_line(each), LONGEST_ADDRESS) for each in ids])
+
+
+def _paste(kind: FailureKind | None, ids: Sequence[str]) -> Iterator[str]:
+    if kind in OF_POLLS:
+        yield OF_POLLS[kind]
+    if kind in OF_TARGET:
+        entries = [f"  - url: {json.dumps(each)}\n    {OF_TARGET[kind]}" for each in ids[:MOST_ADDRESSES]]
+        more = [f"  # and so on for {len(ids):,} targets"] if len(ids) > MOST_ADDRESSES else []
+        yield "\n".join(["targets:", *entries, *more])
+    if kind in IN_PLACE:
+        entries = [f"  - http://10.0.0.1:8000 # vLLM itself, for {json.dumps(each)}" for each in ids[:MOST_ADDRESSES]]
+        yield "\n".join(["targets:", *entries])
 
 
 def _counted(reason: str, number: int, kinds: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from dashboard.normalize.versions import release
@@ -10,7 +11,8 @@ from dashboard.rules.connectors import value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.models import Setting
+    from dashboard.models import Setting, Told
+    from dashboard.rules.subject import PoolSubject
 
 VERSION = "version"
 Numbers = tuple[int, ...]
@@ -18,5 +20,15 @@ Numbers = tuple[int, ...]
 
 def release_numbers(settings: Mapping[str, Setting]) -> Numbers:
     """Return `(0, 32, 0)` of what a document tells as its version; empty where it tells none that can be read."""
-    known = release(str(value(settings, VERSION)))
+    return _numbers(value(settings, VERSION))
+
+
+def most_run(pool: PoolSubject) -> Told:
+    """Return the version that most members run, and of those that as many run, the newest. Somebody must tell one."""
+    running = pool.values(VERSION)
+    return max(running, key=lambda told: (len(running[told]), _numbers(json.loads(told.value))))
+
+
+def _numbers(version: object) -> Numbers:
+    known = release(str(version))
     return tuple(int(part) for part in known.split(".")) if known else ()

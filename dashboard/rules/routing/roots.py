@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SEED_VARIABLE = "PYTHONHASHSEED"
 SEED = f"env.{SEED_VARIABLE}"
 FIXED_SINCE = (0, 29, 0)  # vllm-project/vllm#51875: a fixed seed for algorithms that resist collisions
+# How the names of algorithms begin that resist collisions, and of those that do not (vllm/v1/core/kv_cache_utils.py).
+FIXED_WITH, RANDOM_WITH = "sha256", "xxhash"
 LONGEST_SEED = 10  # digits: Python takes seeds up to 4294967295
 
 
@@ -65,14 +67,18 @@ def root_of(settings: Mapping[str, Setting]) -> Root | None:
         return Root(RootKind.SEED, SEED, as_number(seed, settings), is_certain=True)
     numbers = release_numbers(settings)
     version, algorithm = _told(settings, VERSION), _told(settings, HASH_ALGORITHM)
-    name = json.loads(algorithm.value) if algorithm is not None else None
     if version is not None and numbers and numbers < FIXED_SINCE:
         return Root(RootKind.RANDOM, VERSION, version, seed is not None)
-    if algorithm is not None and isinstance(name, str) and name.startswith("xxhash"):
+    if algorithm is not None and _begins(algorithm, RANDOM_WITH):
         return Root(RootKind.RANDOM, HASH_ALGORITHM, algorithm, seed is not None)
-    if algorithm is not None and numbers and isinstance(name, str) and name.startswith("sha256"):
+    if algorithm is not None and numbers and is_fixed(algorithm):
         return Root(RootKind.FIXED, HASH_ALGORITHM, algorithm, seed is not None)
     return None
+
+
+def is_fixed(algorithm: Told) -> bool:
+    """Tell whether vLLM has a fixed root for a hash algorithm, from 0.29 on."""
+    return _begins(algorithm, FIXED_WITH)
 
 
 def as_number(told: Told, _settings: Mapping[str, Setting]) -> Told:
@@ -80,6 +86,11 @@ def as_number(told: Told, _settings: Mapping[str, Setting]) -> Told:
     value = json.loads(told.value)
     is_number = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= LONGEST_SEED
     return Told(json.dumps(int(value)), told.state) if is_number else told
+
+
+def _begins(algorithm: Told, name: str) -> bool:
+    value = json.loads(algorithm.value)
+    return isinstance(value, str) and value.startswith(name)
 
 
 def _told(settings: Mapping[str, Setting], path: str) -> Told | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from dashboard.models import State, Told
 from dashboard.normalize.canonical import canonical_text
 from dashboard.rules import remedy
 from dashboard.rules.drift import capital, say
-from dashboard.rules.findings import Draft, Evidence, Severity
+from dashboard.rules.findings import Draft, Evidence, Severity, Snippet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +24,16 @@ def expectation(path: str, value: object) -> Evidence:
     return Evidence(path, canonical_text(value), State.REPORTED, holder=ROUTER, is_reference=True)
 
 
-def unlike_router(pool: PoolSubject, path: str, noun: str, expected: str) -> Iterator[Draft]:
+def declaration(pool: str, *said: str) -> Snippet:
+    """Return what to write into fleet.yaml about a pool; each line stands below the one before it."""
+    lines = ("pools:", f"{json.dumps(pool)}:", *said)
+    return Snippet("yaml", "\n".join("  " * depth + line for depth, line in enumerate(lines)))
+
+
+def unlike_router(pool: PoolSubject, path: str, noun: str, expected: str, why: str) -> Iterator[Draft]:
     """Yield the replicas that tell another value than the router expects, a draft per value.
 
-    Critical in every domain: fleet.yaml says that this router computes with the value.
+    Critical in every domain: fleet.yaml says that this router computes with the value. `why` says what that breaks.
     """
     wanted = Told(canonical_text(expected), State.REPORTED)
     for told, replicas in pool.values(path).items():
@@ -38,4 +45,5 @@ def unlike_router(pool: PoolSubject, path: str, noun: str, expected: str) -> Ite
             (Evidence(path, *told, replicas), expectation(path, expected)),
             remedy.set_to([(path, wanted)], f"Give these replicas the {noun} of the router, and restart them."),
             severity=Severity.CRITICAL,
+            why=why,
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dashboard.models import Told
+from dashboard.models import State, Told
+from dashboard.rules import remedy
 from dashboard.rules.connectors import value
 from dashboard.rules.domain import Facet, Router
 from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.rules.routing.narrowing import caching, shown
+from dashboard.rules.routing.narrowing import caching, only, shown
 from dashboard.rules.routing.router import expectation
 from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
 
@@ -18,12 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from dashboard.models import Setting
-    from dashboard.rules.subject import PoolSubject
+    from dashboard.rules.findings import Evidence
+    from dashboard.rules.subject import Holders, PoolSubject
 
 EFFECTIVE = "cache_config.effective_attention_block_size"
 DCP = "parallel_config.decode_context_parallel_size"
 # Routers that cut again what replicas tell them lose little by blocks that are whole multiples of their own.
 MULTIPLES = {Router.KV_EVENTS: Severity.WARNING, Router.APPROXIMATE: Severity.INFO}
+WHY_MULTIPLES = {
+    Router.KV_EVENTS: "A router that discards every event whose blocks have another size, as Dynamo's does, never "
+    "finds what these replicas hold; one that cuts blocks again, as llm-d's does, finds it all.",
+    Router.APPROXIMATE: "The router counts in smaller blocks than the replicas keep, so it takes prefixes for held "
+    "that end before a whole block does: its estimates are a little too high.",
+}
 
 
 @rule(
@@ -54,8 +62,8 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
           its estimates are off.
 
     How to fix:
-        Set the router's block size to the one in force on the replicas, or to a divisor of it if the router can cut
-        blocks again; or start the replicas with the router's size.
+        Restart replicas that differ with the router's size. Where most of the pool has another size, rather set the
+        router's to the one in force on the replicas, or to a divisor of it if the router can cut blocks again.
 
     Exceptions:
         llm-d makes keys of its own from the tokens in events, so a router size that divides the replicas' size works:
@@ -72,17 +80,19 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
     """
     expected = pool.domain.expects.block_size
     part = caching(pool)
-    for told, replicas in part.values(BLOCK_SIZE, covered).items():
+    sizes = {told: ids for told, ids in part.values(BLOCK_SIZE, covered).items() if is_size(json.loads(told.value))}
+    for told, replicas in sizes.items():
         tokens = json.loads(told.value)
-        if not is_size(tokens) or not expected or tokens == expected or pool.is_ignored(BLOCK_SIZE):
+        if not expected or tokens == expected or pool.is_ignored(BLOCK_SIZE):
             continue
-        evidence = [each for path in (BLOCK_SIZE, EFFECTIVE, DCP) for each in shown(part, path, replicas)]
+        router = pool.domain.router if tokens % expected == 0 else Router.NONE
         yield Draft(
             replicas,
             f"A block covers {tokens:,} tokens; the router expects {expected:,}.",
-            (*evidence, expectation(BLOCK_SIZE, expected)),
-            Remedy(_fix(tokens, expected), tuple(_snippets(part, replicas[0], tokens, expected))),
-            severity=MULTIPLES.get(pool.domain.router) if tokens % expected == 0 else None,
+            (*_told(part, replicas), expectation(BLOCK_SIZE, expected)),
+            _remedy(part, sizes, told, expected),
+            severity=MULTIPLES.get(router),
+            why=WHY_MULTIPLES.get(router),
         )
 
 
@@ -104,17 +114,40 @@ def _number(settings: Mapping[str, Setting], path: str) -> int | None:
     return told if is_size(told) else None
 
 
-def _fix(tokens: int, expected: int) -> str:
-    return (
-        f"Set the router's block size to {tokens:,}, and `block_size` under `expects` in fleet.yaml with it; "
-        f"or restart these replicas with blocks that cover {expected:,} tokens."
+def _told(pool: PoolSubject, replicas: tuple[str, ...]) -> Iterator[Evidence]:
+    return (each for path in (BLOCK_SIZE, EFFECTIVE, DCP) for each in shown(pool, path, replicas))
+
+
+def _remedy(pool: PoolSubject, sizes: Holders, own: Told, expected: int) -> Remedy:
+    """Have these replicas changed; only where most of the pool is like them, rather the router."""
+    total, replicas = sum(map(len, sizes.values())), sizes[own]
+    wanted = Told(json.dumps(expected), State.REPORTED)
+    fitting = sizes.get(wanted, ())
+    flags = _flags(only(pool, replicas), own, only(pool, fitting[:1]), wanted)
+    blocks = f"these replicas with blocks that cover {expected:,} tokens"
+    if len(replicas) * 2 <= total:
+        others = f", as {len(fitting):,} of {total:,} replicas have them" if fitting else ""
+        return Remedy(f"Restart {blocks}{others}; the router expects that size.", flags)
+    tokens = json.loads(own.value)
+    who = "every replica has" if len(replicas) == total else f"{len(replicas):,} of {total:,} replicas have"
+    sentence = (
+        f"Set the router's block size to {tokens:,}, which {who}, "
+        f"and `block_size` under `expects` in fleet.yaml with it; or restart {blocks}."
     )
+    return Remedy(sentence, (*_of_router(pool, tokens), *flags), any_of=True)
 
 
-def _snippets(pool: PoolSubject, replica: str, tokens: int, expected: int) -> Iterator[Snippet]:
-    """Yield both ways: llm-d's and Dynamo's setting of the router, and the replicas' flag where it alone decides."""
+def _of_router(pool: PoolSubject, tokens: int) -> Iterator[Snippet]:
+    """Yield how llm-d's and Dynamo's routers are set."""
     if pool.domain.router is Router.KV_EVENTS:
         yield Snippet("yaml", f"tokenProcessorConfig:\n  blockSizeTokens: {tokens}")
         yield Snippet("env", f"export DYN_KV_CACHE_BLOCK_SIZE={tokens}")
-    if pool.value(replica, BLOCK_SIZE) == tokens:
-        yield Snippet("flag", f"--block-size {expected}")
+
+
+def _flags(odd: PoolSubject, own: Told, fitting: PoolSubject, expected: Told) -> tuple[Snippet, ...]:
+    """Return what makes replicas like one that has the router's size; without such, the flag if it alone decides."""
+    if fitting.members:
+        wanted = [(path, told) for path in (BLOCK_SIZE, DCP) for told in fitting.values(path)]
+    else:
+        wanted = [(BLOCK_SIZE, expected)] if tuple(odd.values(BLOCK_SIZE)) == (own,) else []
+    return remedy.set_to([(path, told) for path, told in wanted if tuple(odd.values(path)) != (told,)], "").snippets

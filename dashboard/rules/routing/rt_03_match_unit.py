@@ -9,8 +9,8 @@ from dashboard.compare.encoding import tell
 from dashboard.models import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.domain import Facet
-from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.drift import MOST_SIDES, drift
+from dashboard.rules.findings import Family, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import caching
 from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from dashboard.models import Setting
-    from dashboard.rules.findings import Draft, Evidence
+    from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PoolSubject
 
 MATCH_UNIT = "cache_config.prefix_match_unit"
@@ -67,15 +67,15 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
 
 def _with_unit(draft: Draft) -> Draft:
     """Say what can be set: nothing sets a resolved size itself."""
-    wanted = [(MATCH_UNIT, Told(each.value, each.state)) for each in draft.evidence if _is_wanted(each)]
-    sentence = (
-        "Give these replicas the same block size and prefix match unit as the rest of the pool, and restart them."
-    )
-    return replace(draft, remedy=remedy.set_to(wanted, sentence))
-
-
-def _is_wanted(told: Evidence) -> bool:
-    return told.is_reference and told.path == HASH_BLOCK
+    sizes = [each for each in draft.evidence if each.path == HASH_BLOCK]
+    units = [(MATCH_UNIT, Told(each.value, each.state)) for each in sizes if each.is_reference]
+    nouns = "block size and prefix match unit"
+    if units or not draft.remedy.any_of:
+        sentence = f"Give these replicas the same {nouns} as the rest of the pool, and restart them."
+        return replace(draft, remedy=remedy.set_to(units, sentence))
+    choices = [remedy.pasteable(MATCH_UNIT, Told(each.value, each.state)) for each in sizes[:MOST_SIDES]]
+    sentence = f"Choose one {nouns} for the pool, and restart the others."
+    return replace(draft, remedy=Remedy(sentence, tuple(each for each in choices if each), any_of=True))
 
 
 def _in_force(told: Told, settings: Mapping[str, Setting]) -> Told:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.models import State, Told
+from dashboard.normalize.canonical import canonical_text
 from dashboard.rules.domain import Facet
-from dashboard.rules.drift import drift
+from dashboard.rules.drift import drift, majority, say
 from dashboard.rules.findings import Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import caching
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from dashboard.rules.subject import PoolSubject
 
 HASH_ALGORITHM = "cache_config.prefix_caching_hash_algo"
+NOUN = "hash algorithm"
 
 
 @rule(
@@ -25,9 +28,10 @@ HASH_ALGORITHM = "cache_config.prefix_caching_hash_algo"
     name="hash-algorithm-differs",
     family=Family.ROUTING,
     severity={
-        Facet.MODEL: Severity.INFO,
         Facet.PREFIX_HASH: Severity.CRITICAL,
         Facet.KV_STORE: Severity.CRITICAL,
+        Facet.KV_EVENTS: Severity.INFO,  # before any pool: of equally bad reasons the first is given
+        Facet.MODEL: Severity.INFO,
     },
     needs=(HASH_ALGORITHM,),
     least=1,
@@ -39,12 +43,14 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
     are left out.
 
     Why it matters:
-        - any pool: Hashes of the same tokens differ between replicas. Nothing here is known to compare them, but
-          whatever will be, such as a shared store, finds nothing.
         - prefix-hash: The router computes hashes with one algorithm; on replicas that use another one it never finds a
           prefix.
         - kv-store: The hash is the key of a stored block, so replicas with another algorithm find nothing of the
           others, and store everything twice.
+        - kv-events: An index that makes keys of its own from the tokens in events, such as llm-d's, works with any
+          mixture. An older one, which looks up the replicas' own hashes, finds nothing on the odd replicas.
+        - any pool: Hashes of the same tokens differ between replicas. Nothing here is known to compare them, but
+          whatever will be, such as a shared store, finds nothing.
 
     How to fix:
         Use one `--prefix-caching-hash-algo` on every replica: `sha256_cbor` where something outside vLLM computes
@@ -63,5 +69,26 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
     """
     expected = pool.domain.expects.hash_algorithm
     if expected is not None:
-        return unlike_router(caching(pool), HASH_ALGORITHM, "hash algorithm", expected)
-    return drift(caching(pool), {HASH_ALGORITHM: "hash algorithm"})
+        return unlike_router(caching(pool), HASH_ALGORITHM, NOUN, expected, _why(expected))
+    return drift(caching(pool), {HASH_ALGORITHM: NOUN})
+
+
+def wanted_algorithm(hashing: PoolSubject) -> Told | None:
+    """Return the algorithm that this rule has the others change to; None where it leaves the choice, or is ignored.
+
+    `hashing` are the replicas that cache prefixes.
+    """
+    if hashing.is_ignored(HASH_ALGORITHM):
+        return None
+    expected = hashing.domain.expects.hash_algorithm
+    if expected is not None:
+        return Told(canonical_text(expected), State.REPORTED)
+    return majority(hashing.values(HASH_ALGORITHM))
+
+
+def _why(expected: str) -> str:
+    algorithm = say(Told(canonical_text(expected), State.REPORTED))
+    return (
+        f"The router is configured to compute hashes with {algorithm}. A replica with another algorithm has other "
+        "hashes for the same tokens, so the router never finds a prefix there."
+    )

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING
 
 from dashboard.models import State, Told
 from dashboard.rules.domain import Facet, SeedPolicy, Store
-from dashboard.rules.drift import Contrast, deviation, majority, say, tie
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Severity
+from dashboard.rules.drift import Contrast, capital, deviation, majority, say, tie
+from dashboard.rules.findings import Confidence, Draft, Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing import seeding
 from dashboard.rules.routing.narrowing import caching, only, shown
-from dashboard.rules.routing.releases import VERSION
-from dashboard.rules.routing.roots import SEED, SEED_VARIABLE, Root, RootKind, as_number, roots
+from dashboard.rules.routing.random_roots import FEWEST, cause, differing_roots, replicas_of, told_of
+from dashboard.rules.routing.releases import VERSION, most_run
+from dashboard.rules.routing.roots import SEED, SEED_VARIABLE, Root, RootKind, as_number, is_fixed, roots
 from dashboard.rules.routing.router import expectation
-from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
-from dashboard.wording import count, joined
+from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM, wanted_algorithm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
 
+    from dashboard.rules.findings import Remedy
+    from dashboard.rules.routing.random_roots import Roots
     from dashboard.rules.subject import Holders, PoolSubject
 
-    Roots = Mapping[Root, tuple[str, ...]]
-
 UNSET = Told("null", State.NULL)
-FEWEST = 2  # replicas whose roots can differ
+FIXED_ROOT = "vLLM's fixed root"
 
 
 @rule(
@@ -62,7 +62,8 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     Exceptions:
         Where the variable is set and nobody tells, say so: `seed_policy: environment` under the pool's `expects`. With
-        `seed_policy: random` the router needs no equal roots, and the rule only holds for a shared store.
+        `seed_policy: random` the router needs no equal roots, and the rule only holds for a shared store. Replicas that
+        get the fixed root by doing what RT-05 says of their algorithm are left to RT-05.
 
     Evidence:
         - vllm/v1/core/kv_cache_utils.py (resolve_none_hash_seed)
@@ -82,38 +83,74 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft]:
     hashing = caching(pool)
     known = roots(hashing)
     if policy is SeedPolicy.ENVIRONMENT:
-        yield from _not_set(hashing)
-        seeded = {each for told, held in hashing.values(SEED).items() if told != UNSET for each in held}
-        yield from _differing_seeds(only(hashing, seeded), known)
+        drafts = _of_seeded(hashing, known)
+        yield from (replace(each, severity=Severity.CRITICAL, why=_why(pool, SEED_VARIABLE)) for each in drafts)
     elif policy is SeedPolicy.DEFAULT:
-        yield from (_not_fixed(root, held) for root, held in known.items() if root.kind is not RootKind.FIXED)
+        odd = (root for root in known if root.kind is not RootKind.FIXED)
+        drafts = (_not_fixed(hashing, root, known) for root in odd)
+        yield from (replace(each, severity=Severity.CRITICAL, why=_why(pool, FIXED_ROOT)) for each in drafts)
     elif any(root.kind is RootKind.SEED for root in known):
         yield from _differing_seeds(hashing, known)
-    elif sum(map(len, known.values())) >= FEWEST:
-        yield from _differing_roots(hashing, known)
+    else:
+        yield from differing_roots(hashing, known)
 
 
-def _not_set(pool: PoolSubject) -> Iterator[Draft]:
-    """Draft the replicas that tell that they have no seed, though the router computes from one."""
-    unset = pool.values(SEED).get(UNSET)
+def _why(pool: PoolSubject, source: str) -> str | None:
+    """Say why a root that the router does not expect hurts, where nothing but that expectation makes it hurt."""
+    if not pool.facets.isdisjoint((Facet.PREFIX_HASH, Facet.KV_STORE)):
+        return None
+    return (
+        f"The router is configured to compute hashes that start from {source}. On a replica with another root the "
+        "same tokens have other hashes, so the router never finds a prefix there."
+    )
+
+
+def _of_seeded(pool: PoolSubject, known: Roots) -> Iterator[Draft]:
+    """Draft who has no seed, though the router computes from one, and seeds that differ. Who tells none may have it."""
+    holders = pool.values(SEED, as_number)
+    unset = holders.get(UNSET, ())
+    seeded = [told for told in holders if told != UNSET]
     if unset:
         evidence = (*shown(pool, SEED, unset), expectation(SEED, SeedPolicy.ENVIRONMENT))
         sentence = f"{SEED_VARIABLE} is not set; the router expects hashes that start from it."
-        yield Draft(unset, sentence, evidence, seeding.set_everywhere(), severity=Severity.CRITICAL)
+        yield Draft(unset, sentence, evidence, seeding.like_others(seeded[0]) if seeded else seeding.set_everywhere())
+    yield from _differing_seeds(only(pool, [each for told in seeded for each in holders[told]]), known)
 
 
-def _not_fixed(root: Root, replicas: tuple[str, ...]) -> Draft:
+def _not_fixed(pool: PoolSubject, root: Root, known: Roots) -> Draft:
     """Draft replicas whose root is not the fixed one, though the router computes from that."""
-    is_seed = root.kind is RootKind.SEED
-    how = f"{SEED_VARIABLE} is {say(root.value)}" if is_seed else f"The root of the block hashes is {_cause(root)}"
+    replicas = known[root]
+    if root.kind is RootKind.SEED:
+        how, way = f"{SEED_VARIABLE} is {say(root.value)}", seeding.unset()
+    else:
+        is_random = "random" if root.is_certain else f"random or from {SEED_VARIABLE}"
+        how = f"{capital(cause([root]))}, the root of the block hashes is {is_random}"
+        way = _fixed_root(pool, root, [each for each in known if each.kind is RootKind.FIXED], known)
     return Draft(
         replicas,
-        f"{how}; the router expects vLLM's fixed root.",
-        (Evidence(root.path, *root.value, replicas), expectation(SEED, SeedPolicy.DEFAULT)),
-        seeding.fixed_root(root),
-        Confidence.REPORTED if is_seed else Confidence.DERIVED,
-        Severity.CRITICAL,
+        f"{how}; the router expects {FIXED_ROOT}.",
+        (*told_of(pool, replicas), expectation(SEED, SeedPolicy.DEFAULT)),
+        way,
+        Confidence.REPORTED if root.kind is RootKind.SEED else Confidence.DERIVED,
     )
+
+
+def _fixed_root(pool: PoolSubject, root: Root, fixed: Sequence[Root], known: Roots) -> Remedy:
+    """Say how replicas get the fixed root: as others of the pool have it, else as vLLM first had it."""
+    part = only(pool, replicas_of(known, fixed))
+    if root.path == VERSION and fixed:
+        version = most_run(part)
+        sentence = f"This is the version difference of ID-08: give these replicas vLLM {say(version)} like the others."
+        return seeding.routers_root(pool.name, sentence, (VERSION, version))
+    if root.path == VERSION:
+        sentence = "Upgrade these replicas to vLLM 0.29 or later."
+        return seeding.routers_root(pool.name, sentence, (VERSION, seeding.FIRST_FIXED))
+    if (wanted := wanted_algorithm(pool)) is not None and is_fixed(wanted):
+        sentence = f"Give these replicas {say(wanted)}, whose root is fixed: the same flag ends RT-05."
+        return seeding.routers_root(pool.name, sentence, (HASH_ALGORITHM, wanted))
+    algorithm = next(iter(part.values(HASH_ALGORITHM)), seeding.REPRODUCIBLE)
+    sentence = f"Give these replicas {say(algorithm)}, whose root is fixed."
+    return seeding.routers_root(pool.name, sentence, (HASH_ALGORITHM, algorithm))
 
 
 def _differing_seeds(pool: PoolSubject, known: Roots) -> Iterator[Draft]:
@@ -141,46 +178,3 @@ def _seed_to_keep(holders: Holders, known: Roots) -> Told | None:
         return most
     seeds = [told for told in holders if told.state is State.REPORTED]
     return seeds[0] if len(seeds) == 1 and is_random else None
-
-
-def _differing_roots(pool: PoolSubject, known: Roots) -> Iterator[Draft]:
-    """Draft random roots, where no seed is told: against those that have the fixed root, if any do."""
-    odd = {root: replicas for root, replicas in known.items() if root.kind is RootKind.RANDOM}
-    fixed = {root: replicas for root, replicas in known.items() if root.kind is RootKind.FIXED}
-    if odd and fixed:
-        yield from (_unlike_the_fixed(root, replicas, fixed) for root, replicas in odd.items())
-    elif odd:
-        yield _all_random(pool, odd)
-
-
-def _unlike_the_fixed(root: Root, replicas: tuple[str, ...], fixed: Roots) -> Draft:
-    sentence = (
-        f"The root of the block hashes is {_cause(root)}, "
-        f"while {count(sum(map(len, fixed.values())), 'replica')} of the pool have vLLM's fixed one."
-    )
-    kept = (Evidence(each.path, *each.value, held, is_reference=True) for each, held in fixed.items())
-    evidence = (Evidence(root.path, *root.value, replicas), *kept)
-    return Draft(replicas, sentence, evidence, seeding.fixed_root(root), Confidence.DERIVED)
-
-
-def _all_random(pool: PoolSubject, odd: Roots) -> Draft:
-    """Draft a pool in which each replica has a root of its own, as far as anybody tells."""
-    everyone = tuple(sorted(replica for replicas in odd.values() for replica in replicas))
-    evidence = (
-        *(Evidence(root.path, *root.value, replicas) for root, replicas in odd.items()),
-        *shown(pool, SEED, everyone),
-    )
-    why = joined([_cause(root) for root in odd])
-    if all(root.is_certain for root in odd):
-        sentence = f"Each replica makes up a root of its own for its block hashes: it is {why}, and no seed is set."
-        return Draft(everyone, sentence, evidence, seeding.set_everywhere(), Confidence.DERIVED)
-    sentence = (
-        f"Each replica makes up a root of its own for its block hashes: it is {why}, "
-        f"unless {SEED_VARIABLE} is set, and nobody tells whether it is."
-    )
-    return Draft(everyone, sentence, evidence, seeding.set_or_say(pool.name), Confidence.ASSUMED)
-
-
-def _cause(root: Root) -> str:
-    told = say(root.value)
-    return f"random before vLLM 0.29, as on {told}" if root.path == VERSION else f"random with {told}"

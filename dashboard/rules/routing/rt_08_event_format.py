@@ -10,7 +10,7 @@ from dashboard.rules.drift import MOST_SIDES, say
 from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, YES, only, publication, shown
-from dashboard.rules.routing.releases import VERSION, Numbers, release_numbers
+from dashboard.rules.routing.releases import VERSION, Numbers, most_run, release_numbers
 from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
@@ -76,14 +76,13 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft]:
     replicas = tuple(sorted(replica for each in older for replica in formats[each]))
     evidence = (*shown(senders, VERSION, replicas), *shown(senders, VERSION, formats[newest], is_reference=True))
     versions = joined([say(told) for told in only(senders, replicas).values(VERSION)][:MOST_SIDES])
-    target = next(iter(only(senders, formats[newest]).values(VERSION)))
     yield Draft(
         replicas,
         f"KV events of vLLM {versions} are {joined([each.name for each in older])}, "
         f"those of {count(len(formats[newest]), 'other replica')} {newest.name}: "
         f"vLLM changed their format with {_said(newest)}.",
         evidence,
-        _upgrade(target, newest),
+        _upgrade(most_run(only(senders, formats[newest]))),
         _confidence(pool, senders),
     )
 
@@ -111,12 +110,12 @@ def _confidence(pool: PoolSubject, senders: PoolSubject) -> Confidence:
     return Confidence.DERIVED if {each.id for each in senders.members} <= known else Confidence.ASSUMED
 
 
-def _upgrade(target: Told, newest: EventFormat) -> Remedy:
+def _upgrade(version: Told) -> Remedy:
     sentence = (
-        f"Bring these replicas to {_said(newest)} or later like the others, "
+        f"Give these replicas vLLM {say(version)} like the others, which ends ID-08 too; "
         "or let the router's reader of events know both formats."
     )
-    return remedy.set_to([(VERSION, target)], sentence)
+    return remedy.set_to([(VERSION, version)], sentence)
 
 
 def _said(since: EventFormat) -> str:

@@ -19,7 +19,7 @@ from dashboard.rules.routing.router import expectation
 from dashboard.wording import LONG_TEXT, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dashboard.models import Replica
     from dashboard.rules.subject import PoolSubject
@@ -30,6 +30,13 @@ MODEL = "model"
 # What a placeholder of the template stands for. None of them can match what another one takes.
 PLACEHOLDERS = {"host": r"(?:\[[^\]@]*\]|[^@:\[\]]+)", "port": r"\d+", MODEL: r".+"}
 VARIABLES = {"host": '"$POD_IP"', "port": '"$PORT"'}  # to paste: as Kubernetes' downward API is often named
+NO_MODEL = "MODEL"  # to paste where these replicas have no name in common
+HINT_ADDRESS = "`$POD_IP` and `$PORT` stand for a replica's address as the router knows it."
+HINT_MODEL = f"`{NO_MODEL}` stands for a name that the replica serves."
+ROUTERS_FORM = "Give these replicas a topic in the form that the router reads, and restart them."
+POOLS_FORM = "Give these replicas a topic in the form that the rest of the pool has, and restart them."
+ONE_FORM = "Choose one form of topic for the pool, the one that the router reads, and restart the others."
+SERVED = "Give these replicas a topic with a model that they serve, and restart them."
 PLACEHOLDER = re.compile(r"\{(host|port|model)\}")
 
 
@@ -92,7 +99,7 @@ def _unlike_template(pool: PoolSubject, template: str) -> Iterator[Draft]:
                 odd,
                 f"The {NOUN} is {say(told)}; the router expects {_quoted(template)}{named}.",
                 (*shown(pool, PATH, odd), expectation(PATH, template)),
-                _remedy(template, members[odd[0]]),
+                _remedy(ROUTERS_FORM, [template], [members[each] for each in odd]),
             )
 
 
@@ -127,18 +134,30 @@ def _stranger_drafts(pool: PoolSubject, strangers: set[str]) -> Iterator[Draft]:
     for told, replicas in pool.values(PATH).items():
         odd = tuple(each for each in replicas if each in strangers)
         if odd:
-            member = next(each for each in pool.members if each.id == odd[0])
             sentence = f"The {NOUN} is {say(told)}, which names a model that is not served{_names_of(pool, odd)}."
-            yield Draft(odd, sentence, tuple(shown(pool, PATH, odd)), _remedy("kv@{host}:{port}@{model}", member))
+            members = only(pool, odd).members
+            fix = _remedy(SERVED, [_form(json.loads(told.value), members)], members)
+            yield Draft(odd, sentence, tuple(shown(pool, PATH, odd)), fix)
 
 
 def _filled_in(pool: PoolSubject, draft: Draft) -> Draft:
-    """Give a difference between replicas something that can be pasted: a reference has its replica set apart."""
-    reference = next((json.loads(each.value) for each in draft.evidence if each.is_reference), None)
-    if not isinstance(reference, str):
-        return replace(draft, remedy=draft.remedy._replace(snippets=()))
-    member = next(each for each in pool.members if each.id in draft.replicas)
-    return replace(draft, remedy=_remedy(reference.replace("{pod}", "{host}"), member))
+    """Give a difference between replicas something that can be pasted: a value has its replica set apart."""
+    is_choice = draft.remedy.any_of
+    members = only(pool, draft.replicas).members
+    held = (json.loads(each.value) for each in draft.evidence if each.is_reference or is_choice)
+    forms = dict.fromkeys(_form(topic, members) for topic in held if isinstance(topic, str))
+    sentence = ONE_FORM if is_choice else POOLS_FORM
+    return replace(draft, remedy=_remedy(sentence, list(forms)[:MOST_SIDES], members)._replace(any_of=is_choice))
+
+
+def _form(topic: str, members: Sequence[Replica]) -> str:
+    """Make a template of a topic as it is compared. Its model stays where none of these replicas lacks it."""
+    match = TOPIC.match(topic)
+    if match is None:
+        return topic
+    is_served = all(match["model"] in each.served_model_names for each in members if each.served_model_names)
+    model = match["model"] if is_served else f"{{{MODEL}}}"
+    return f"{match['kind']}@{match['pod'].replace('{pod}', '{host}')}@{model}"
 
 
 def _names_of(pool: PoolSubject, replicas: tuple[str, ...]) -> str:
@@ -152,14 +171,23 @@ def _quoted(text: str) -> str:
     return middle_cut(one_line(text), LONG_TEXT)
 
 
-def _remedy(template: str, replica: Replica) -> Remedy:
-    """Fill the template in for a shell: foreign names are quoted, the address is left to variables."""
-    known = {**VARIABLES, MODEL: shlex.quote(next(iter(replica.served_model_names), "MODEL"))}
-    pieces = PLACEHOLDER.split(template)
-    topic = "".join(
+def _remedy(sentence: str, forms: Sequence[str], members: Sequence[Replica]) -> Remedy:
+    """Fill forms in for a shell: foreign names are quoted, the address is left to variables."""
+    common = [
+        name for name in members[0].served_model_names if all(name in each.served_model_names for each in members)
+    ]
+    model = shlex.quote(next(iter(common), NO_MODEL))
+    used = {name for form in forms for name in PLACEHOLDER.findall(form)}
+    hints = [HINT_ADDRESS] if used & VARIABLES.keys() else []
+    hints += [HINT_MODEL] if MODEL in used and not common else []
+    flag = remedy.flag_of(PATH)
+    snippets = tuple(Snippet("flag", f"{flag} {_topic(form, {**VARIABLES, MODEL: model})}") for form in forms)
+    return Remedy(" ".join([sentence, *hints]), snippets)
+
+
+def _topic(form: str, known: Mapping[str, str]) -> str:
+    pieces = PLACEHOLDER.split(form)
+    filled = (
         known[piece] if index % 2 else shlex.quote(piece) for index, piece in enumerate(pieces) if index % 2 or piece
     )
-    return Remedy(
-        "Give these replicas a topic in the form that the router reads, with a model that is served, and restart them.",
-        (Snippet("flag", f"{remedy.flag_of(PATH)} {topic}"),),
-    )
+    return "".join(filled) or "''"

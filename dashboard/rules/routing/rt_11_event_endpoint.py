@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dashboard.models import Source, State, Told
+from dashboard.normalize.canonical import canonical_text
+from dashboard.rules import remedy
 from dashboard.rules.domain import Facet
-from dashboard.rules.drift import drift
-from dashboard.rules.findings import Draft, Family, Severity
+from dashboard.rules.drift import MOST_SIDES, drift
+from dashboard.rules.findings import Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import only, publishing
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from dashboard.models import Setting
+    from dashboard.rules.findings import Draft, Evidence, Remedy
     from dashboard.rules.subject import Meaning, PoolSubject
 
 ENDPOINT = "kv_events_config.endpoint"
@@ -64,7 +67,7 @@ def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
     senders = only(publishing(pool), _tell_what_was_asked_for(pool))
     nouns = {ENDPOINT: "endpoint of KV events", REPLAY: "replay endpoint of KV events"}
     for draft in drift(senders, nouns, _shape(is_port_compared=_ports_are_alike(senders))):
-        yield _without_templates(draft)
+        yield replace(draft, remedy=_pasteable(senders, draft))
 
 
 def _tell_what_was_asked_for(pool: PoolSubject) -> set[str]:
@@ -100,7 +103,22 @@ def _shape(*, is_port_compared: bool) -> Meaning:
     return shape
 
 
-def _without_templates(draft: Draft) -> Draft:
-    """Leave out what cannot be pasted as it stands: the host or port was set apart."""
-    snippets = tuple(each for each in draft.remedy.snippets if "{" not in each.text)
-    return replace(draft, remedy=draft.remedy._replace(snippets=snippets))
+def _pasteable(pool: PoolSubject, draft: Draft) -> Remedy:
+    """Offer endpoints as they were asked for; none where each replica has one of its own, or only the kind counts."""
+    is_choice = draft.remedy.any_of
+    rows = [each for each in draft.evidence if each.is_reference or is_choice]
+    whole = [(each.path, told) for each in rows if (told := _whole(pool, each)) is not None]
+    found = remedy.set_to(whole, draft.remedy.sentence)
+    if not is_choice:
+        return found
+    choices = (remedy.pasteable(*each) for each in whole[:MOST_SIDES])
+    return found._replace(snippets=tuple(each for each in choices if each), any_of=True)
+
+
+def _whole(pool: PoolSubject, row: Evidence) -> Told | None:
+    """Return the whole endpoint of the replicas of one row of evidence: its host was set apart."""
+    told = pool.identity(row.path)
+    if "{port}" in row.value or not all(each in told for each in row.replicas):
+        return None
+    found = {canonical_text(told[each]) for each in row.replicas}
+    return Told(found.pop(), row.state) if len(found) == 1 else None

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from dashboard.models import Role
 from dashboard.rules import remedy
 from dashboard.rules.domain import Basis, Facet, Router
-from dashboard.rules.findings import Confidence, Draft, Family, Severity
+from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, PREFIX_CACHING, YES, shown
+from dashboard.rules.routing.router import declaration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,13 +90,21 @@ def _some(pool: PoolSubject, odd: tuple[str, ...], rest: tuple[str, ...], *, is_
 def _all(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
     is_assumed = pool.domain.router_basis is Basis.ASSUMED
     behind = "a router that sends prompts by prefix is assumed" if is_assumed else "the router sends prompts by prefix"
-    fix = "Switch prefix caching on, and restart the replicas"
-    said = f"{fix}; or say `router: none` for this pool in fleet.yaml." if is_assumed else f"{fix}."
     return Draft(
         off,
         f"Prefix caching is off on every replica that tells, and {behind}.",
         tuple(shown(pool, PREFIX_CACHING, off)),
-        remedy.set_to([(PREFIX_CACHING, YES)], said),
+        _switch_on(pool.name, is_assumed=is_assumed),
         Confidence.ASSUMED if is_assumed else Confidence.REPORTED,
         Severity.INFO if is_assumed else None,
     )
+
+
+def _switch_on(pool: str, *, is_assumed: bool) -> Remedy:
+    """Say how to switch it on; where the router is only assumed, also how to say that there is none."""
+    fix = "Switch prefix caching on, and restart the replicas"
+    told = remedy.set_to([(PREFIX_CACHING, YES)], f"{fix}.")
+    if not is_assumed:
+        return told
+    sentence = f"{fix}; or, where no router looks at prefixes, say `router: {Router.NONE}` for this pool in fleet.yaml."
+    return Remedy(sentence, (*told.snippets, declaration(pool, f"router: {Router.NONE}")), any_of=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from dashboard.models import State, Told
 from dashboard.rules.connectors import CONNECTOR, connectors, value
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
@@ -18,11 +19,14 @@ from dashboard.wording import joined
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting, Told
+    from dashboard.models import Engine, Replica, Setting
     from dashboard.rules.subject import PoolSubject
 
 SIZE = "cache_config.kv_offloading_size"
 OFFLOADING = ("OffloadingConnector", "SimpleCPUOffload", "LMCache")  # vllm/config/vllm.py makes one of them of the size
+BACKEND = "cache_config.kv_offloading_backend"
+LMCACHE = "lmcache"  # vllm/config/vllm.py: its size is that of LMCache's server, the flag's is not passed on
+NOTHING = Told("null", State.NULL)
 GIB = 2**30  # the size's unit (vllm/config/cache.py)
 LARGEST = 2**20  # a pebibyte: no replica has more, and what is larger is no size
 
@@ -59,7 +63,7 @@ def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
         Replicas hold 100 GiB of KV cache on the accelerators and 400 GiB in CPU memory. The router counts the 100, and
         four of five prefixes that would be found are computed again elsewhere.
     """
-    sizes = {told: held for told, held in pool.values(SIZE).items() if _is_size_in_gib(json.loads(told.value))}
+    sizes = {told: held for told, held in pool.values(SIZE, _kept).items() if _is_size_in_gib(json.loads(told.value))}
     connected = pool.values(CONNECTOR, _offloads).get(YES, ())
     replicas = tuple(sorted({*connected, *(each for held in sizes.values() for each in held)}))
     if not replicas or pool.is_ignored(SIZE):
@@ -82,20 +86,36 @@ def _offloads(told: Told, settings: Mapping[str, Setting]) -> Told:
     return YES if any(each.name.startswith(OFFLOADING) for each in connectors(settings)) else told
 
 
+def _kept(told: Told, settings: Mapping[str, Setting]) -> Told:
+    """Take no size for told where LMCache keeps the blocks: its server has a size of its own."""
+    return NOTHING if value(settings, BACKEND) == LMCACHE else told
+
+
 def _blocks(pool: PoolSubject) -> int | None:
     """Return how many of the router's blocks the smallest replica keeps in all; None where it is not known."""
-    found = []
+    kept: dict[str, list[int | None]] = {}
     for member, engine in pool.engines():
-        told = pool.settings(member)
-        size, block = value(told, SIZE), pool.domain.expects.block_size or value(told, BLOCK_SIZE)
-        if _is_size_in_gib(size) and is_size(block) and engine.kv_cache_bytes and engine.kv_cache_size_tokens:
-            share = (engine.kv_cache_bytes + size * GIB) / engine.kv_cache_bytes
-            found.append(int(engine.kv_cache_size_tokens * share) // block)
-    return min(found, default=None)
+        kept.setdefault(member.id, []).append(_blocks_of(pool, member, engine))
+    known = [sum(each for each in held if each is not None) for held in kept.values() if None not in held]
+    return min(known, default=None)
+
+
+def _blocks_of(pool: PoolSubject, member: Replica, engine: Engine) -> int | None:
+    """Return how many blocks one engine keeps; the size is that of each engine, all its ranks together."""
+    settings = pool.settings(member)
+    size: Any = None if value(settings, BACKEND) == LMCACHE else value(settings, SIZE)
+    block = pool.domain.expects.block_size or value(settings, BLOCK_SIZE)
+    if not (_is_size_in_gib(size) and is_size(block) and engine.kv_cache_bytes and engine.kv_cache_size_tokens):
+        return None
+    share = (engine.kv_cache_bytes + size * GIB) / engine.kv_cache_bytes
+    return int(engine.kv_cache_size_tokens * share) // block
 
 
 def _remedy(blocks: int | None) -> Remedy:
-    sentence = "Set the router's capacity per replica to all blocks that a replica keeps, outside the accelerators too."
+    sentence = (
+        "Set the router's capacity per replica to all blocks that a replica keeps, outside the accelerators too; "
+        "llm-d calls it `lruCapacityPerServer`."
+    )
     if blocks is None:
         return Remedy(sentence)
     yaml = f"- type: approx-prefix-cache-producer\n  parameters:\n    lruCapacityPerServer: {blocks}"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
-
 from dashboard.models import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Remedy, Snippet
 from dashboard.rules.routing.releases import VERSION
-from dashboard.rules.routing.roots import SEED, SEED_VARIABLE, Root, RootKind
+from dashboard.rules.routing.roots import SEED, SEED_VARIABLE
+from dashboard.rules.routing.router import declaration
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
 
 ZERO = Told("0", State.REPORTED)
 FIRST_FIXED = Told('"0.29.0"', State.REPORTED)
 REPRODUCIBLE = Told('"sha256_cbor"', State.REPORTED)
+ENVIRONMENT = f"seed_policy: {SeedPolicy.ENVIRONMENT}"
+EVERYWHERE = f"set {SEED_VARIABLE} to one value, such as 0, on every replica of the pool before Python starts"
+SAID = f"say `{ENVIRONMENT}` under the pool's `expects` in fleet.yaml"
 
 
 def like_others(seed: Told) -> Remedy:
@@ -36,30 +38,54 @@ def unset() -> Remedy:
 
 def set_everywhere() -> Remedy:
     """Give all replicas one seed."""
-    return remedy.set_to(
-        [(SEED, ZERO)],
-        f"Set {SEED_VARIABLE} to one value, such as 0, on every replica of the pool before Python starts.",
-    )
+    return remedy.set_to([(SEED, ZERO)], f"{_begun(EVERYWHERE)}.")
 
 
-def set_or_say(pool: str) -> Remedy:
-    """Both ways out: set the variable, or tell this program that it is set."""
-    yaml = f"pools:\n  {json.dumps(pool)}:\n    expects:\n      seed_policy: {SeedPolicy.ENVIRONMENT}"
-    both = set_everywhere()
+def one_version(pool: str, version: Told, *, is_certain: bool) -> Remedy:
+    """Bring these replicas to the version of those with the fixed root, or give all of them one seed."""
     sentence = (
-        f"{both.sentence} If it is set already, say `seed_policy: {SeedPolicy.ENVIRONMENT}` under the pool's `expects` "
-        "in fleet.yaml."
+        f"This is the version difference of ID-08: give these replicas vLLM {say(version)} like the others. "
+        f"Or {EVERYWHERE}."
     )
-    return Remedy(sentence, (*both.snippets, Snippet("yaml", yaml)))
+    return _ways(pool, sentence, [(VERSION, version), (SEED, ZERO)], is_certain=is_certain)
 
 
-def fixed_root(root: Root) -> Remedy:
-    """Say how a replica with this root gets vLLM's fixed one."""
-    if root.kind is RootKind.SEED:
-        return unset()
-    if root.path == VERSION:
-        how, wanted = "Upgrade these replicas to vLLM 0.29 or later", (VERSION, FIRST_FIXED)
-    else:
-        how, wanted = "Give these replicas a hash algorithm with a fixed root", (HASH_ALGORITHM, REPRODUCIBLE)
-    sentence = f"{how}, or set {SEED_VARIABLE} to one value on every replica of the pool before Python starts."
-    return remedy.set_to([wanted, (SEED, ZERO)], sentence)
+def one_algorithm(pool: str, own: str, algorithm: Told, *, is_certain: bool) -> Remedy:
+    """Give these replicas an algorithm with the fixed root; with their `own` on all, they need one seed."""
+    sentence = (
+        f"Give these replicas {say(algorithm)}, whose root is fixed: the same flag ends RT-05. "
+        f"Or run {own} on every replica, and {EVERYWHERE}."
+    )
+    return _ways(pool, sentence, [(HASH_ALGORITHM, algorithm), (SEED, ZERO)], is_certain=is_certain)
+
+
+def one_root(pool: str, *, is_algorithm_free: bool, is_certain: bool) -> Remedy:
+    """Give a pool of random roots one seed, or an algorithm with a fixed root where that alone ends it."""
+    sentence, ways = _begun(EVERYWHERE), [(SEED, ZERO)]
+    if is_algorithm_free:
+        sentence += f", or give every replica {say(REPRODUCIBLE)}, whose root is fixed"
+        ways.append((HASH_ALGORITHM, REPRODUCIBLE))
+    return _ways(pool, f"{sentence}.", ways, is_certain=is_certain)
+
+
+def routers_root(pool: str, sentence: str, way: tuple[str, Told]) -> Remedy:
+    """Give these replicas the fixed root that the router computes from, or mend what fleet.yaml says of it."""
+    other = f"Or, where the router and all replicas have one {SEED_VARIABLE}, {SAID}."
+    return _with(remedy.set_to([way], f"{sentence} {other}"), declaration(pool, "expects:", ENVIRONMENT))
+
+
+def _ways(pool: str, sentence: str, ways: list[tuple[str, Told]], *, is_certain: bool) -> Remedy:
+    """Offer alternatives. Where nobody tells whether the seed is set, who has set it can only say so."""
+    found = Remedy(sentence, tuple(each for way in ways if (each := remedy.pasteable(*way))), any_of=len(ways) > 1)
+    if is_certain:
+        return found
+    said = f"{sentence} Where {SEED_VARIABLE} is set on every replica, {SAID}, for no reply tells it."
+    return _with(found._replace(sentence=said), declaration(pool, "expects:", ENVIRONMENT))
+
+
+def _with(told: Remedy, other: Snippet) -> Remedy:
+    return told._replace(snippets=(*told.snippets, other), any_of=True)
+
+
+def _begun(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

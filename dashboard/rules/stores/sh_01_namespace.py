@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.rules.connectors import CONNECTOR, EXTRA, spelled_out
+from dashboard.rules.connectors import CONNECTOR, EXTRA
 from dashboard.rules.domain import Facet, Store
 from dashboard.rules.drift import apart
 from dashboard.rules.findings import Family, Severity
 from dashboard.rules.holders import held_natively
 from dashboard.rules.meanings import CACHE_DTYPE, branch, effective
 from dashboard.rules.registry import rule
+from dashboard.rules.spelled_out import spelled_out
 from dashboard.rules.stores.namespace import (
     MODEL,
     PP,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.models import State, Told
-from dashboard.rules.connectors import CONNECTOR, EXTRA, spelled_out
+from dashboard.rules.connectors import CONNECTOR, EXTRA
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
 from dashboard.rules.findings import Family, Severity
 from dashboard.rules.registry import rule
+from dashboard.rules.spelled_out import spelled_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

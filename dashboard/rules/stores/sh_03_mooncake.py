@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.compare.encoding import tell, votes
 from dashboard.models import Told
-from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, of_members, tells_options
+from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, tells_options
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, apart, capital, say
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
@@ -108,7 +108,7 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
 
 
 def _members(pool: PoolSubject) -> Iterator[_Member]:
-    writers = of_members(pool, _options)
+    writers = pool.of_documents(_options)
     if not any(options is not None for options in writers.values()):
         return
     models, groups = pool.identity(MODEL), groups_of(pool)
@@ -160,13 +160,17 @@ def _collision(key: str, path: str, noun: str, holders: Holders, fleet: FleetSub
     concerned = {each for ids in holders.values() for each in ids}
     pools = [pool for pool in fleet.subjects if any(each.id in concerned for each in pool.members)]
     reference, *odd = holders
-    prefixes = "\n".join(f"{FLAG} {prefix}" for prefix in _prefixes(key, list(holders)[:MOST_SIDES]))
+    prefixes = (Snippet("flag", f"{FLAG} {prefix}") for prefix in _prefixes(key, list(holders)[:MOST_SIDES]))
     yield Draft(
         tuple(sorted(replica for told in odd for replica in holders[told])),
         f"{capital(noun)} differs among {count(total, 'replica')} whose keys in Mooncake all begin with {key}:"
         f" {joined(sides)}.",
         tuple(Evidence(path, *told, ids, is_reference=told == reference) for told, ids in holders.items()),
-        Remedy(f"Give the replicas of each {noun} a cache prefix of their own.", (Snippet("flag", prefixes),)),
+        Remedy(
+            f"Give the replicas of each {noun} a cache prefix of their own, and restart them.",
+            tuple(prefixes),
+            any_of=True,
+        ),
         Confidence.ASSUMED if len(pools) > 1 else Confidence.REPORTED,
     )
 

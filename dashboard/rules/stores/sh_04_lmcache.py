@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.models import State
-from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, of_members, spelled_out
+from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
 from dashboard.rules.findings import Family, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.remedy import flag_of
+from dashboard.rules.spelled_out import spelled_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,7 @@ def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
     Example:
         One replica was tuned with `lmcache.chunk_size` 512. Its own hits look fine; nobody shares them.
     """
-    if not any(each.name.startswith(LMCACHE) for told in of_members(pool, connectors).values() for each in told):
+    if not any(each.name.startswith(LMCACHE) for told in pool.of_documents(connectors).values() for each in told):
         return
     nouns = {CONNECTOR: "connector", **{f"{EXTRA}.{name}": noun for name, noun in OPTIONS.items()}}
     for draft in drift(spelled_out(pool, OPTIONS), nouns):
