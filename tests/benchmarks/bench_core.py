@@ -62,7 +62,7 @@ def main() -> int:
         (f"fleet of {FEW:,}, next poll, s", few_next, SECONDS),
         (f"fleet of {MANY:,}, next poll, s", many_next, SECONDS * GROWTH),
         (f"of it {len(ALL_RULES)} rules over {FEW:,} replicas in {POOLS} pools, s", few_judged, SECONDS),
-        (f"of it {len(ALL_RULES)} rules over {MANY:,}, times the above", many_judged / few_judged, GROWTH),
+        (f"of it {len(ALL_RULES)} rules over {MANY:,}, s", many_judged, SECONDS * GROWTH),
         (
             f"{FEW:,} /server_info of {len(bodies[0]) / 1000:.0f} KB, known, times json.loads of them",
             reading / parsing,
