@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dashboard.models import Basis, State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
 NOT_KNOWN = "not known"
@@ -78,6 +79,13 @@ def in_words(number: int) -> str:
 def joined(words: list[str]) -> str:
     """Write `A`, `A and B`, `A, B and C`."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def first_of(words: Iterable[str], most: int) -> str:
+    """Write `A, B and C`, of many words the first ones and how many more there are: `A, B, C and 12 more`."""
+    known = list(words)
+    more = len(known) - most
+    return joined([*known[:most], f"{more:,} more"] if more > 0 else known)
 
 
 def short(number: float | None, basis: Basis = Basis.REPORTED) -> str:

@@ -10,6 +10,7 @@ from dashboard.compare.encoding import tell, votes
 from dashboard.models import State, Told
 from dashboard.normalize.canonical import FILLED_IN_LATER
 from dashboard.normalize.versions import is_unsupported
+from dashboard.wording import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -271,6 +272,4 @@ def _ignored(pool: Pool) -> tuple[Part, ...]:
 
 def _named(names: Sequence[str]) -> str:
     """Write `A`, `A and B`, `A, B and C`, or the first ones and how many more there are."""
-    more = len(names) - MAX_NAMED
-    words = [*names[:MAX_NAMED], f"{more:,} more"] if more > 0 else list(names)
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return first_of(names, MAX_NAMED)

@@ -11,7 +11,7 @@ from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Confidence, OutcomeKind, Severity
 from dashboard.rules.registry import Scope
-from dashboard.wording import clock, count, joined
+from dashboard.wording import clock, count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,9 +42,7 @@ def counted(findings: Iterable[Finding]) -> str:
 
 def named(names: Iterable[str], most: int = MOST_NAMES) -> str:
     """Write `a, b and c`, of many the first few: `a, b, c, d and 12 more`."""
-    known = list(names)
-    rest = len(known) - most
-    return joined([*known[:most], f"{rest:,} more"] if rest > 0 else known)
+    return first_of(names, most)
 
 
 def shares(finding: Finding) -> str:

@@ -12,7 +12,7 @@ from dashboard.rules.findings import Severity, Tally
 from dashboard.ui.findings_words import tally_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
@@ -76,7 +76,9 @@ def more(now: Standing, unshared: Sequence[str], inspection: Inspection) -> str:
     if now.down == now.replicas:
         return "Every replica was asked, and none gave a usable answer."
     sentences = [f"{tally_words(now.found)}."] if tally_words(now.found) else []
-    sentences += [f"Prefixes cannot be shared by all replicas of {names(unshared)}."] if unshared else []
+    sentences += (
+        [f"Prefixes cannot be shared by all replicas of {wording.first_of(unshared, MOST_NAMES)}."] if unshared else []
+    )
     sentences += [
         f"{pool} is moving from {each.old} to {each.new}: {len(each.replicas):,} of {each.total:,} are there."
         for pool, each in list(inspection.rollouts.items())[:1]
@@ -98,12 +100,6 @@ def calm(now: Standing, fleet: Fleet) -> str:
 def worst_in(now: Standing, severity: Severity) -> list[str]:
     """Return the pools whose worst finding has this severity."""
     return [pool for pool, tally in now.by_pool.items() if tally.worst is severity]
-
-
-def names(pools: Iterable[str], most: int = MOST_NAMES) -> str:
-    """Name the first pools and count the rest."""
-    named = list(pools)
-    return wording.joined(named if len(named) <= most else [*named[:most], f"{len(named) - most:,} more"])
 
 
 def _number(number: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from dashboard.compare import PREFIX_PATHS, PrefixSentence, Verdict
 from dashboard.compare.prefix import is_tie
 from dashboard.models import State
 from dashboard.ui import markup
-from dashboard.wording import joined
+from dashboard.wording import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,8 +80,7 @@ def _apart(pool: Pool) -> str:
     apart = [cohort.letter for cohort in pool.cohorts if cohort.letter in letters]
     if not apart:
         return "cohorts differ"
-    named = apart if len(apart) <= MOST_LETTERS else [*apart[:MOST_LETTERS], f"{len(apart) - MOST_LETTERS:,} more"]
-    return f"{joined(named)} {'differs' if len(apart) == 1 else 'differ'} from {first}"
+    return f"{first_of(apart, MOST_LETTERS)} {'differs' if len(apart) == 1 else 'differ'} from {first}"
 
 
 def _against(difference: Difference, letter: str) -> set[str]:

@@ -12,7 +12,7 @@ from dashboard.rules.routing.narrowing import only, shown
 from dashboard.rules.routing.releases import VERSION, most_run
 from dashboard.rules.routing.roots import SEED, SEED_VARIABLE, Root, RootKind, is_fixed
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM, wanted_algorithm
-from dashboard.wording import count, joined
+from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,8 +63,7 @@ def told_of(pool: PoolSubject, replicas: tuple[str, ...], reference: tuple[str, 
 
 def cause(roots: Sequence[Root]) -> str:
     """Say what makes roots random that have one cause, as the end of `before vLLM 0.29, as on 0.28.0`."""
-    told = list(dict.fromkeys(say(root.value) for root in roots))
-    named = joined(told[:MOST_SIDES] + ([f"{len(told) - MOST_SIDES:,} more"] if len(told) > MOST_SIDES else []))
+    named = first_of(dict.fromkeys(say(root.value) for root in roots), MOST_SIDES)
     return f"before vLLM 0.29, as on {named}" if roots[0].path == VERSION else f"with {named}"
 
 
