@@ -26,6 +26,7 @@ class State(StrEnum):
 class Source(StrEnum):
     """Who said it, in the order of trust."""
 
+    PROVIDER = "provider"  # our plugin inside vLLM
     SERVER_INFO = "server_info"
     CONFIG_API = "config_api"
     PLUGIN = "plugin"
@@ -112,6 +113,17 @@ class Setting(NamedTuple):
     source: Source
 
 
+class Fingerprint(NamedTuple):
+    """Digests of block hashes that an engine computed itself (docs/config-api.md); None, with a reason, without them.
+
+    Equal `engine`: equal tokens give equal block hashes. Equal `canonical` only: the block length stands between them.
+    """
+
+    canonical: str | None = None
+    engine: str | None = None
+    reason: str | None = None
+
+
 class EngineReport(NamedTuple):
     """What one reply says of one DP rank. `None` is what it does not say.
 
@@ -123,6 +135,9 @@ class EngineReport(NamedTuple):
     kv_cache_size_tokens: int | None = None
     max_concurrency: float | None = None
     summed: bool = False
+    kv_cache_bytes_per_device: int | None = None
+    fingerprint: Fingerprint | None = None  # None: nobody tells
+    max_model_len: int | None = None  # its own, where it may have fitted it to its memory
 
 
 class Device(NamedTuple):
@@ -133,6 +148,9 @@ class Device(NamedTuple):
     name: str
     total_memory_bytes: int | None = None
     compute_capability: str | None = None
+    compute_units: int | None = None
+    tensor_parallel_rank: int | None = None
+    pipeline_parallel_rank: int | None = None
 
 
 class KVCacheGroup(NamedTuple):
@@ -235,6 +253,7 @@ class Engine(NamedTuple):
     max_model_len: int | None
     basis: Basis
     reason: str | None = None  # why a number is unknown or assumed
+    fingerprint: Fingerprint | None = None  # None: nobody tells
 
 
 @dataclass(frozen=True, slots=True)

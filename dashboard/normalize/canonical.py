@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.errors import UnreadableError
 from dashboard.models import Setting, Source, State
-from dashboard.normalize.secrets import MARKER
+from dashboard.redaction import MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

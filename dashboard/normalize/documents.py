@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ID_LENGTH = 12  # hex digits of the SHA-256 that name a document
 MAX_REMEMBERED = 4096
 TRUST = {source: place for place, source in enumerate(Source)}
+CONFIG_API_SHAPE = frozenset({Source.PROVIDER, Source.CONFIG_API})
 COMPARABLE = frozenset({State.REPORTED, State.NULL})
 
 
@@ -85,7 +86,7 @@ def _merge(ordered: Sequence[Mapping[str, Setting]]) -> Merged:
         path: told
         for path, told in sorted(merged.items())
         # The configuration API's shape has fields that a version lacks; it must put something there.
-        if told.source is not Source.CONFIG_API or not is_unsupported(version, path)
+        if told.source not in CONFIG_API_SHAPE or not is_unsupported(version, path)
     }
     return Merged(Document(document_id(settings), version, MappingProxyType(settings)), tuple(contradictions))
 

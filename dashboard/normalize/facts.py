@@ -6,8 +6,9 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from dashboard.models import EngineReport, Failure, FailureKind, ReplicaState, Role, Source
+from dashboard.models import Failure, FailureKind, ReplicaState, Role, Source
 from dashboard.normalize.documents import TRUST, merge
+from dashboard.normalize.engine_reports import meet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         Contradiction,
         Device,
         Document,
+        EngineReport,
         KVCacheGroup,
         ProbeResult,
         Reply,
@@ -32,7 +34,7 @@ NO_CACHE = Failure(
     FailureKind.SCHEMA,
     "The answers tell no cache configuration: /metrics has no vllm:cache_config_info. Is the engine still starting?",
 )
-TELLS_CACHE = frozenset({Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
+TELLS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
 MAX_REMEMBERED = 4096
 
 
@@ -68,7 +70,7 @@ def facts_of(snapshot: Snapshot) -> Facts:
     names = _served_names(replies)
     role = _role(labels, document)
     state, failure = _state(snapshot, results)
-    engines = _engines(tuple((reply.source, reply.engines) for reply in replies if reply.engines))
+    engines, about_tokens = meet(tuple((reply.source, reply.engines) for reply in replies if reply.engines))
     return Facts(
         name=labels.get("name") or snapshot.target.id.partition("://")[2] or snapshot.target.id,
         pool=labels.get("pool") or _pool(names, role),
@@ -76,14 +78,14 @@ def facts_of(snapshot: Snapshot) -> Facts:
         state=state,
         failure=failure,
         version=next((reply.version for reply in replies if reply.version), None),
-        started_at=next((reply.started_at for reply in replies if reply.started_at), None),
+        started_at=_started_at(replies),
         observed_at=max((result.observed_at for result in results if result.reply), default=None),
         document=document,
-        contradictions=merged.contradictions if merged else (),
+        contradictions=(*merged.contradictions, *about_tokens) if merged else (),
         identity=_identity(replies),
         sources=tuple(dict.fromkeys(reply.source for reply in replies)),
         served_model_names=names,
-        adapters=next((reply.adapters for reply in replies if reply.source is Source.MODELS), ()),
+        adapters=_adapters(replies),
         engines=engines,
         devices=_placed(next((reply.devices for reply in replies if reply.devices), ()), engines),
         kv_cache_groups=_placed(
@@ -93,8 +95,11 @@ def facts_of(snapshot: Snapshot) -> Facts:
 
 
 def _trust(result: ProbeResult) -> tuple[int, str]:
-    """Order results by trust, then by path: the order in which they were asked means nothing."""
-    return TRUST[result.source], result.path
+    """Order results by trust, then by path: the order in which they were asked means nothing.
+
+    Who answers on a path is known from the answer only: our provider and others share some.
+    """
+    return TRUST[result.reply.source if result.reply else result.source], result.path
 
 
 def _identity(replies: Sequence[Reply]) -> Mapping[str, Setting]:
@@ -113,7 +118,7 @@ def _state(snapshot: Snapshot, results: Sequence[ProbeResult]) -> tuple[ReplicaS
     failures = [result.failure for result in (metrics, *results) if result and result.failure]
     if failures or not answered:
         return ReplicaState.PARTIAL if answered else ReplicaState.DOWN, next(iter(failures), None)
-    if not any(result.reply and result.reply.engines and result.source in TELLS_CACHE for result in results):
+    if not any(result.reply and result.reply.engines and result.reply.source in TELLS_CACHE for result in results):
         return ReplicaState.PARTIAL, NO_CACHE
     return ReplicaState.UP, None
 
@@ -122,6 +127,18 @@ def _served_names(replies: Sequence[Reply]) -> tuple[str, ...]:
     """Return all served names: /v1/models and the configuration endpoints list them, metrics tell the first."""
     told = [reply.served_model_names for reply in replies if reply.served_model_names]
     return max(told, key=len, default=())
+
+
+def _started_at(replies: Sequence[Reply]) -> datetime | None:
+    """Return when the process started: /metrics tells it at every poll, the provider where several processes answer."""
+    told = {reply.source: reply.started_at for reply in replies if reply.started_at}
+    return told.get(Source.METRICS, next(iter(told.values()), None))
+
+
+def _adapters(replies: Sequence[Reply]) -> tuple[str, ...]:
+    """Return the LoRA adapters: /v1/models tells them at every poll, the provider where that is not to be read."""
+    told = {reply.source: reply.adapters for reply in reversed(replies)}
+    return told.get(Source.MODELS, told.get(Source.PROVIDER, ()))
 
 
 def _role(labels: Mapping[str, str], document: Document | None) -> Role:
@@ -136,31 +153,6 @@ def _pool(names: Sequence[str], role: Role) -> str | None:
     if not names:
         return None
     return names[0] if role is Role.BOTH else f"{names[0]}/{role}"
-
-
-@lru_cache(maxsize=MAX_REMEMBERED)
-def _engines(told: tuple[tuple[Source, tuple[EngineReport, ...]], ...]) -> tuple[EngineReport, ...]:
-    """Put the reports of one DP rank together, the most trusted first.
-
-    /metrics counts the engines; a source that knows one engine only means the first, whatever rank it gives it.
-    """
-    counted = next((engines for source, engines in told if source is Source.METRICS), ())
-    reports = [report for _, engines in told for report in engines]
-    ranks = [report.dp_rank for report in counted] or [report.dp_rank for report in reports[:1]]
-    merged = {rank: EngineReport(rank) for rank in ranks}
-    for report in reports:
-        rank = report.dp_rank if report.dp_rank in merged else ranks[0]
-        known = merged[rank]
-        if len(ranks) > 1 and report not in counted:
-            report = report._replace(num_gpu_blocks=None)  # noqa: PLW2901  whether it is a sum, only /metrics tells
-        merged[rank] = EngineReport(
-            rank,
-            report.num_gpu_blocks if known.num_gpu_blocks is None else known.num_gpu_blocks,
-            report.kv_cache_size_tokens if known.kv_cache_size_tokens is None else known.kv_cache_size_tokens,
-            report.max_concurrency if known.max_concurrency is None else known.max_concurrency,
-            known.summed or report.summed,
-        )
-    return tuple(merged[rank] for rank in ranks)
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)

@@ -74,6 +74,25 @@ CONFIG_API = (
     Field("lora.lora_dtype", "lora_config.lora_dtype"),
     Field("hma.enabled", "scheduler_config.disable_hybrid_kv_cache_manager", Meaning.NEGATED),
 )
+# Of our provider: the same, and what `fleet` adds (schemas/fleet_extension.py).
+PROVIDER = (
+    *CONFIG_API,
+    Field("fleet.model.revision", "model_config.revision"),
+    Field("fleet.model.code_revision", "model_config.code_revision"),
+    Field("fleet.model.tokenizer", "model_config.tokenizer"),
+    Field("fleet.model.tokenizer_revision", "model_config.tokenizer_revision"),
+    Field("fleet.scheduling.async_scheduling", "scheduler_config.async_scheduling"),
+    Field("fleet.prefix_hashing.hash_block_size", "cache_config.hash_block_size"),
+    Field("fleet.prefix_hashing.match_unit", "cache_config.prefix_match_unit"),
+    Field("fleet.prefix_hashing.alignment", "cache_config.cache_hit_alignment_tokens"),
+    Field("fleet.kv_events.enabled", "kv_events_config.enable_kv_cache_events"),
+    Field("fleet.kv_events.publisher", "kv_events_config.publisher"),
+    Field("fleet.kv_events.endpoint", "kv_events_config.endpoint"),
+    Field("fleet.kv_events.topic", "kv_events_config.topic"),
+    Field("fleet.kv_transfer.connector", "kv_transfer_config.kv_connector"),
+    Field("fleet.kv_transfer.role", "kv_transfer_config.kv_role"),
+    Field("fleet.kv_transfer.engine_id", "kv_transfer_config.engine_id"),
+)
 PLUGIN = (
     Field("model.name", "model_config.served_model_name", Meaning.RESOLVED),
     Field("model.dtype", "model_config.dtype"),
@@ -106,15 +125,27 @@ KV_EVENT_SOURCES = (
     Field("topic", "kv_events_config.topic"),
 )
 FIELDS: Mapping[Source, tuple[Field, ...]] = {
+    Source.PROVIDER: PROVIDER,
     Source.CONFIG_API: CONFIG_API,
     Source.PLUGIN: PLUGIN,
     Source.KV_EVENT_SOURCES: KV_EVENT_SOURCES,
 }
 
 # A feature that is off is a section that is null: (the switch's dotted name, the section).
+_CONFIG_API_SWITCHES = (("speculative_decoding.enabled", "speculative_config"), ("lora.enabled", "lora_config"))
 SWITCHES: Mapping[Source, tuple[tuple[str, str], ...]] = {
-    Source.CONFIG_API: (("speculative_decoding.enabled", "speculative_config"), ("lora.enabled", "lora_config")),
+    Source.PROVIDER: _CONFIG_API_SWITCHES,
+    Source.CONFIG_API: _CONFIG_API_SWITCHES,
     Source.PLUGIN: (("features.speculative_decoding", "speculative_config"), ("features.lora", "lora_config")),
+}
+
+# So is a section of which this is null: vLLM always fills it in where there is one.
+HEADS: Mapping[Source, tuple[tuple[str, str], ...]] = {
+    Source.PROVIDER: (
+        ("fleet.kv_events.publisher", "kv_events_config"),
+        ("fleet.kv_transfer.connector", "kv_transfer_config"),
+    ),
+    Source.PLUGIN: (("kv_transfer", "kv_transfer_config"),),
 }
 
 
@@ -141,6 +172,7 @@ def settings_of(
 
 def _told(reply: Mapping[str, Any], source: Source) -> list[tuple[str, Any]]:
     off = {section for switch, section in SWITCHES.get(source, ()) if _find(reply, switch) is False}
+    off |= {section for head, section in HEADS.get(source, ()) if _find(reply, head) is None}
     pairs: list[tuple[str, Any]] = [(section, None) for section in sorted(off)]
     for name, path, meaning in FIELDS.get(source, ()):
         value = _find(reply, name)

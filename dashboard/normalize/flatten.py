@@ -12,39 +12,16 @@ from pydantic_core import from_json, to_json
 from dashboard.errors import UnreadableError
 from dashboard.normalize.canonical import setting
 from dashboard.normalize.identity import is_identity_variable, take_identity
+from dashboard.schemas.paths import MAX_PATH, leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from dashboard.models import Setting, Source
 
 MAX_SETTINGS = 20_000  # the largest capture has 1,000
-MAX_PATH = 400  # characters; the longest in the captures has 93
 MAX_DISTINCT = 1024  # kept in memory at once; more are read again
 MAX_SHARED = 131_072  # bytes of a configuration that is kept; the largest in the captures has 20,000
-
-# Options that are one free-form object: shown and compared whole.
-OBJECTS = frozenset(
-    {
-        "model_config.hf_overrides",
-        "model_config.model_class_overrides",
-        "model_config.override_generation_config",
-        "model_config.quantization_config",
-        "model_config.multimodal_config.limit_per_prompt",
-        "model_config.multimodal_config.media_io_kwargs",
-        "model_config.multimodal_config.mm_processor_kwargs",
-        "load_config.model_loader_extra_config",
-        "attention_config.backend_per_kind",
-        "kernel_config.ir_op_priority",
-        "kernel_config.linear_backend_per_quant",
-        "lora_config.default_mm_loras",
-        "compilation_config.inductor_compile_config",
-        "compilation_config.inductor_passes",
-        "ec_manager_config.manager_config",
-        "speculative_config.num_speculative_tokens_per_batch_size",
-        "additional_config",
-    }
-)
 
 
 def flatten_config(
@@ -65,7 +42,7 @@ def flatten_config(
             kept[name] = value
     text = to_json((config, kept))
     settings = _shared(text, source) if len(text) <= MAX_SHARED else _settings(config, kept, source)
-    return settings, _flat(_leaves("", identity), source)
+    return settings, _flat(leaves(identity), source)
 
 
 @lru_cache(maxsize=MAX_DISTINCT)
@@ -76,27 +53,18 @@ def _shared(text: bytes, source: Source) -> Mapping[str, Setting]:
 
 def _settings(config: dict[str, Any], environment: dict[str, Any], source: Source) -> Mapping[str, Setting]:
     variables = ((f"env.{name}", value) for name, value in environment.items())
-    return _flat(chain(_leaves("", config), variables), source)
+    return _flat(chain(leaves(config), variables), source)
 
 
-def _flat(leaves: Iterable[tuple[str, Any]], source: Source) -> Mapping[str, Setting]:
+def _flat(pairs: Iterable[tuple[str, Any]], source: Source) -> Mapping[str, Setting]:
     flat: dict[str, Setting] = {}
-    for path, value in leaves:
+    for path, value in pairs:
         if len(path) > MAX_PATH:
             raise UnreadableError("schema", f"a setting's path has more than {MAX_PATH} characters: {path[:40]}")
         flat[path] = setting(path, value, source)
         if len(flat) > MAX_SETTINGS:
             raise UnreadableError("schema", f"there are more than the {MAX_SETTINGS:,} settings that are read")
     return MappingProxyType(flat)
-
-
-def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (path, value). A path that is too long is not followed: what stands below would multiply it."""
-    if isinstance(value, dict) and (value or not prefix) and prefix not in OBJECTS and len(prefix) <= MAX_PATH:
-        for key, item in value.items():
-            yield from _leaves(f"{prefix}.{key}" if prefix else key, item)
-    else:
-        yield prefix, value
 
 
 def _drop_copies(config: dict[str, Any]) -> None:

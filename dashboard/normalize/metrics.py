@@ -12,8 +12,8 @@ from dashboard.errors import UnreadableError
 from dashboard.models import EngineReport, Reply, Setting, Source
 from dashboard.normalize.canonical import setting, shared
 from dashboard.normalize.identity import is_identity_path
-from dashboard.normalize.secrets import redact
 from dashboard.normalize.versions import label_type
+from dashboard.redaction import redact
 from dashboard.schemas.base import MAX_INTEGER
 from dashboard.schemas.metrics import parse_metrics
 

@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from dashboard.errors import UnreadableError
 from dashboard.normalize.metrics import read_metrics
 from dashboard.normalize.replies import READERS
-from dashboard.normalize.secrets import redact, redact_prose, redact_text
+from dashboard.redaction import redact, redact_prose, redact_text
 
 if TYPE_CHECKING:
     from dashboard.models import Reply

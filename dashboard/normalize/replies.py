@@ -6,27 +6,25 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dashboard.errors import UnreadableError
-from dashboard.models import Device, EngineReport, KVCacheGroup, Reply, Setting, Source
+from dashboard.models import EngineReport, Reply, Source
+from dashboard.normalize.engine_parts import devices_of, groups_of, unknown_kinds
 from dashboard.normalize.fields import settings_of
 from dashboard.normalize.flatten import flatten_config
+from dashboard.normalize.provider_reply import read_provider
 from dashboard.normalize.versions import release
 from dashboard.schemas.base import MAX_INTEGER
 from dashboard.schemas.inference_config import InferenceConfigReply
 from dashboard.schemas.introspection import PluginConfigReply, PluginDevicesReply
 from dashboard.schemas.kv_cache import KVCacheReply
-from dashboard.schemas.kv_cache_groups import OtherGroup
 from dashboard.schemas.kv_event_sources import KVEventSourcesReply
 from dashboard.schemas.served_models import ServedModelsReply
 from dashboard.schemas.server_info import ServerInfoReply
 from dashboard.schemas.version import VersionReply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from dashboard.schemas.devices import DeviceReply
-    from dashboard.schemas.kv_cache_groups import Group
-
-MAX_NAME = 100  # characters shown of a name that this program does not know
+    from dashboard.models import Setting
 
 
 def read_version(payload: Any) -> Reply:
@@ -84,8 +82,10 @@ def read_server_info(payload: Any) -> Reply:
 
 
 def read_inference_config(payload: Any) -> Reply:
-    """GET /inference/v1/config, /v1/config and /v1/server/config: the answer of one engine."""
+    """GET /inference/v1/config, /v1/config and /v1/server/config: the answer of one engine, or of our provider."""
     reply = InferenceConfigReply.model_validate(payload)
+    if reply.fleet is not None:
+        return read_provider(reply, reply.fleet)
     names = reply.model.served_model_names or ()
     told: list[tuple[str, Any]] = []
     if names:
@@ -98,9 +98,9 @@ def read_inference_config(payload: Any) -> Reply:
         identity,
         served_model_names=names,
         engines=(EngineReport(rank, reply.kv_cache.num_gpu_blocks),),
-        devices=_devices(rank, reply.devices),
-        kv_cache_groups=_groups(rank, reply.kv_cache.groups),
-        not_understood=_unknown_kinds(reply.kv_cache.groups),
+        devices=devices_of(rank, reply.devices),
+        kv_cache_groups=groups_of(rank, reply.kv_cache.groups),
+        not_understood=unknown_kinds(reply.kv_cache.groups),
     )
 
 
@@ -110,27 +110,24 @@ def read_kv_cache(payload: Any) -> Reply:
 
 
 def read_plugin_kv_cache(payload: Any) -> Reply:
-    """GET .../kv-cache of the public plugins: their tokens are blocks x block_size, and so no better than ours."""
+    """GET .../kv-cache of the public plugins: their tokens are blocks x block_size, and never taken for capacity."""
     return _kv_cache(payload, Source.PLUGIN)
 
 
 def read_plugin_config(payload: Any) -> Reply:
     """GET .../config of the public plugins."""
     reply = PluginConfigReply.model_validate(payload)
-    dumped = reply.model_dump(exclude_unset=True)
     told: list[tuple[str, Any]] = []
-    if reply.kv_transfer is None and "kv_transfer" in reply.model_fields_set:
-        told.append(("kv_transfer_config", None))
     if reply.model.served_names:
         told.append(("served_model_names", list(reply.model.served_names)))
         told.append(("model_config.served_model_name", reply.model.served_names[0]))
-    settings, identity = settings_of(dumped, Source.PLUGIN, told)
+    settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.PLUGIN, told)
     return Reply(Source.PLUGIN, settings, identity, served_model_names=reply.model.served_names)
 
 
 def read_plugin_devices(payload: Any) -> Reply:
     """GET .../devices of the public plugins: those of the engine that the API server knows first."""
-    return Reply(Source.PLUGIN, devices=_devices(0, PluginDevicesReply.model_validate(payload).devices))
+    return Reply(Source.PLUGIN, devices=devices_of(0, PluginDevicesReply.model_validate(payload).devices))
 
 
 READERS: Mapping[str, Callable[[Any], Reply]] = {
@@ -155,62 +152,10 @@ def _kv_cache(payload: Any, source: Source) -> Reply:
     reply = KVCacheReply.model_validate(payload)
     return Reply(
         source,
-        engines=(EngineReport(0, reply.num_gpu_blocks),),
-        kv_cache_groups=_groups(0, reply.groups),
-        not_understood=_unknown_kinds(reply.groups),
+        engines=(EngineReport(0, reply.num_gpu_blocks, reply.kv_cache_size_tokens),),
+        kv_cache_groups=groups_of(0, reply.groups),
+        not_understood=unknown_kinds(reply.groups),
     )
-
-
-def _devices(dp_rank: int, devices: Sequence[DeviceReply]) -> tuple[Device, ...]:
-    if len({device.rank for device in devices}) != len(devices):
-        raise UnreadableError("schema", "two devices of one engine have the same rank")
-    return tuple(
-        Device(
-            dp_rank,
-            device.rank,
-            device.name,
-            device.total_memory_bytes,
-            f"{capability.major}.{capability.minor}" if (capability := device.compute_capability) else None,
-        )
-        for device in devices
-    )
-
-
-def _groups(dp_rank: int, groups: Sequence[Group]) -> tuple[KVCacheGroup, ...]:
-    if len({group.group_id for group in groups}) != len(groups):
-        raise UnreadableError("schema", "two KV cache groups of one engine have the same group_id")
-    return tuple(_group(dp_rank, group) for group in groups)
-
-
-def _group(dp_rank: int, group: Group) -> KVCacheGroup:
-    told = group.model_dump()
-    return KVCacheGroup(
-        dp_rank=dp_rank,
-        group_id=group.group_id,
-        spec_type=told["spec_type"],
-        block_size=group.block_size,
-        page_size_bytes=group.page_size_bytes,
-        layers=len(group.layer_names) or group.layer_count or 0,
-        **{name: told[name] for name in _OPTIONAL if told.get(name) is not None},
-    )
-
-
-_OPTIONAL = (
-    "sliding_window",
-    "extra_retained_tokens",
-    "attention_chunk_size",
-    "num_kv_heads",
-    "head_size",
-    "dtype",
-    "mamba_cache_mode",
-    "num_speculative_blocks",
-    "num_prefill_checkpoint_blocks",
-)
-
-
-def _unknown_kinds(groups: Sequence[Group]) -> tuple[str, ...]:
-    kinds = sorted({group.spec_type for group in groups if isinstance(group, OtherGroup)})
-    return tuple(f"KV cache group kind {kind[:MAX_NAME]}" for kind in kinds)
 
 
 def _count(settings: Mapping[str, Setting], path: str) -> int | None:

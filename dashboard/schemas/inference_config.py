@@ -10,6 +10,7 @@ from pydantic import Field
 
 from dashboard.schemas.base import Count, Size, Text, Wire
 from dashboard.schemas.devices import Devices
+from dashboard.schemas.fleet_extension import FleetExtension
 from dashboard.schemas.kv_cache_groups import KVCacheGroups
 
 
@@ -90,7 +91,10 @@ class HMAInfo(Wire):
 
 
 class InferenceConfigReply(Wire):
-    """The whole answer. `model` is what makes it one; the other sections may be missing."""
+    """The whole answer. `model` is what makes it one; the other sections may be missing.
+
+    `fleet` is there where our provider answers.
+    """
 
     model: ModelInfo
     kv_cache: KVCacheInfo = Field(default_factory=KVCacheInfo)
@@ -100,3 +104,4 @@ class InferenceConfigReply(Wire):
     speculative_decoding: SpeculativeDecodingInfo = Field(default_factory=SpeculativeDecodingInfo)
     lora: LoRAInfo = Field(default_factory=LoRAInfo)
     hma: HMAInfo = Field(default_factory=HMAInfo)
+    fleet: FleetExtension | None = None

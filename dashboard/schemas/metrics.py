@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.errors import UnreadableError
+from dashboard.schemas.base import MAX_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_SECONDS = 2**33  # the year 2242: far in the future, still a time that a column of nanoseconds holds
 MAX_LINE = 32_768  # characters of one line that is used; the longest in the captures has 1,400
 REMEMBERED = 4096  # series that are parsed once
 LONG = 4096  # characters of a series that is parsed every time instead

@@ -9,7 +9,8 @@ import pytest
 
 from dashboard.errors import UnreadableError
 from dashboard.models import Source, State
-from dashboard.normalize.flatten import MAX_PATH, MAX_SETTINGS, OBJECTS, flatten_config
+from dashboard.normalize.flatten import MAX_SETTINGS, flatten_config
+from dashboard.schemas.paths import MAX_PATH, OBJECTS
 from tests.captured import SERVER_INFO, Capture, captures
 
 

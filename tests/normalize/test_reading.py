@@ -15,7 +15,7 @@ from dashboard.errors import UnreadableError
 from dashboard.models import State
 from dashboard.normalize.reading import CONTROL, EXCERPT_LIMIT, RAW_LIMIT, SENTENCE_LIMIT, excerpt, read
 from dashboard.normalize.replies import READERS
-from dashboard.normalize.secrets import MARKER
+from dashboard.redaction import MARKER
 from tests.captured import (
     INFERENCE_CONFIG,
     METRICS,

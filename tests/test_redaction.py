@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.normalize.secrets import MARKER, is_secret, redact, redact_prose, redact_text
+from dashboard.redaction import MARKER, is_secret, redact, redact_prose, redact_text
 from tests.strategies import json_values
 
 HF_TOKEN = "hf_" + "a1B2" * 8 + "zz"

@@ -47,7 +47,7 @@ NAMED = re.compile(
 
 def is_secret(name: str) -> bool:
     """Whether a field of this name holds a secret, by its last path segment."""
-    lower = name.lower()
+    lower = name.rpartition(".")[2].lower()
     return lower.endswith(SECRET_NAMES) or lower.startswith(SECRET_PREFIX)
 
 

@@ -1,0 +1,115 @@
+"""From what the engines and the API server said to the bytes of one answer, bounded, with its ETag."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dashboard import __version__
+from dashboard.schemas.fleet_extension import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_BYTES = 2 * 1024 * 1024  # a full answer of vLLM 0.32.0 has 40 KB
+TOO_LARGE = {"field": "fleet.settings", "reason": f"the answer would have more than {MAX_BYTES:,} bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All that was asked once. `engines` holds one description per engine, as `engine.describe` gives it, by rank."""
+
+    engines: tuple[Mapping[str, Any], ...]
+    served_model_names: Sequence[str] | None
+    parallelism: Mapping[str, Any]
+    chat: Mapping[str, Any]
+    unavailable: Sequence[Mapping[str, str]] = field(default_factory=list)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The DP ranks that can be asked for; the first is the one answered for by default."""
+        return tuple(one["engine"]["data_parallel_rank"] for one in self.engines)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A body and the tag that changes with it."""
+
+    body: bytes
+    etag: str
+
+
+def answer(gathered: Gathered, adapters: Sequence[Mapping[str, Any]], rank: int, *, full: bool) -> Answer:
+    """Return the answer for one of `gathered.ranks`."""
+    chosen = next(one for one in gathered.engines if one["engine"]["data_parallel_rank"] == rank)
+    content = {**_seed(gathered, chosen), "fleet": _fleet(gathered, chosen, adapters)}
+    if full:
+        content["fleet"] |= {"settings": _settings(gathered, chosen), "environment": chosen["environment"]}
+    body = _encoded(content)
+    if len(body) > MAX_BYTES and full:
+        content["fleet"] |= {"settings": None, "environment": None}
+        content["fleet"]["unavailable"] = [*content["fleet"]["unavailable"], TOO_LARGE]
+        body = _encoded(content)
+    return Answer(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+
+
+def _seed(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the seed's sections for one rank."""
+    engine, sections = chosen["engine"], chosen["sections"]
+    own = {**sections["parallelism"], **gathered.parallelism, "data_parallel_rank": engine["data_parallel_rank"]}
+    return {
+        "model": {"served_model_names": gathered.served_model_names, **sections["model"]},
+        "kv_cache": {"num_gpu_blocks": engine["num_gpu_blocks"], **sections["kv_cache"], "groups": engine["groups"]},
+        "scheduler": sections["scheduler"],
+        "parallelism": own,
+        "devices": [
+            {name: value for name, value in device.items() if not name.endswith("_parallel_rank")}
+            for device in engine["devices"]
+        ],
+        "speculative_decoding": sections["speculative_decoding"],
+        "lora": sections["lora"],
+        "hma": sections["hma"],
+    }
+
+
+def _fleet(gathered: Gathered, chosen: Mapping[str, Any], adapters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    engines = [one["engine"] for one in gathered.engines]
+    fleet = {
+        "schema_version": SCHEMA_VERSION,
+        "provider_version": __version__,
+        **chosen["fleet"],
+        "started_at": min((one["started_at"] for one in engines if one["started_at"]), default=None),
+        "data_parallel_rank": chosen["engine"]["data_parallel_rank"],
+        "engines": engines,
+        "chat": gathered.chat,
+        "adapters": adapters,
+        "settings": None,
+        "environment": None,
+        "unavailable": [*gathered.unavailable, *_lacking(gathered)],
+    }
+    fleet["prefix_hashing"] = {**chosen["fleet"]["prefix_hashing"], "engines_agree": _agree(engines)}
+    return fleet
+
+
+def _lacking(gathered: Gathered) -> list[Mapping[str, str]]:
+    """Return what the engines could not have, once each: mostly it is the same for all."""
+    found = {(one["field"], one["reason"]): one for engine in gathered.engines for one in engine["unavailable"]}
+    return list(found.values())
+
+
+def _agree(engines: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Tell whether all engines of this server hash blocks alike; None where one does not tell."""
+    digests = {one["fingerprint"]["engine"] for one in engines}
+    return None if None in digests else len(digests) == 1
+
+
+def _settings(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the engine's settings, with the sizes that the operator asked for."""
+    asked = {f"parallel_config.{name}": value for name, value in gathered.parallelism.items() if value is not None}
+    return {**chosen["settings"], **{path: value for path, value in asked.items() if path in chosen["settings"]}}
+
+
+def _encoded(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()

@@ -1,0 +1,75 @@
+"""Asking the engines, once: what each of them and the API server says, put together for the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from dashboard.provider.answer import Gathered
+from dashboard.provider.engine import METHOD, described_alone
+from dashboard.provider.front import chat_of, parallelism_of, served_names_of
+from dashboard.provider.gathering import Gathering, logger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NOT_ASKED = "the engines could not be asked; what stands here is the API server's configuration"
+
+
+async def gather(engine_client: Any, state: Any) -> Gathered:
+    """Ask every engine behind this API server, and the server's own state. Whatever fails is null and named."""
+    began = time.monotonic()
+    gathering = Gathering()
+    engines = await _engines(engine_client, state, gathering)
+    # A chat template may have to be read from disk: the event loop goes on serving meanwhile.
+    chat = await asyncio.to_thread(chat_of, state, gathering)
+    logger.info("configuration API: %d engine(s) described in %.2f s", len(engines), time.monotonic() - began)
+    return Gathered(
+        engines=tuple(sorted(engines, key=lambda one: one["engine"]["data_parallel_rank"])),
+        served_model_names=served_names_of(state, gathering),
+        parallelism=parallelism_of(_config(engine_client, state), gathering),
+        chat=chat,
+        unavailable=gathering.unavailable,
+    )
+
+
+def count_engines(engine_client: Any) -> int | None:
+    """Return how many engines this API server has; elastic expert parallelism changes it. None: not known."""
+    try:
+        return len(engine_client.engine_core.core_engines)
+    except Exception:  # noqa: BLE001  a version that keeps them elsewhere has a fixed number
+        return None
+
+
+async def _engines(engine_client: Any, state: Any, gathering: Gathering) -> list[Mapping[str, Any]]:
+    try:
+        texts = await _ask(engine_client)
+    except Exception:  # noqa: BLE001  a version that asks in another way; the configuration still tells much
+        logger.warning("the engines could not be asked", exc_info=True)
+        texts = []
+    described = [json.loads(text) for text in texts]
+    for number, one in enumerate(described):
+        if "engine" not in one:
+            gathering.lack(f"fleet.engines[{number}]", "describing this engine failed")
+    known = [one for one in described if "engine" in one]
+    if not known:
+        gathering.lack("fleet.engines", NOT_ASKED)
+        known = [described_alone(_config(engine_client, state))]
+    return known
+
+
+async def _ask(engine_client: Any) -> list[str]:
+    """Ask all engines that this API server has (vllm/v1/engine/core_client.py)."""
+    client = engine_client.engine_core
+    if hasattr(client, "call_utility_all_async"):
+        return list(await client.call_utility_all_async(METHOD))
+    if hasattr(client, "_call_utility_async"):  # before 0.29 nothing public asks more than the first
+        engines = client.core_engines
+        return list(await asyncio.gather(*(client._call_utility_async(METHOD, engine=engine) for engine in engines)))  # noqa: SLF001
+    return [await client.call_utility_async(METHOD)]
+
+
+def _config(engine_client: Any, state: Any) -> Any:
+    return getattr(state, "vllm_config", None) or getattr(engine_client, "vllm_config", None)

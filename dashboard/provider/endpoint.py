@@ -1,0 +1,113 @@
+"""The endpoint plugin: GET /inference/v1/config and /v1/config, behind vLLM's API key like every such path."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request  # noqa: TC002  FastAPI reads the annotation when the route is added
+from starlette.responses import JSONResponse, Response
+
+from dashboard.provider.answer import Answer, Gathered, answer
+from dashboard.provider.asking import count_engines, gather
+from dashboard.provider.front import adapters_of
+from dashboard.provider.gathering import logger
+from dashboard.provider.parameters import WrongParameterError, asked_of
+from dashboard.provider.switch import NAME
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from fastapi import FastAPI
+
+PATHS = ("/inference/v1/config", "/v1/config")
+STARTUP_SECONDS = 10  # that the start of the server waits; the engines are idle then, and answer in one
+ANSWER_SECONDS = 5  # that a request waits for engines that have not answered yet
+NO_ENGINE = "this server has no engine, so there is no configuration to tell"
+NOT_YET = "the engines have not answered yet"
+FAILED = "the configuration could not be put together; the server's log says why"
+
+
+class ConfigEndpoint:
+    """What vLLM's `EndpointPlugin` asks for (vllm/plugins/endpoint_plugins/interface.py)."""
+
+    name = NAME
+    required_tasks = None
+
+    def __init__(self) -> None:
+        self._client: Any = None
+        self._state: Any = None
+        self._gathering: asyncio.Task[Gathered] | None = None
+        self._engines: int | None = None
+        self._answers: dict[tuple[int, bool, str], Answer] = {}
+        self._has_failed = False
+
+    def attach_router(self, app: FastAPI) -> None:
+        """Add the two routes, and nothing else."""
+        for path in PATHS:
+            app.add_api_route(path, self.respond, methods=["GET"], response_model=None, tags=["configuration"])
+
+    async def init_state(self, engine_client: Any, state: Any, _args: Namespace) -> None:
+        """Ask the engines before the server is ready: they are idle then, so that no request ever waits for it."""
+        self._client, self._state = engine_client, state
+        if engine_client is not None:
+            self._ask()
+            await self._wait(STARTUP_SECONDS)
+
+    async def respond(self, request: Request) -> Response:
+        """Answer one GET. Nothing that the request says reaches an engine."""
+        try:
+            return await self._respond(request)
+        except WrongParameterError as error:
+            return _error(400, str(error))
+        except Exception:  # noqa: BLE001  said once, and never passed on to vLLM
+            if not self._has_failed:
+                logger.exception("GET %s failed", request.url.path)
+            self._has_failed = True
+            return _error(500, FAILED)
+
+    async def _respond(self, request: Request) -> Response:
+        if self._client is None:
+            return _error(503, NO_ENGINE)
+        if self._engines != count_engines(self._client):
+            self._ask()
+        gathered = await self._wait(ANSWER_SECONDS)
+        if gathered is None:
+            return _error(503, NOT_YET)
+        rank, full = asked_of(request.query_params, gathered.ranks)
+        found = self._answer(gathered, rank, full=full)
+        headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
+        if _matches(request.headers.get("if-none-match", ""), found.etag):
+            return Response(status_code=304, headers=headers)
+        return Response(found.body, media_type="application/json", headers=headers)
+
+    def _ask(self) -> None:
+        """Ask all engines anew; they are as many as now."""
+        self._engines = count_engines(self._client)
+        self._answers.clear()
+        self._gathering = asyncio.create_task(gather(self._client, self._state))
+
+    async def _wait(self, seconds: float) -> Gathered | None:
+        """Return what was gathered; None when it takes longer. It goes on meanwhile."""
+        if self._gathering is None:
+            return None
+        await asyncio.wait({self._gathering}, timeout=seconds)
+        return self._gathering.result() if self._gathering.done() else None
+
+    def _answer(self, gathered: Gathered, rank: int, *, full: bool) -> Answer:
+        adapters = adapters_of(self._state)
+        key = (rank, full, repr(adapters))
+        if key not in self._answers:
+            if len(self._answers) > len(gathered.ranks) * 2:  # adapters came and went
+                self._answers.clear()
+            self._answers[key] = answer(gathered, adapters, rank, full=full)
+        return self._answers[key]
+
+
+def _matches(header: str, etag: str) -> bool:
+    """Tell whether the client has it already (RFC 9110, section 13.1.2: weak comparison)."""
+    return any(tag.strip().removeprefix("W/") in {etag, "*"} for tag in header.split(","))
+
+
+def _error(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": {"message": sentence, "code": status}}, status_code=status)

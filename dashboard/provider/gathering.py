@@ -1,0 +1,79 @@
+"""Reading foreign objects without ever raising: what cannot be had is null, named, and logged once."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from dashboard.schemas.fleet_extension import MAX_UNAVAILABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# A child of vLLM's own logger, so that its lines look like vLLM's and go where those go.
+logger = logging.getLogger("vllm.plugins.fleet_config")
+
+
+class Gathering:
+    """Collects values, and what could not be had: a list of {"field", "reason"}, for `fleet.unavailable`.
+
+    No reason holds a foreign text: an exception's message could tell a secret.
+    """
+
+    def __init__(self) -> None:
+        self.unavailable: list[dict[str, str]] = []
+
+    def take(self, field: str, read: Callable[[], Any], shape: Any) -> Any:
+        """Return what `read` gives if it has the shape, else None; `field` is where it stands in the answer."""
+        try:
+            return _adapter(shape).validate_python(plain(read()), strict=True)
+        except AttributeError as error:
+            self.lack(field, "this vLLM does not have it")
+            logger.debug("%s: %s", field, error)
+        except ValidationError:
+            self.lack(field, "its value has another type, or a size that cannot be")
+        except Exception as error:  # whatever vLLM does must never stop the server
+            self.lack(field, f"reading it raised {type(error).__name__}")
+            logger.warning("%s could not be read", field, exc_info=True)
+        return None
+
+    def lack(self, field: str, reason: str) -> None:
+        """Note that a field could not be had."""
+        if len(self.unavailable) < MAX_UNAVAILABLE:
+            self.unavailable.append({"field": field, "reason": reason})
+
+
+def at(value: Any, path: str) -> Any:
+    """Return the attribute below a path such as `cache_config.block_size`; raises AttributeError."""
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold for vLLM's enums and torch's dtypes; all else as it is."""
+    if isinstance(value, enum.Enum):
+        # An enum of classes has their paths as values; its names are what vLLM's options are called.
+        return (
+            plain(value.value)
+            if isinstance(value.value, int | str) and "." not in str(value.value)
+            else value.name.lower()
+        )
+    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+        return str(value).removeprefix("torch.")
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    return value
+
+
+@lru_cache(maxsize=64)
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)

@@ -1,0 +1,86 @@
+"""The KV cache groups of an engine, as its scheduler holds them (vllm/v1/kv_cache_interface.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from dashboard.provider.gathering import plain
+from dashboard.schemas.kv_cache_groups import Group, KeepsAllGroup, KVCacheGroups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dashboard.provider.gathering import Gathering
+
+FIELDS = (
+    "num_kv_heads",
+    "head_size",
+    "head_size_v",
+    "dtype",
+    "cache_dtype_str",
+    "sliding_window",
+    "extra_retained_tokens",
+    "attention_chunk_size",
+    "sink_len",
+    "shapes",
+    "dtypes",
+    "mamba_type",
+    "mamba_cache_mode",
+    "num_speculative_blocks",
+    "num_prefill_checkpoint_blocks",
+)
+
+FIRST = ("group_id", "layer_names", "spec_type", "block_size", "page_size_bytes")
+MOSTLY_NULL = ("sliding_window", "attention_chunk_size")  # the seed has them in every group of full attention
+_SHAPE: TypeAdapter[tuple[Group, ...]] = TypeAdapter(KVCacheGroups)
+
+
+def groups_of(kv_cache_config: Callable[[], Any], gathering: Gathering) -> list[dict[str, Any]]:
+    """Return all KV cache groups of the engine, or none: the capacity of some would be told for that of all."""
+    read = gathering.take("kv_cache.groups", lambda: _groups(kv_cache_config()), list[dict[str, Any]])
+    if read is None:
+        return []
+    checked = gathering.take("kv_cache.groups", lambda: _checked(read), list[dict[str, Any]])
+    return checked or []
+
+
+def bytes_per_device(kv_cache_config: Any) -> int:
+    """Return the bytes that each device of the engine gave to the KV cache; raises AttributeError.
+
+    Since the tensors have an `offset` they lie in one allocation of `size` bytes (vllm/v1/worker/utils.py); before,
+    each was one of its own.
+    """
+    tensors = [tensor for tensor in kv_cache_config.kv_cache_tensors if not getattr(tensor, "host_resident", False)]
+    sizes = [tensor.size for tensor in tensors]
+    is_one = any(hasattr(tensor, "offset") for tensor in tensors)
+    return max(sizes) if is_one else sum(sizes)
+
+
+def _groups(kv_cache_config: Any) -> list[dict[str, Any]]:
+    return [_group(number, group) for number, group in enumerate(kv_cache_config.kv_cache_groups)]
+
+
+def _group(number: int, group: Any) -> dict[str, Any]:
+    spec = group.kv_cache_spec
+    told = {name: plain(getattr(spec, name, None)) for name in FIELDS}
+    return {
+        "group_id": number,
+        "layer_names": list(group.layer_names),
+        "spec_type": type(spec).__name__,
+        "block_size": spec.block_size,
+        "page_size_bytes": spec.page_size_bytes,
+        **{name: value for name, value in told.items() if value is not None},
+    }
+
+
+def _checked(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Bring the groups into the schema's shape, each field of the seed's there; raises ValidationError."""
+    return [_told(group) for group in _SHAPE.validate_python(groups)]
+
+
+def _told(group: Group) -> dict[str, Any]:
+    told = group.model_dump(mode="json", exclude_none=True)
+    first = {name: told[name] for name in FIRST if name in told}
+    return {**first, **(dict.fromkeys(MOSTLY_NULL) if isinstance(group, KeepsAllGroup) else {}), **told}

@@ -1,0 +1,111 @@
+"""How an engine hashes blocks, and the fingerprint of it: what it hashes known blocks to, with its own functions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dashboard.provider.gathering import at
+from dashboard.schemas.base import Size, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dashboard.provider.gathering import Gathering
+
+CANONICAL_TOKENS = 16  # tokens of a block where lengths shall not matter: vLLM's default (vllm/config/cache.py)
+DIGEST = 16  # hex digits: 64 bits, and who knows them does not know the hashes
+DOMAIN = b"vllm-fleet-fingerprint-1"  # another number if the blocks or the way of digesting ever change
+SEED = "PYTHONHASHSEED"
+_PLACE = "fleet.prefix_hashing."
+NO_HASHES = "prefix caching is off, so this engine hashes no blocks"
+FOR_CONNECTOR = "prefix caching is off; the KV connector makes this engine hash blocks"
+
+
+def configured_hashing(vllm_config: Any, gathering: Gathering) -> dict[str, Any]:
+    """Return what a configuration tells of `fleet.prefix_hashing`; the rest only the engine knows."""
+    told = {
+        "enabled": ("enable_prefix_caching", bool),
+        "algorithm": ("prefix_caching_hash_algo", Text),
+        "match_unit": ("prefix_match_unit", Size | None),
+    }
+    known = {
+        name: gathering.take(_PLACE + name, partial(at, vllm_config, f"cache_config.{path}"), shape)
+        for name, (path, shape) in told.items()
+    }
+    return {**known, **dict.fromkeys(("hash_block_size", "alignment", "seed_policy"))}
+
+
+def hashing_of(core: Any, gathering: Gathering) -> dict[str, Any]:
+    """Return how an engine core hashes blocks, by the names of `fleet.prefix_hashing`."""
+    own = {
+        "hash_block_size": (lambda: _hash_block_size(core), Size | None),
+        "alignment": (lambda: core.scheduler.kv_cache_config.cache_hit_alignment_tokens, Size | None),
+        "seed_policy": (lambda: _seed_policy(core), Text | None),
+    }
+    known = {name: gathering.take(_PLACE + name, read, shape) for name, (read, shape) in own.items()}
+    return {**configured_hashing(core.vllm_config, gathering), **known}
+
+
+def fingerprint_of(core: Any, gathering: Gathering) -> dict[str, str | None]:
+    """Return the digests at the canonical and at the engine's own block length; null, with a reason, without hashes."""
+    if not _hashes(core):
+        return {"canonical": None, "engine": None, "reason": NO_HASHES}
+    canonical = gathering.take("fleet.engines.fingerprint.canonical", lambda: _digest(core, CANONICAL_TOKENS), Text)
+    own = gathering.take("fleet.engines.fingerprint.engine", lambda: _digest(core, _hash_block_size(core)), Text)
+    return {"canonical": canonical, "engine": own, "reason": _remark(core, is_whole=bool(canonical and own))}
+
+
+def _remark(core: Any, *, is_whole: bool) -> str | None:
+    if not is_whole:
+        return "this vLLM hashes blocks in a way that the provider does not know"
+    return None if core.vllm_config.cache_config.enable_prefix_caching else FOR_CONNECTOR
+
+
+def _hashes(core: Any) -> bool:
+    """Tell whether the engine hashes blocks at all: only then is there a root (vllm/v1/engine/core.py)."""
+    return getattr(core, "request_block_hasher", None) is not None
+
+
+def _hash_block_size(core: Any) -> int:
+    """Return the tokens that one hash covers: a block's, where the version does not tell them apart."""
+    told = getattr(core.scheduler.kv_cache_config, "hash_block_size", None)
+    return int(told or core.vllm_config.cache_config.block_size)
+
+
+def _digest(core: Any, tokens: int) -> str:
+    """Digest the hashes of tokens 0..n-1 and, on top of it, n..2n-1, without extra keys."""
+    hash_tokens = import_module("vllm.v1.core.kv_cache_utils").hash_block_tokens
+    function = _function(core)
+    first = hash_tokens(function, None, range(tokens), None)
+    second = hash_tokens(function, first, range(tokens, 2 * tokens), None)
+    both = b"".join(_framed(block_hash) for block_hash in (first, second))
+    return hashlib.sha256(DOMAIN + both).hexdigest()[:DIGEST]
+
+
+def _framed(block_hash: Any) -> bytes:
+    """Return a hash behind its length; before vLLM 0.11 it was no bytes."""
+    text = block_hash if isinstance(block_hash, bytes) else repr(block_hash).encode()
+    return len(text).to_bytes(8) + text
+
+
+def _function(core: Any) -> Callable[[Any], bytes]:
+    """Return the hash function as the engine core gets it."""
+    engine = import_module("vllm.v1.engine.core")
+    found: Callable[[Any], bytes] = engine.get_hash_fn_by_name(core.vllm_config.cache_config.prefix_caching_hash_algo)
+    return found
+
+
+def _seed_policy(core: Any) -> str | None:
+    """Say where the root of the hashes comes from (vllm/v1/core/kv_cache_utils.py, resolve_none_hash_seed)."""
+    if not _hashes(core):
+        return None
+    if SEED in os.environ:
+        return "environment"
+    utils = import_module("vllm.v1.core.kv_cache_utils")
+    default = getattr(utils, "DEFAULT_NONE_HASH_SEED", None)
+    is_default = default is not None and _function(core)(default) == utils.NONE_HASH
+    return "default" if is_default else "random"
