@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS := --port $(PORT) --address $(ADDRESS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test fix bench test-vllm screenshots docs clean
+.PHONY: help demo run check test fix bench test-vllm screenshots docs wheel clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -52,8 +52,14 @@ screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew
 docs: $(VENV)/run.stamp  ## Write docs/*.schema.json and docs/rules anew
 	@$(BIN)/python -m tests.tools.write_docs
 
-clean:  ## Remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache test-results
+wheel: $(BIN)/python  ## dist/*.whl: the provider for vLLM; with [dashboard], the dashboard
+	@rm -rf build dist
+	@$(PIP) wheel --no-deps --wheel-dir dist .
+	@rm -rf build *.egg-info
+	@ls dist/*.whl
+
+clean:  ## Remove the virtual environment, the wheel and caches
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache test-results
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'

@@ -1,5 +1,43 @@
 """python -m dashboard."""
 
-from dashboard.cli import main
+import sys
+from importlib.util import find_spec
 
-main()
+from dashboard import __version__
+
+# What requirements.txt installs, by the names under which it is imported.
+NEEDED = (
+    "streamlit",
+    "httpx",
+    "httpx_aiohttp",
+    "aiohttp",
+    "prometheus_client",
+    "starlette",
+    "pandas",
+    "plotly",
+    "pydantic",
+    "pydantic_settings",
+    "typing_extensions",
+    "yaml",
+    "typer",
+    "rich",
+)
+WRONG_USAGE = 2
+
+
+def start() -> None:
+    """Run the command line; where the dashboard's packages are missing, as in vLLM's environment, say so and end."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        wheel = f"vllm_fleet_dashboard-{__version__}-py3-none-any.whl"
+        sys.stderr.write(
+            f"exit {WRONG_USAGE}: the dashboard cannot start, because this Python lacks {', '.join(missing)}; install "
+            f"it into an environment of its own, not into vLLM's: pip install '{wheel}[dashboard]', or in a checkout "
+            "pip install -r requirements.txt.\n"
+        )
+        sys.exit(WRONG_USAGE)
+    from dashboard.cli import main  # noqa: PLC0415  it needs them all
+
+    main()
+
+
+start()

@@ -160,13 +160,17 @@ class _Engines:
         self._known: dict[tuple[object, ...], tuple[Engine, ...]] = {}
 
     def of(self, facts: Facts) -> tuple[Engine, ...]:
-        """Return the capacity of a replica's engines."""
+        """Return the capacity of a replica's engines. Fingerprints, which may differ everywhere, do not decide it."""
         document = facts.document
-        key = (document.id if document else None, facts.engines, facts.kv_cache_groups)
+        reports = tuple(report._replace(fingerprint=None) for report in facts.engines)
+        key = (document.id if document else None, reports, facts.kv_cache_groups)
         if (known := self._known.get(key)) is None:
             settings = document.settings if document else {}
-            known = self._known[key] = engines_of(facts.engines, facts.kv_cache_groups, settings)
-        return known
+            known = self._known[key] = engines_of(reports, facts.kv_cache_groups, settings)
+        if reports == facts.engines:
+            return known
+        told = zip(known, facts.engines, strict=True)
+        return tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in told)
 
 
 def _replica(snapshot: Snapshot, facts: Facts, since: datetime, same: tuple[str, ...], engines: _Engines) -> Replica:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from dashboard.errors import FrameError
-from dashboard.models import cohort_letters
+from dashboard.models import Fingerprint, cohort_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +45,8 @@ ENGINES = {
     "naive_tokens": INTEGER,
     "max_model_len": INTEGER,
     "basis": TEXT,
+    "fingerprint_canonical": TEXT,
+    "fingerprint_engine": TEXT,
 }
 DEVICES = {
     "replica": TEXT,
@@ -54,6 +56,9 @@ DEVICES = {
     "total_memory_bytes": INTEGER,
     "compute_capability": TEXT,
     "kv_cache_bytes": INTEGER,
+    "compute_units": INTEGER,
+    "tensor_parallel_rank": INTEGER,
+    "pipeline_parallel_rank": INTEGER,
 }
 KV_CACHE_GROUPS = {
     "replica": TEXT,
@@ -175,6 +180,7 @@ def _settings_frame(documents: Mapping[str, Document]) -> pd.DataFrame:
 
 def _engine_rows(replica: Replica) -> Iterable[tuple[Any, ...]]:
     for engine in replica.engines:
+        fingerprint = engine.fingerprint or Fingerprint()
         yield (
             replica.id,
             engine.dp_rank,
@@ -186,6 +192,8 @@ def _engine_rows(replica: Replica) -> Iterable[tuple[Any, ...]]:
             engine.naive_tokens,
             engine.max_model_len,
             str(engine.basis),
+            fingerprint.canonical,
+            fingerprint.engine,
         )
 
 
@@ -200,6 +208,9 @@ def _device_rows(replica: Replica) -> Iterable[tuple[Any, ...]]:
             device.total_memory_bytes,
             device.compute_capability,
             on_each.get(device.dp_rank),
+            device.compute_units,
+            device.tensor_parallel_rank,
+            device.pipeline_parallel_rank,
         )
 
 

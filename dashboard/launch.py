@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
-APP = Path(__file__).parents[1] / "app.py"
+APP = Path(__file__).parent / "ui" / "app.py"  # Streamlit reads .streamlit/config.toml beside it
 STOP_SECONDS = 10  # the server ends within a second, unless a poll hangs
 
 

@@ -18,6 +18,7 @@ from dashboard.models import (
     Engine,
     Failure,
     FailureKind,
+    Fingerprint,
     ProbeResult,
     Replica,
     ReplicaState,
@@ -88,6 +89,12 @@ def engine(tokens: int | None = 1_200_000, *, dp_rank: int = 0, basis: Basis = B
         "basis": basis,
     }
     return Engine(**{**given, **more})
+
+
+def hashing(*told: str | Fingerprint | None) -> tuple[Engine, ...]:
+    """An engine for each digest of block hashes; None tells none. A digest stands for both lengths unless given."""
+    marks = [Fingerprint(each, each) if isinstance(each, str) else each for each in told]
+    return tuple(engine(dp_rank=rank, fingerprint=mark) for rank, mark in enumerate(marks))
 
 
 def devices(count: int = 4, name: str = "NVIDIA H100 80GB HBM3", *, dp_rank: int = 0) -> tuple[Device, ...]:

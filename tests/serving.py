@@ -40,10 +40,12 @@ def dashboard_on(config: Path, *, environment: Mapping[str, str] | None = None) 
 
 
 @contextmanager
-def started(command: list[str], *, environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Start a program in the project's folder and end it."""
+def started(
+    command: list[str], *, environment: Mapping[str, str] | None = None, cwd: Path = ROOT
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a program, in the project's folder unless another is named, and end it."""
     process = subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **(environment or {})}, stderr=subprocess.PIPE, text=True
+        command, cwd=cwd, env={**os.environ, **(environment or {})}, stderr=subprocess.PIPE, text=True
     )
     try:
         yield process

@@ -7,13 +7,16 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 import yaml
 
+from dashboard import __version__
 from dashboard.cli import cli
 from dashboard.options import load_options
+from dashboard.provider.switch import ENDPOINTS, NAME, is_named, suggestion
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.rollout import STUCK_AFTER
 from tests.serving import ROOT
@@ -23,6 +26,7 @@ COMMAND = re.compile(r"python3? -m dashboard ((?:poll|check|rules|serve|demo)\b[
 HELP = re.compile(r"^\$ (python -m dashboard [a-z ]*--help)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 YAML = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)\)")
+WHEEL = f"vllm_fleet_dashboard-{__version__}-py3-none-any.whl"
 FORBIDDEN = re.compile(r"(?<![\w.])/(?:root|home|tmp|mnt)/")
 
 
@@ -117,13 +121,46 @@ def test_the_version_is_told_once() -> None:
 
 
 def test_the_readmes_options_are_options(readme: str, tmp_path: Path) -> None:
-    blocks = [block for block in YAML.findall(readme) if "jobs:" not in block]
+    blocks = [block for block in YAML.findall(readme) if "jobs:" not in block and "kind:" not in block]
 
     assert len(blocks) == 2
     for number, block in enumerate(blocks):
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)
         load_options(file)
+
+
+def test_the_examples_for_kubernetes_put_the_named_wheel_where_vllm_finds_it(readme: str) -> None:
+    deployments = [yaml.safe_load(block) for block in YAML.findall(readme) if "kind: Deployment" in block]
+
+    assert len(deployments) == 2
+    for deployment in deployments:
+        pod = deployment["spec"]["template"]["spec"]
+        (vllm,) = pod["containers"]
+        variables = {each["name"]: each["value"] for each in vllm["env"]}
+        mounted = {each["mountPath"] for each in vllm["volumeMounts"]}
+        wanted = [each["name"] for container in _containers(pod) for each in container["volumeMounts"]]
+        assert is_named(variables), "vLLM loads only what VLLM_PLUGINS names"
+        assert variables["PYTHONPATH"].removesuffix(f"/{WHEEL}") in mounted
+        assert set(wanted) == {each["name"] for each in pod["volumes"]}
+        assert WHEEL in str(deployment)
+        assert deployment["spec"]["selector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
+
+
+def test_the_init_container_installs_into_the_folder_that_vllm_looks_into(readme: str) -> None:
+    example = yaml.safe_load(next(block for block in YAML.findall(readme) if "initContainers" in block))
+    (first,) = example["spec"]["template"]["spec"]["initContainers"]
+
+    assert "--no-deps" in first["command"]
+    assert "--target=/plugins" in first["command"]
+    assert first["command"][-1] == f"/wheel/{WHEEL}"
+
+
+def test_the_two_lines_that_switch_the_provider_on_are_those_that_it_suggests(readme: str) -> None:
+    stock = {"vllm.general_plugins": ("lora_filesystem_resolver", "lora_hf_hub_resolver"), ENDPOINTS: (NAME,)}
+
+    assert f"    pip install --no-deps {WHEEL}\n    {suggestion({}, stock).line}\n" in readme
+    assert set(re.findall(r"vllm_fleet_dashboard-[\w.-]+\.whl", readme)) == {WHEEL}
 
 
 def test_the_readme_says_how_long_a_rollout_may_stand_still(readme: str) -> None:
@@ -135,3 +172,7 @@ def test_the_readme_says_how_long_a_rollout_may_stand_still(readme: str) -> None
 
 def test_the_changelog_counts_the_rules() -> None:
     assert f"- {len(ALL_RULES)} rules with a page each" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod.get("initContainers", ()), *pod["containers"]]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dashboard.fleet import FRESH_INTERVALS, Fleet, build_fleet, empty_fleet, only_pool
 from dashboard.models import Basis, Failure, FailureKind, ProbeResult, ReplicaState, Role, Snapshot, Source, Target
+from dashboard.normalize.engine_reports import TOKENS
 from dashboard.rules.domain import Declared
 from dashboard.rules.policy import Policy
 from tests.captured import (
@@ -28,6 +29,7 @@ from tests.captured import (
     snapshot,
 )
 from tests.collect.hostile import changed_metrics
+from tests.provider_answers import with_provider
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -242,10 +244,42 @@ def test_an_instance_id_that_is_not_told_makes_nobody_the_same(instance: str | N
 def test_a_clean_server_is_up_contradicts_itself_nowhere_and_has_the_engines_that_it_logged(server: Capture) -> None:
     (replica,) = built(snapshot(server.answers)).replicas
 
-    assert (replica.state, replica.failure, replica.contradictions) == (ReplicaState.UP, None, ())
+    contradicted = [each.path for each in replica.contradictions]
+    # Of one capture the public plugin multiplies blocks of a hybrid model: too many tokens by far.
+    expected = [TOKENS] if server.case == "gemma3_plugin" else []
+    assert (replica.state, replica.failure, contradicted) == (ReplicaState.UP, None, expected)
     assert len(replica.engines) == len(server.logged["kv_cache_size_tokens"])
     assert replica.engines[0].basis is (Basis.REPORTED if server.version == "0.32.0" else Basis.ASSUMED)
     assert len(replica.probes) == len(server.answers)
+
+
+def test_the_tokens_of_a_plugin_that_multiplies_are_kept_beside_vllm_s_own_and_never_shown_as_capacity() -> None:
+    (replica,) = built(snapshot(capture("gemma3_plugin").answers)).replicas
+
+    ((path, kept, other),) = replica.contradictions
+    assert (path, kept.value, other.value) == (TOKENS, "664444", "4194304")
+    assert (kept.source, other.source) == (Source.SERVER_INFO, Source.PLUGIN)
+    assert [engine.kv_cache_size_tokens for engine in replica.engines] == [664_444]
+
+
+def test_replicas_that_differ_in_fingerprints_only_keep_their_own() -> None:
+    """With a hash root per process equal replicas differ in nothing else: their capacity is worked out once."""
+    told = [
+        snapshot(
+            with_provider(capture("llama_dp2"), fingerprints=(f"a{number}", f"b{number}")),
+            target=f"http://10.0.0.{number}:8000",
+        )
+        for number in (1, 2)
+    ]
+
+    one, two = built(*told).replicas
+
+    digests = [engine.fingerprint.engine for each in (one, two) for engine in each.engines if engine.fingerprint]
+    assert len(set(digests)) == len(digests) == 4
+    assert one.document == two.document
+    assert [each._replace(fingerprint=None) for each in one.engines] == [
+        each._replace(fingerprint=None) for each in two.engines
+    ]
 
 
 def test_a_contradiction_is_kept_with_its_replica() -> None:

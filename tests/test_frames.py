@@ -12,7 +12,7 @@ import pytest
 from dashboard import frames
 from dashboard.errors import FrameError
 from dashboard.frames import COLUMNS, KEYS, Frames
-from dashboard.models import Basis, Failure, FailureKind, KVCacheGroup
+from dashboard.models import Basis, Device, Failure, FailureKind, Fingerprint, KVCacheGroup
 from dashboard.schemas.base import MAX_INTEGER
 from tests.builders import POLLED_AT, alike, devices, document, down, engine, fleet, replica, story
 
@@ -111,6 +111,24 @@ def test_groups_are_rows_with_what_their_kind_tells() -> None:
         "num_kv_heads": 8,
         "dtype": "bfloat16",
     }
+
+
+def test_a_fingerprint_is_two_columns_and_one_that_nobody_tells_is_missing() -> None:
+    told = replica(engines=(engine(fingerprint=Fingerprint("c1", "e1")), engine(dp_rank=1)))
+
+    frame = fleet([told]).frames.engines
+
+    assert frame["fingerprint_canonical"].iloc[0] == "c1"
+    assert frame["fingerprint_engine"].iloc[0] == "e1"
+    assert frame[["fingerprint_canonical", "fingerprint_engine"]].iloc[1].isna().all()
+
+
+def test_a_device_says_where_it_stands_in_its_engine() -> None:
+    placed = Device(0, 3, "H100", compute_units=132, tensor_parallel_rank=1, pipeline_parallel_rank=1)
+
+    row = fleet([replica(devices=(placed,))]).frames.devices.iloc[0]
+
+    assert row[["compute_units", "tensor_parallel_rank", "pipeline_parallel_rank"]].to_list() == [132, 1, 1]
 
 
 def test_unknown_numbers_are_missing_not_zero() -> None:

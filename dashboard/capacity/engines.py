@@ -44,6 +44,7 @@ class _Options(NamedTuple):
     tensor_parallel_size: int | None
     pipeline_parallel_size: int | None
     decode_context_parallel_size: int | None
+    concurrent_batches: int | None
     async_scheduling: bool | None
     speculative_tokens: int | None
     encoder_tokens: int | None
@@ -70,10 +71,14 @@ def load_of(settings: Mapping[str, Setting], length: int | None = None) -> Load 
 
 
 def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options, first: Engine | None) -> Engine:
+    if report.max_model_len is not None:
+        options = options._replace(max_model_len=report.max_model_len)
     blocks, size = report.num_gpu_blocks, options.block_size
     naive = _product(blocks, size)
     told = _tokens(report, groups, options, naive, first)
-    on_each = _bytes_per_device(blocks, groups)
+    on_each = report.kv_cache_bytes_per_device
+    if on_each is None:
+        on_each = _bytes_per_device(blocks, groups)
     return Engine(
         dp_rank=report.dp_rank,
         num_gpu_blocks=blocks,
@@ -86,6 +91,7 @@ def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opti
         max_model_len=options.max_model_len,
         basis=told.basis,
         reason=told.reason,
+        fingerprint=report.fingerprint,
     )
 
 
@@ -160,16 +166,26 @@ def _load(options: _Options, length: int | None) -> Load | None:
 
 def _in_flight(options: _Options, length: int) -> tuple[int, int]:
     """Return the least and the most tokens in flight (vllm/config/vllm.py, max_concurrent_batches)."""
-    if options.batched_tokens is None or options.pipeline_parallel_size is None:
+    batches = _batches(options)
+    if options.batched_tokens is None or batches is None:
         return 0, length
+    return batches[0] * options.batched_tokens, batches[1] * options.batched_tokens
+
+
+def _batches(options: _Options) -> tuple[int, int] | None:
+    """Return the least and the most batches in flight: the provider tells them, else they follow from other options."""
+    if options.concurrent_batches is not None:
+        return options.concurrent_batches, options.concurrent_batches
     pipeline = options.pipeline_parallel_size
+    if pipeline is None:
+        return None
     least = most = pipeline
     if options.async_scheduling is None:
         most = pipeline + 1
     elif options.async_scheduling:
         # The older model runner overlaps batches only without pipeline parallelism; which one runs, no reply tells.
         least, most = (2, 2) if pipeline == 1 else (pipeline, pipeline + 1)
-    return least * options.batched_tokens, most * options.batched_tokens
+    return least, most
 
 
 def _bytes_per_device(blocks: int | None, groups: Sequence[KVCacheGroup]) -> int | None:
@@ -197,6 +213,7 @@ def _options(settings: Mapping[str, Setting]) -> _Options:
         tensor_parallel_size=_whole(settings, "parallel_config.tensor_parallel_size"),
         pipeline_parallel_size=_whole(settings, "parallel_config.pipeline_parallel_size"),
         decode_context_parallel_size=_whole(settings, "parallel_config.decode_context_parallel_size"),
+        concurrent_batches=_whole(settings, "concurrent_batches"),
         async_scheduling=value
         if isinstance(value := _value(settings, "scheduler_config.async_scheduling"), bool)
         else None,

@@ -5,6 +5,8 @@ from dashboard.compare.matrix import Cell, CellState, Matrix, Row, build_matrix
 from dashboard.compare.pool import Member, compare_pool
 from dashboard.compare.prefix import PREFIX_PATHS, Part, PrefixSentence, Verdict, prefix_sentence
 from dashboard.compare.reference import MAJORITY, Reference, ReferenceKind, parse_reference, reference_values
+from dashboard.compare.sharing import PoolSharing, Share, pool_sharing
+from dashboard.compare.sharing_sentence import SharingSentence, sharing_sentence
 from dashboard.compare.values import ValueHeld, values
 
 __all__ = [
@@ -16,16 +18,21 @@ __all__ = [
     "Matrix",
     "Member",
     "Part",
+    "PoolSharing",
     "PrefixSentence",
     "Reference",
     "ReferenceKind",
     "Row",
+    "Share",
+    "SharingSentence",
     "ValueHeld",
     "Verdict",
     "build_matrix",
     "compare_pool",
     "parse_reference",
+    "pool_sharing",
     "prefix_sentence",
     "reference_values",
+    "sharing_sentence",
     "values",
 ]

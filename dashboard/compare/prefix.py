@@ -1,4 +1,4 @@
-"""What decides whether replicas can share prefixes, and one plain sentence about it."""
+"""What the settings say of whether replicas can share prefixes, and one plain sentence about it."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from dashboard.wording import first_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    _Telling = Mapping[str, Told]  # of PREFIX_PATHS, those that have a value
+    Telling = Mapping[str, Told]  # of some paths, those that have a value
 
     from dashboard.compare.encoding import Unsupported
     from dashboard.models import Difference, Document, Pool, Setting
 
 VERSION_PATH = "version"
 CACHING_PATH = "cache_config.enable_prefix_caching"
+ALGORITHM_PATH = "cache_config.prefix_caching_hash_algo"
+LENGTH_PATHS = ("cache_config.block_size", "cache_config.hash_block_size", "cache_config.prefix_match_unit")
 # What goes into the hash of a block, or into where a block ends (vllm/config/cache.py,
 # vllm/v1/core/kv_cache_utils.py); the version, because both change between releases.
 PREFIX_PATHS = (
     VERSION_PATH,
     CACHING_PATH,
-    "cache_config.prefix_caching_hash_algo",
-    "cache_config.block_size",
-    "cache_config.hash_block_size",
-    "cache_config.prefix_match_unit",
+    ALGORITHM_PATH,
+    *LENGTH_PATHS,
 )
 # Path: what one does, what several do, what stands after the value.
 _VERBS = {
     VERSION_PATH: ("runs vLLM ", "run vLLM ", ""),
-    "cache_config.prefix_caching_hash_algo": ("hashes with ", "hash with ", ""),
+    ALGORITHM_PATH: ("hashes with ", "hash with ", ""),
     "cache_config.block_size": ("cuts blocks of ", "cut blocks of ", " tokens"),
     "cache_config.hash_block_size": ("hashes every ", "hash every ", " tokens"),
     "cache_config.prefix_match_unit": ("matches prefixes in units of ", "match prefixes in units of ", " tokens"),
@@ -70,7 +70,7 @@ class PrefixSentence(NamedTuple):
     not_known: int
 
 
-class _Contrast(NamedTuple):
+class Contrast(NamedTuple):
     """A setting of which a cohort tells another value than the one it is held against."""
 
     path: str
@@ -78,11 +78,11 @@ class _Contrast(NamedTuple):
     other: Told
 
 
-class _Odd(NamedTuple):
+class Odd(NamedTuple):
     """Cohorts that part from the cohort `base` in the same settings, with the same values."""
 
     base: str
-    contrasts: tuple[_Contrast, ...]
+    contrasts: tuple[Contrast, ...]
     letters: list[str]
 
 
@@ -100,7 +100,7 @@ def prefix_sentence(
     """
     paths = [path for path in PREFIX_PATHS if path not in pool.ignored]
     told = {
-        key: _telling(documents[key].settings, paths, filled_in_later)
+        key: telling_of(documents[key].settings, paths, filled_in_later)
         for cohort in pool.cohorts
         for key in cohort.documents
     }
@@ -117,9 +117,9 @@ def prefix_sentence(
     remarks = (*_not_known(known, pool), *_silence(silent), *_ignored(pool))
     ties = [each for each in pool.differences if each.path in paths and is_tie(each)]
     tied = {each.path for each in ties}
-    odd = _odd_cohorts(pool, [path for path in paths if path not in tied], filled_in_later)
+    odd = odd_cohorts(pool, [path for path in paths if path not in tied], filled_in_later)
     if odd or ties:
-        apart = (*_no_majority(sorted(ties, key=_place)), *_difference(odd, is_first=not ties))
+        apart = (*_no_majority(sorted(ties, key=_place)), *difference(odd, is_first=not ties))
         return PrefixSentence(Verdict.DIFFERS, (*apart, *remarks), not_known)
     is_compared = bool(telling) and len(pool.replicas) > 1
     is_known = is_compared and known == len(pool.replicas) and not silent
@@ -138,32 +138,36 @@ def short_name(path: str) -> str:
     return "vLLM version" if path == VERSION_PATH else path.rpartition(".")[2]
 
 
-def _telling(settings: Mapping[str, Setting], paths: Sequence[str], filled_in_later: Collection[str]) -> _Telling:
+def telling_of(
+    settings: Mapping[str, Setting], paths: Sequence[str], filled_in_later: Collection[str] = FILLED_IN_LATER
+) -> Telling:
+    """Return what settings tell of some paths: values only."""
     found = {path: tell(settings, path, filled_in_later) for path in paths}
     return {path: Told(s.value, s.state) for path, s in found.items() if s is not None and votes(s.state)}
 
 
-def _odd_cohorts(pool: Pool, paths: Sequence[str], filled_in_later: Collection[str]) -> list[_Odd]:
+def odd_cohorts(pool: Pool, paths: Sequence[str], filled_in_later: Collection[str] = FILLED_IN_LATER) -> list[Odd]:
     """Hold every cohort against the first larger one that it contradicts.
 
     It is enough to hold it against those that were the first to tell a path: at most one per path.
     """
-    bases: list[tuple[str, _Telling]] = []
-    odd: dict[tuple[str, tuple[_Contrast, ...]], _Odd] = {}
+    bases: list[tuple[str, Telling]] = []
+    odd: dict[tuple[str, tuple[Contrast, ...]], Odd] = {}
     for cohort in pool.cohorts:
-        own = _telling(cohort.settings, paths, filled_in_later)
-        against = [(base, _contrasts(own, other)) for base, other in bases]
+        own = telling_of(cohort.settings, paths, filled_in_later)
+        against = [(base, contrasts_between(own, other)) for base, other in bases]
         base, contrasts = next((pair for pair in against if pair[1]), ("", ()))
         if contrasts:
-            odd.setdefault((base, contrasts), _Odd(base, contrasts, [])).letters.append(cohort.letter)
+            odd.setdefault((base, contrasts), Odd(base, contrasts, [])).letters.append(cohort.letter)
         elif any(all(path not in other for _, other in bases) for path in own):
             bases.append((cohort.letter, own))
     return list(odd.values())
 
 
-def _contrasts(own: _Telling, other: _Telling) -> tuple[_Contrast, ...]:
+def contrasts_between(own: Telling, other: Telling) -> tuple[Contrast, ...]:
+    """Return what both tell, but not alike."""
     return tuple(
-        _Contrast(path, told, other[path]) for path, told in own.items() if path in other and told != other[path]
+        Contrast(path, told, other[path]) for path, told in own.items() if path in other and told != other[path]
     )
 
 
@@ -188,12 +192,12 @@ def _no_majority(ties: Sequence[Difference]) -> Iterator[Part]:
         yield Part(f". They {modal} share prefixes with each other.")
 
 
-def _difference(odd: Sequence[_Odd], *, is_first: bool) -> Iterator[Part]:
+def difference(odd: Sequence[Odd], *, is_first: bool) -> Iterator[Part]:
     """Write `B and C cannot share prefixes with A: B hashes with ...; C cuts blocks of ....`, once per base.
 
     A release alone may or may not hash in another way; all else is certain.
     """
-    groups: dict[tuple[str, bool], list[_Odd]] = {}
+    groups: dict[tuple[str, bool], list[Odd]] = {}
     for entry in odd:
         is_certain = any(contrast.path != VERSION_PATH for contrast in entry.contrasts)
         groups.setdefault((entry.base, is_certain), []).append(entry)
@@ -203,26 +207,27 @@ def _difference(odd: Sequence[_Odd], *, is_first: bool) -> Iterator[Part]:
         yield Part(f"{'' if is_first and not number else ' '}{_named(letters)} {modal} share prefixes with {base}: ")
         for place, entry in enumerate(entries[:MAX_NAMED]):
             yield Part(f"{'; ' if place else ''}{_subject(entry, entries)} ")
-            yield from _phrases(entry)
+            yield from phrases(entry.contrasts, is_plural=len(entry.letters) > 1)
         more = len(entries) - MAX_NAMED
         yield Part(f"; {more} more part in other ways." if more > 0 else ".")
 
 
-def _subject(entry: _Odd, entries: Sequence[_Odd]) -> str:
+def _subject(entry: Odd, entries: Sequence[Odd]) -> str:
     if len(entries) > 1:
         return _named(entry.letters)
     return "they" if len(entry.letters) > 1 else "it"
 
 
-def _phrases(entry: _Odd) -> Iterator[Part]:
-    last = len(entry.contrasts) - 1
-    for place, contrast in enumerate(entry.contrasts):
+def phrases(contrasts: Sequence[Contrast], *, is_plural: bool) -> Iterator[Part]:
+    """Write what settings make cohorts do that tell others: `hashes with ... and cuts blocks of ...`."""
+    last = len(contrasts) - 1
+    for place, contrast in enumerate(contrasts):
         if place:
             yield Part(" and " if place == last else ", ")
-        yield from _phrase(contrast, is_plural=len(entry.letters) > 1)
+        yield from _phrase(contrast, is_plural=is_plural)
 
 
-def _phrase(contrast: _Contrast, *, is_plural: bool) -> Iterator[Part]:
+def _phrase(contrast: Contrast, *, is_plural: bool) -> Iterator[Part]:
     """Write what one setting makes a cohort do: `cuts blocks of 32 tokens instead of 16`."""
     path, own, other = contrast
     if path == CACHING_PATH and own.value in _SWITCH:

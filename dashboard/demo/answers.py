@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from dashboard.demo.describe import Behaviour
-from dashboard.demo.memory import capacity
+from dashboard.demo.describe import Behaviour, Speaks
+from dashboard.demo.hashing import fingerprint
+from dashboard.demo.memory import capacities
 from dashboard.demo.pages import JSON
+from dashboard.demo.provider import PATHS, page_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +43,7 @@ class Answer(NamedTuple):
 
 NOT_FOUND = Answer(404, JSON, b'{"detail":"Not Found"}')
 NOT_ALLOWED = Answer(405, JSON, b'{"detail":"Method Not Allowed"}')
+WRONG_PARAMETER = Answer(400, JSON, b'{"error":{"message":"full or data_parallel_rank is wrong","code":400}}')
 UNAUTHORIZED = Answer(401, JSON, b'{"error":"Unauthorized"}')
 
 
@@ -54,18 +59,24 @@ class Process:
     @classmethod
     def start(cls, replica: DemoReplica, rendered: Rendered, at: float) -> Process:
         """Start a replica at a time, in seconds since 1970, with the pages of its configuration."""
-        return cls(replica, rendered, at, _identity(replica, at) | _capacity(replica, rendered.config))
+        identity = _identity(replica, at)
+        held = _capacity(replica, rendered.config) | _engines(
+            replica, rendered.config, identity["instance_id"].decode()
+        )
+        return cls(replica, rendered, at, identity | held)
 
-    def answer(self, method: str, path: str, authorization: str | None, now: float) -> Answer:
+    def answer(self, method: str, path: str, authorization: str | None, now: float, query: str = "") -> Answer:
         """Return what is answered to a request without body; `path` without its query."""
         behaviour, key = self.replica.behaviour, self.replica.api_key
         if behaviour is Behaviour.HTML:
             return Answer(200, b"text/html; charset=utf-8", NOT_A_SERVER)
         if key and path.startswith(GUARDED) and authorization != f"Bearer {key}":
             return UNAUTHORIZED
-        page = self.rendered.pages.get(path)
+        pages = self.rendered.pages
+        page = pages.get(path) or pages.get(page_name(path, query, self.replica.dp_rank))
         if page is None:
-            return NOT_FOUND
+            is_providers = path in PATHS and Speaks.PROVIDER in self.replica.speaks
+            return WRONG_PARAMETER if is_providers else NOT_FOUND
         if method != "GET":
             return NOT_ALLOWED
         body = page.body({**self.slots, **self.counters(now)} if page.slots else {})
@@ -105,6 +116,7 @@ def _identity(replica: DemoReplica, at: float) -> dict[str, bytes]:
         "permission": digest[:8].hex(),
         "cache_key": digest[:5].hex(),
         "started_at": _number(at),
+        "started_iso": datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "created": _number(at + 19 + replica.draw("loading", 40)),  # weights are loaded before metrics exist
         "master_port": 29_501,
     }
@@ -116,16 +128,32 @@ def _identity(replica: DemoReplica, at: float) -> dict[str, bytes]:
 
 
 def _capacity(replica: DemoReplica, config: Mapping[str, Any]) -> dict[str, bytes]:
-    found = capacity(replica, config)
-    naive = found.num_gpu_blocks * config["cache_config"]["block_size"]
+    """Return what the API server says: blocks of all its engines together, tokens and requests of the first one."""
+    first, *others = capacities(replica, config)
+    blocks = first.num_gpu_blocks + sum(other.num_gpu_blocks for other in others)
+    naive = blocks * config["cache_config"]["block_size"]
     values = {
-        "num_gpu_blocks": found.num_gpu_blocks,
-        "kv_cache_size_tokens": found.kv_cache_size_tokens,
-        "kv_cache_max_concurrency": found.max_concurrency,
+        "num_gpu_blocks": blocks,
+        "kv_cache_size_tokens": first.kv_cache_size_tokens,
+        "kv_cache_max_concurrency": first.max_concurrency,
         "naive_tokens": naive,
         "naive_concurrency": naive / config["model_config"]["max_model_len"],
     }
     return {name: str(value).encode() for name, value in values.items()}
+
+
+def _engines(replica: DemoReplica, config: Mapping[str, Any], process: str) -> dict[str, bytes]:
+    """Return what each engine says of itself, as JSON: its rank, what it holds, how it hashes."""
+    values: dict[str, object] = {}
+    digests = set()
+    for index, held in enumerate(capacities(replica, config)):
+        rank = replica.dp_rank + index
+        hashes = fingerprint(config["cache_config"], f"{replica.seed} {replica.address} {process} {rank}")
+        told = held._asdict() | hashes._asdict() | {"rank": rank}
+        values |= {f"engine_{index}_{name}": value for name, value in told.items()}
+        digests.add(hashes.engine)
+    values["engines_agree"] = None if None in digests else len(digests) == 1
+    return {name: json.dumps(value).encode() for name, value in values.items()}
 
 
 def _number(value: float) -> str:

@@ -66,8 +66,8 @@ class Connection(asyncio.Protocol):
             return
         headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
         process = self._process()
-        path = words[1].partition("?")[0]
-        answer = process.answer(words[0], path, headers.get("authorization"), self._clock())
+        path, _, query = words[1].partition("?")
+        answer = process.answer(words[0], path, headers.get("authorization"), self._clock(), query)
         self._write(transport, answer, slowly=process.replica.behaviour is Behaviour.SLOW)
         if headers.get("connection", "").lower() == "close" or words[0] != "GET" or words[2] == "HTTP/1.0":
             transport.close()

@@ -20,6 +20,7 @@ class Speaks(StrEnum):
     INFERENCE_CONFIG = "/inference/v1/config"
     CONFIG = "/v1/config"
     PLUGIN = "/plugins/llm-d-server-introspection"
+    PROVIDER = "our provider"  # at both paths of the configuration API, for each engine
 
 
 class Behaviour(StrEnum):
@@ -64,7 +65,10 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What replicas of a pool have in common. `settings` are paths of `VllmConfig`: `cache_config.block_size`."""
+    """What replicas of a pool have in common. `settings` are paths of `VllmConfig`: `cache_config.block_size`.
+
+    `ranks_per_server` are the data-parallel engines behind one address; fewer than all: each has an API server.
+    """
 
     served_name: str
     model: Model
@@ -72,6 +76,7 @@ class Configuration:
     version: str = "0.32.0"
     tensor_parallel_size: int = 1
     data_parallel_size: int = 1
+    ranks_per_server: int = 1
     kv_role: Literal["kv_producer", "kv_consumer"] | None = None
     kv_events: bool = False
     settings: tuple[tuple[str, Value], ...] = ()
@@ -79,7 +84,10 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class DemoReplica:
-    """One address of the fleet. `uptime_seconds` is how long it had been running when the simulation starts."""
+    """One address of the fleet. `dp_rank` is that of its first engine.
+
+    `uptime_seconds` is how long it had been running when the simulation starts.
+    """
 
     address: str
     name: str

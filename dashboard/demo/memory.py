@@ -26,6 +26,7 @@ class Capacity(NamedTuple):
     num_gpu_blocks: int
     kv_cache_size_tokens: int
     max_concurrency: float
+    kv_cache_bytes_per_device: int
 
 
 def kv_cache_groups(configuration: Configuration, block_size: int) -> list[dict[str, Any]]:
@@ -44,17 +45,18 @@ def kv_cache_groups(configuration: Configuration, block_size: int) -> list[dict[
     ]
 
 
-def capacity(replica: DemoReplica, config: Mapping[str, Any]) -> Capacity:
-    """Return what the engine of a replica with this `VllmConfig` holds."""
+def capacities(replica: DemoReplica, config: Mapping[str, Any]) -> tuple[Capacity, ...]:
+    """Return what each engine of a replica with this `VllmConfig` holds."""
     groups = kv_cache_groups(replica.configuration, config["cache_config"]["block_size"])
-    bytes_per_block = groups[0]["page_size_bytes"] * max(len(group["layer_names"]) for group in groups)
-    return capacity_of(_free_bytes(replica, config) // bytes_per_block, groups, config)
+    free = (_free_bytes(replica, config, engine) for engine in range(replica.configuration.ranks_per_server))
+    return tuple(capacity_of(each // _bytes_per_block(groups), groups, config) for each in free)
 
 
 def capacity_of(num_gpu_blocks: int, groups: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> Capacity:
     """Return what so many blocks hold: each request takes its blocks from every group."""
     concurrency = num_gpu_blocks / sum(_blocks_of_request(group, config) for group in groups)
-    return Capacity(num_gpu_blocks, int(concurrency * config["model_config"]["max_model_len"]), concurrency)
+    tokens = int(concurrency * config["model_config"]["max_model_len"])
+    return Capacity(num_gpu_blocks, tokens, concurrency, num_gpu_blocks * _bytes_per_block(groups))
 
 
 def _group(
@@ -81,14 +83,20 @@ def _group(
     return group | {"dtype": "bfloat16"}
 
 
-def _free_bytes(replica: DemoReplica, config: Mapping[str, Any]) -> int:
+def _bytes_per_block(groups: Sequence[Mapping[str, Any]]) -> int:
+    """Return the bytes of one block on one device: groups share pages, so the largest decides."""
+    pages: int = groups[0]["page_size_bytes"]
+    return pages * max(len(group["layer_names"]) for group in groups)
+
+
+def _free_bytes(replica: DemoReplica, config: Mapping[str, Any], engine: int) -> int:
     configuration = replica.configuration
     devices = configuration.tensor_parallel_size
     weights = configuration.model.dense_bytes // devices
     weights += configuration.model.expert_bytes // (devices * configuration.data_parallel_size)
     activations: int = ACTIVATION_BYTES_PER_TOKEN * config["scheduler_config"]["max_num_batched_tokens"]
     allowed = int(configuration.gpu.total_memory_bytes * config["cache_config"]["gpu_memory_utilization"])
-    taken = replica.memory_taken_bytes + replica.draw("memory", JITTER_BYTES)
+    taken = replica.memory_taken_bytes + replica.draw(f"memory {engine}" if engine else "memory", JITTER_BYTES)
     return allowed - weights - activations - RUNTIME_BYTES - taken
 
 

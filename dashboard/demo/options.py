@@ -1,4 +1,4 @@
-"""What the demo says in fleet.yaml: what its pools share, and a finding that somebody answers for."""
+"""What the demo says in fleet.yaml: what its pools share, and the findings that somebody answers for."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def judging(today: date) -> dict[str, Any]:
         "pools": {
             "*chat-70b": {"router": "prefix-hash", "expects": {"hash_algorithm": "sha256_cbor"}},
             "*gemma-27b": {"router": "approximate"},
+            "*deepseek-v3/prefill": {"router": "none"},  # a decode rank is chosen by prefix, who prefills by load
         },
         "suppress": [
             {
@@ -25,6 +26,13 @@ def judging(today: date) -> dict[str, Any]:
                 "owner": "platform team",
                 "reason": "A network policy lets only the dashboard reach these ports.",
                 "until": str(today + SUPPRESSED_FOR),
-            }
+            },
+            {
+                "rule": "RT-13",
+                "pool": "*gemma-27b",
+                "owner": "inference team",
+                "reason": "One replica runs without the prefix cache for a week, to compare latencies.",
+                "until": str(today + SUPPRESSED_FOR),
+            },
         ],
     }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.demo.describe import Speaks
 from dashboard.demo.memory import kv_cache_groups
+from dashboard.demo.provider import PLUGIN_NAME, provider_answers
 from dashboard.demo.vllm_config import server_info, template
 
 if TYPE_CHECKING:
@@ -19,8 +21,10 @@ JSON = b"application/json"
 NO_BODY = b""
 PROMETHEUS = b"text/plain; version=1.0.0; charset=utf-8"
 
+OF_ENGINE = 'engine="<<dp_rank>>"'
 SLOT = re.compile(rb'"<<=(\w+)>>"|<<(\w+)>>')
 KV_EVENT_SOURCES_SINCE = (0, 32)
+PROVIDER_SINCE = (0, 32)  # endpoint plugins (vllm-project/vllm#47454)
 
 
 class Page(NamedTuple):
@@ -49,7 +53,8 @@ def render(configuration: Configuration, speaks: frozenset[Speaks]) -> Rendered:
     """Return every path that a replica of this configuration answers, when it speaks these endpoints too."""
     server = server_info(configuration)
     config = server["vllm_config"]
-    answers = {"/version": {"version": configuration.version}, "/load": {"server_load": "<<=load>>"}}
+    _open(server.get("vllm_env", {}), speaks)
+    answers: dict[str, Any] = {"/version": {"version": configuration.version}, "/load": {"server_load": "<<=load>>"}}
     answers["/v1/models"] = _models(config["model_config"])
     if _release(configuration.version) >= KV_EVENT_SOURCES_SINCE:
         answers["/kv_event_sources"] = {"<<dp_rank>>": events} if (events := config["kv_events_config"]) else {}
@@ -59,8 +64,10 @@ def render(configuration: Configuration, speaks: frozenset[Speaks]) -> Rendered:
         answers[endpoint] = _inference_config(configuration, config)
     if Speaks.PLUGIN in speaks:
         answers |= {f"{Speaks.PLUGIN}/{name}": answer for name, answer in _plugin(configuration, config).items()}
+    if Speaks.PROVIDER in speaks and _release(configuration.version) >= PROVIDER_SINCE:
+        answers |= provider_answers(configuration, server, _inference_config(configuration, config))
     pages = {str(path): _cut(JSON, _dump(answer)) for path, answer in answers.items()}
-    pages["/metrics"] = _cut(PROMETHEUS, _metrics(configuration.version, config["cache_config"]))
+    pages["/metrics"] = _cut(PROMETHEUS, _metrics(configuration, config["cache_config"]))
     pages["/health"] = _cut(NO_BODY, b"")
     return Rendered(pages, config)
 
@@ -80,11 +87,31 @@ def _cut(content_type: bytes, body: bytes) -> Page:
     return Page(content_type, tuple(whole_or_inside[::3]), slots)
 
 
-def _metrics(version: str, cache_config: dict[str, Any]) -> bytes:
+def _open(environment: dict[str, Any], speaks: frozenset[Speaks]) -> None:
+    """Say in vLLM's environment what the operator opened."""
+    plugins = {Speaks.PLUGIN: Speaks.PLUGIN.rpartition("/")[2], Speaks.PROVIDER: PLUGIN_NAME}
+    if named := [name for endpoint, name in plugins.items() if endpoint in speaks]:
+        environment["VLLM_PLUGINS"] = named
+    environment["VLLM_SERVER_DEV_MODE"] = Speaks.SERVER_INFO in speaks
+
+
+def _metrics(configuration: Configuration, cache_config: dict[str, Any]) -> bytes:
     """Return the page of metrics; each field of `CacheConfig` is a label of `vllm:cache_config_info`."""
     labels = {name: str(value).replace("<<=", "<<") for name, value in cache_config.items()} | {"engine": "<<dp_rank>>"}
     line = ",".join(f'{name}="{labels[name]}"' for name in sorted(labels))
-    return template(version, "metrics.txt").replace("<<cache_config>>", line).encode()
+    page = template(configuration.version, "metrics.txt").replace("<<cache_config>>", line)
+    return _of_engines(page, configuration.ranks_per_server).encode()
+
+
+def _of_engines(page: str, engines: int) -> str:
+    """Return a page on which each run of an engine's lines stands once for every engine."""
+    lines: list[str] = []
+    for is_of_engine, run in groupby(page.splitlines(keepends=True), lambda line: OF_ENGINE in line):
+        own = list(run)
+        lines += own
+        for engine in range(1, engines if is_of_engine else 1):
+            lines += [line.replace(OF_ENGINE, f'engine="<<engine_{engine}_rank>>"') for line in own]
+    return "".join(lines)
 
 
 def _models(model: dict[str, Any]) -> dict[str, Any]:

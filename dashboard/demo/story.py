@@ -29,7 +29,8 @@ QWEN3_8B = Model("Qwen/Qwen3-8B", 36, 8, 128, dense_bytes=16_381_516_800)
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 ADDRESSES_PER_BLOCK = 250  # 127.1.x.1 to 127.1.x.250
-DECODE_RANKS = 8
+PREFILL_RANKS, DECODE_RANKS = 2, 8
+SHORT_RANK = 5
 # Taken by a forgotten process on the device of one decode rank: about 18 % of that rank's KV cache.
 FORGOTTEN_BYTES = 6_170_000_000
 UPGRADED = 4  # of the pool in an upgrade
@@ -53,10 +54,13 @@ OTHER_BLOCKS: Settings = {
     "model_config.max_logprobs": 5,
     "compilation_config.cudagraph_capture_sizes": (1, 2, 4, *range(8, 256, 8), 256),
 }
+NO_PREFIX_CACHE: Settings = {"cache_config.enable_prefix_caching": False}
+NEXT_VERSION = "0.32.1"
 SERVER_INFO = frozenset({Speaks.SERVER_INFO})
 INFERENCE_CONFIG = frozenset({Speaks.INFERENCE_CONFIG})
 CONFIG = frozenset({Speaks.CONFIG})
 PLUGIN = frozenset({Speaks.PLUGIN})
+PROVIDER = frozenset({Speaks.PROVIDER})
 
 
 def default_fleet(replicas: int | None = None, seed: int = 0) -> tuple[DemoReplica, ...]:
@@ -90,7 +94,10 @@ def _placed(replica: DemoReplica, index: int, seed: int) -> DemoReplica:
 
 
 def _chat(variant: Settings) -> Iterator[DemoReplica]:
-    """Seventeen replicas of a 70B model: number 4 cuts other blocks, number 11 hashes otherwise, number 17 is slow."""
+    """Seventeen replicas of a 70B model: number 4 cuts other blocks, number 11 hashes otherwise, number 17 is slow.
+
+    All have the provider; development mode is on where somebody tried another hash.
+    """
     usual = Configuration(
         "chat-70b",
         LLAMA_70B,
@@ -100,51 +107,64 @@ def _chat(variant: Settings) -> Iterator[DemoReplica]:
         settings=_settings(CHAT_SETTINGS, variant),
     )
     exceptions: dict[int, dict[str, Any]] = {
-        1: {"speaks": SERVER_INFO},
-        2: {"speaks": SERVER_INFO},
-        4: {"speaks": SERVER_INFO, "configuration": _changed(usual, OTHER_BLOCKS), "uptime_seconds": 3 * HOUR},
-        5: {"speaks": INFERENCE_CONFIG},
-        7: {"speaks": CONFIG},
-        9: {"speaks": PLUGIN},
-        11: {"speaks": SERVER_INFO, "configuration": _changed(usual, OTHER_HASH), "uptime_seconds": 2 * DAY},
-        12: {"speaks": SERVER_INFO},
+        4: {"configuration": _changed(usual, OTHER_BLOCKS), "uptime_seconds": 3 * HOUR},
+        11: {
+            "speaks": PROVIDER | SERVER_INFO,
+            "configuration": _changed(usual, OTHER_HASH),
+            "uptime_seconds": 2 * DAY,
+        },
         17: {"behaviour": Behaviour.SLOW},
     }
     for number in range(1, 18):
-        one = DemoReplica("", f"chat-70b-{number:02}", usual, labels={"pool": "chat-70b"})
+        one = DemoReplica("", f"chat-70b-{number:02}", usual, labels={"pool": "chat-70b"}, speaks=PROVIDER)
         yield replace(one, **{"uptime_seconds": 9 * DAY - number * 5 * MINUTE} | exceptions.get(number, {}))
 
 
 def _gemma(variant: Settings) -> Iterator[DemoReplica]:
-    """Eight replicas of a hybrid model: blocks times block size promise four times what they hold. One is down."""
+    """Eight replicas of a hybrid model: blocks times block size promise four times what they hold. One is down.
+
+    Three have the provider: number 3 is for experiments (no prefix cache, and a public plugin, which tells the promise
+    beside the truth), number 4 tries the next version, and number 5, of the old one, hashes as number 4 does.
+    """
     settings = _settings(
         {"model_config.max_model_len": 32_768, "scheduler_config.max_num_batched_tokens": 8192}, variant
     )
     usual = Configuration("gemma-27b", GEMMA_27B, H100, tensor_parallel_size=2, settings=settings)
     exceptions: dict[int, dict[str, Any]] = {
         1: {"speaks": INFERENCE_CONFIG},
-        3: {"speaks": SERVER_INFO},
-        5: {"speaks": PLUGIN},
+        3: {
+            "speaks": PROVIDER | SERVER_INFO | PLUGIN,
+            "configuration": _changed(usual, NO_PREFIX_CACHE),
+            "uptime_seconds": 6 * DAY,
+        },
+        4: {"speaks": PROVIDER, "configuration": replace(usual, version=NEXT_VERSION), "uptime_seconds": 2 * HOUR},
+        5: {"speaks": PROVIDER},
+        6: {"speaks": CONFIG},
         8: {"behaviour": Behaviour.DOWN},
     }
     for number in range(1, 9):
         one = DemoReplica("", f"gemma-27b-{number:02}", usual, labels={"pool": "gemma-27b"})
-        yield replace(one, uptime_seconds=16 * DAY - number * 5 * MINUTE, **exceptions.get(number, {}))
+        yield replace(one, **{"uptime_seconds": 16 * DAY - number * 5 * MINUTE} | exceptions.get(number, {}))
 
 
 def _deepseek(variant: Settings) -> Iterator[DemoReplica]:
-    """Two replicas that prefill, and eight DP ranks that decode, each behind an address of its own."""
+    """Two replicas that prefill, two DP ranks each, and eight DP ranks that decode, each behind an address of its own.
+
+    All were started alike and have the provider. With `xxhash` each rank makes up a root, so no two hash alike.
+    """
     shared: Settings = {
         "model_config.max_model_len": 65_536,
         "cache_config.block_size": 64,
-        "cache_config.prefix_caching_hash_algo": "sha256_cbor",
+        "cache_config.prefix_caching_hash_algo": "xxhash",
         "parallel_config.enable_expert_parallel": True,
     }
     prefill = Configuration(
         "deepseek-v3",
         DEEPSEEK_V3,
         H200,
-        tensor_parallel_size=8,
+        tensor_parallel_size=4,
+        data_parallel_size=PREFILL_RANKS,
+        ranks_per_server=PREFILL_RANKS,
         kv_role="kv_producer",
         settings=_settings(
             shared, {"scheduler_config.max_num_batched_tokens": 16_384, "model_config.enforce_eager": True}
@@ -154,21 +174,20 @@ def _deepseek(variant: Settings) -> Iterator[DemoReplica]:
         prefill,
         tensor_parallel_size=1,
         data_parallel_size=DECODE_RANKS,
+        ranks_per_server=1,
         kv_role="kv_consumer",
         settings=_settings(shared, {"parallel_config.all2all_backend": "deepep_low_latency"}, variant),
     )
-    for number, speaks in enumerate((SERVER_INFO, INFERENCE_CONFIG), start=1):
-        one = DemoReplica("", f"deepseek-v3-prefill-{number}", prefill, labels={"role": "prefill"}, speaks=speaks)
+    for number in (1, 2):
+        both = PROVIDER | SERVER_INFO
+        one = DemoReplica("", f"deepseek-v3-prefill-{number}", prefill, labels={"role": "prefill"}, speaks=both)
         yield replace(one, uptime_seconds=5 * DAY + number * 5 * MINUTE)
-    exceptions: dict[int, dict[str, Any]] = {
-        0: {"speaks": SERVER_INFO | INFERENCE_CONFIG},
-        1: {"speaks": INFERENCE_CONFIG},
-        2: {"speaks": INFERENCE_CONFIG},
-        5: {"speaks": SERVER_INFO | INFERENCE_CONFIG, "memory_taken_bytes": FORGOTTEN_BYTES},
-    }
     for rank in range(DECODE_RANKS):
-        one = DemoReplica("", f"deepseek-v3-decode-{rank}", decode, labels={"role": "decode"}, dp_rank=rank)
-        yield replace(one, uptime_seconds=5 * DAY, **exceptions.get(rank, {}))
+        one = DemoReplica(
+            "", f"deepseek-v3-decode-{rank}", decode, labels={"role": "decode"}, speaks=PROVIDER, dp_rank=rank
+        )
+        taken = FORGOTTEN_BYTES if rank == SHORT_RANK else 0
+        yield replace(one, uptime_seconds=5 * DAY, memory_taken_bytes=taken)
 
 
 def _qwen(variant: Settings, old_version: str) -> Iterator[DemoReplica]:
@@ -182,6 +201,7 @@ def _qwen(variant: Settings, old_version: str) -> Iterator[DemoReplica]:
         1: {"speaks": SERVER_INFO},
         2: {"speaks": INFERENCE_CONFIG},
         3: {"api_key": API_KEY},
+        4: {"speaks": PLUGIN},
         5: {"speaks": SERVER_INFO},
         7: {"behaviour": Behaviour.HTML},
     }

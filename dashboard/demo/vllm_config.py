@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dashboard.demo.describe import Configuration
 
-RELEASE_PARTS = 3  # 0.12.0.post2 is 0.12.0
+# By the first two numbers of a version: later ones of the same two are taken to answer alike.
+TEMPLATES = {"0.12": "0.12.0", "0.20": "0.20.2", "0.32": "0.32.0"}
 
 # vLLM's default sizes of CUDA graphs: 1, 2, 4, then in steps of 8 and of 16 up to `max_cudagraph_capture_size`.
 CAPTURE_SIZES = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
@@ -41,8 +42,8 @@ KV_EVENTS: dict[str, Any] = {
 @cache
 def template(version: str, name: str) -> str:
     """Return a template of a version's answers, shipped with the package."""
-    release = ".".join(version.split(".")[:RELEASE_PARTS])
-    return (files("dashboard.demo") / "templates" / release / name).read_text(encoding="utf-8")
+    release = ".".join(version.split(".")[:2])
+    return (files("dashboard.demo") / "templates" / TEMPLATES[release] / name).read_text(encoding="utf-8")
 
 
 def server_info(configuration: Configuration) -> dict[str, Any]:
@@ -71,7 +72,10 @@ def _describe(config: dict[str, Any], configuration: Configuration) -> None:
     parallel["tensor_parallel_size"] = parallel["world_size"] = configuration.tensor_parallel_size
     parallel["distributed_executor_backend"] = "mp" if configuration.tensor_parallel_size > 1 else "uni"
     parallel["data_parallel_size"] = configuration.data_parallel_size
-    parallel["data_parallel_external_lb"] = configuration.data_parallel_size > 1
+    parallel["data_parallel_size_local"] = configuration.ranks_per_server
+    parallel["data_parallel_external_lb"] = configuration.data_parallel_size > configuration.ranks_per_server
+    if configuration.ranks_per_server > 1:
+        parallel["data_parallel_rank_local"] = None  # the API server stands for all of its engines
     if "is_moe_model" in parallel:
         parallel["is_moe_model"] = configuration.model.expert_bytes > 0
     config["compilation_config"]["cudagraph_capture_sizes"] = list(CAPTURE_SIZES)

@@ -46,7 +46,7 @@ def _settings(
 ) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
     """Return settings and identity: the whole configuration if it is told, else what the sections tell of it."""
     own = _own(fleet, names)
-    if fleet.settings is None:
+    if not fleet.settings:
         if names:
             own["model_config.served_model_name"] = names[0]
         dumped = answer.model_dump(exclude_unset=True, exclude={"fleet": {"engines", "environment"}})

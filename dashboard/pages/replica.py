@@ -19,8 +19,9 @@ settings, engines, identity, probes = replica_view.tabs()
 with settings:
     replica_view.draw_settings(found)
 with engines:
-    replica_view.draw_engines(found.replica)
+    replica_view.draw_engines(found)
 with identity:
     replica_view.draw_identity(found.replica)
 with probes:
     replica_view.draw_probes(found.replica)
+replica_view.draw_offer(found)

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dashboard import __version__
-from dashboard.schemas.fleet_extension import SCHEMA_VERSION
+from dashboard.schemas.fleet_extension import MAX_UNAVAILABLE, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_BYTES = 2 * 1024 * 1024  # a full answer of vLLM 0.32.0 has 40 KB
-TOO_LARGE = {"field": "fleet.settings", "reason": f"the answer would have more than {MAX_BYTES:,} bytes"}
+TOO_LARGE = f"the answer would have more than {MAX_BYTES:,} bytes"
+LEFT_OUT: dict[str, Any] = {"settings": None, "environment": None, "adapters": [], "engines": []}  # in this order
+NO_ADAPTERS = {"field": "fleet.adapters", "reason": "this vLLM does not have it"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +43,13 @@ class Answer:
     etag: str
 
 
-def answer(gathered: Gathered, adapters: Sequence[Mapping[str, Any]], rank: int, *, full: bool) -> Answer:
-    """Return the answer for one of `gathered.ranks`."""
+def answer(gathered: Gathered, adapters: Sequence[Mapping[str, Any]] | None, rank: int, *, full: bool) -> Answer:
+    """Return the answer for one of `gathered.ranks`. Raises ValueError where even the least would be too large."""
     chosen = next(one for one in gathered.engines if one["engine"]["data_parallel_rank"] == rank)
     content = {**_seed(gathered, chosen), "fleet": _fleet(gathered, chosen, adapters)}
     if full:
         content["fleet"] |= {"settings": _settings(gathered, chosen), "environment": chosen["environment"]}
-    body = _encoded(content)
-    if len(body) > MAX_BYTES and full:
-        content["fleet"] |= {"settings": None, "environment": None}
-        content["fleet"]["unavailable"] = [*content["fleet"]["unavailable"], TOO_LARGE]
-        body = _encoded(content)
+    body = _bounded(content)
     return Answer(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
 
 
@@ -74,8 +72,11 @@ def _seed(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _fleet(gathered: Gathered, chosen: Mapping[str, Any], adapters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _fleet(
+    gathered: Gathered, chosen: Mapping[str, Any], adapters: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any]:
     engines = [one["engine"] for one in gathered.engines]
+    lacking = [*gathered.unavailable, *_lacking(gathered), *([NO_ADAPTERS] if adapters is None else [])]
     fleet = {
         "schema_version": SCHEMA_VERSION,
         "provider_version": __version__,
@@ -84,10 +85,10 @@ def _fleet(gathered: Gathered, chosen: Mapping[str, Any], adapters: Sequence[Map
         "data_parallel_rank": chosen["engine"]["data_parallel_rank"],
         "engines": engines,
         "chat": gathered.chat,
-        "adapters": adapters,
+        "adapters": adapters or [],
         "settings": None,
         "environment": None,
-        "unavailable": [*gathered.unavailable, *_lacking(gathered)],
+        "unavailable": lacking[: MAX_UNAVAILABLE - len(LEFT_OUT)],
     }
     fleet["prefix_hashing"] = {**chosen["fleet"]["prefix_hashing"], "engines_agree": _agree(engines)}
     return fleet
@@ -109,6 +110,19 @@ def _settings(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return the engine's settings, with the sizes that the operator asked for."""
     asked = {f"parallel_config.{name}": value for name, value in gathered.parallelism.items() if value is not None}
     return {**chosen["settings"], **{path: value for path, value in asked.items() if path in chosen["settings"]}}
+
+
+def _bounded(content: dict[str, Any]) -> bytes:
+    """Return the body, without what makes it too large; what is left out is named. Raises ValueError."""
+    fleet, body = content["fleet"], _encoded(content)
+    for name, nothing in LEFT_OUT.items():
+        if len(body) > MAX_BYTES and fleet[name]:
+            fleet["unavailable"].append({"field": f"fleet.{name}", "reason": TOO_LARGE})
+            fleet[name] = nothing
+            body = _encoded(content)
+    if len(body) > MAX_BYTES:
+        raise ValueError(TOO_LARGE)
+    return body
 
 
 def _encoded(content: Mapping[str, Any]) -> bytes:

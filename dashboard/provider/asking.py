@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from dashboard.provider.answer import Gathered
 from dashboard.provider.engine import METHOD, described_alone
 from dashboard.provider.front import chat_of, parallelism_of, served_names_of
-from dashboard.provider.gathering import Gathering, logger
+from dashboard.provider.gathering import MISSING, Gathering, found, logger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SOME_FAILED = "describing some engines failed; they are not among these"
 NOT_ASKED = "the engines could not be asked; what stands here is the API server's configuration"
 
 
@@ -45,15 +46,13 @@ def count_engines(engine_client: Any) -> int | None:
 
 async def _engines(engine_client: Any, state: Any, gathering: Gathering) -> list[Mapping[str, Any]]:
     try:
-        texts = await _ask(engine_client)
+        described = [json.loads(text) for text in await _ask(engine_client)]
     except Exception:  # noqa: BLE001  a version that asks in another way; the configuration still tells much
         logger.warning("the engines could not be asked", exc_info=True)
-        texts = []
-    described = [json.loads(text) for text in texts]
-    for number, one in enumerate(described):
-        if "engine" not in one:
-            gathering.lack(f"fleet.engines[{number}]", "describing this engine failed")
+        described = []
     known = [one for one in described if "engine" in one]
+    if len(known) < len(described):
+        gathering.lack("fleet.engines", SOME_FAILED)
     if not known:
         gathering.lack("fleet.engines", NOT_ASKED)
         known = [described_alone(_config(engine_client, state))]
@@ -65,11 +64,12 @@ async def _ask(engine_client: Any) -> list[str]:
     client = engine_client.engine_core
     if hasattr(client, "call_utility_all_async"):
         return list(await client.call_utility_all_async(METHOD))
-    if hasattr(client, "_call_utility_async"):  # before 0.29 nothing public asks more than the first
+    if hasattr(client, "_call_utility_async"):  # before 0.32 nothing public asks more than the first
         engines = client.core_engines
         return list(await asyncio.gather(*(client._call_utility_async(METHOD, engine=engine) for engine in engines)))  # noqa: SLF001
     return [await client.call_utility_async(METHOD)]
 
 
 def _config(engine_client: Any, state: Any) -> Any:
-    return getattr(state, "vllm_config", None) or getattr(engine_client, "vllm_config", None)
+    told = found(state, "vllm_config")
+    return found(engine_client, "vllm_config") if told is MISSING else told

@@ -51,8 +51,7 @@ class ConfigEndpoint:
         """Ask the engines before the server is ready: they are idle then, so that no request ever waits for it."""
         self._client, self._state = engine_client, state
         if engine_client is not None:
-            self._ask()
-            await self._wait(STARTUP_SECONDS)
+            await asyncio.wait({self._ask()}, timeout=STARTUP_SECONDS)
 
     async def respond(self, request: Request) -> Response:
         """Answer one GET. Nothing that the request says reaches an engine."""
@@ -77,15 +76,16 @@ class ConfigEndpoint:
         rank, full = asked_of(request.query_params, gathered.ranks)
         found = self._answer(gathered, rank, full=full)
         headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
-        if _matches(request.headers.get("if-none-match", ""), found.etag):
+        if _matches(",".join(request.headers.getlist("if-none-match")), found.etag):
             return Response(status_code=304, headers=headers)
         return Response(found.body, media_type="application/json", headers=headers)
 
-    def _ask(self) -> None:
-        """Ask all engines anew; they are as many as now."""
+    def _ask(self) -> asyncio.Task[Gathered]:
+        """Ask all engines anew; they are as many as now. What it raises is raised where its result is asked for."""
         self._engines = count_engines(self._client)
         self._answers.clear()
         self._gathering = asyncio.create_task(gather(self._client, self._state))
+        return self._gathering
 
     async def _wait(self, seconds: float) -> Gathered | None:
         """Return what was gathered; None when it takes longer. It goes on meanwhile."""

@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from dashboard.provider.devices import devices_of
-from dashboard.provider.gathering import Gathering, at, logger
+from dashboard.provider.gathering import MISSING, Gathering, at, found, logger
 from dashboard.provider.groups import bytes_per_device, groups_of
 from dashboard.provider.hashing import configured_hashing, fingerprint_of, hashing_of
 from dashboard.provider.sections import sections_of
 from dashboard.provider.settings import environment_of, settings_of
 from dashboard.provider.wiring import wiring_of
-from dashboard.schemas.base import Count, Size
+from dashboard.schemas.base import MAX_INTEGER, Count, Size
 
 METHOD = "fleet_config"  # the utility method that the general plugin adds to vLLM's EngineCore
 _KEPT = "_fleet_config"
+CACHE = "vllm_config.cache_config"
+# Ranks of a model without experts run as if alone; then only the index tells.
+RANK = ("engine_index", "vllm_config.parallel_config.data_parallel_index")
 NOT_ASKED = "the engine could not be asked"
 
 
@@ -46,19 +50,20 @@ def _described(core: Any) -> str:
 def described_alone(vllm_config: Any) -> dict[str, Any]:
     """Describe an engine that could not be asked, from the API server's configuration: in the shape of `describe`."""
     gathering = Gathering()
-    cache, parallel = "cache_config", "parallel_config"
 
-    def blocks() -> Any:
-        # Behind one API server the number is the sum over its engines.
-        is_one = at(vllm_config, f"{parallel}.data_parallel_size") == 1
-        return at(vllm_config, f"{cache}.num_gpu_blocks") if is_one else None
+    def of_one(field: str, name: str, shape: Any) -> Any:
+        # Behind one API server some of them are sums over its engines, and some the first one's.
+        is_one = found(vllm_config, "parallel_config.data_parallel_size") == 1
+        read = partial(at, vllm_config, f"cache_config.{name}")
+        return gathering.take(f"fleet.engines.{field}", read, shape) if is_one else None
 
     engine = {
-        "data_parallel_rank": _number(vllm_config, f"{parallel}.data_parallel_rank"),
-        "num_gpu_blocks": gathering.take("kv_cache.num_gpu_blocks", blocks, Count | None),
-        **dict.fromkeys(("kv_cache_size_tokens", "max_concurrency")),
+        "data_parallel_rank": _rank(vllm_config, ("parallel_config.data_parallel_rank",), gathering),
+        "num_gpu_blocks": of_one("num_gpu_blocks", "num_gpu_blocks", Count | None),
+        "kv_cache_size_tokens": of_one("kv_cache_size_tokens", "kv_cache_size_tokens", Count | None),
+        "max_concurrency": of_one("max_concurrency", "kv_cache_max_concurrency", float | None),
         "max_model_len": gathering.take(
-            "fleet.engines.max_model_len", lambda: at(vllm_config, "model_config.max_model_len"), Size
+            "fleet.engines.max_model_len", partial(at, vllm_config, "model_config.max_model_len"), Size
         ),
         "kv_cache_bytes_per_device": None,
         "groups": [],
@@ -72,7 +77,7 @@ def described_alone(vllm_config: Any) -> dict[str, Any]:
 
 def _description(core: Any) -> dict[str, Any]:
     gathering = Gathering()
-    return _whole(core.vllm_config, _engine(core, gathering), hashing_of(core, gathering), gathering)
+    return _whole(found(core, "vllm_config"), _engine(core, gathering), hashing_of(core, gathering), gathering)
 
 
 def _whole(vllm_config: Any, engine: dict[str, Any], hashing: dict[str, Any], gathering: Gathering) -> dict[str, Any]:
@@ -92,17 +97,13 @@ def _whole(vllm_config: Any, engine: dict[str, Any], hashing: dict[str, Any], ga
 
 def _engine(core: Any, gathering: Gathering) -> dict[str, Any]:
     def take(field: str, path: str, shape: Any) -> Any:
-        return gathering.take(f"fleet.engines.{field}", lambda: at(core, path), shape)
+        return gathering.take(f"fleet.engines.{field}", partial(at, core, path), shape)
 
-    tokens = take("kv_cache_size_tokens", "vllm_config.cache_config.kv_cache_size_tokens", Count | None)
-    concurrency = take("max_concurrency", "vllm_config.cache_config.kv_cache_max_concurrency", float | None)
-    if tokens is None:
-        tokens, concurrency = _computed(core, gathering)
     return {
-        "data_parallel_rank": _rank(core),
+        "data_parallel_rank": _rank(core, RANK, gathering),
         "num_gpu_blocks": take("num_gpu_blocks", "scheduler.kv_cache_config.num_blocks", Count),
-        "kv_cache_size_tokens": tokens,
-        "max_concurrency": concurrency,
+        "kv_cache_size_tokens": gathering.take("fleet.engines.kv_cache_size_tokens", partial(_tokens, core), Count),
+        "max_concurrency": gathering.take("fleet.engines.max_concurrency", partial(_concurrency, core), float),
         "max_model_len": take("max_model_len", "vllm_config.model_config.max_model_len", Size),
         "kv_cache_bytes_per_device": gathering.take(
             "fleet.engines.kv_cache_bytes_per_device", lambda: bytes_per_device(core.scheduler.kv_cache_config), Count
@@ -114,34 +115,35 @@ def _engine(core: Any, gathering: Gathering) -> dict[str, Any]:
     }
 
 
-def _computed(core: Any, gathering: Gathering) -> tuple[int | None, float | None]:
-    """Compute tokens and concurrency with vLLM's own function, where the version does not keep them.
+def _tokens(core: Any) -> Any:
+    """Return the tokens that the KV cache holds, computed where the version logs them and forgets them."""
+    kept = found(core, f"{CACHE}.kv_cache_size_tokens")
+    is_kept = kept is not None and kept is not MISSING
+    return kept if is_kept else int(_concurrency(core) * core.vllm_config.model_config.max_model_len)
 
-    Releases before 0.29 log them and forget them (vllm/v1/core/kv_cache_utils.py).
+
+def _concurrency(core: Any) -> Any:
+    """Return how many requests of the full length fit, before 0.29 with the function that vLLM logs it with.
+
+    It is vllm/v1/core/kv_cache_utils.py, get_max_concurrency_for_kv_cache_config.
     """
-
-    def concurrency() -> float:
-        utils = import_module("vllm.v1.core.kv_cache_utils")
-        return float(utils.get_max_concurrency_for_kv_cache_config(core.vllm_config, core.scheduler.kv_cache_config))
-
-    found = gathering.take("fleet.engines.max_concurrency", concurrency, float)
-    length = gathering.take("fleet.engines.max_model_len", lambda: core.vllm_config.model_config.max_model_len, Size)
-    return (int(found * length), found) if found is not None and length else (None, found)
+    kept = found(core, f"{CACHE}.kv_cache_max_concurrency")
+    if kept is not None and kept is not MISSING:
+        return kept
+    utils = import_module("vllm.v1.core.kv_cache_utils")
+    return utils.get_max_concurrency_for_kv_cache_config(core.vllm_config, core.scheduler.kv_cache_config)
 
 
-def _rank(core: Any) -> int:
-    """Return the DP rank. Ranks of a model without experts run as if alone; then only the index tells."""
-    paths = ("engine_index", "vllm_config.parallel_config.data_parallel_index")
-    found = [_number(core, path) for path in paths]
-    return max(found)
+def _rank(value: Any, paths: tuple[str, ...], gathering: Gathering) -> int:
+    """Return the DP rank; 0, and named, where it is not known."""
+    ranks = [number for path in paths if _is_rank(number := found(value, path))]
+    if not ranks:
+        gathering.lack("fleet.engines.data_parallel_rank", "this vLLM does not tell it")
+    return max(ranks, default=0)
 
 
-def _number(core: Any, path: str) -> int:
-    try:
-        value = at(core, path)
-    except Exception:  # noqa: BLE001  another attribute tells it
-        return 0
-    return value if isinstance(value, int) and value >= 0 else 0
+def _is_rank(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_INTEGER
 
 
 def _started_at() -> str:

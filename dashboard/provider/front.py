@@ -7,9 +7,8 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dashboard.provider.gathering import at
+from dashboard.provider.gathering import at, clean
 from dashboard.provider.sections import PARALLELISM, section_of
-from dashboard.redaction import redact_text
 from dashboard.schemas.base import Text
 from dashboard.schemas.fleet_extension import MAX_ADAPTERS
 
@@ -41,26 +40,26 @@ def parallelism_of(vllm_config: Any, gathering: Gathering) -> dict[str, Any]:
 def chat_of(state: Any, gathering: Gathering) -> dict[str, Any]:
     """Return `fleet.chat`: how this server makes tokens of conversations (vllm/entrypoints/launchers/cli_args.py)."""
     options = {
-        "template_content_format": ("chat_template_content_format", Text | None),
-        "tool_call_parser": ("tool_call_parser", Text | None),
-        "reasoning_parser": ("structured_outputs_config.reasoning_parser", Text | None),
-        "enable_auto_tool_choice": ("enable_auto_tool_choice", bool | None),
+        "template_content_format": ("args.chat_template_content_format", Text | None),
+        "tool_call_parser": ("args.tool_call_parser", Text | None),
+        "reasoning_parser": ("args.structured_outputs_config.reasoning_parser", Text | None),
+        "enable_auto_tool_choice": ("args.enable_auto_tool_choice", bool | None),
     }
     told = {
-        name: gathering.take(f"fleet.chat.{name}", partial(at, state.args, path), shape)
+        name: gathering.take(f"fleet.chat.{name}", partial(at, state, path), shape)
         for name, (path, shape) in options.items()
     }
     digest = gathering.take("fleet.chat.template_digest", lambda: _template_digest(state), Text | None)
     return {"template_digest": digest, **told}
 
 
-def adapters_of(state: Any) -> list[dict[str, Any]]:
-    """Return the LoRA adapters that are loaded now: a look at a dictionary in this process."""
+def adapters_of(state: Any) -> list[dict[str, Any]] | None:
+    """Return the LoRA adapters that are loaded now: a look at a dictionary in this process. None: not known."""
     try:
         loaded = list(state.openai_serving_models.lora_requests.values())[:MAX_ADAPTERS]
-        return [{"name": redact_text(str(one.lora_name)), "path": redact_text(str(one.lora_path))} for one in loaded]
+        return [{"name": clean(str(one.lora_name)), "path": clean(str(one.lora_path))} for one in loaded]
     except Exception:  # noqa: BLE001  asked for at each request: nothing is logged again and again
-        return []
+        return None
 
 
 def _template_digest(state: Any) -> str | None:

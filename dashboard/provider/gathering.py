@@ -7,8 +7,9 @@ import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from dashboard.redaction import redact, redact_text
 from dashboard.schemas.fleet_extension import MAX_UNAVAILABLE
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 # A child of vLLM's own logger, so that its lines look like vLLM's and go where those go.
 logger = logging.getLogger("vllm.plugins.fleet_config")
+
+MAX_LETTERS = 10_000  # of one value; longer ones are cut
+MISSING = object()  # an attribute that is not there, or that raises; None is a value
 
 
 class Gathering:
@@ -28,9 +32,12 @@ class Gathering:
         self.unavailable: list[dict[str, str]] = []
 
     def take(self, field: str, read: Callable[[], Any], shape: Any) -> Any:
-        """Return what `read` gives if it has the shape, else None; `field` is where it stands in the answer."""
+        """Return what `read` gives, without secrets, if it has the shape, else None.
+
+        `field` is where it stands in the answer.
+        """
         try:
-            return _adapter(shape).validate_python(plain(read()), strict=True)
+            return redact(_adapter(shape).validate_python(plain(read()), strict=True))
         except AttributeError as error:
             self.lack(field, "this vLLM does not have it")
             logger.debug("%s: %s", field, error)
@@ -52,6 +59,19 @@ def at(value: Any, path: str) -> Any:
     for name in path.split("."):
         value = getattr(value, name)
     return value
+
+
+def found(value: Any, path: str) -> Any:
+    """Return the attribute below a path, or MISSING; never raises."""
+    try:
+        return at(value, path)
+    except Exception:  # noqa: BLE001  whoever needs the value itself takes it, and names it
+        return MISSING
+
+
+def clean(text: str) -> str:
+    """Return a text without secrets, not too long, and such that UTF-8 can hold it."""
+    return redact_text(text)[:MAX_LETTERS].encode(errors="replace").decode()
 
 
 def plain(value: Any) -> Any:
@@ -76,4 +96,4 @@ def plain(value: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _adapter(shape: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(shape)
+    return TypeAdapter(shape, config=ConfigDict(allow_inf_nan=False))  # JSON has no word for them

@@ -49,12 +49,12 @@ def groups_of(kv_cache_config: Callable[[], Any], gathering: Gathering) -> list[
 def bytes_per_device(kv_cache_config: Any) -> int:
     """Return the bytes that each device of the engine gave to the KV cache; raises AttributeError.
 
-    Since the tensors have an `offset` they lie in one allocation of `size` bytes (vllm/v1/worker/utils.py); before,
-    each was one of its own.
+    Tensors with a stride between blocks lie in one allocation, and each tells the size of it: all since vLLM 0.29,
+    before that those of packed layouts. Others are allocations of their own (vllm/v1/core/kv_cache_utils.py).
     """
     tensors = [tensor for tensor in kv_cache_config.kv_cache_tensors if not getattr(tensor, "host_resident", False)]
     sizes = [tensor.size for tensor in tensors]
-    is_one = any(hasattr(tensor, "offset") for tensor in tensors)
+    is_one = any(getattr(tensor, "block_stride", None) for tensor in tensors)
     return max(sizes) if is_one else sum(sizes)
 
 

@@ -6,9 +6,11 @@ import hashlib
 import os
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from dashboard.provider.gathering import at
+from pydantic import Field, TypeAdapter
+
+from dashboard.provider.gathering import MISSING, at, found
 from dashboard.schemas.base import Size, Text
 
 if TYPE_CHECKING:
@@ -17,10 +19,13 @@ if TYPE_CHECKING:
     from dashboard.provider.gathering import Gathering
 
 CANONICAL_TOKENS = 16  # tokens of a block where lengths shall not matter: vLLM's default (vllm/config/cache.py)
+MAX_TOKENS = 2**20  # of a block: hashing it takes 0.1 s; a longer one cannot be
 DIGEST = 16  # hex digits: 64 bits, and who knows them does not know the hashes
 DOMAIN = b"vllm-fleet-fingerprint-1"  # another number if the blocks or the way of digesting ever change
 SEED = "PYTHONHASHSEED"
 _PLACE = "fleet.prefix_hashing."
+_ENABLED = "vllm_config.cache_config.enable_prefix_caching"
+_LENGTH: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=1, le=MAX_TOKENS)])
 NO_HASHES = "prefix caching is off, so this engine hashes no blocks"
 FOR_CONNECTOR = "prefix caching is off; the KV connector makes this engine hash blocks"
 
@@ -47,7 +52,7 @@ def hashing_of(core: Any, gathering: Gathering) -> dict[str, Any]:
         "seed_policy": (lambda: _seed_policy(core), Text | None),
     }
     known = {name: gathering.take(_PLACE + name, read, shape) for name, (read, shape) in own.items()}
-    return {**configured_hashing(core.vllm_config, gathering), **known}
+    return {**configured_hashing(found(core, "vllm_config"), gathering), **known}
 
 
 def fingerprint_of(core: Any, gathering: Gathering) -> dict[str, str | None]:
@@ -62,17 +67,20 @@ def fingerprint_of(core: Any, gathering: Gathering) -> dict[str, str | None]:
 def _remark(core: Any, *, is_whole: bool) -> str | None:
     if not is_whole:
         return "this vLLM hashes blocks in a way that the provider does not know"
-    return None if core.vllm_config.cache_config.enable_prefix_caching else FOR_CONNECTOR
+    return FOR_CONNECTOR if found(core, _ENABLED) is False else None
 
 
 def _hashes(core: Any) -> bool:
     """Tell whether the engine hashes blocks at all: only then is there a root (vllm/v1/engine/core.py)."""
-    return getattr(core, "request_block_hasher", None) is not None
+    hasher = found(core, "request_block_hasher")
+    # A version that keeps it elsewhere has a root where prefix caching is on.
+    return found(core, _ENABLED) is True if hasher is MISSING else hasher is not None
 
 
 def _hash_block_size(core: Any) -> int:
-    """Return the tokens that one hash covers: a block's, where the version does not tell them apart."""
+    """Return the tokens that one hash covers: which object knows it depends on the version."""
     told = getattr(core.scheduler.kv_cache_config, "hash_block_size", None)
+    told = told or getattr(core.scheduler, "hash_block_size", None)
     return int(told or core.vllm_config.cache_config.block_size)
 
 

@@ -5,15 +5,20 @@ Source of the schema: vllm-project/vllm#38147. Attributes: vllm/config/ of 0.32.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from pydantic import Field
 
 from dashboard.provider.gathering import at
-from dashboard.schemas.base import Count, Size, Text
+from dashboard.schemas.base import MAX_INTEGER, Count, Size, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dashboard.provider.gathering import Gathering
+
+
+Integer = Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
 
 
 class _Field(NamedTuple):
@@ -25,10 +30,6 @@ class _Field(NamedTuple):
     make: Callable[[Any], Any] | None = None
 
 
-def _dtype(value: Any) -> str:
-    return str(value).removeprefix("torch.")
-
-
 def _is_off(value: Any) -> Any:
     return not value if isinstance(value, bool) else value
 
@@ -38,10 +39,10 @@ def _is_set(value: Any) -> bool:
 
 
 MODEL = (
-    _Field("dtype", "model_config.dtype", Text, _dtype),
+    _Field("dtype", "model_config.dtype", Text),
     _Field("quantization", "model_config.quantization", Text | None),
     _Field("max_model_len", "model_config.max_model_len", Size),
-    _Field("max_logprobs", "model_config.max_logprobs", int),
+    _Field("max_logprobs", "model_config.max_logprobs", Integer),
 )
 KV_CACHE = (
     _Field("num_cpu_blocks", "cache_config.num_cpu_blocks", Count | None),
@@ -82,7 +83,7 @@ LORA = (
     _Field("max_lora_rank", "lora_config.max_lora_rank", Count),
     _Field("max_loras", "lora_config.max_loras", Count),
     _Field("max_cpu_loras", "lora_config.max_cpu_loras", Count | None),
-    _Field("lora_dtype", "lora_config.lora_dtype", Text, _dtype),
+    _Field("lora_dtype", "lora_config.lora_dtype", Text),
 )
 HMA = (_Field("enabled", "scheduler_config.disable_hybrid_kv_cache_manager", bool, _is_off),)
 
@@ -97,7 +98,7 @@ def sections_of(vllm_config: Any, gathering: Gathering) -> dict[str, dict[str, A
     for name, (part, fields) in SWITCHED.items():
         sections[name] = _switched(name, part, fields, vllm_config, gathering)
     # What is configured for a tier that is off is not in force.
-    if sections["kv_cache"]["kv_offloading_enabled"] is False:
+    if not sections["kv_cache"]["kv_offloading_enabled"]:
         sections["kv_cache"]["kv_offloading_backend"] = None
     return sections
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from dashboard.provider.gathering import plain
+from dashboard.provider.gathering import MISSING, clean, found, plain
 from dashboard.redaction import redact
 from dashboard.schemas.paths import leaves
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dashboard.provider.gathering import Gathering
 
 MAX_SETTINGS = 20_000  # vLLM 0.32.0 has some 600
-MAX_TEXT = 10_000  # characters of one value; longer ones are cut
+MAX_BITS = 64  # of a number; longer ones are told as text, for no reader has room for them
 
 
 def settings_of(vllm_config: Any, gathering: Gathering) -> dict[str, Any]:
@@ -42,21 +42,22 @@ def _settings(vllm_config: Any) -> dict[str, Any]:
 def _environment() -> dict[str, Any]:
     envs, normal = import_module("vllm.envs"), import_module("vllm.config.utils").normalize_value
     names = [name for name in dir(envs) if name.startswith("VLLM_") and "KEY" not in name]
-    values = {name: normal(value) for name in names if (value := getattr(envs, name, None)) is not None}
-    return _bounded(redact(plain(values)))
+    told = {name: value for name in names if (value := found(envs, name)) is not None}
+    return _bounded(redact(plain({name: normal(value) for name, value in told.items() if value is not MISSING})))
 
 
 def _bounded(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: _cut(value) for name, value in list(values.items())[:MAX_SETTINGS]}
+    return {clean(name): _told(value) for name, value in list(values.items())[:MAX_SETTINGS]}
 
 
-def _cut(value: Any) -> Any:
-    if isinstance(value, str):
-        return value[:MAX_TEXT]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no word for it
+def _told(value: Any) -> Any:
+    """Return a value that JSON can hold."""
     if isinstance(value, list):
-        return [_cut(item) for item in value]
+        return [_told(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _cut(item) for key, item in value.items()}
-    return value
+        return {clean(str(key)): _told(item) for key, item in value.items()}
+    if value is None or (isinstance(value, int) and value.bit_length() <= MAX_BITS):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return clean(hex(value) if isinstance(value, int) else str(value))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dashboard.provider.gathering import at
-from dashboard.redaction import redact
-from dashboard.schemas.base import Size, Text
+from dashboard.provider.gathering import at, found
+from dashboard.schemas.base import Count, Size, Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,26 +52,25 @@ COUNTED = {
 
 
 def wiring_of(vllm_config: Any, gathering: Gathering) -> dict[str, dict[str, Any]]:
-    """Return the sections of `fleet` that a `VllmConfig` tells, without secrets."""
+    """Return the sections of `fleet` that a `VllmConfig` tells."""
     sections = {
         "scheduling": _section("scheduling", SCHEDULING, vllm_config, gathering),
         "kv_events": _optional("kv_events", "kv_events_config", KV_EVENTS, vllm_config, gathering),
         "kv_transfer": _optional("kv_transfer", "kv_transfer_config", KV_TRANSFER, vllm_config, gathering),
         "model": _section("model", MODEL, vllm_config, gathering),
     }
-    if getattr(vllm_config, "kv_events_config", ...) is None:
+    if found(vllm_config, "kv_events_config") is None:
         sections["kv_events"]["enabled"] = False
-    if sections["kv_transfer"].get("connector") is not None:
-        sections["kv_transfer"]["compatibility"] = _compatibility(vllm_config, gathering)
-    clean: dict[str, dict[str, Any]] = redact(sections)
-    return clean
+    is_wired = sections["kv_transfer"]["connector"] is not None
+    sections["kv_transfer"]["compatibility"] = _compatibility(vllm_config, gathering) if is_wired else None
+    return sections
 
 
 def _optional(
     name: str, part: str, fields: Mapping[str, tuple[str, Any]], vllm_config: Any, gathering: Gathering
 ) -> dict[str, Any]:
     """Read a section; all null where its part of `VllmConfig` is None."""
-    if getattr(vllm_config, part, None) is None:
+    if found(vllm_config, part) is None:
         return dict.fromkeys(fields)
     return _section(name, fields, vllm_config, gathering)
 
@@ -92,7 +90,7 @@ def _compatibility(vllm_config: Any, gathering: Gathering) -> dict[str, Any]:
     told["hybrid_kv_cache_manager"] = None if is_off is None else not is_off
     for field, method in COUNTED.items():
         place = f"fleet.kv_transfer.compatibility.{field}"
-        told[field] = gathering.take(place, partial(_call, vllm_config, f"model_config.{method}"), int)
+        told[field] = gathering.take(place, partial(_call, vllm_config, f"model_config.{method}"), Count)
     return told
 
 

@@ -194,7 +194,7 @@ def _full_replica(replica: Replica, brief: ReplicaPart) -> FullReplicaPart:
 def _probe(result: ProbeResult) -> ProbePart:
     return ProbePart(
         path=result.path,
-        source=result.source,
+        source=result.reply.source if result.reply else result.source,
         observed_at=result.observed_at,
         status=result.status,
         size_bytes=result.size_bytes,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import replace
 from datetime import UTC
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -22,6 +22,7 @@ from dashboard.models import (
     Document,
     Engine,
     Failure,
+    Fingerprint,
     KVCacheGroup,
     ProbeResult,
     Replica,
@@ -31,6 +32,7 @@ from dashboard.models import (
 from dashboard.normalize.canonical import canonical_text, tidy
 from dashboard.normalize.documents import version_of
 from dashboard.report.document import SCHEMA_VERSION, FullFleetDocument
+from dashboard.report.parts import FingerprintPart
 from dashboard.report.table import plain
 from dashboard.rules.policy import Policy
 
@@ -155,8 +157,12 @@ def _by_replica(row: type[Row], parts: Iterable[OfReplicaPart]) -> Mapping[str, 
     """Turn parts into the rows that they were made of, by replica."""
     rows: dict[str, list[Row]] = defaultdict(list)
     for part in parts:
-        rows[part.replica].append(row(**{name: getattr(part, name) for name in row._fields}))
+        rows[part.replica].append(row(**{name: _cell(getattr(part, name)) for name in row._fields}))
     return rows
+
+
+def _cell(told: Any) -> Any:
+    return Fingerprint(**dict(told)) if isinstance(told, FingerprintPart) else told
 
 
 def _replica(told: FullReplicaPart) -> Replica:

@@ -38,14 +38,13 @@ def matrix_html(
     *,
     caption: str,
     corner: str,
-    kind: str = "info",
     kinds: Mapping[str, str] | None = None,
     interactive: bool = False,
 ) -> str:
     """Draw a matrix. `names` gives replicas their names.
 
-    `kind` is the severity whose tint marks what differs. `kinds` (path -> severity) are the rows that a finding
-    names: their mark is that of the severity.
+    `kinds` (path -> severity) are the rows that a finding names: their mark, and the tint of what differs in them, are
+    those of the severity.
 
     `interactive` makes cells reachable by keyboard: one stop for Tab, arrow keys from there. Each row carries its
     path, each head the key of its column as data attribute. Columns beyond `MOST_COLUMNS` are left out.
@@ -56,7 +55,7 @@ def matrix_html(
     body = "".join(_row(row, columns, focus, (kinds or {}).get(row.path, "")) for row in matrix.rows)
     role = ' role="grid"' if interactive else ""
     return (
-        f'<div class="scroll matrix {kind}"><table{role} style="--columns:{len(columns)}">'
+        f'<div class="scroll matrix"><table{role} style="--columns:{len(columns)}">'
         f'<caption class="said">{escape(caption)}</caption>'
         f'<colgroup><col class="path"><col class="mark"><col span="{max(len(columns), 1)}"></colgroup>'
         f'<thead><tr><th scope="col">{escape(corner)}</th><td class="mark"></td>{head}</tr></thead>'
@@ -131,9 +130,8 @@ def _row(row: Row, columns: Sequence[Column], focus: _Focus | None, kind: str) -
     path = escape(row.path)
     opens = f' data-path="{path}"' if focus else ""
     cells = "".join(_cell(row, cell, column, focus) for cell, column in zip(row.cells, columns, strict=False))
-    tint = f' style="--info:var(--{kind});--info-tint:var(--{kind}-tint)"' if kind not in {"", "info"} else ""
     return (
-        f'<tr{opens}{tint}><th scope="row" title="{path}"{_stop(focus)}>{_breakable(row.label)}</th>'
+        f'<tr{opens}><th scope="row" title="{path}"{_stop(focus)}>{_breakable(row.label)}</th>'
         f'<td class="mark" title="{word}"><span class="glyph {mark}" aria-hidden="true">{sign}</span>'
         f'<span class="said">{word}</span></td>{cells}</tr>'
     )

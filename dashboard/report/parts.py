@@ -6,22 +6,19 @@ Times are ISO 8601 in UTC, what is not known is null. Parts that begin with Full
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from dashboard.models import Basis, FailureKind, ReplicaState, Role, Source, State
-from dashboard.schemas.base import Count
-from dashboard.schemas.metrics import MAX_SECONDS
+from dashboard.schemas.base import Count, Moment
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
 
 T = TypeVar("T")
-EARLIEST, LATEST = datetime.fromtimestamp(0, UTC), datetime.fromtimestamp(MAX_SECONDS, UTC)
 NativeValue = Annotated[Any, Field(description="native JSON")]
-Time = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
+Time = Moment
 Many = Annotated[tuple[T, ...], FailFast()]  # reading ends at the first mistake: a file can hold millions
 
 
@@ -117,6 +114,19 @@ class OfReplicaPart(Part):
     replica: str
 
 
+class FingerprintPart(Part):
+    """Digests of block hashes that an engine computed itself; null, with the reason, where it hashes none.
+
+    Equal `engine`: equal tokens give equal block hashes. Equal `canonical` only: the block length stands between them.
+    """
+
+    model_config = ConfigDict(from_attributes=True)
+
+    canonical: str | None
+    engine: str | None
+    reason: str | None
+
+
 class EnginePart(OfReplicaPart):
     """KV cache capacity of one DP rank."""
 
@@ -129,6 +139,7 @@ class EnginePart(OfReplicaPart):
     naive_tokens: Count | None
     max_model_len: Count | None
     basis: Basis
+    fingerprint: FingerprintPart | None = Field(default=None, description="null: nobody tells")
 
 
 class FullEnginePart(EnginePart):
@@ -147,6 +158,9 @@ class DevicePart(OfReplicaPart):
     total_memory_bytes: Count | None
     compute_capability: str | None
     kv_cache_bytes: Count | None
+    compute_units: Count | None = None
+    tensor_parallel_rank: Count | None = None
+    pipeline_parallel_rank: Count | None = None
 
 
 class KVCacheGroupPart(OfReplicaPart):

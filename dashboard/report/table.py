@@ -10,12 +10,14 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from dashboard.compare import prefix_sentence
+from dashboard.compare import pool_sharing, sharing_sentence
 from dashboard.models import ReplicaState, State, cohort_letters
 from dashboard.report.parts import coverage
 from dashboard.wording import count, told_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.console import RenderableType
 
     from dashboard.fleet import Fleet
@@ -31,8 +33,9 @@ STYLES = {ReplicaState.UP: "green", ReplicaState.PARTIAL: "yellow", ReplicaState
 def to_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     """Write a fleet for people, at most `width` columns wide. Foreign text loses its control characters."""
     parts: list[RenderableType] = [_replicas(fleet)]
+    replicas = {replica.id: replica for replica in fleet.replicas}
     for pool in fleet.pools:
-        parts += [Text(""), *_pool(fleet, pool)]
+        parts += [Text(""), *_pool(fleet, pool, replicas)]
     counts = coverage(fleet)
     parts.append(
         Text(
@@ -86,18 +89,18 @@ def _assumed(engine: Engine) -> bool:
     return engine.basis == "assumed"
 
 
-def _pool(fleet: Fleet, pool: Pool) -> list[RenderableType]:
-    names = {replica.id: replica.name for replica in fleet.replicas}
+def _pool(fleet: Fleet, pool: Pool, replicas: Mapping[str, Replica]) -> list[RenderableType]:
     cohorts = ", ".join(f"{cohort.letter} x{len(cohort.replicas)}" for cohort in pool.cohorts) or "not read"
     title = Text.assemble((plain(pool.name, 80), "bold"), f"  {cohorts}")
-    verdict = "".join(part.text for part in prefix_sentence(pool, fleet.documents).parts)
+    sentence = sharing_sentence(pool, pool_sharing(pool, replicas), fleet.documents, replicas)
+    verdict = "".join(part.text for part in sentence.parts)
     head = [title, Text(f"  {plain(verdict, LONGEST_SENTENCE)}")]
     if not pool.differences:
         return [*head, Text(f"  no difference in the {pool.equal} settings that at least two replicas tell")]
     table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
     table.add_column("  setting", no_wrap=True)
     for cohort in pool.cohorts:
-        only = f" {plain(names[cohort.replicas[0]], 30)}" if len(cohort.replicas) == 1 else ""
+        only = f" {plain(replicas[cohort.replicas[0]].name, 30)}" if len(cohort.replicas) == 1 else ""
         table.add_column(Text(f"{cohort.letter} x{len(cohort.replicas)}{only}"), overflow="fold")
     for difference in pool.differences[:MOST_DIFFERENCES]:
         values = {letter: each for each in difference.values if each.state in TOLD for letter in each.cohorts}

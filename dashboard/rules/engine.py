@@ -14,7 +14,7 @@ from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, O
 from dashboard.rules.policy import RuleChange
 from dashboard.rules.registry import Scope
 from dashboard.rules.rollout import is_explained, rollout_of
-from dashboard.rules.subject import PARTS, FleetSubject, PairSubject, PoolSubject
+from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject
 from dashboard.rules.suppress import sort_out
 from dashboard.wording import count, joined
 
@@ -206,8 +206,12 @@ def _is_of_rollout(draft: Draft, subject: PoolSubject) -> bool:
 
 
 def _id(outcome: Outcome, draft: Draft) -> str:
-    """Name a finding by what it says: the same rule, subject and values have the same name in every poll."""
-    told = sorted((each.path, each.value) for each in draft.evidence if not each.is_reference)
+    """Name a finding by what it says: the same rule, subject and values have the same name in every poll.
+
+    Fingerprints are left out: with a random root every restart makes new ones.
+    """
+    own = (each for each in draft.evidence if not each.is_reference and each.path != FINGERPRINT)
+    told = sorted((each.path, each.value) for each in own)
     what = repr(told) if told else repr(sorted(draft.replicas))
     return hashlib.sha256(repr((outcome.rule, outcome.subject, what)).encode()).hexdigest()[:ID_DIGITS]
 

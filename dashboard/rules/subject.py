@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dashboard.compare.encoding import tell, votes
+from dashboard.compare.fingerprints import canonical_digests
 from dashboard.models import ReplicaState, Told
 from dashboard.normalize.versions import is_unsupported
 from dashboard.rules.domain import Facet
@@ -27,6 +28,7 @@ T = TypeVar("T")
 
 # What can be needed beside settings: parts of a replica that may be empty.
 PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters", "sources")
+FINGERPRINT = "replicas.fingerprint"  # and what a replica's engines computed of their block hashes
 Holders = dict[Told, tuple[str, ...]]  # value -> ids of the replicas that tell it, in the pool's order
 
 
@@ -155,8 +157,18 @@ class PoolSubject:
             if not member.is_second_address:
                 yield from ((member, engine) for engine in member.engines)
 
+    def fingerprints(
+        self, read: Callable[[Sequence[Engine]], frozenset[str] | None] = canonical_digests
+    ) -> dict[str, frozenset[str]]:
+        """Return per member the digests of its engines' block hashes, whatever their block length; one if they agree.
+
+        Who does not tell those of all its engines is left out. `read` may be `digests`: those at their block length.
+        """
+        told = ((member.id, read(member.engines)) for member in self.members)
+        return {replica: digests for replica, digests in told if digests is not None}
+
     def telling(self, need: str) -> int:
-        """Count the members that tell a need: a path of a setting, or one of PARTS."""
+        """Count the members that tell a need: a path of a setting, one of PARTS, or FINGERPRINT."""
         return self._told_by(need).number
 
     def lacking(self, needs: Sequence[str]) -> int:
@@ -179,8 +191,9 @@ class PoolSubject:
         return self._tellers[need]
 
     def _tellers_of(self, need: str) -> _Tellers:
-        if need in PARTS:
-            having = frozenset(each.id for each in self.members if getattr(each, need))
+        if need in PARTS or need == FINGERPRINT:
+            part = self.fingerprints() if need == FINGERPRINT else {m.id for m in self.members if getattr(m, need)}
+            having = frozenset(part)
             return _Tellers(need, having, len(having), by_document=False)
         if held := self.values(need):
             keys = frozenset(key for key in self._by_document if _tells(self.documents[key], need))

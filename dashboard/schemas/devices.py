@@ -14,18 +14,20 @@ MAX_DEVICES = 4096
 class ComputeCapability(Wire):
     """CUDA's compute capability."""
 
-    major: Count
-    minor: Count
+    major: Count = Field(description="The number before the point.")
+    minor: Count = Field(description="The number after it.")
 
 
 class DeviceReply(Wire):
     """One accelerator of the engine; a platform without compute capability answers null."""
 
-    rank: Count
-    name: Text
-    total_memory_bytes: Count | None = None
-    compute_capability: ComputeCapability | None = None
-    num_compute_units: Count | None = None
+    rank: Count = Field(description="The worker's rank in the engine.")
+    name: Text = Field(description="As the platform calls it (current_platform.get_device_name).")
+    total_memory_bytes: Count | None = Field(default=None, description="Bytes of its memory (get_device_total_memory).")
+    compute_capability: ComputeCapability | None = Field(default=None, description="Null where the platform has none.")
+    num_compute_units: Count | None = Field(
+        default=None, description="Multiprocessors (num_compute_units); threads on a CPU."
+    )
 
 
 Devices = Annotated[tuple[DeviceReply, ...], Field(max_length=MAX_DEVICES)]

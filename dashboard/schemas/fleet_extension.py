@@ -23,8 +23,8 @@ MAX_UNAVAILABLE = 1024
 class Unavailable(Wire):
     """A field that could not be had, as a path below the answer, and why, in one sentence."""
 
-    field: Text
-    reason: Text
+    field: Text = Field(description="Path of the field below the answer, such as `fleet.engines.max_concurrency`.")
+    reason: Text = Field(description="Why, in one sentence. Never a text that vLLM or a file said.")
 
 
 class Fingerprint(Wire):
@@ -34,118 +34,216 @@ class Fingerprint(Wire):
     Equal `engine` digests: equal tokens give equal block hashes (vllm/v1/core/kv_cache_utils.py, hash_block_tokens).
     """
 
-    canonical: Text | None = None
-    engine: Text | None = None
-    reason: Text | None = None
+    canonical: Text | None = Field(
+        default=None,
+        description="Digest of the hashes of two chained blocks of 16 tokens: blind to the block length.",
+    )
+    engine: Text | None = Field(
+        default=None,
+        description="The same at `hash_block_size` tokens. Equal: equal tokens give equal block hashes.",
+    )
+    reason: Text | None = Field(default=None, description="Why there is no digest, or what to know of it.")
 
 
 class EngineDevice(DeviceReply):
     """One accelerator, and where it stands in the engine."""
 
-    tensor_parallel_rank: Count | None = None
-    pipeline_parallel_rank: Count | None = None
+    tensor_parallel_rank: Count | None = Field(
+        default=None,
+        description="Rank among its tensor-parallel workers (get_tp_group).",
+    )
+    pipeline_parallel_rank: Count | None = Field(
+        default=None, description="Rank among its pipeline stages (get_pp_group)."
+    )
 
 
 class EngineInfo(Wire):
     """One data-parallel rank. `max_concurrency` is requests of `max_model_len` tokens; memory is in bytes."""
 
-    data_parallel_rank: Count
-    num_gpu_blocks: Count | None = None
-    kv_cache_size_tokens: Count | None = None
-    max_concurrency: float | None = None
-    max_model_len: Size | None = None
-    kv_cache_bytes_per_device: Count | None = None
-    groups: KVCacheGroups = ()
-    devices: Annotated[tuple[EngineDevice, ...], Field(max_length=MAX_DEVICES)] = ()
-    fingerprint: Fingerprint = Field(default_factory=Fingerprint)
-    started_at: Moment | None = None
+    data_parallel_rank: Count = Field(
+        description="The DP rank, also of independent engines (parallel_config.data_parallel_index)."
+    )
+    num_gpu_blocks: Count | None = Field(
+        default=None,
+        description="Blocks that this engine gave to the KV cache (KVCacheConfig.num_blocks), never a sum over ranks.",
+    )
+    kv_cache_size_tokens: Count | None = Field(
+        default=None,
+        description="Tokens that fit, as vLLM counts and logs them: `KV cache size` (get_kv_cache_capacity).",
+    )
+    max_concurrency: float | None = Field(
+        default=None,
+        description="Requests of `max_model_len` tokens that fit at once: what vLLM logs as `Maximum concurrency`.",
+    )
+    max_model_len: Size | None = Field(
+        default=None,
+        description="Tokens of the longest request, after a fit to memory (model_config.max_model_len).",
+    )
+    kv_cache_bytes_per_device: Count | None = Field(
+        default=None,
+        description="Bytes that each device of the engine allocated for the KV cache (KVCacheTensor.size).",
+    )
+    groups: KVCacheGroups = Field(
+        default=(), description="All KV cache groups as the scheduler holds them, in the shape of `kv_cache.groups`."
+    )
+    devices: Annotated[tuple[EngineDevice, ...], Field(max_length=MAX_DEVICES)] = Field(
+        default=(), description="The accelerators of this engine, one per worker."
+    )
+    fingerprint: Fingerprint = Field(
+        default_factory=Fingerprint, description="What this engine hashes known blocks to."
+    )
+    started_at: Moment | None = Field(
+        default=None,
+        description="When the engine's process started (proc(5), /proc/pid/stat, field 22).",
+    )
 
 
 class Scheduling(Wire):
-    """What the capacity formula needs: batches in flight at once (vllm/config/vllm.py, max_concurrent_batches)."""
+    """What the capacity formula needs (vllm/config/vllm.py)."""
 
-    concurrent_batches: Size | None = None
-    async_scheduling: bool | None = None
+    concurrent_batches: Size | None = Field(
+        default=None,
+        description="Batches in flight at once (VllmConfig.max_concurrent_batches).",
+    )
+    async_scheduling: bool | None = Field(
+        default=None, description="Whether scheduling overlaps with execution (scheduler_config.async_scheduling)."
+    )
 
 
 class PrefixHashing(Wire):
-    """How blocks are hashed. Lengths in tokens.
+    """How blocks are hashed; lengths in tokens.
 
-    `hash_block_size`: tokens that one hash covers. `match_unit`: as asked for. `alignment`: tokens of which a hit's
-    length is a multiple. `seed_policy`: `default` (the root that is the same everywhere), `environment`
-    (PYTHONHASHSEED is set), `random` (a root per engine process); never the seed. `engines_agree`: whether all engines
-    of this server hash alike.
+    `seed_policy`: `default` is the root that is the same everywhere, `environment` one from PYTHONHASHSEED, `random`
+    one per engine process. The seed itself is never told.
     """
 
-    enabled: bool | None = None
-    algorithm: Text | None = None
-    hash_block_size: Size | None = None
-    match_unit: Size | None = None
-    alignment: Size | None = None
-    seed_policy: Text | None = None
-    engines_agree: bool | None = None
+    enabled: bool | None = Field(
+        default=None,
+        description="Whether the engine caches prefixes (cache_config.enable_prefix_caching), as it decided at start.",
+    )
+    algorithm: Text | None = Field(
+        default=None, description="The hash function (cache_config.prefix_caching_hash_algo)."
+    )
+    hash_block_size: Size | None = Field(
+        default=None,
+        description="Tokens that one hash covers (KVCacheConfig.hash_block_size).",
+    )
+    match_unit: Size | None = Field(
+        default=None,
+        description="Tokens of which matches are a multiple, as asked for (cache_config.prefix_match_unit).",
+    )
+    alignment: Size | None = Field(
+        default=None,
+        description="Tokens of which the length of a hit is a multiple (KVCacheConfig.cache_hit_alignment_tokens).",
+    )
+    seed_policy: Text | None = Field(
+        default=None,
+        description="`default`, `environment` or `random`: where the root of the hashes comes from.",
+    )
+    engines_agree: bool | None = Field(
+        default=None,
+        description="Whether all engines of this server have one `fingerprint.engine`; null where one has none.",
+    )
 
 
 class KVEvents(Wire):
-    """Where the engine publishes what its prefix cache holds, as configured; ranks add their number to the port."""
+    """Where the engine publishes what its prefix cache holds."""
 
-    enabled: bool | None = None
-    publisher: Text | None = None
-    endpoint: Text | None = None
-    topic: Text | None = None
+    enabled: bool | None = Field(
+        default=None, description="Whether KV events are published (kv_events_config.enable_kv_cache_events)."
+    )
+    publisher: Text | None = Field(default=None, description="The kind of publisher, such as `zmq`.")
+    endpoint: Text | None = Field(
+        default=None,
+        description="Where, as configured; each DP rank adds its number to the port.",
+    )
+    topic: Text | None = Field(default=None, description="The topic.")
 
 
 class KVTransfer(Wire):
-    """The connector, and what both sides of a transfer must agree on; all null without a connector."""
+    """The connector; all null without one."""
 
-    connector: Text | None = None
-    role: Text | None = None
-    engine_id: Text | None = None
-    compatibility: dict[str, Any] | None = None
+    connector: Text | None = Field(default=None, description="The connector (kv_transfer_config.kv_connector).")
+    role: Text | None = Field(default=None, description="`kv_producer`, `kv_consumer` or `kv_both`.")
+    engine_id: Text | None = Field(default=None, description="The id by which other engines know this one.")
+    compatibility: dict[str, Any] | None = Field(
+        default=None,
+        description="What connectors compare before they transfer; null without a connector (nixl/metadata.py).",
+    )
 
 
 class ModelFiles(Wire):
     """Which files are served: names and revisions as asked for."""
 
-    revision: Text | None = None
-    code_revision: Text | None = None
-    tokenizer: Text | None = None
-    tokenizer_revision: Text | None = None
+    revision: Text | None = Field(
+        default=None, description="As asked for (model_config.revision); null is the default branch."
+    )
+    code_revision: Text | None = Field(
+        default=None, description="Of the model's own code (model_config.code_revision)."
+    )
+    tokenizer: Text | None = Field(default=None, description="Name or folder (model_config.tokenizer).")
+    tokenizer_revision: Text | None = Field(default=None, description="As asked for (model_config.tokenizer_revision).")
 
 
 class Chat(Wire):
-    """How conversations become tokens. `template_digest`: of the template's text; null where there is none."""
+    """How conversations become tokens."""
 
-    template_digest: Text | None = None
-    template_content_format: Text | None = None
-    tool_call_parser: Text | None = None
-    reasoning_parser: Text | None = None
-    enable_auto_tool_choice: bool | None = None
+    template_digest: Text | None = Field(
+        default=None,
+        description="16 hex digits of the SHA-256 of the chat template in force; null without one.",
+    )
+    template_content_format: Text | None = Field(
+        default=None, description="As asked for: `auto`, `string` or `openai`."
+    )
+    tool_call_parser: Text | None = Field(default=None, description="The parser of tool calls; null without one.")
+    reasoning_parser: Text | None = Field(default=None, description="The parser of reasoning; empty without one.")
+    enable_auto_tool_choice: bool | None = Field(default=None, description="Whether the model may choose tools itself.")
 
 
 class Adapter(Wire):
     """A LoRA adapter that is loaded now."""
 
-    name: Text
-    path: Text | None = None
+    name: Text = Field(description="The name that requests use.")
+    path: Text | None = Field(
+        default=None,
+        description="Where it was loaded from; since 0.32 a part of the block hash (vllm/v1/core/kv_cache_utils.py).",
+    )
 
 
 class FleetExtension(Wire):
-    """All that the provider adds. `settings` (by path) and `environment` (by variable) with `?full=true` only."""
+    """All that the provider adds."""
 
-    schema_version: Text
-    provider_version: Text | None = None
-    vllm_version: Text | None = None
-    started_at: Moment | None = None
-    data_parallel_rank: Count | None = None
-    engines: Annotated[tuple[EngineInfo, ...], Field(max_length=MAX_ENGINES)] = ()
-    scheduling: Scheduling = Field(default_factory=Scheduling)
-    prefix_hashing: PrefixHashing = Field(default_factory=PrefixHashing)
-    kv_events: KVEvents = Field(default_factory=KVEvents)
-    kv_transfer: KVTransfer = Field(default_factory=KVTransfer)
-    model: ModelFiles = Field(default_factory=ModelFiles)
-    chat: Chat = Field(default_factory=Chat)
-    adapters: Annotated[tuple[Adapter, ...], Field(max_length=MAX_ADAPTERS)] = ()
-    settings: dict[str, Any] | None = None
-    environment: dict[str, Any] | None = None
-    unavailable: Annotated[tuple[Unavailable, ...], Field(max_length=MAX_UNAVAILABLE)] = ()
+    schema_version: Text = Field(description="Version of `fleet`, as `major.minor`.")
+    provider_version: Text | None = Field(default=None, description="Version of the provider.")
+    vllm_version: Text | None = Field(default=None, description="Version of vLLM (vllm.__version__).")
+    started_at: Moment | None = Field(
+        default=None, description="When the first engine process of this server started. Another value is a restart."
+    )
+    data_parallel_rank: Count | None = Field(
+        default=None, description="The rank that the sections beside `fleet` speak of."
+    )
+    engines: Annotated[tuple[EngineInfo, ...], Field(max_length=MAX_ENGINES)] = Field(
+        default=(), description="Every engine behind this API server, by DP rank."
+    )
+    scheduling: Scheduling = Field(default_factory=Scheduling, description="What the capacity formula needs.")
+    prefix_hashing: PrefixHashing = Field(default_factory=PrefixHashing, description="How blocks are hashed.")
+    kv_events: KVEvents = Field(
+        default_factory=KVEvents, description="Where the engine publishes what its prefix cache holds."
+    )
+    kv_transfer: KVTransfer = Field(default_factory=KVTransfer, description="What moves KV cache between engines.")
+    model: ModelFiles = Field(default_factory=ModelFiles, description="Which files are served.")
+    chat: Chat = Field(default_factory=Chat, description="How conversations become tokens.")
+    adapters: Annotated[tuple[Adapter, ...], Field(max_length=MAX_ADAPTERS)] = Field(
+        default=(), description="LoRA adapters that are loaded now."
+    )
+    settings: dict[str, Any] | None = Field(
+        default=None,
+        description="With `full=true`: all of `VllmConfig` by path; secrets are `[redacted]`.",
+    )
+    environment: dict[str, Any] | None = Field(
+        default=None,
+        description="With `full=true`: vLLM's own variables, but those with KEY in their name.",
+    )
+    unavailable: Annotated[tuple[Unavailable, ...], Field(max_length=MAX_UNAVAILABLE)] = Field(
+        default=(), description="What could not be had: every such field is null or empty."
+    )

@@ -19,28 +19,36 @@ MAX_LAYERS = 10_000
 class Group(Wire):
     """What all kinds share. `page_size_bytes` counts the KV heads that one device holds."""
 
-    group_id: Count
-    layer_names: Annotated[tuple[Text, ...], Field(max_length=MAX_LAYERS)] = ()
-    layer_count: Count | None = None
-    block_size: Size
-    page_size_bytes: Count | None = None
+    group_id: Count = Field(description="Its place in the engine's list.")
+    layer_names: Annotated[tuple[Text, ...], Field(max_length=MAX_LAYERS)] = Field(
+        default=(), description="The model's layers that share its blocks."
+    )
+    layer_count: Count | None = Field(default=None, description="Their number, where names are not told.")
+    block_size: Size = Field(description="Tokens of one block.")
+    page_size_bytes: Count | None = Field(
+        default=None, description="Bytes of one block of one layer, counting the KV heads that one device holds."
+    )
 
 
 class AttentionGroup(Group):
     """Fields of every kind that keeps keys and values."""
 
-    num_kv_heads: Count | None = None
-    head_size: Count | None = None
-    head_size_v: Count | None = None
-    dtype: Text | None = None
-    cache_dtype_str: Text | None = None
+    num_kv_heads: Count | None = Field(default=None, description="KV heads on one device.")
+    head_size: Count | None = Field(default=None, description="Elements of a key.")
+    head_size_v: Count | None = Field(default=None, description="Elements of a value.")
+    dtype: Text | None = Field(default=None, description="Their type.")
+    cache_dtype_str: Text | None = Field(
+        default=None, description="How the cache packs them, where that is not its type."
+    )
 
 
 class KeepsAllGroup(AttentionGroup):
     """Every token of a request stays, even where the model itself would look at a window or chunk only."""
 
-    sliding_window: Count | None = None
-    attention_chunk_size: Count | None = None
+    sliding_window: Count | None = Field(default=None, description="Tokens that the model looks back, though all stay.")
+    attention_chunk_size: Count | None = Field(
+        default=None, description="Tokens of a chunk that the model looks at, though all stay."
+    )
 
 
 class FullAttentionGroup(KeepsAllGroup):
@@ -63,7 +71,7 @@ class SinkFullAttentionGroup(KeepsAllGroup):
     spec_type: Literal["SinkFullAttentionSpec", "sink_full_attention"] = Field(
         validation_alias=AliasChoices("spec_type", "kind"),
     )
-    sink_len: Count | None = None
+    sink_len: Count | None = Field(default=None, description="Tokens that stay as sink.")
 
 
 class SlidingWindowGroup(AttentionGroup):
@@ -72,8 +80,8 @@ class SlidingWindowGroup(AttentionGroup):
     spec_type: Literal["SlidingWindowSpec", "sliding_window"] = Field(
         validation_alias=AliasChoices("spec_type", "kind"),
     )
-    sliding_window: Size
-    extra_retained_tokens: Count | None = None
+    sliding_window: Size = Field(description="Tokens that stay.")
+    extra_retained_tokens: Count | None = Field(default=None, description="Tokens that stay beside the window.")
 
 
 class ChunkedLocalAttentionGroup(AttentionGroup):
@@ -82,7 +90,7 @@ class ChunkedLocalAttentionGroup(AttentionGroup):
     spec_type: Literal["ChunkedLocalAttentionSpec", "chunked_local_attention"] = Field(
         validation_alias=AliasChoices("spec_type", "kind"),
     )
-    attention_chunk_size: Size
+    attention_chunk_size: Size = Field(description="Tokens of one chunk.")
 
 
 class CrossAttentionGroup(AttentionGroup):
@@ -97,19 +105,21 @@ class MambaGroup(Group):
     """A state of fixed size instead of tokens."""
 
     spec_type: Literal["MambaSpec", "mamba"] = Field(validation_alias=AliasChoices("spec_type", "kind"))
-    shapes: tuple[tuple[Count, ...], ...] = ()
-    dtypes: tuple[Text, ...] = ()
-    mamba_type: Text | None = None
-    mamba_cache_mode: Text | None = None
-    num_speculative_blocks: Count | None = None
-    num_prefill_checkpoint_blocks: Count | None = None
+    shapes: tuple[tuple[Count, ...], ...] = Field(default=(), description="Shape of each state.")
+    dtypes: tuple[Text, ...] = Field(default=(), description="Type of each state.")
+    mamba_type: Text | None = Field(default=None, description="The kind of state space model.")
+    mamba_cache_mode: Text | None = Field(
+        default=None, description="`none` or `align` (cache_config.mamba_cache_mode)."
+    )
+    num_speculative_blocks: Count | None = Field(default=None, description="Blocks for drafted tokens.")
+    num_prefill_checkpoint_blocks: Count | None = Field(default=None, description="Blocks for checkpoints of a prompt.")
 
 
 class OtherGroup(AttentionGroup):
     """A kind that this program does not know: kept, counted and shown, its tokens never derived."""
 
     spec_type: Text = Field(validation_alias=AliasChoices("spec_type", "kind"))
-    sliding_window: Count | None = None
+    sliding_window: Count | None = Field(default=None, description="Tokens that stay, where the kind has a window.")
 
 
 KNOWN = {

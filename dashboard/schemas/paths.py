@@ -43,14 +43,14 @@ def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Put (path, value) pairs back into sections. Raises ValueError for a path that is too long or below a value."""
+    """Put (path, value) pairs back into sections. Raises ValueError for a section that is too long or below a value."""
     tree: dict[str, Any] = {}
     sections = {"": tree}
+    name, section = "", tree
     for path, value in flat.items():
-        if len(path) > MAX_PATH:
-            raise ValueError(f"a path has more than {MAX_PATH} characters: {path[:40]}")
         above, _, last = path.rpartition(".")
-        section = sections[above] if above in sections else _section(above, sections)
+        if above != name:  # mostly the settings of a section stand together
+            name, section = above, sections[above] if above in sections else _section(above, sections)
         if last in section:
             raise ValueError(f"{path} has a value and settings below it")
         section[last] = value
@@ -59,6 +59,8 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def _section(path: str, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Make a section, and those that it stands in."""
+    if len(path) > MAX_PATH:  # else a path of dots would be a section per dot
+        raise ValueError(f"a path has more than {MAX_PATH} characters: {path[:40]}")
     above, _, name = path.rpartition(".")
     outer = sections[above] if above in sections else _section(above, sections)
     if name in outer:

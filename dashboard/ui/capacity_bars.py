@@ -126,9 +126,10 @@ def _rank_bar(rank: Rank, measure: Measure, outlier: Outlier | None) -> Bar:
 def _device_bar(one: OnDevice, outlier: Outlier | None) -> Bar:
     rank, device = one
     held = rank.engine.kv_cache_bytes_per_device
+    several = len(rank.replica.engines) > 1
     return Bar(
         group=name_of(rank.replica.name),
-        tick=str(device.rank),
+        tick=f"{rank.engine.dp_rank}·{device.rank}" if several else str(device.rank),
         value=None if held is None else held / GIB,
         letter=rank.letter,
         faint=not rank.counts,

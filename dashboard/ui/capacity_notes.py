@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_OUTLIERS = 6  # named one by one; all of them stand in the table of ranks
 MOST_NAMED = 4  # ranks named in one line
 MOST_KINDS = 6  # rows of the share of device memory
-NO_DEVICES = "No reply tells its devices. A stock vLLM names neither devices nor bytes; a configuration endpoint does."
+NO_DEVICES = "No reply tells its devices. A stock vLLM names neither devices nor bytes; the provider names both."
 
 
 def outlier_entries(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PER_RANK_NOTE = "A bar a DP rank. Click one to open its replica."
 PER_GPU_NOTE = "A bar a GPU, in GiB: its KV cache inside its memory. Click one to open its replica."
+RANK_AND_GPU_NOTE = " 1·0 is GPU 0 of DP rank 1."
+EMPTY_NOTE = " An empty bar: no reply tells its KV cache in bytes."
 PER_POOL_NOTE = "A bar a pool, its ranks added up once"
 NAIVE_NOTE = "; the pale bar behind it is what blocks × block size would say"
 
@@ -100,11 +102,13 @@ def _devices(ranks: tuple[Rank, ...], colours: charts.Palette) -> Drawing:
     if not devices:
         return Drawing(None, "", _unknown(markup.text(capacity_notes.NO_DEVICES)))
     chart = capacity_bars.device_chart(devices)
+    several = RANK_AND_GPU_NOTE if any(len(rank.replica.engines) > 1 for rank in ranks) else ""
     left = f" The {len(chart.bars):,} that hold least; {chart.left_out:,} more are not drawn." if chart.left_out else ""
+    unknown = EMPTY_NOTE if any(one.rank.engine.kv_cache_bytes_per_device is None for one in devices) else ""
     return Drawing(
         figure=_figure(chart, Measure.GIB, colours),
         alt=f"KV cache inside the memory of {len(devices):,} GPUs",
-        below=_note(PER_GPU_NOTE + left) + capacity_notes.not_counted(ranks),
+        below=_note(PER_GPU_NOTE + several + unknown + left) + capacity_notes.not_counted(ranks),
     )
 
 

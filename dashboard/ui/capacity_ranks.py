@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dashboard.models import Engine, Replica, Setting
 
 GIB = 2**30
-NO_BYTES = "No reply tells its KV cache groups, so its bytes are not known; a stock vLLM tells none."
+NO_BYTES = "No reply tells its bytes or its KV cache groups. A stock vLLM tells neither; the provider tells both."
+NO_NUMBER_OF_GPUS = "Its bytes on each GPU are known, but no reply tells on how many GPUs it runs."
 NO_REQUESTS = "Its KV cache groups are not known and it is no uniform model, so only its own length can be told."
 NOT_SERVED = "Not served: the length is above its own max_model_len."
 NOT_TOLD = "No reply tells it."
@@ -71,7 +72,7 @@ def value(rank: Rank, measure: Measure) -> float | None:
 
 
 def is_at_most(rank: Rank, measure: Measure) -> bool:
-    """Say whether a rank's value is an upper bound. Bytes never are: where they are known, vLLM's groups tell them."""
+    """Say whether a rank's value is an upper bound. Bytes never are: vLLM tells them, or its groups do."""
     if measure is Measure.GIB:
         return False
     return rank.engine.basis is Basis.ASSUMED if measure is Measure.TOKENS else rank.at.at_most
@@ -80,7 +81,7 @@ def is_at_most(rank: Rank, measure: Measure) -> bool:
 def why_unknown(rank: Rank, measure: Measure) -> str:
     """Say in a sentence why a rank has no value."""
     if measure is Measure.GIB:
-        return NO_BYTES
+        return NO_BYTES if rank.engine.kv_cache_bytes_per_device is None else NO_NUMBER_OF_GPUS
     if measure is Measure.REQUESTS and not rank.at.served:
         return NOT_SERVED
     if rank.engine.reason and rank.engine.kv_cache_size_tokens is None:

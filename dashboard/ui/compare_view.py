@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.compare import PREFIX_PATHS, build_matrix, prefix_sentence
+from dashboard.compare import PREFIX_PATHS, build_matrix, pool_sharing, sharing_sentence
 from dashboard.report.finding_words import answered
 from dashboard.report.matrix_html import MOST_COLUMNS, matrix_html
 from dashboard.rules.findings import Severity
 from dashboard.ui import markup, named_paths
 from dashboard.ui.findings_words import shared_words
 from dashboard.ui.prefix_words import prefix_band, severity
+from dashboard.ui.sharing_matrix import sharing_matrix
 from dashboard.ui.totals import device_words
 from dashboard.wording import count, iso, joined, middle_cut
 
@@ -61,18 +62,19 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
         as_replicas=as_replicas,
     )
     prefix = build_matrix(pool, _fleet.documents, choice.reference, paths=PREFIX_PATHS, as_replicas=as_replicas)
-    sentence = prefix_sentence(pool, _fleet.documents)
+    by_id = {replica.id: replica for replica in members}
+    sharing = pool_sharing(pool, by_id)
+    sentence = sharing_sentence(pool, sharing, _fleet.documents, by_id)
     named = named_paths.worst(named_paths.by_path(_fleet.inspection, pool_name))
     matrix = replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: _rank(named.get(row.path)))))
     hidden = hidden_words(pool, matrix, members)
     return View(
-        band=prefix_band(pool, sentence, named),
+        band=prefix_band(sentence, named) + sharing_matrix(sharing, severity(sentence, named)),
         prefix=matrix_html(
             prefix,
             names,
             caption="What decides prefix sharing",
             corner="Prefix sharing",
-            kind=severity(pool, sentence.verdict, named),
             kinds=named,
             interactive=True,
         ),

@@ -11,7 +11,16 @@ from dashboard.report.matrix_html import colour
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_GLYPHS = {"good": "✓", "critical": "!", "warning": "!", "info": "i", "unknown": "?", "differs": "≠", "same": "="}
+_GLYPHS = {
+    "good": "✓",
+    "critical": "!",
+    "warning": "!",
+    "info": "i",
+    "unknown": "?",
+    "differs": "≠",
+    "same": "=",
+    "partly": "≈",
+}
 
 
 def text(value: object) -> str:

@@ -10,8 +10,8 @@ from dashboard import wording
 from dashboard.rules.findings import Severity
 from dashboard.ui import headline, links, markup
 from dashboard.ui.first_things import first_things
-from dashboard.ui.pool_table import ordered, pool_table, prefix_sentences
-from dashboard.ui.prefix_words import is_unshared
+from dashboard.ui.pool_table import ordered, pool_table
+from dashboard.ui.prefix_words import is_unshared, prefix_sentences
 from dashboard.ui.totals import total
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Over
     now = headline.standing(_fleet)
     sentences = prefix_sentences(_fleet)
     order = ordered(_fleet, sentences, now.by_pool)
-    unshared = [pool.name for pool in order if is_unshared(pool, sentences[pool.name].verdict)]
+    unshared = [pool.name for pool in order if is_unshared(sentences[pool.name])]
     more = headline.more(now, unshared, _fleet.inspection)
     return Overview(
         head=markup.heading(markup.text(headline.title(now)), markup.text(more)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard import wording
-from dashboard.compare import PrefixSentence, Verdict, prefix_sentence
+from dashboard.compare import Verdict
 from dashboard.models import ReplicaState, Role
 from dashboard.report.matrix_html import colour
 from dashboard.ui import links, markup, named_paths
@@ -16,6 +16,7 @@ from dashboard.ui.totals import device_words, total
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dashboard.compare import SharingSentence
     from dashboard.fleet import Fleet
     from dashboard.models import Cohort, Pool, Replica
     from dashboard.rules.findings import Inspection, Severity, Tally
@@ -35,7 +36,7 @@ LEAST_SHARE = 0.06  # of a bar's width, so that a cohort of one replica among ma
 
 
 def pool_table(
-    fleet: Fleet, pools: Sequence[Pool], sentences: Mapping[str, PrefixSentence], found: Mapping[str, Tally]
+    fleet: Fleet, pools: Sequence[Pool], sentences: Mapping[str, SharingSentence], found: Mapping[str, Tally]
 ) -> str:
     """Draw the pools in the order given as an HTML table."""
     replicas = {replica.id: replica for replica in fleet.replicas}
@@ -52,12 +53,7 @@ def pool_table(
     return markup.table("Pools and their cohorts", HEAD, rows)
 
 
-def prefix_sentences(fleet: Fleet) -> dict[str, PrefixSentence]:
-    """Say of every pool whether its replicas differ in what decides prefix sharing."""
-    return {pool.name: prefix_sentence(pool, fleet.documents) for pool in fleet.pools}
-
-
-def ordered(fleet: Fleet, sentences: Mapping[str, PrefixSentence], found: Mapping[str, Tally]) -> list[Pool]:
+def ordered(fleet: Fleet, sentences: Mapping[str, SharingSentence], found: Mapping[str, Tally]) -> list[Pool]:
     """Order pools by what is wrong: findings, prefixes not shared, most cohorts, replicas down; the largest first."""
     down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
 
@@ -71,7 +67,7 @@ def ordered(fleet: Fleet, sentences: Mapping[str, PrefixSentence], found: Mappin
 
 
 def _row(
-    pool: Pool, members: list[Replica], sentence: PrefixSentence, findings: str, named: Mapping[str, Severity]
+    pool: Pool, members: list[Replica], sentence: SharingSentence, findings: str, named: Mapping[str, Severity]
 ) -> list[str]:
     held = total(members)
     missing = f" {markup.muted(f'+ {held.unknown:,} not known')}" if held.tokens is not None and held.unknown else ""

@@ -1,19 +1,23 @@
-"""Whether a pool's replicas agree on what decides prefix sharing: in a few words, and as a sentence with its values."""
+"""Whether a pool's replicas can share prefixes: in a few words, and as a sentence with its values."""
 
 from __future__ import annotations
 
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from dashboard.compare import PREFIX_PATHS, PrefixSentence, Verdict
+from dashboard.compare import PREFIX_PATHS, Verdict, pool_sharing, sharing_sentence
 from dashboard.compare.prefix import is_tie
+from dashboard.compare.sharing import DECIDING_PATHS
 from dashboard.models import State
+from dashboard.rules.subject import FINGERPRINT
 from dashboard.ui import markup
 from dashboard.wording import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dashboard.compare import SharingSentence
+    from dashboard.fleet import Fleet
     from dashboard.models import Difference, Pool
     from dashboard.rules.findings import Severity
 
@@ -24,38 +28,69 @@ _KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown"}
 _SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "good:", Verdict.UNKNOWN: "not known:"}
 
 
-def prefix_words(pool: Pool, sentence: PrefixSentence, named: Mapping[str, Severity]) -> str:
+def prefix_sentences(fleet: Fleet) -> dict[str, SharingSentence]:
+    """Say of every pool, by name, who can share prefixes."""
+    replicas = {replica.id: replica for replica in fleet.replicas}
+    return {
+        pool.name: sharing_sentence(pool, pool_sharing(pool, replicas), fleet.documents, replicas)
+        for pool in fleet.pools
+    }
+
+
+def prefix_words(pool: Pool, sentence: SharingSentence, named: Mapping[str, Severity]) -> str:
     """Say for a table's cell whether a pool's replicas differ: `B and C differ from A`. HTML.
 
     `named` are the settings that findings of the pool name, with the worst severity.
     """
-    verdict = sentence.verdict
-    words = {Verdict.DIFFERS: _apart(pool), Verdict.AGREES: "no difference"}
-    said = words.get(verdict) or _not_known(pool, sentence.not_known)
-    return f"{markup.glyph(severity(pool, verdict, named), _SAID[verdict])} {markup.text(said)}"
+    return f"{markup.glyph(severity(sentence, named), _SAID[sentence.verdict])} {markup.text(_words(pool, sentence))}"
 
 
-def prefix_band(pool: Pool, sentence: PrefixSentence, named: Mapping[str, Severity]) -> str:
+def prefix_band(sentence: SharingSentence, named: Mapping[str, Severity]) -> str:
     """Write the whole sentence as a framed statement, its values in monospace. HTML."""
     body = "".join(markup.code(part.text) if part.is_value else markup.text(part.text) for part in sentence.parts)
-    kind = severity(pool, sentence.verdict, named)
+    kind = severity(sentence, named)
     return markup.notice(kind, f"{markup.glyph(kind, _SAID[sentence.verdict])} {body}")
 
 
-def severity(pool: Pool, verdict: Verdict, named: Mapping[str, Severity]) -> str:
+def severity(sentence: SharingSentence, named: Mapping[str, Severity]) -> str:
     """Say how bad a verdict is: as bad as the worst finding that names one of the settings that decide it.
 
     Without such a finding a version alone warns, for it may or may not hash differently; the rest only differs.
     """
-    if verdict is not Verdict.DIFFERS:
-        return _KINDS[verdict]
-    worst = min((named[path] for path in PREFIX_PATHS if path in named), key=lambda each: each.rank, default=None)
-    return worst or ("warning" if _is_version_alone(pool) else "info")
+    if sentence.verdict is not Verdict.DIFFERS:
+        return _KINDS[sentence.verdict]
+    worst = min(
+        (named[path] for path in (*DECIDING_PATHS, FINGERPRINT) if path in named),
+        key=lambda each: each.rank,
+        default=None,
+    )
+    return worst or ("info" if sentence.is_certain else "warning")
 
 
-def is_unshared(pool: Pool, verdict: Verdict) -> bool:
+def is_unshared(sentence: SharingSentence) -> bool:
     """Say whether it is certain that not all replicas can share prefixes."""
-    return verdict is Verdict.DIFFERS and not _is_version_alone(pool)
+    return sentence.verdict is Verdict.DIFFERS and sentence.is_certain
+
+
+def _words(pool: Pool, sentence: SharingSentence) -> str:
+    if sentence.verdict is Verdict.UNKNOWN:
+        return _not_known(pool, sentence.not_known)
+    if sentence.verdict is Verdict.AGREES:
+        return "all can share" if sentence.is_measured else "no difference"
+    return _measured(sentence) if sentence.is_measured else _apart(pool)
+
+
+def _measured(sentence: SharingSentence) -> str:
+    """Name who does not share within itself, and who not with the cohort that others are held against."""
+    split, apart = (first_of(letters, MOST_LETTERS) for letters in (sentence.split, sentence.apart))
+    said = []
+    if split:
+        said.append(
+            f"{split} differs within itself" if len(sentence.split) == 1 else f"{split} differ within themselves"
+        )
+    if apart:
+        said.append(f"{apart} {'differs' if len(sentence.apart) == 1 else 'differ'} from {sentence.base}")
+    return ", ".join(said) or "cohorts differ"
 
 
 def _deciding(pool: Pool) -> list[Difference]:

@@ -19,6 +19,11 @@ MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
 MOST_NAMES = 12
 LONGEST = 60  # characters of a foreign text
 NO_ENGINES = "No engine is known: no reply tells its blocks."
+_ONLY_WHERE_TOLD = {  # columns of devices that only the provider fills
+    "Compute units": "compute_units",
+    "TP rank": "tensor_parallel_rank",
+    "PP rank": "pipeline_parallel_rank",
+}
 NO_GROUPS = "No reply tells its KV cache groups; where they are known, tokens can be derived for any length."
 
 
@@ -48,8 +53,13 @@ def engines_table(engines: Sequence[Engine]) -> str:
 
 
 def devices_table(devices: Sequence[Device], engines: Sequence[Engine]) -> str:
-    """Draw every accelerator with its memory and the part of it that is KV cache."""
+    """Draw every accelerator with its memory and the part of it that is KV cache; its TP and PP rank where told."""
     held = {engine.dp_rank: engine.kv_cache_bytes_per_device for engine in engines}
+    told = [
+        (title, field)
+        for title, field in _ONLY_WHERE_TOLD.items()
+        if any(getattr(each, field) is not None for each in devices)
+    ]
     head = (
         ("DP rank", ""),
         ("GPU", "number"),
@@ -58,8 +68,12 @@ def devices_table(devices: Sequence[Device], engines: Sequence[Engine]) -> str:
         ("KV cache", "number"),
         ("Share", "number"),
         ("Capability", ""),
+        *((title, "number") for title, _ in told),
     )
-    rows = [_device(each, held.get(each.dp_rank)) for each in devices[:MOST_ROWS]]
+    rows = [
+        [*_device(each, held.get(each.dp_rank)), *(_number(getattr(each, field)) for _, field in told)]
+        for each in devices[:MOST_ROWS]
+    ]
     return _table("Devices", head, rows, len(devices), NO_DEVICES)
 
 

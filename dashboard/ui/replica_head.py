@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dashboard import wording
 from dashboard.models import ReplicaState
 from dashboard.ui import links, markup
+from dashboard.ui.replica_sources import best_answer
 from dashboard.ui.totals import total
 from dashboard.ui.unread import reason
 from dashboard.ui.value_dialog import SOURCES
@@ -33,6 +34,8 @@ def head(replica: Replica, reach: Reach | None) -> str:
     sentence = "Up: it answers." if replica.state is ReplicaState.UP else f"{words[replica.state]}: {reason(replica)}"
     if reach is not None and reach.read < reach.of_pool:
         sentence += f" It tells {reach.read:,} of the {reach.of_pool:,} settings that its pool tells."
+    best = best_answer(replica.sources)
+    sentence += f" Best answer: {best}." if best else ""
     back = markup.link(links.to(links.REPLICAS), "All replicas")
     lead = f"{back} · {markup.code(wording.one_line(replica.id))} · {markup.text(sentence)}"
     return markup.heading(f"{glyph} {name}", lead)
@@ -85,7 +88,7 @@ def contradictions(found: Sequence[Contradiction]) -> str:
     if not found:
         return ""
     title = f"Its sources contradict each other in {wording.count(len(found), 'setting')}"
-    columns = (("Setting", ""), ("Taken", ""), ("said by", "short"), ("Other", ""), ("said by", "short"))
+    columns = (("Setting", ""), ("Kept", ""), ("said by", "short"), ("Not kept", ""), ("said by", "short"))
     rows = [
         [
             markup.code(wording.middle_cut(each.path, LONGEST_NAME)),
@@ -97,8 +100,9 @@ def contradictions(found: Sequence[Contradiction]) -> str:
         for each in found[:MOST_CONTRADICTIONS]
     ]
     left = len(found) - MOST_CONTRADICTIONS
-    more = f'<div class="foot">{left:,} more.</div>' if left > 0 else ""
-    return markup.section(title) + markup.table(title, columns, rows) + more
+    more = f" {left:,} more are not shown." if left > 0 else ""
+    note = f'<div class="foot">Kept is what the more trusted source says.{more}</div>'
+    return markup.section(title) + markup.table(title, columns, rows) + note
 
 
 def _pool(replica: Replica, pool: Pool | None) -> str:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from dashboard import wording
+from dashboard.models import Role, Source
 from dashboard.report.matrix_csv import safe
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity
 from dashboard.ui.replica_differences import numbers
+from dashboard.ui.replica_sources import best_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,11 +24,23 @@ if TYPE_CHECKING:
 
 GLYPHS = {"up": "✓ up", "partial": "◐ partial", "down": "✕ down"}
 WORST = {"critical": "! critical", "warning": "▲ warning", "info": "i info"}
-SHOWN = ("State", "Replica", "Findings", "Reason", "Pool", "Cohort", "vLLM", "Differs in", "Read", "Role", "Started")
-ALL_READ = (*(name for name in SHOWN if name != "Reason"), "Reason")  # an empty column stands last
+SHOWN = (
+    "State",
+    "Replica",
+    "Findings",
+    "Pool",
+    "Cohort",
+    "Differs in",
+    "vLLM",
+    "Best answer",
+    "Read",
+    "Role",
+    "Started",
+    "Reason",
+)
 FROM_FRAME = ("name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort")
 SEVERITIES = tuple(map(str, Severity))
-EXPORTED = ("id", *FROM_FRAME, "differences", "worst", *SEVERITIES, "labels")
+EXPORTED = ("id", *FROM_FRAME, "best_answer", "differences", "worst", *SEVERITIES, "labels")
 LONGEST = 200  # characters of a foreign text in a cell
 
 
@@ -45,6 +59,7 @@ def rows_of(fleet: Fleet) -> pd.DataFrame:
         {
             "id": replicas["replica"],
             **{name: replicas[name] for name in FROM_FRAME},
+            "best_answer": pd.Series([best_answer(map(Source, each)) for each in replicas["sources"]], dtype="string"),
             "differences": pd.Series(
                 [differ.get(key) for key in zip(replicas["pool"], replicas["document"], strict=True)], dtype="Int64"
             ),
@@ -75,23 +90,36 @@ def filtered(rows: pd.DataFrame, *, pool: str | None, state: str | None, search:
 
 
 def shown(rows: pd.DataFrame, now: datetime) -> pd.DataFrame:
-    """Return what the page shows of these rows: words for state and age, foreign text cut to one line."""
+    """Return what the page shows of these rows: words for state and age, foreign text cut to one line.
+
+    What a narrow page does not hold stands last, and is left out where it says nothing.
+    """
+    silent = {"Role"} if rows["role"].eq(Role.BOTH).all() else set()
+    silent |= set() if rows["reason"].notna().any() else {"Reason"}
     return pd.DataFrame(
         {
-            "State": rows["state"].map(GLYPHS),
+            "State": _states(rows),
             "Findings": _findings(rows),
             "Replica": _plain(rows["name"]),
             "Pool": _plain(rows["pool"]),
             "Role": rows["role"],
             "Cohort": rows["cohort"],
             "vLLM": _plain(rows["version"]),
+            "Best answer": rows["best_answer"],
             "Differs in": rows["differences"],
             "Read": _ages(rows["observed_at"], now),
             "Started": rows["started_at"],
             "Reason": _plain(rows["reason"]),
         },
-        columns=pd.Index(SHOWN if rows["reason"].notna().any() else ALL_READ),
+        columns=pd.Index([name for name in SHOWN if name not in silent]),
     )
+
+
+def _states(rows: pd.DataFrame) -> pd.Series[Any]:
+    """Write how each replica stands and the kind of what is wrong: `✕ down, timeout`; the sentence stands last."""
+    kinds = rows["reason"].fillna("").str.partition(":")[0]
+    told = [f"{GLYPHS[state]}{f', {kind}' if kind else ''}" for state, kind in zip(rows["state"], kinds, strict=True)]
+    return pd.Series(told, index=rows.index, dtype="string")
 
 
 def _findings(rows: pd.DataFrame) -> pd.Series[Any]:

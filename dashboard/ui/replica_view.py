@@ -13,7 +13,9 @@ from dashboard.ui import (
     markup,
     named_paths,
     replica_engines,
+    replica_hashes,
     replica_head,
+    replica_offer,
     replica_probes,
     replica_settings,
 )
@@ -35,7 +37,14 @@ TABS = ("Settings", "Engines and devices", "Identity", "Probes")
 EVERY_SECTION = "all sections"
 ROW, HEAD, TALLEST = 35, 37, 460  # px of a table; what a click shows below it is still seen
 RAW_HEIGHT, RAW_LINES = 520, 24  # px of a raw answer, and the lines that fill them
-_SETTING_WIDTHS = {"Section": 150, "Setting": 270, "Value": 260, replica_settings.POOL_HAS: 190, "State": 90}
+_SETTING_WIDTHS = {  # px; together they fit a page of 1,024
+    "Section": 130,
+    "Setting": 232,
+    "Value": 220,
+    replica_settings.POOL_HAS: 150,
+    "State": 84,
+    "Said by": 150,
+}
 
 
 class Known(NamedTuple):
@@ -46,6 +55,8 @@ class Known(NamedTuple):
     apart: tuple[Apart, ...]
     settings: pd.DataFrame
     reach: replica_settings.Reach
+    hashes: str  # HTML
+    offer: replica_offer.Offer | None
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -63,7 +74,15 @@ def known(generation: int, polled_at: datetime | None, replica: str, _fleet: Fle
     beside = replica_settings.comparable(pool, others) if pool else frozenset()
     table = replica_settings.settings_table(own, apart, beside)
     of_pool = {*own, *(path for other in others for path in other.settings)}
-    return Known(found, pool, apart, table, replica_settings.reach(table, of_pool))
+    return Known(
+        replica=found,
+        pool=pool,
+        apart=apart,
+        settings=table,
+        reach=replica_settings.reach(table, of_pool),
+        hashes=replica_hashes.block_hashes(found, replica_hashes.peers(found, _fleet.replicas), own),
+        offer=replica_offer.offer(found, own),
+    )
 
 
 def draw_unknown(replica: str | None) -> None:
@@ -138,11 +157,13 @@ def _settings_table(rows: pd.DataFrame, columns: list[str], total: int) -> None:
         st.code(str(rows["whole"].iloc[chosen[0]]), language="json", wrap_lines=True, height="content")
 
 
-def draw_engines(replica: Replica) -> None:
-    """Draw what the replica holds: names, engines, devices, KV cache groups."""
+def draw_engines(found: Known) -> None:
+    """Draw what the replica holds: names, engines, how they hash blocks, devices, KV cache groups."""
+    replica = found.replica
     st.html(
         replica_engines.served(replica)
         + replica_engines.engines_table(replica.engines)
+        + found.hashes
         + replica_engines.devices_table(replica.devices, replica.engines)
         + replica_engines.groups_table(replica.kv_cache_groups)
     )
@@ -196,3 +217,14 @@ def _draw_raw(raw: replica_probes.Raw) -> None:
         st.html(f'<div class="foot">{markup.text(raw.left_out)}</div>')
     long = raw.text.count("\n") >= RAW_LINES
     st.code(raw.text, language=raw.language, wrap_lines=True, height=RAW_HEIGHT if long else "content")
+
+
+def draw_offer(found: Known) -> None:
+    """Offer the lines that switch the provider on, folded in at the end of the page."""
+    if found.offer is None:
+        return
+    with st.expander(replica_offer.TITLE):
+        how = f"{markup.text(replica_offer.HOW)} {markup.code(replica_offer.BUILT)}:"
+        st.html(f"<p>{markup.text(replica_offer.ADDS)}</p><p>{how}</p>")
+        st.code(found.offer.lines, language="bash", wrap_lines=True)
+        st.html(f'<div class="foot">{markup.text(" ".join(found.offer.notes))}</div>')

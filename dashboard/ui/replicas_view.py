@@ -22,18 +22,20 @@ EVERY_POOL, EVERY_STATE = "all pools", "all"
 ROW, HEAD, TALLEST = 35, 37, 702  # px of the table
 OPENS = "Replica"  # the column whose cells open a replica; the rows' own boxes do, too
 HINT = "Click a name to open the replica."
-_WIDTHS = {
+_WIDTHS = {  # px; what is said of a fleet that is up fits a page of 1,024
     "State": 92,
-    "Findings": 128,
-    "Replica": 160,
-    "Pool": 140,
-    "Cohort": 64,
-    "vLLM": 84,
-    "Read": 84,
-    "Role": 72,
-    "Started": 130,
-    "Reason": 440,
+    "Replica": 138,
+    "Findings": 112,
+    "Pool": 112,
+    "Cohort": 58,
+    "vLLM": 60,
+    "Best answer": 104,
+    "Read": 76,
+    "Role": 66,
+    "Started": 124,
+    "Reason": 400,
 }
+_WITH_REASONS = {**_WIDTHS, "State": 150, "Pool": 132}  # a narrow page scrolls then
 
 
 class Choice(NamedTuple):
@@ -88,9 +90,10 @@ def kept(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
 
 def draw_table(rows: pd.DataFrame, now: datetime) -> str | None:
     """Draw the table and return the id of the replica whose row was selected."""
-    fixed = {name: st.column_config.TextColumn(width=width) for name, width in _WIDTHS.items()}
+    shown = replica_table.shown(rows, now)
+    widths = _WITH_REASONS if "Reason" in shown.columns else _WIDTHS
     event = st.dataframe(
-        replica_table.shown(rows, now),
+        shown,
         key="replicas_table",
         hide_index=True,
         height=min(HEAD + ROW * len(rows), TALLEST),
@@ -98,15 +101,18 @@ def draw_table(rows: pd.DataFrame, now: datetime) -> str | None:
         selection_mode=["single-row", "single-cell"],
         placeholder="–",
         column_config={
-            **fixed,
+            **{name: st.column_config.TextColumn(width=width) for name, width in widths.items()},
             "Findings": st.column_config.TextColumn(
                 width=_WIDTHS["Findings"], help="The worst, how many of these (×), and how many milder ones (+)."
             ),
+            "Best answer": st.column_config.TextColumn(
+                width=_WIDTHS["Best answer"], help="Of all that answered, what tells most and is trusted most."
+            ),
             "Differs in": st.column_config.NumberColumn(
-                width=80, help="Settings that are not what most of its pool have; of a tie, every value counts."
+                width=72, help="Settings that are not what most of its pool have; of a tie, every value counts."
             ),
             "Started": st.column_config.DatetimeColumn(
-                format="YYYY-MM-DD HH:mm", timezone="UTC", width=130, help="In UTC."
+                format="YYYY-MM-DD HH:mm", timezone="UTC", width=_WIDTHS["Started"], help="In UTC."
             ),
         },
     )

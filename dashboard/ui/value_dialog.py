@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dashboard.ui.matrix import Opened
 
 SOURCES: Mapping[Source, str] = {
+    Source.PROVIDER: "the provider",
     Source.SERVER_INFO: "/server_info",
     Source.CONFIG_API: "a configuration endpoint",
     Source.PLUGIN: "an introspection plugin",

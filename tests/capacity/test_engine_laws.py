@@ -40,7 +40,20 @@ hostile: st.SearchStrategy[Any] = st.sampled_from(
 
 
 @given(
-    st.lists(st.builds(EngineReport, st.integers(0, 3), numbers, numbers, st.none(), st.booleans()), max_size=3),
+    st.lists(
+        st.builds(
+            EngineReport,
+            st.integers(0, 3),
+            numbers,
+            numbers,
+            st.none(),
+            st.booleans(),
+            numbers,
+            st.none(),
+            st.one_of(st.none(), st.integers(1, MAX_INTEGER)),
+        ),
+        max_size=3,
+    ),
     st.lists(groups(), max_size=3),
     st.dictionaries(st.sampled_from(sorted(SERVER)), hostile),
 )

@@ -21,6 +21,7 @@ from dashboard.models import Basis, Engine, EngineReport, KVCacheGroup, Setting,
 from dashboard.normalize.canonical import setting
 from dashboard.normalize.facts import facts_of
 from tests.captured import INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, Capture, capture, captures, snapshot
+from tests.provider_answers import with_provider
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -145,6 +146,34 @@ def test_two_engines_hold_half_of_the_sum_each_and_the_second_is_assumed() -> No
         (1, 8192, 1_048_576),
     ]
     assert [(each.basis, each.reason) for each in found] == [(Basis.REPORTED, None), (Basis.ASSUMED, ONLY_FIRST)]
+
+
+def test_through_the_provider_every_rank_reports_its_own_numbers() -> None:
+    """Nothing is a sum, and no rank is taken to be like the first."""
+    server = capture("llama_dp2")
+    facts = facts_of(snapshot(with_provider(server, fingerprints=("a", "b"))))
+    assert facts.document is not None
+
+    found = engines_of(facts.engines, facts.kv_cache_groups, facts.document.settings)
+
+    assert [(each.dp_rank, each.num_gpu_blocks, each.basis, each.reason) for each in found] == [
+        (0, 8192, Basis.REPORTED, None),
+        (1, 8192, Basis.REPORTED, None),
+    ]
+    assert shown(found) == logged(server)
+    assert [each.fingerprint for each in found] == [each.fingerprint for each in facts.engines]
+    assert len({each.fingerprint for each in found}) == 2
+
+
+@pytest.mark.parametrize("server", captures())
+def test_tokens_through_the_provider_are_those_that_vllm_logged(server: Capture) -> None:
+    facts = facts_of(snapshot(with_provider(server)))
+    assert facts.document is not None
+
+    found = engines_of(facts.engines, facts.kv_cache_groups, facts.document.settings)
+
+    assert shown(found) == logged(server)
+    assert {each.basis for each in found} == {Basis.REPORTED}
 
 
 def test_an_engine_on_two_devices_has_the_bytes_of_both() -> None:
@@ -286,6 +315,35 @@ def test_bytes_on_each_device_stand_also_where_the_number_of_devices_is_not_told
         ).kv_cache_bytes
         == 8 * 100 * 4096 * 2
     )
+
+
+def test_bytes_that_are_reported_stand_before_the_product() -> None:
+    found = one(
+        EngineReport(0, 100, kv_cache_bytes_per_device=5000), [FULL], options(parallel_config__tensor_parallel_size=2)
+    )
+
+    assert (found.kv_cache_bytes_per_device, found.kv_cache_bytes) == (5000, 10_000)
+    assert one(EngineReport(0, kv_cache_bytes_per_device=0)).kv_cache_bytes == 0
+
+
+def test_an_engine_that_fitted_its_length_to_its_memory_counts_requests_of_that_length() -> None:
+    first, second = engines_of(
+        (EngineReport(0, 100, 1600), EngineReport(1, 100, 1600, max_model_len=800)), (), options()
+    )
+
+    assert (first.max_model_len, first.max_concurrency) == (2048, 1600 / 2048)
+    assert (second.max_model_len, second.max_concurrency) == (800, 2.0)
+
+
+def test_the_batches_that_the_provider_tells_leave_nothing_open() -> None:
+    """Whatever scheduling and pipeline parallelism would let think."""
+    more = {"parallel_config__pipeline_parallel_size": 2, "scheduler_config__async_scheduling": True}
+    three, two = (one(EngineReport(0, 1000), [SLIDING], options(**more, concurrent_batches=told)) for told in (3, 2))
+    without = options(parallel_config__pipeline_parallel_size=..., concurrent_batches=2)
+
+    assert (two.basis, three.basis) == (Basis.DERIVED, Basis.DERIVED)
+    assert (three.kv_cache_size_tokens or 0) < (two.kv_cache_size_tokens or 0)
+    assert one(EngineReport(0, 1000), [SLIDING], without).basis is Basis.DERIVED
 
 
 def test_the_group_with_the_most_layers_decides_the_bytes() -> None:

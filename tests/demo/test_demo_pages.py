@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 CAPTURES = Path(__file__).parents[1] / "captures"
 NOW = 1_795_000_000.0
 FLEET = {replica.name: replica for replica in default_fleet()}
-EVERYTHING = frozenset(Speaks)
 PLUGIN = "/plugins/llm-d-server-introspection"
 
 # A replica, a version in place of its own, the path, the capture that answers alike.
@@ -52,7 +51,8 @@ def _answer(name: str, version: str | None, path: str) -> bytes:
     replica = FLEET[name]
     if version:
         replica = replace(replica, configuration=replace(replica.configuration, version=version))
-    process = Process.start(replica, render(replica.configuration, EVERYTHING), NOW - replica.uptime_seconds)
+    speaks = frozenset(endpoint for endpoint in Speaks if path.startswith(endpoint))
+    process = Process.start(replica, render(replica.configuration, speaks), NOW - replica.uptime_seconds)
     answer = process.answer("GET", path, None, NOW)
     assert answer.status == 200
     return answer.body

@@ -26,7 +26,18 @@ if TYPE_CHECKING:
 
 NOW = 1_795_000_000.0
 OPEN = ("/metrics", "/version", "/v1/models", "/kv_event_sources", "/health", "/load")
-ALL = (*OPEN, *Speaks, f"{Speaks.PLUGIN}/config", f"{Speaks.PLUGIN}/devices", f"{Speaks.PLUGIN}/kv-cache", "/docs")
+CONFIGURATION = ("/server_info", "/inference/v1/config", "/v1/config")
+ALL = (
+    *OPEN,
+    *CONFIGURATION,
+    f"{Speaks.PLUGIN}/config",
+    f"{Speaks.PLUGIN}/devices",
+    f"{Speaks.PLUGIN}/kv-cache",
+    "/docs",
+)
+
+
+CONFIGURATION_API = frozenset({Speaks.INFERENCE_CONFIG, Speaks.PROVIDER})
 
 
 def _get(
@@ -49,12 +60,17 @@ def _metric(server: DemoServer, address: str, name: str) -> float:
     return float(found[1])
 
 
+def _is_alone(replica: DemoReplica) -> bool:
+    """Whether what the API server says is what its only engine says, and the engine's groups are told."""
+    return replica.configuration.ranks_per_server == 1 and bool(replica.speaks & CONFIGURATION_API)
+
+
 def _statuses(server: DemoServer, address: str) -> dict[str, int]:
     return {path: _get(server, address, path)[0] for path in ALL}
 
 
 def test_an_open_replica_answers_the_open_endpoints_alone(served: DemoServer, by_name: dict[str, DemoReplica]) -> None:
-    statuses = _statuses(served, by_name["chat-70b-03"].address)
+    statuses = _statuses(served, by_name["gemma-27b-02"].address)
     assert {path for path, status in statuses.items() if status == 200} == set(OPEN)
     assert {status for path, status in statuses.items() if path not in OPEN} == {404}
 
@@ -62,11 +78,12 @@ def test_an_open_replica_answers_the_open_endpoints_alone(served: DemoServer, by
 @pytest.mark.parametrize(
     ("name", "beside"),
     [
-        ("chat-70b-01", {"/server_info"}),
-        ("chat-70b-05", {"/inference/v1/config"}),
-        ("chat-70b-07", {"/v1/config"}),
-        ("chat-70b-09", {f"{Speaks.PLUGIN}/{name}" for name in ("config", "devices", "kv-cache")}),
-        ("deepseek-v3-decode-0", {"/server_info", "/inference/v1/config"}),
+        ("qwen3-8b-01", {"/server_info"}),
+        ("gemma-27b-01", {"/inference/v1/config"}),
+        ("gemma-27b-06", {"/v1/config"}),
+        ("qwen3-8b-04", {f"{Speaks.PLUGIN}/{name}" for name in ("config", "devices", "kv-cache")}),
+        ("chat-70b-01", {"/inference/v1/config", "/v1/config"}),
+        ("chat-70b-11", set(CONFIGURATION)),
     ],
 )
 def test_a_replica_speaks_what_it_is_described_to_speak(
@@ -82,8 +99,17 @@ def test_content_types_are_those_of_vllm(served: DemoServer) -> None:
     assert _get(served, "127.1.0.1", "/health")[2] == b""
 
 
-def test_a_query_does_not_change_the_path(served: DemoServer) -> None:
-    assert _json(served, "127.1.0.1", "/server_info?config_format=json")["vllm_config"]["instance_id"]
+def test_a_query_does_not_change_the_path(served: DemoServer, by_name: dict[str, DemoReplica]) -> None:
+    address = by_name["qwen3-8b-01"].address
+    assert _json(served, address, "/server_info?config_format=json")["vllm_config"]["instance_id"]
+
+
+def test_the_provider_is_asked_for_a_rank_by_query(served: DemoServer, by_name: dict[str, DemoReplica]) -> None:
+    address = by_name["deepseek-v3-prefill-2"].address
+    told = _json(served, address, "/inference/v1/config?full=true&data_parallel_rank=1")
+    assert told["fleet"]["data_parallel_rank"] == told["fleet"]["settings"]["parallel_config.data_parallel_rank"] == 1
+    status, _, body = _get(served, address, "/inference/v1/config?data_parallel_rank=2")
+    assert (status, json.loads(body)["error"]["code"]) == (400, 400)
 
 
 def test_an_unknown_path_is_vllms_404(served: DemoServer) -> None:
@@ -155,7 +181,7 @@ def test_every_replica_has_an_identity_of_its_own(served: DemoServer) -> None:
 def test_derived_and_reported_capacity_agree(served: DemoServer) -> None:
     """The formula over the groups that one endpoint tells gives the tokens that another one reports."""
     for replica in served.fleet:
-        if Speaks.INFERENCE_CONFIG not in replica.speaks:
+        if replica.behaviour is not Behaviour.NORMAL or not _is_alone(replica):
             continue
         told = _json(served, replica.address, "/inference/v1/config")
         length, batch = told["model"]["max_model_len"], 2 * told["scheduler"]["max_num_batched_tokens"]
@@ -173,7 +199,7 @@ def test_derived_and_reported_capacity_agree(served: DemoServer) -> None:
 
 def test_the_kv_cache_fits_into_the_memory_of_its_device(served: DemoServer) -> None:
     for replica in served.fleet:
-        if Speaks.INFERENCE_CONFIG in replica.speaks:
+        if replica.behaviour is Behaviour.NORMAL and replica.speaks & CONFIGURATION_API:
             told = _json(served, replica.address, "/inference/v1/config")
             group = max(told["kv_cache"]["groups"], key=lambda group: len(group["layer_names"]))
             held = told["kv_cache"]["num_gpu_blocks"] * group["page_size_bytes"] * len(group["layer_names"])
@@ -197,7 +223,8 @@ def test_counters_grow_with_the_clock() -> None:
 
 
 def test_a_restart_changes_block_size_identity_start_and_counters() -> None:
-    with in_thread(default_fleet(2), clock=lambda: NOW) as server:
+    one, two = default_fleet(2)
+    with in_thread([replace(one, speaks=one.speaks | {Speaks.SERVER_INFO}), two], clock=lambda: NOW) as server:
         before = _json(server, "127.1.0.1", "/server_info")["vllm_config"]
         other = _get(server, "127.1.0.2", "/metrics")
         server.restart("127.1.0.1", block_size=32)

@@ -80,10 +80,36 @@ def test_the_chat_pool_differs_in_a_page_full_of_settings() -> None:
     ]
 
 
-def test_the_odd_chat_replicas_and_some_of_the_majority_tell_everything() -> None:
-    speak = {replica.name for replica in _pool("chat-70b") if Speaks.SERVER_INFO in replica.speaks}
-    assert {"chat-70b-04", "chat-70b-11"} < speak
-    assert len(speak) == 5
+def test_the_largest_pool_and_the_data_parallel_ones_have_the_provider_and_the_hybrid_one_in_part() -> None:
+    """So chat tells everything; the replica that somebody tried another hash on has development mode on as well."""
+    having = {replica.name for replica in FLEET if Speaks.PROVIDER in replica.speaks}
+    whole = {replica.name for pool in ("chat-70b", "deepseek-v3") for replica in _pool(pool)}
+    assert having == whole | {"gemma-27b-03", "gemma-27b-04", "gemma-27b-05"}
+    assert [one.name for one in _pool("chat-70b") if Speaks.SERVER_INFO in one.speaks] == ["chat-70b-11"]
+
+
+def test_the_provider_makes_development_mode_needless_on_most_replicas() -> None:
+    """It stayed on where somebody experiments, and on what prefills, behind a policy of the network."""
+    both = [replica.name for replica in FLEET if {Speaks.PROVIDER, Speaks.SERVER_INFO} <= replica.speaks]
+    assert both == ["chat-70b-11", "gemma-27b-03", "deepseek-v3-prefill-1", "deepseek-v3-prefill-2"]
+
+
+def test_one_hybrid_replica_tries_the_next_version_and_one_goes_without_prefix_cache() -> None:
+    pool = _pool("gemma-27b")
+    assert [one.name for one in pool if one.configuration.version == "0.32.1"] == ["gemma-27b-04"]
+    caching = {one.name: _config(one)["cache_config"]["enable_prefix_caching"] for one in pool}
+    assert [name for name, is_on in caching.items() if not is_on] == ["gemma-27b-03"]
+
+
+def test_all_that_serve_deepseek_were_told_to_hash_alike_and_prefill_has_two_ranks_at_an_address() -> None:
+    caches = [_config(replica)["cache_config"] for replica in _pool("deepseek-v3")]
+    assert {(cache["prefix_caching_hash_algo"], cache["block_size"]) for cache in caches} == {("xxhash", 64)}
+    parallel = [_config(replica)["parallel_config"] for replica in _pool("deepseek-v3-prefill")]
+    told = {
+        (one["data_parallel_size"], one["data_parallel_size_local"], one["data_parallel_external_lb"])
+        for one in parallel
+    }
+    assert told == {(2, 2, False)}
 
 
 def test_blocks_times_block_size_promise_four_times_what_gemma_holds() -> None:
@@ -125,20 +151,24 @@ def test_one_replica_each_is_down_slow_nonsense_and_wants_a_key() -> None:
     assert [replica.name for replica in FLEET if replica.api_key] == ["qwen3-8b-03"]
 
 
-def test_most_replicas_speak_only_the_open_endpoints() -> None:
-    assert sum(not replica.speaks for replica in FLEET) > len(FLEET) / 2
+def test_some_replicas_speak_only_the_open_endpoints_or_what_others_made() -> None:
+    """A fleet on the way: pools without the provider, some replicas with nothing, some with endpoints of others."""
+    assert sum(not replica.speaks for replica in FLEET) >= 5
+    others = {endpoint for replica in FLEET for endpoint in replica.speaks if Speaks.PROVIDER not in replica.speaks}
+    assert others == set(Speaks) - {Speaks.PROVIDER}
 
 
 def test_fewer_replicas_are_the_beginning_of_the_story() -> None:
     assert default_fleet(5) == FLEET[:5]
 
 
-def test_a_thousand_replicas_hold_some_forty_documents() -> None:
+def test_a_thousand_replicas_hold_some_thirty_documents() -> None:
     fleet = default_fleet(1000)
     assert len(fleet) == 1000
 
     documents = {(replica.configuration, replica.speaks, replica.api_key) for replica in fleet}
-    assert 35 <= len(documents) <= 60
+    assert 30 <= len(documents) <= 60
+    assert sum(Speaks.PROVIDER in replica.speaks for replica in fleet) > 600
     assert len({replica.labels.get("pool") for replica in fleet}) > 100
 
 

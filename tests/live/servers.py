@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import socket
 import subprocess
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+
+from tests.serving import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 MODELS = Path(__file__).parents[1] / "models"
 START_SECONDS = 300  # 25 on an idle machine with two cores
+ANSWER_SECONDS = 60  # of a loaded machine
 LOGGED = re.compile(r"KV cache size: ([\d,]+) tokens, Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x")
+WITNESSED = re.compile(r"WITNESS (\{.*\})")
+QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+DECIDED_HERE = ("PYTHONHASHSEED", "PYTHONPATH", "VLLM_PLUGINS", "VLLM_API_KEY", "HF_TOKEN")  # nothing is inherited
+CONFIG = "/inference/v1/config"
+TOKENS = list(range(3, 1003))  # a prompt of more than a block of any of the models but mamba2
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one server is started. `options` are vLLM's own."""
+    """How one server is started. `options` are vLLM's own; `plugins` those that VLLM_PLUGINS names, None: not set."""
 
     name: str
     model: str
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    plugins: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +54,47 @@ class Server:
         found = LOGGED.findall(self.log.read_text())
         return [(int(tokens.replace(",", "")), float(concurrency)) for tokens, _length, concurrency in found]
 
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return httpx.get(f"{self.url}{path}", headers=headers, timeout=ANSWER_SECONDS, trust_env=False)
+
+    def json(self, path: str, **headers: str) -> Any:
+        response = self.get(path, **headers)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def complete(self, **headers: str) -> dict[str, Any]:
+        """Let it make one token of TOKENS."""
+        model = self.json("/v1/models", **headers)["data"][0]["id"]
+        body = {"model": model, "prompt": TOKENS, "max_tokens": 1, "temperature": 0, "detokenize": False}
+        url = f"{self.url}/v1/completions"
+        response = httpx.post(url, json=body, headers=headers, timeout=ANSWER_SECONDS, trust_env=False)
+        assert response.status_code == 200, response.text
+        told: dict[str, Any] = response.json()
+        return told
+
+    def witnessed(self) -> list[dict[str, Any]]:
+        """What `plugins/fleet_witness.py` logged: for each request the engine that took it, its groups, the hashes."""
+        return [json.loads(line) for line in WITNESSED.findall(self.log.read_text())]
+
 
 @contextmanager
-def running(kinds: Sequence[Kind], venv: Path, folder: Path) -> Iterator[list[Server]]:
-    """Start servers, one after another because each takes all cores, and end them."""
+def running(kinds: Sequence[Kind], venv: Path, folder: Path, path: Sequence[Path] = ()) -> Iterator[list[Server]]:
+    """Start servers, one after another because each takes all cores, and end them; `path` is their PYTHONPATH."""
     with ExitStack() as stack:
-        yield [stack.enter_context(_running(kind, venv, folder)) for kind in kinds]
+        yield [stack.enter_context(_running(kind, venv, folder, path)) for kind in kinds]
 
 
 @contextmanager
-def _running(kind: Kind, venv: Path, folder: Path) -> Iterator[Server]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+def _running(kind: Kind, venv: Path, folder: Path, path: Sequence[Path]) -> Iterator[Server]:
+    port = free_port()
     log = folder / f"{kind.name}.log"
-    quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
     command = [venv / "bin" / "vllm", "serve", f"./{kind.model}", "--load-format", "dummy", "--skip-tokenizer-init"]
     fixed = ["--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--port", str(port)]
     with log.open("w") as output:
         process = subprocess.Popen(
             [*map(str, command), *fixed, *kind.options],
             cwd=MODELS,
-            env={**os.environ, **quiet, **kind.environment},
+            env=_environment(kind, path),
             stdout=output,
             stderr=subprocess.STDOUT,
         )
@@ -75,6 +104,13 @@ def _running(kind: Kind, venv: Path, folder: Path) -> Iterator[Server]:
         finally:
             process.terminate()
             process.wait(60)
+
+
+def _environment(kind: Kind, path: Sequence[Path]) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name not in DECIDED_HERE}
+    found = {"PYTHONPATH": os.pathsep.join(map(str, path))} if path else {}
+    named = {} if kind.plugins is None else {"VLLM_PLUGINS": ",".join(kind.plugins)}
+    return {**inherited, **QUIET, **found, **named, **kind.environment}
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

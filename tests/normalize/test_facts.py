@@ -203,6 +203,61 @@ def test_version_and_start_come_from_whoever_tells_them() -> None:
     assert (facts.version, facts.started_at) == ("0.32.0+cpu", started)
 
 
+def test_metrics_tell_the_start_at_every_poll_and_the_provider_where_they_have_none() -> None:
+    """Several API processes behind one address have a start each: /metrics then tells none."""
+    early, late = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
+    provider = probe(INFERENCE_CONFIG, Reply(Source.PROVIDER, started_at=early))
+
+    assert seen(probe(METRICS, metrics(started_at=late)), provider).started_at == late
+    assert seen(probe(METRICS, metrics()), provider).started_at == early
+    assert seen(probe(METRICS, metrics())).started_at is None
+
+
+def test_models_tell_the_adapters_at_every_poll_and_the_provider_where_they_cannot_be_read() -> None:
+    provider = probe(INFERENCE_CONFIG, Reply(Source.PROVIDER, adapters=("sql", "old")))
+    unloaded = probe(MODELS, Reply(Source.MODELS, adapters=("sql",)))
+
+    assert seen(provider, unloaded).adapters == ("sql",)
+    assert seen(provider, probe(MODELS, Reply(Source.MODELS))).adapters == ()
+    assert seen(provider, probe(MODELS, failure=KEY)).adapters == ("sql", "old")
+    assert seen(probe(METRICS, metrics())).adapters == ()
+
+
+def test_whoever_answers_on_a_path_decides_its_trust() -> None:
+    """Our provider and the configuration endpoints of others share the path: only ours stands above /server_info."""
+    info = probe(SERVER_INFO, Reply(Source.SERVER_INFO, settings=settings(Source.SERVER_INFO, a=1)))
+    ours, others = (
+        seen(info, probe(INFERENCE_CONFIG, Reply(source, settings=settings(source, a=2))))
+        for source in (Source.PROVIDER, Source.CONFIG_API)
+    )
+
+    assert (ours.sources[0], others.sources[0]) == (Source.PROVIDER, Source.SERVER_INFO)
+    assert [(each.kept.value, each.other.value) for each in ours.contradictions] == [("2", "1")]
+    assert [(each.kept.value, each.other.value) for each in others.contradictions] == [("1", "2")]
+
+
+def test_the_provider_alone_tells_the_cache_configuration() -> None:
+    provider = probe(INFERENCE_CONFIG, Reply(Source.PROVIDER, engines=(EngineReport(0, 5),)))
+
+    assert seen(probe(METRICS, Reply(Source.METRICS)), provider).state is ReplicaState.UP
+
+
+def test_devices_and_groups_of_all_ranks_stay_where_the_provider_puts_them() -> None:
+    group = KVCacheGroup(0, 0, "FullAttentionSpec", 16, 4096, 2)
+    provider = Reply(
+        Source.PROVIDER,
+        engines=(EngineReport(2, 8), EngineReport(3, 8)),
+        devices=(Device(2, 0, "x"), Device(3, 0, "x")),
+        kv_cache_groups=(group._replace(dp_rank=2), group._replace(dp_rank=3)),
+    )
+
+    facts = seen(probe(METRICS, metrics(EngineReport(0, 8))), probe(INFERENCE_CONFIG, provider))
+
+    assert [engine.dp_rank for engine in facts.engines] == [2, 3]
+    assert facts.devices == provider.devices
+    assert facts.kv_cache_groups == provider.kv_cache_groups
+
+
 def test_identity_of_the_most_trusted_source_stands_and_others_add_to_it() -> None:
     info = Reply(Source.SERVER_INFO, identity=settings(Source.SERVER_INFO, a=1, b=2))
     less, more = (metrics(identity=settings(Source.METRICS, **told)) for told in ({"a": 9}, {"a": 9, "c": 3}))
@@ -210,14 +265,6 @@ def test_identity_of_the_most_trusted_source_stands_and_others_add_to_it() -> No
     assert seen(probe(METRICS, less), probe(SERVER_INFO, info)).identity is info.identity
     identity = seen(probe(METRICS, more), probe(SERVER_INFO, info)).identity
     assert {path: told.value for path, told in identity.items()} == {"a": "1", "b": "2", "c": "3"}
-
-
-def test_reports_of_one_rank_are_put_together_the_most_trusted_first() -> None:
-    info = Reply(Source.SERVER_INFO, engines=(EngineReport(0, 100, 1600),))
-
-    facts = seen(probe(METRICS, metrics(EngineReport(0, 99, 1599, 2.5))), probe(SERVER_INFO, info))
-
-    assert facts.engines == (EngineReport(0, 100, 1600, 2.5),)
 
 
 def test_a_source_that_knows_one_engine_means_the_first_whatever_rank_it_names() -> None:
@@ -234,25 +281,15 @@ def test_a_source_that_knows_one_engine_means_the_first_whatever_rank_it_names()
     assert facts.kv_cache_groups == (group._replace(dp_rank=5),)
 
 
-def test_of_several_engines_only_metrics_tells_the_blocks() -> None:
-    """Whether another source's number is one engine's or the sum, nobody tells."""
-    api = Reply(Source.CONFIG_API, engines=(EngineReport(0, 16384, 7),))
-
-    facts = seen(
-        probe(METRICS, metrics(EngineReport(0, summed=True), EngineReport(1, summed=True))),
-        probe(INFERENCE_CONFIG, api),
-    )
-
-    assert facts.engines == (EngineReport(0, None, 7, None, summed=True), EngineReport(1, summed=True))
-
-
-def test_without_metrics_the_first_report_names_the_rank() -> None:
-    info = Reply(Source.SERVER_INFO, engines=(EngineReport(3, 8),))
+def test_the_most_trusted_source_that_tells_devices_tells_all_of_them() -> None:
     api = Reply(Source.CONFIG_API, engines=(EngineReport(3, 8),), devices=(Device(3, 0, "x"),))
 
-    facts = seen(probe(SERVER_INFO, info), probe(INFERENCE_CONFIG, api))
+    facts = seen(
+        probe(SERVER_INFO, Reply(Source.SERVER_INFO, engines=(EngineReport(3, 8),))),
+        probe(INFERENCE_CONFIG, api),
+        probe(f"{PLUGIN}/devices", Reply(Source.PLUGIN, devices=(Device(0, 0, "y"), Device(0, 1, "y")))),
+    )
 
-    assert facts.engines == (EngineReport(3, 8),)
     assert facts.devices == (Device(3, 0, "x"),)
 
 

@@ -111,7 +111,7 @@ def test_the_configuration_api_tells_settings_engine_devices_and_groups() -> Non
     reply = told(INFERENCE_CONFIG, capture("gemma3").json(INFERENCE_CONFIG))
 
     assert reply.engines == (EngineReport(0, 32768),)
-    assert reply.devices == (Device(0, 0, "cpu", 25276510208, None),)
+    assert reply.devices == (Device(0, 0, "cpu", 25276510208, None, compute_units=1),)
     assert [(group.group_id, group.spec_type, group.layers) for group in reply.kv_cache_groups] == [
         *((number, "SlidingWindowSpec", 1) for number in range(5)),
         (5, "FullAttentionSpec", 1),
@@ -155,23 +155,20 @@ def test_a_device_tells_its_capability_as_text_and_groups_count_layers() -> None
     assert reply.not_understood == ("KV cache group kind x", f"KV cache group kind {'y' * 100}")
 
 
-def test_server_kv_cache_tells_blocks_and_groups_and_no_settings() -> None:
+def test_server_kv_cache_tells_blocks_tokens_and_groups_and_no_settings() -> None:
     groups = [{"group_id": 0, "spec_type": "FullAttentionSpec", "block_size": 16}]
 
     reply = told("/v1/server/kv-cache", {"num_gpu_blocks": 9, "groups": groups, "kv_cache_size_tokens": 144})
 
-    assert (reply.source, reply.settings, reply.engines) == (Source.CONFIG_API, {}, (EngineReport(0, 9),))
+    assert (reply.source, reply.settings, reply.engines) == (Source.CONFIG_API, {}, (EngineReport(0, 9, 144),))
     assert len(reply.kv_cache_groups) == 1
 
 
-def test_a_plugin_s_tokens_are_not_believed() -> None:
-    """They are blocks x block_size: 4,194,304 where 664,444 fit."""
-    body = capture("gemma3_plugin").json(f"{PLUGIN}/kv-cache")
+def test_a_plugin_s_tokens_are_read_under_its_own_name() -> None:
+    """They are blocks x block_size: 4,194,304 where 664,444 fit. Its requests follow from them, and are not read."""
+    reply = told(f"{PLUGIN}/kv-cache", capture("gemma3_plugin").json(f"{PLUGIN}/kv-cache"))
 
-    reply = told(f"{PLUGIN}/kv-cache", body)
-
-    assert body["kv_cache_size_tokens"] == 4_194_304
-    assert reply.engines == (EngineReport(0, 32768),)
+    assert reply.engines == (EngineReport(0, 32768, 4_194_304),)
     assert reply.source is Source.PLUGIN
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from dashboard.models import Basis
 from dashboard.ui.capacity_notes import NO_DEVICES
+from dashboard.ui.capacity_parts import EMPTY_NOTE
 from dashboard.ui.capacity_ranks import NO_BYTES
 from dashboard.ui.charts import DARK, LIGHT
-from tests.builders import alike, document, down, engine, fleet, hostile, replica, story
+from tests.builders import alike, devices, document, down, engine, fleet, hostile, replica, story
 from tests.page_runner import html, open_page, opened, rerun
 
 if TYPE_CHECKING:
@@ -92,6 +93,22 @@ def test_per_gpu_shows_kv_cache_inside_memory() -> None:
     wholes, held = figure(app)["data"]
     assert (set(wholes["y"]), set(held["y"])) == ({80}, {46})
     assert len(held["y"]) == 16
+
+
+def test_per_gpu_says_how_the_gpus_of_several_ranks_are_named() -> None:
+    both = (engine(), engine(dp_rank=1))
+    several = fleet([replica("dp2", engines=both, devices=(*devices(1), *devices(1, dp_rank=1)))])
+    naming = "1·0 is GPU 0 of DP rank 1."
+
+    assert naming in html(open_page(several, "capacity", per="GPU"))
+    assert naming not in html(open_page(uneven(), "capacity", per="GPU", pool="chat"))
+
+
+def test_a_gpu_whose_kv_cache_is_not_known_is_no_gpu_without_one() -> None:
+    silent = engine(kv_cache_bytes=None, kv_cache_bytes_per_device=None)
+
+    assert EMPTY_NOTE in html(open_page(fleet([replica(engines=(silent,))]), "capacity", per="GPU"))
+    assert EMPTY_NOTE not in html(open_page(fleet([replica()]), "capacity", per="GPU"))
 
 
 def test_per_gpu_says_why_devices_are_not_known() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dashboard.fleet import empty_fleet
-from tests.builders import alike, document, down, fleet, hostile, replica, setting, story
+from tests.builders import alike, document, down, fleet, hashing, hostile, replica, setting, story
 from tests.page_runner import html, open_page, rerun, tables
 
 
@@ -37,6 +37,17 @@ def test_the_band_on_prefix_sharing_stands_on_top_with_a_plain_sentence() -> Non
     assert "B and C cannot share prefixes with A: B cuts blocks of <code>32</code>" in html(app)
     assert rows(tables(app)[0])[:2] == ["version", "cache_config.enable_prefix_caching"]
     assert len(rows(tables(app)[0])) == 6
+
+
+def test_equal_settings_with_other_block_hashes_are_said_first_and_shown() -> None:
+    """What engines measured stands above the settings that show nothing: the sentence, then a table of cohorts."""
+    told = document({"cache_config.prefix_caching_hash_algo": "xxhash"})
+    members = [replica(f"chat-{index}", document=told, engines=hashing(f"root {index}")) for index in range(3)]
+    shown = html(open_page(fleet(members, [told]), "compare"))
+
+    assert "Measured: No replica of A can share prefixes with any other, though their settings agree" in shown
+    assert shown.index("Measured:") < shown.index("Which cohorts can share prefixes") < shown.index("No difference:")
+    assert "each engine has a root of its own" in shown
 
 
 def test_the_matrix_lists_only_what_differs_and_says_what_it_hides() -> None:
@@ -131,9 +142,9 @@ def test_what_a_finding_names_is_marked_as_bad_as_it_is_and_stands_first() -> No
     app = open_page(fleet(members, [usual, odd, other]), "compare", pool="chat")
     table = tables(app)[1]
 
-    rows = re.findall(r'<tr data-path="([^"]*)"( style="--info:var\(--critical\))?', table)
-    assert rows[0] == ("cache_config.block_size", ' style="--info:var(--critical)')
-    assert ("a_new_config.seed", "") in rows
+    marks = re.findall(r'<tr data-path="([^"]*)".*?class="glyph (\w+)"', table)
+    assert marks[0] == ("cache_config.block_size", "critical")
+    assert ("a_new_config.seed", "differs") in marks
     assert "Differences in grey are named by no finding." in html(app)
     one = open_page(fleet(members, [usual, odd, other]), "compare", pool="chat", search="block_size")
     assert "Differences in grey" not in html(one)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboard.fleet import empty_fleet
 from dashboard.models import Basis, FailureKind, ReplicaState, Source
-from tests.builders import HOSTILE, alike, document, down, fleet, hostile, replica, story
+from tests.builders import HOSTILE, alike, document, down, fleet, hashing, hostile, replica, story
 from tests.page_runner import html, open_page
 
 
@@ -34,6 +34,22 @@ def test_every_pool_is_a_row_with_its_cohorts_and_what_is_wrong_comes_first() ->
     assert ">A ×15</a>" in shown
     assert "B and C differ from A" in shown
     assert "0.31.0 → 0.32.0" in shown
+
+
+def test_a_pool_with_equal_settings_and_other_block_hashes_is_not_said_to_have_no_difference() -> None:
+    """It stands above pools that share, and the headline names it."""
+    told = document({"cache_config.prefix_caching_hash_algo": "xxhash"})
+    apart = [
+        replica(f"chat-{index}", pool="chat", document=told, engines=hashing(f"root {index}")) for index in range(2)
+    ]
+    alike_ones = alike("calm", 4, document(), engines=hashing("one"))
+    shown = html(open_page(fleet([*alike_ones, *apart], [told, document()])))
+
+    assert "A differs within itself" in shown
+    assert "all can share" in shown
+    assert "no difference" not in shown
+    assert "Prefixes cannot be shared by all replicas of chat." in shown
+    assert shown.index('href="compare?pool=chat" title=') < shown.index('href="compare?pool=calm" title=')
 
 
 def test_capacity_that_is_only_an_upper_bound_says_so() -> None:

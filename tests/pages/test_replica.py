@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dashboard.models import Contradiction, Failure, FailureKind, Reply, Source
-from tests.builders import HOSTILE, alike, document, down, fleet, hostile, probe, replica, setting, story
+from dashboard.models import Contradiction, Failure, FailureKind, Fingerprint, Reply, Source
+from dashboard.ui import replica_offer
+from tests.builders import HOSTILE, alike, document, down, engine, fleet, hostile, probe, replica, setting, story
 from tests.page_runner import html, open_page, rerun
 
 DOCUMENT = document()
@@ -132,7 +133,7 @@ def test_every_probe_is_shown_and_its_raw_answer_on_demand() -> None:
         probe("/server_info", raw=b'{"a":1}', failure=Failure(FailureKind.SCHEMA, "No config in it.")),
         probe("/v1/config", raw=b"", status=404),
     )
-    one = replica(document=DOCUMENT, probes=probes)
+    one = replica(document=DOCUMENT, probes=probes, sources=(Source.PROVIDER,))
     app = open_page(fleet([one], [DOCUMENT]), "replica", replica=one.id)
     assert app.dataframe[1].value["Outcome"].to_list() == ["✕ schema", "✓ read", "– not here"]
     assert not app.code
@@ -158,6 +159,48 @@ def test_contradictions_and_second_addresses_stand_on_top() -> None:
 
     assert "One process behind two addresses." in page
     assert "Its sources contradict each other in 1 setting" in page
+
+
+def test_a_replica_without_the_provider_is_offered_the_lines_that_switch_it_on() -> None:
+    """Behind a fold, last on the page, with what is set there already."""
+    told = document({"env.VLLM_PLUGINS": ["mine"]})
+    one = replica(document=told)
+    app = open_page(fleet([one], [told]), "replica", replica=one.id)
+
+    (fold,) = app.expander
+    assert (fold.label, fold.proto.expanded) == ("Let this replica tell more", False)
+    assert fold.code[0].value.splitlines() == [
+        replica_offer.INSTALL,
+        "export VLLM_PLUGINS=mine,fleet_config",
+    ]
+
+
+def test_a_replica_with_the_provider_shows_how_it_hashes_and_is_offered_nothing() -> None:
+    told = document({"seed_policy": setting("default", source=Source.PROVIDER)})
+    hashing = engine(fingerprint=Fingerprint("c0ffee", "f00d"))
+    alike_too = [
+        replica(name, document=told, engines=(hashing,), sources=(Source.PROVIDER, Source.METRICS))
+        for name in ("a", "b", "c")
+    ]
+    app = open_page(fleet(alike_too, [told]), "replica", replica=alike_too[0].id)
+
+    page = html(app)
+    assert "Best answer: the provider." in page
+    assert "Hashes like 2 other replicas of its pool." in page
+    assert "Its hashes begin at the root that is the same everywhere" in page
+    assert ">f00d</code>" in page
+    assert not app.expander
+    settings = app.dataframe[0].value.set_index("Setting")["Said by"]
+    assert settings["seed_policy"] == "the provider"
+    assert settings["block_size"] == "/server_info"
+
+
+def test_another_pool_has_no_part_in_how_a_replica_hashes() -> None:
+    hashing = (engine(fingerprint=Fingerprint("c0ffee", "f00d")),)
+    here, there = replica("a", engines=hashing), replica("b", pool="embed", engines=hashing)
+    page = html(open_page(fleet([here, there]), "replica", replica=here.id))
+
+    assert "There is no other replica in its pool to share prefixes with." in page
 
 
 def test_foreign_text_is_never_markup() -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 
+from dashboard.fleet import build_fleet
 from dashboard.report.document import json_schema, to_document, to_json
 from dashboard.report.findings_document import findings_document
+from tests.captured import INFERENCE_CONFIG, capture, snapshot
+from tests.provider_answers import fingerprint, with_provider
 from tests.tools.write_docs import SCHEMA, schema_text
 
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ def test_the_keys_are_those_that_the_readme_names(document: dict[str, Any]) -> N
     ]
     assert list(document["engines"][0]) == [
         *("replica", "dp_rank", "num_gpu_blocks", "block_size", "kv_cache_size_tokens", "max_concurrency"),
-        *("kv_cache_bytes", "naive_tokens", "max_model_len", "basis"),
+        *("kv_cache_bytes", "naive_tokens", "max_model_len", "basis", "fingerprint"),
     ]
     assert list(document["pools"][0]) == [
         *("pool", "replicas", "tally", "domain", "rollout", "prefix_sharing", "majority_document", "cohorts"),
@@ -134,11 +137,36 @@ def test_full_adds_every_document_with_the_identity_and_the_probes_of_each_repli
 
     assert set(full["documents"]) == named
     one = next(each for each in full["replicas"] if each["state"] == "up")
-    assert full["documents"][one["document"]]["cache_config.block_size"]["source"] in {"server_info", "metrics"}
+    assert full["documents"][one["document"]]["cache_config.block_size"]["source"] in {
+        "provider",
+        "server_info",
+        "metrics",
+    }
     assert one["identity"]["cache_config.num_gpu_blocks"]["value"] > 0
     assert one["probes"][0]["path"] == "/metrics"
     assert one["served_model_names"]
     assert one["fresh"] is True
+
+
+def test_an_engine_carries_its_fingerprint_and_a_probe_names_who_answered() -> None:
+    answers = with_provider(capture("llama_dp2"), fingerprints=("one root", None))
+    fleet = build_fleet("prod", [snapshot(answers)], polled_at=AT, interval=timedelta(seconds=30))
+
+    told = json.loads(to_json(to_document(fleet, AT, full=True)))
+
+    assert [engine["fingerprint"] for engine in told["engines"]] == [
+        fingerprint("one root", 128),
+        fingerprint(None, 128),
+    ]
+    assert [(each["tensor_parallel_rank"], each["compute_units"]) for each in told["devices"]] == [(0, 1), (0, 1)]
+    sources = {probe["path"]: probe["source"] for probe in told["replicas"][0]["probes"]}
+    assert sources[INFERENCE_CONFIG] == "provider"
+
+
+def test_where_nobody_tells_a_fingerprint_it_is_null() -> None:
+    fleet = build_fleet("prod", [snapshot(capture("llama").answers)], polled_at=AT, interval=timedelta(seconds=30))
+
+    assert [engine.fingerprint for engine in to_document(fleet, AT).engines] == [None]
 
 
 def test_the_same_fleet_gives_the_same_bytes(demo_fleet: Fleet) -> None:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Fleet, build_fleet, inspected, only_pool
-from dashboard.models import Basis, KVCacheGroup, ReplicaState, Role, Setting, Source, State
+from dashboard.models import Basis, Device, Fingerprint, KVCacheGroup, ReplicaState, Role, Setting, Source, State
 from dashboard.report import load
 from dashboard.report.document import FullFleetDocument, to_document, to_json
 from dashboard.report.findings_document import findings_document
@@ -26,8 +26,9 @@ from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from tests import builders
-from tests.captured import AT, METRICS, MODELS, VERSION, capture, captures, snapshot
+from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, VERSION, capture, captures, snapshot
 from tests.collect.hostile import changed_metrics
+from tests.provider_answers import with_provider
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,12 @@ def test_all_that_a_replica_can_hold_comes_back() -> None:
         started_at=AT - timedelta(days=3, microseconds=1),
         identity={"instance_id": builders.setting("x"), "a.b": nested},
         adapters=("sql", "fr"),
-        engines=(builders.engine(None, reason="Nobody tells.", basis=Basis.UNKNOWN), builders.engine(dp_rank=1)),
+        engines=(
+            builders.engine(None, reason="Nobody tells.", basis=Basis.UNKNOWN),
+            builders.engine(dp_rank=1, fingerprint=Fingerprint("c1", "e1")),
+            builders.engine(dp_rank=2, fingerprint=Fingerprint(reason="It hashes no blocks.")),
+        ),
+        devices=(Device(1, 0, "H100", 2**36, "9.0", 132, 1, 2),),
         kv_cache_groups=(KVCacheGroup(0, 0, "MambaSpec", 16, 1, 2, 3, 4, 5, 6, 7, "bfloat16", "all", 8, 9),),
         same_process=("http://elsewhere:8000",),
     )
@@ -89,6 +95,33 @@ def test_all_that_a_replica_can_hold_comes_back() -> None:
     back = read_snapshot(saved(fleet))
 
     assert without_answers(back) == without_answers(fleet)
+
+
+def test_a_file_that_was_saved_before_there_were_fingerprints_is_read() -> None:
+    told = builders.document()
+    fleet = builders.fleet([builders.replica(document=told)], [told])
+    older = json.loads(saved(fleet))
+    for part in older["engines"]:
+        del part["fingerprint"]
+    for part in older["devices"]:
+        for name in ("compute_units", "tensor_parallel_rank", "pipeline_parallel_rank"):
+            del part[name]
+
+    back = read_snapshot(json.dumps(older).encode())
+
+    assert without_answers(back) == without_answers(fleet)
+
+
+def test_what_the_provider_said_comes_back_and_who_said_it() -> None:
+    answers = with_provider(capture("llama_dp2"), fingerprints=("a", "b"))
+    fleet = build_fleet("one", [snapshot(answers)], polled_at=AT, interval=INTERVAL)
+
+    back = read_snapshot(saved(fleet))
+
+    assert without_answers(back) == without_answers(fleet)
+    assert back.inspection == fleet.inspection
+    sources = {each.path: each.reply.source for each in back.replicas[0].probes if each.reply}
+    assert sources[INFERENCE_CONFIG] is Source.PROVIDER
 
 
 def test_a_policy_judges_the_saved_fleet_as_it_would_have_judged_the_poll(demo_fleet: Fleet) -> None:

@@ -94,13 +94,12 @@ def test_a_cell_that_not_all_of_a_cohort_tell_says_how_many_do() -> None:
     assert "of 1<" not in html
 
 
-def test_single_rows_can_have_a_tint_of_their_own() -> None:
+def test_rows_that_a_finding_names_have_its_mark() -> None:
     """What a finding names has the mark of its severity; what none names is only different."""
     told = story()
     matrix = build_matrix(told.pools[0], told.documents, MAJORITY)
     html = matrix_html(matrix, {}, caption="", corner="", kinds={"cache_config.block_size": "critical"})
 
-    assert html.count('<tr style="--info:var(--critical);--info-tint:var(--critical-tint)">') == 1
     assert (
         html.count('<td class="mark" title="differs: critical, a finding names it"><span class="glyph critical"') == 1
     )

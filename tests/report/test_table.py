@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.fleet import empty_fleet
 from dashboard.report.table import plain, to_table
+from tests.builders import document, fleet, hashing, replica
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 def test_every_replica_has_a_line_with_its_state(demo_fleet: Fleet) -> None:
     lines = to_table(demo_fleet, width=200, colour=False).splitlines()
 
-    for replica in demo_fleet.replicas:
-        assert any(line.startswith(replica.name) and f" {replica.state} " in line for line in lines)
+    for each in demo_fleet.replicas:
+        assert any(line.startswith(each.name) and f" {each.state} " in line for line in lines)
 
 
 def test_a_pool_names_its_cohorts_and_what_differs(demo_fleet: Fleet) -> None:
@@ -26,6 +27,14 @@ def test_a_pool_names_its_cohorts_and_what_differs(demo_fleet: Fleet) -> None:
     assert re.search(r"[BC] x1 chat-70b-11", text)
     assert "cache_config.prefix_caching_hash_algo" in text
     assert "xxhash" in text
+
+
+def test_a_pool_says_who_can_share_prefixes_as_the_pages_do() -> None:
+    told = document({"cache_config.prefix_caching_hash_algo": "xxhash"})
+    members = [replica(f"chat-{index}", document=told, engines=hashing(f"root {index}")) for index in range(2)]
+    text = to_table(fleet(members, [told]), width=200, colour=False)
+
+    assert "  Measured: No replica of A can share prefixes with any other" in text
 
 
 def test_the_last_line_says_how_many_answered(demo_fleet: Fleet) -> None:

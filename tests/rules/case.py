@@ -15,6 +15,7 @@ from dashboard.models import (
     Device,
     Failure,
     FailureKind,
+    Fingerprint,
     KVCacheGroup,
     ReplicaState,
     Role,
@@ -74,14 +75,19 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """Read all cases, by the name of their file."""
-    for file in sorted(FOLDER.glob("*.yaml")):
-        yield from cases_of(file.stem)
+    for rule in sorted({rule_of(file) for file in FOLDER.glob("*.yaml")}):
+        yield from cases_of(rule)
+
+
+def rule_of(file: Path) -> str:
+    """The rule that a file of cases is about: RT-06 of RT-06.fingerprints.yaml."""
+    return file.stem.partition(".")[0]
 
 
 def cases_of(rule: str) -> list[Case]:
     """Read the cases of one rule; none if it has no file."""
-    file = FOLDER / f"{rule}.yaml"
-    told = yaml.safe_load(file.read_text()) if file.exists() else []
+    files = [file for file in sorted(FOLDER.glob("*.yaml")) if rule_of(file) == rule]
+    told = [each for file in files for each in yaml.safe_load(file.read_text())]
     return [Case(**{**each, "rule": rule, "expect": OutcomeKind(each["expect"])}) for each in told]
 
 
@@ -148,15 +154,29 @@ def _engine(said: Mapping[str, Any]) -> Engine:
     return builders.engine(given.pop("tokens", 1_200_000), basis=basis, **given)
 
 
+def _hashes(said: list[Any]) -> dict[str, Any]:
+    """Engines by what they tell of their block hashes: a digest, `{canonical, engine}`, or null: nothing is hashed."""
+    told = [
+        Fingerprint(reason="Prefix caching is off.") if each is None else Fingerprint(**each)
+        for each in map(_both, said)
+    ]
+    return {"engines": tuple(builders.engine(dp_rank=rank, fingerprint=each) for rank, each in enumerate(told))}
+
+
+def _both(said: Any) -> dict[str, str] | None:
+    return {"canonical": said, "engine": said} if isinstance(said, str) else said
+
+
 def _group(said: Mapping[str, Any]) -> KVCacheGroup:
     usual = {"dp_rank": 0, "group_id": 0, "spec_type": "FullAttentionSpec", "block_size": 16, "layers": 32}
     return KVCacheGroup(**{**usual, "page_size_bytes": 65536, **said})
 
 
 def _contradiction(said: Mapping[str, Any]) -> Contradiction:
+    sources = said.get("sources", (Source.SERVER_INFO, Source.METRICS))
     kept, other = (
-        builders.setting(said[side], source=source)
-        for side, source in (("kept", Source.SERVER_INFO), ("other", Source.METRICS))
+        builders.setting(said[side], source=Source(source))
+        for side, source in zip(("kept", "other"), sources, strict=True)
     )
     return Contradiction(said["path"], kept, other)
 
@@ -166,6 +186,7 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "labels": lambda value: {"labels": value},
     "identity": lambda value: {"identity": {path: builders.setting(each) for path, each in value.items()}},
     "engines": lambda value: {"engines": tuple(map(_engine, value))},
+    "hashes": _hashes,
     "devices": lambda value: {"devices": tuple(Device(**{"dp_rank": 0, "rank": 0, **each}) for each in value)},
     "groups": lambda value: {"kv_cache_groups": tuple(map(_group, value))},
     "started_hours_ago": lambda value: {"started_at": None if value is None else builders.NOW - timedelta(hours=value)},

@@ -110,7 +110,10 @@ def test_what_is_pasted_against_the_development_mode_touches_no_other_port() -> 
     """A network policy would close KV transfer, KV events and metrics too: that is the operator's to write."""
     (finding,) = inspected([({"env.VLLM_SERVER_DEV_MODE": True}, {})], [BY_ID["CO-14"]]).findings
 
-    assert [each.text for each in finding.remedy.snippets] == ["unset VLLM_SERVER_DEV_MODE"]
+    assert [each.text for each in finding.remedy.snippets] == [
+        "unset VLLM_SERVER_DEV_MODE",
+        'export VLLM_PLUGINS="${VLLM_PLUGINS:+$VLLM_PLUGINS,}fleet_config"',
+    ]
     assert "close the port of their API to everybody but known clients" in finding.remedy.sentence
 
 

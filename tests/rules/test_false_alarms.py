@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from itertools import cycle, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,6 +28,7 @@ from tests.captured import (
     captures,
     snapshot,
 )
+from tests.provider_answers import provider_answer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -48,13 +49,15 @@ RANDOM_ROOT = frozenset({"RT-06"})
 
 
 def deserved(told: Capture, number: int) -> frozenset[str]:
-    """What such servers really have: development mode, a random hash root, no prefix cache, an outdated topic."""
+    """What such servers really have: development mode, a random hash root, no prefix cache, and so on."""
     config = json.loads(told.answers[SERVER_INFO])["vllm_config"]
     found = set(DEV_MODE)
     if number > 1 and (told.version < "0.29" or "xxhash" in told.case):
         found |= RANDOM_ROOT
     if config["cache_config"]["enable_prefix_caching"] is False:  # asked for, or because of the model
         found.add("RT-13")
+    if told.case == "gemma3_plugin":  # counts the tokens of a hybrid model as blocks times block size
+        found.add("ID-06")
     return frozenset(found | ({"RT-10"} if told.case == "qwen3_kvevents" else set()))
 
 
@@ -69,6 +72,37 @@ def replicas(told: Capture, number: int, telling: Sequence[Collection[str] | Non
         answers = {path: body.replace(b"kv@pod-1@", b"kv@pod-%d@" % index) for path, body in answers.items()}
         found.append(snapshot(answers, paths, target=f"http://10.0.0.{index}:8000", labels={"pool": "chat"}))
     return found
+
+
+def with_provider(told: Capture, number: int) -> list[Snapshot]:
+    """The same servers, in turn: the provider with every setting, the provider without them, no provider."""
+    found = []
+    for index, answer in zip(range(1, number + 1), cycle((_whole, _brief, None)), strict=False):
+        paths = OPEN | {INFERENCE_CONFIG} if answer else OPEN
+        answers = {path: told.answers[path] for path in OPEN if path in told.answers}
+        if answer:
+            answers[INFERENCE_CONFIG] = json.dumps(answer(told, index)).encode()
+        answers = {path: body.replace(b"kv@pod-1@", b"kv@pod-%d@" % index) for path, body in answers.items()}
+        found.append(snapshot(answers, paths, target=f"http://10.0.0.{index}:8000", labels={"pool": "chat"}))
+    return found
+
+
+def _whole(told: Capture, index: int) -> dict[str, Any]:
+    """What the provider of one server answers with `?full=true`: the capture was taken in development mode."""
+    answer = provider_answer(told, fingerprints=roots(told, index))
+    answer["fleet"]["settings"]["instance_id"] = f"1795171{index:012}"
+    answer["fleet"]["environment"] |= {"VLLM_SERVER_DEV_MODE": False, "VLLM_PLUGINS": ["fleet_config"]}
+    return answer
+
+
+def _brief(told: Capture, index: int) -> dict[str, Any]:
+    return provider_answer(told, full=False, fingerprints=roots(told, index))
+
+
+def roots(told: Capture, index: int) -> list[str]:
+    """What the engines of a server hash from: with a random root each from its own."""
+    is_random = "RT-06" in deserved(told, 2)
+    return [f"process {index}, rank {rank}" for rank in range(2)] if is_random else ["one root"]
 
 
 def inspected(snapshots: Sequence[Snapshot]) -> Inspection:
@@ -91,6 +125,30 @@ def test_stock_servers_alike_give_no_finding(told: Capture) -> None:
     found = inspected(replicas(told, 4, [OPEN]))
 
     assert {each.rule for each in found.findings} <= deserved(told, 4) - DEV_MODE
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 8])
+@pytest.mark.parametrize("told", captures())
+def test_servers_of_which_some_have_the_provider_give_only_the_findings_that_they_deserve(
+    told: Capture, number: int
+) -> None:
+    """Nothing differs but who answers: the provider in full, in brief, or not at all."""
+    found = inspected(with_provider(told, number))
+
+    assert [each for each in found.outcomes if each.kind is OutcomeKind.ERROR] == []
+    wrong = [
+        (each.rule, each.sentence) for each in found.findings if each.rule not in deserved(told, number) - DEV_MODE
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("told", captures())
+def test_a_server_that_the_provider_reads_says_what_the_same_one_says_in_development_mode(told: Capture) -> None:
+    """One is read by the provider, one by /server_info, one by what is open: they do not differ."""
+    others = replicas(told, 2, [None, OPEN], first=2)
+    found = inspected([*with_provider(told, 1), *others])
+
+    assert {each.rule for each in found.findings} <= deserved(told, 3)
 
 
 def test_two_servers_that_hash_from_random_roots_are_told_though_they_are_configured_alike() -> None:

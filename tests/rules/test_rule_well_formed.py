@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Family, OutcomeKind
-from tests.rules.case import FOLDER, cases_of
+from tests.rules.case import FOLDER, cases_of, rule_of
 
 if TYPE_CHECKING:
     from dashboard.rules.registry import Rule
@@ -40,7 +40,7 @@ def test_rules_stand_in_the_order_of_their_ids_inside_a_family_and_none_twice() 
 
 
 def test_there_are_no_cases_of_a_rule_that_is_not_there() -> None:
-    assert {file.stem for file in FOLDER.glob("*.yaml")} <= {rule.id for rule in ALL_RULES}
+    assert {rule_of(file) for file in FOLDER.glob("*.yaml")} <= {rule.id for rule in ALL_RULES}
 
 
 @each_rule

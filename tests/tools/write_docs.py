@@ -10,6 +10,7 @@ from dashboard.report.document import json_schema
 from dashboard.report.findings_document import findings_schema
 from dashboard.report.rule_page import NOTE, page_path, rule_index, rule_page
 from dashboard.rules.catalogue import ALL_RULES
+from tests.tools import config_api
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "docs" / "fleet.schema.json"
@@ -43,7 +44,12 @@ def main() -> None:
     pages = rule_pages()
     for stale in set(RULES.glob("*.md")) - pages.keys():
         stale.unlink()
-    for file, text in {SCHEMA: schema_text(), FINDINGS_SCHEMA: findings_schema_text(), **pages}.items():
+    schemas = {SCHEMA: schema_text(), FINDINGS_SCHEMA: findings_schema_text()}
+    api = {
+        config_api.OPENAPI: config_api.openapi_text(),
+        config_api.PAGE: config_api.page_text(config_api.PAGE.read_text()),
+    }
+    for file, text in {**schemas, **api, **pages}.items():
         file.write_text(text)
 
 

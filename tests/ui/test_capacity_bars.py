@@ -134,3 +134,43 @@ def test_foreign_names_are_cut_to_one_short_line() -> None:
 def test_memory_is_written_without_needless_digits() -> None:
     assert held_of(46 * GIB, 80 * GIB) == "46.0 of 80 GiB"
     assert held_of(None, None) == "not known of not known"
+
+
+def read_through_the_provider() -> tuple[Any, Any]:
+    """One replica with two GPUs in its engine, one with two engines of one GPU each; all bytes are told."""
+    per = 46 * GIB
+    two_wide = replica(
+        "tp2",
+        document=DOCUMENT,
+        engines=(engine(kv_cache_bytes=2 * per, kv_cache_bytes_per_device=per),),
+        devices=devices(2),
+    )
+    two_ranks = replica(
+        "dp2",
+        document=DOCUMENT,
+        engines=tuple(
+            engine(600_000, dp_rank=rank, kv_cache_bytes=per, kv_cache_bytes_per_device=per) for rank in range(2)
+        ),
+        devices=(*devices(1), *devices(1, dp_rank=1)),
+    )
+    return two_wide, two_ranks
+
+
+def test_every_rank_of_a_replica_has_its_own_bar_and_none_is_a_bound() -> None:
+    bars = chart(*read_through_the_provider(), measure=Measure.GIB).bars
+    assert [(bar.group, bar.tick, bar.value, bar.at_most) for bar in bars] == [
+        ("tp2", "0", 92, False),
+        ("dp2", "0", 46, False),
+        ("dp2", "1", 46, False),
+    ]
+
+
+def test_a_gpu_is_named_with_its_rank_where_there_are_several() -> None:
+    """GPU 0 of rank 0 is another one than GPU 0 of rank 1; each holds its own share, and no engine's sum."""
+    bars = device_chart(devices_of(ranks(*read_through_the_provider()))).bars
+    assert {(bar.group, bar.tick, bar.value, bar.whole) for bar in bars} == {
+        ("tp2", "0", 46, 80),
+        ("tp2", "1", 46, 80),
+        ("dp2", "0·0", 46, 80),
+        ("dp2", "1·0", 46, 80),
+    }

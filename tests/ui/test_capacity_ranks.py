@@ -8,6 +8,7 @@ from dashboard.models import Basis, KVCacheGroup
 from dashboard.ui.capacity_ranks import (
     GIB,
     NO_BYTES,
+    NO_NUMBER_OF_GPUS,
     NO_REQUESTS,
     NOT_SERVED,
     NOT_TOLD,
@@ -76,7 +77,7 @@ def test_only_assumed_tokens_are_an_upper_bound() -> None:
 
 
 def test_an_unknown_value_has_a_reason() -> None:
-    bare = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, reason="Because.")
+    bare = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, kv_cache_bytes_per_device=None, reason="Because.")
     silent = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None)
     odd = engine(naive_tokens=9_000_000)
     because, untold, hybrid = (
@@ -85,6 +86,7 @@ def test_an_unknown_value_has_a_reason() -> None:
     )
     assert [why_unknown(because, measure) for measure in Measure] == ["Because.", NO_BYTES, "Because."]
     assert why_unknown(untold, Measure.TOKENS) == NOT_TOLD
+    assert why_unknown(untold, Measure.GIB) == NO_NUMBER_OF_GPUS  # what each holds is told
     assert value(hybrid, Measure.REQUESTS) is None
     assert why_unknown(hybrid, Measure.REQUESTS) == NO_REQUESTS
 

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.compare import prefix_sentence
+from dashboard.models import Fingerprint
 from dashboard.ui.named_paths import by_path, worst
-from dashboard.ui.prefix_words import prefix_band, prefix_words, severity
-from tests.builders import CONFIG, HOSTILE, alike, document, down, fleet, replica, story
+from dashboard.ui.prefix_words import is_unshared, prefix_band, prefix_sentences, prefix_words, severity
+from tests.builders import CONFIG, HOSTILE, alike, document, down, fleet, hashing, replica, story
 
 if TYPE_CHECKING:
+    from dashboard.compare import SharingSentence
     from dashboard.fleet import Fleet
     from dashboard.rules.findings import Severity
 
 
 def words(told: Fleet, pool: int = 0) -> str:
     """The words for one pool."""
-    return prefix_words(told.pools[pool], prefix_sentence(told.pools[pool], told.documents), named(told, pool))
+    return prefix_words(told.pools[pool], sentence_of(told, pool), named(told, pool))
+
+
+def sentence_of(told: Fleet, pool: int = 0) -> SharingSentence:
+    """What is said of one pool."""
+    return prefix_sentences(told)[told.pools[pool].name]
 
 
 def named(told: Fleet, pool: int = 0) -> dict[str, Severity]:
@@ -75,14 +81,14 @@ def test_the_band_keeps_values_of_servers_text() -> None:
     """A value in the sentence is escaped and set in monospace."""
     told = [document(), document({"cache_config.prefix_caching_hash_algo": HOSTILE})]
     split = fleet([*alike("chat", 3, told[0]), replica("chat-9", document=told[1])], told)
-    sentence = prefix_sentence(split.pools[0], split.documents)
+    sentence = sentence_of(split)
 
-    band = prefix_band(split.pools[0], sentence, named(split))
+    band = prefix_band(sentence, named(split))
 
     assert "<script>" not in band
     assert "<code>&lt;script&gt;" in band
-    assert severity(split.pools[0], sentence.verdict, named(split)) == "critical"
-    assert severity(split.pools[0], sentence.verdict, {}) == "info"
+    assert severity(sentence, named(split)) == "critical"
+    assert severity(sentence, {}) == "info"
 
 
 def test_when_the_largest_cohort_tells_nothing_the_others_are_not_held_against_it() -> None:
@@ -94,3 +100,64 @@ def test_when_the_largest_cohort_tells_nothing_the_others_are_not_held_against_i
 
     assert words(fleet([*members], told)).endswith("cohorts differ")
     assert "cohorts differ" in words(fleet([*members], told))
+
+
+def test_equal_settings_with_other_block_hashes_are_not_called_no_difference() -> None:
+    """What engines measured counts: a cohort that differs within itself is named as such, and marked by its finding."""
+    told = document({"cache_config.prefix_caching_hash_algo": "xxhash"})
+    members = [replica(f"chat-{index}", document=told, engines=hashing(f"digest {index}")) for index in range(3)]
+    split = fleet(members, [told])
+
+    assert words(split).endswith("A differs within itself")
+    assert 'class="glyph critical"' in words(split)
+    assert is_unshared(sentence_of(split))
+
+
+def test_cohorts_that_measurably_hash_in_other_ways_are_held_against_the_largest() -> None:
+    """Both are said: who differs within itself, and who from whom."""
+    told = [document({"model_config.seed": seed}) for seed in range(5)]
+    digests = [("a", "a"), ("b", "b"), ("a",), ("c", "d"), ("e", "f")]
+    members = [
+        replica(f"chat-{number}{place}", document=each, engines=hashing(digest))
+        for number, (each, held) in enumerate(zip(told, digests, strict=True))
+        for place, digest in enumerate(held)
+    ]
+    split = fleet(members, told)
+    cohorts = {cohort.replicas[0][7:13]: cohort.letter for cohort in split.pools[0].cohorts}
+    others = sorted([cohorts["chat-3"], cohorts["chat-4"]])
+
+    assert f"{others[0]} and {others[1]} differ within themselves, " in words(split)
+    assert " differs from " in words(split)
+
+
+def test_measured_agreement_is_calm_although_versions_differ() -> None:
+    """Two releases that hash alike: nothing to warn of, whatever a rule says of the version."""
+    told = [document(), document({"version": "0.31.0"})]
+    members = [replica(f"chat-{index}", document=each, engines=hashing("a")) for index, each in enumerate(told)]
+    both = fleet(members, told)
+
+    assert words(both).endswith("all can share")
+    assert 'class="glyph good"' in words(both)
+    assert not is_unshared(sentence_of(both))
+
+
+def test_where_only_settings_part_cohorts_that_do_not_tell_no_measured_base_is_named() -> None:
+    """B and C tell nothing and contradict each other; the cohort that tells is not the one they differ from."""
+    silent = {path: value for path, value in CONFIG.items() if path != "cache_config.block_size"}
+    told = [document({"model_config.seed": 1}, base=silent), document({"model_config.seed": 2})]
+    told.append(document({"model_config.seed": 3, "cache_config.block_size": 32}))
+    members = [
+        *alike("chat", 3, told[0], engines=hashing("a")),
+        *alike("chat", 2, told[1], first=4),
+        replica("c", pool="chat", document=told[2]),
+    ]
+
+    assert words(fleet(members, told)).endswith("cohorts differ")
+
+
+def test_a_pool_that_hashes_no_blocks_stays_calm() -> None:
+    """Prefix caching is off everywhere, as it was set up."""
+    told = document({"cache_config.enable_prefix_caching": False})
+    off = hashing(Fingerprint(reason="prefix caching is off"))
+
+    assert words(fleet(alike("chat", 3, told, engines=off), [told])).endswith("no difference")

@@ -40,6 +40,15 @@ def test_a_device_of_which_little_is_known_is_still_shown() -> None:
     assert told.count('<span class="mute">?</span>') == 4
 
 
+def test_what_only_the_provider_tells_of_a_device_has_columns_where_it_is_told() -> None:
+    (device,) = devices(1)
+    told = devices_table((device._replace(compute_units=132, tensor_parallel_rank=0, pipeline_parallel_rank=3),), ())
+    for cell in (">Compute units</th>", ">132</td>", ">TP rank</th>", ">0</td>", ">PP rank</th>", ">3</td>"):
+        assert cell in told
+    assert "TP rank" not in devices_table(devices(1), ())
+    assert "PP rank" not in devices_table((device._replace(tensor_parallel_rank=1),), ())
+
+
 def test_a_group_says_what_it_keeps() -> None:
     groups = (
         KVCacheGroup(0, 0, "sliding_window", 16, 65_536, 5, sliding_window=1024, num_kv_heads=8, dtype="bfloat16"),

@@ -16,7 +16,7 @@ WHOLE, NOTHING = Reach(97, 97, 97), Reach(0, 0, 97)
 
 def test_the_head_says_in_a_sentence_how_the_replica_stands() -> None:
     partial = replica(state=ReplicaState.PARTIAL, failure=Failure(FailureKind.UNAUTHORIZED, "It wants a key."))
-    assert "Up: it answers.</p>" in head(replica(), WHOLE)
+    assert "Up: it answers. " in head(replica(), WHOLE)
     assert "Down: Nothing listens there." in head(down(), None)
     assert "Read in part: It wants a key." in head(partial, WHOLE)
     assert "<code>http://chat-0:8000</code>" in head(replica(), WHOLE)
@@ -24,6 +24,12 @@ def test_the_head_says_in_a_sentence_how_the_replica_stands() -> None:
 
 def test_the_head_says_how_much_of_its_pool_the_replica_tells() -> None:
     assert "Up: it answers. It tells 56 of the 524 settings that its pool tells." in head(replica(), Reach(56, 56, 524))
+
+
+def test_the_head_names_the_best_answer_that_was_had() -> None:
+    told = head(replica(sources=(Source.METRICS, Source.PROVIDER)), WHOLE)
+    assert "Up: it answers. Best answer: the provider.</p>" in told
+    assert "Best answer" not in head(down(), None)
 
 
 def test_the_head_leads_back_to_all_replicas() -> None:
@@ -117,7 +123,10 @@ def test_contradictions_show_both_values_and_who_says_them() -> None:
     assert "Its sources contradict each other in 1 setting" in told
     for cell in ("<code>16</code>", "/server_info", "<code>32</code>", "/metrics"):
         assert cell in told
-    assert "3 more." in contradictions((both,) * 15)
+    assert told.index(">Kept</th>") < told.index(">Not kept</th>")
+    assert told.index("<code>16</code>") < told.index("<code>32</code>")
+    assert "Kept is what the more trusted source says." in told
+    assert "3 more are not shown." in contradictions((both,) * 15)
     assert contradictions(()) == ""
 
 

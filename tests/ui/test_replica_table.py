@@ -9,7 +9,7 @@ from datetime import timedelta
 import pandas as pd
 import pytest
 
-from dashboard.models import ReplicaState
+from dashboard.models import ReplicaState, Role, Source
 from dashboard.rules.findings import Severity
 from dashboard.ui.replica_table import EXPORTED, SHOWN, filtered, rows_of, shown, to_csv
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, replica, story
@@ -80,8 +80,8 @@ def test_a_replica_without_a_pool_is_in_no_pool() -> None:
 
 def test_the_page_shows_state_and_age_in_words() -> None:
     table = shown(rows(), NOW)
-    assert tuple(table.columns) == SHOWN
-    assert table["State"].to_list()[:2] == ["✕ down", "✓ up"]
+    assert tuple(table.columns) == tuple(name for name in SHOWN if name != "Role")
+    assert table["State"].to_list()[:2] == ["✕ down, refused", "✓ up"]
     assert table["Read"].to_list()[:2] == ["never", "8 s ago"]
     assert table["Reason"].iloc[0] == "refused: Nothing listens there."
 
@@ -107,13 +107,21 @@ def test_the_worst_finding_of_a_replica_is_named_and_the_others_are_counted(
     assert (None if pd.isna(told) else told) == words
 
 
-def test_reasons_stand_beside_the_findings_where_there_are_any() -> None:
-    """A narrow page shows them; without one the column is empty and stands last."""
+def test_a_column_that_says_nothing_is_left_out() -> None:
+    """Reasons where one is not up, roles where one is not both; what a narrow page cuts off stands last."""
     whole = shown(rows_of(fleet(alike("chat", 2, USUAL), [USUAL])), NOW)
+    decoding = shown(rows_of(fleet([*alike("chat", 2, USUAL), replica("d", role=Role.DECODE)], [USUAL])), NOW)
 
-    assert list(shown(rows(), NOW).columns).index("Reason") == list(SHOWN).index("Findings") + 1
-    assert whole.columns[-1] == "Reason"
-    assert set(whole.columns) == set(SHOWN)
+    assert {"Reason", "Role"}.isdisjoint(whole.columns)
+    assert shown(rows(), NOW).columns[-1] == "Reason"
+    assert decoding["Role"].to_list() == ["both", "both", "decode"]
+
+
+def test_the_best_answer_says_which_replicas_have_the_provider() -> None:
+    members = [replica("a", sources=(Source.PROVIDER, Source.METRICS)), replica("b", sources=(Source.METRICS,))]
+    table = shown(rows_of(fleet([*members, down("c")])), NOW).set_index("Replica")
+
+    assert table["Best answer"].dropna().to_dict() == {"a": "the provider", "b": "/metrics"}
 
 
 def test_old_data_are_told_by_their_age() -> None:
@@ -135,6 +143,7 @@ def test_csv_holds_what_is_shown_with_whole_times_and_notes() -> None:
     assert (told["id"], told["state"], told["differences"]) == ("http://odd:8000", "up", "1")
     assert told["observed_at"] == "2026-03-02T11:42:05Z"
     assert told["reason"] == ""
+    assert told["best_answer"] == "/server_info"
     assert written[2] == ["prod-eu: 1 of 6 replicas"]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DIGEST = "chat_template_digest"
 CONTENT_FORMAT = "chat_template_content_format"
+FOUND_BY_ITSELF = '"auto"'  # vLLM finds the format in the template
 SAME_FILE = (
     Snippet("flag", "--chat-template /etc/vllm/chat_template.jinja"),
     Snippet(
@@ -42,7 +43,7 @@ SAME_FILE = (
 def chat_template_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool turn the same chat into different prompts.
 
-    The template itself is not shown, only the digest of its text.
+    The template itself is not shown, only the digest of its text. The dashboard's provider tells it, no other source.
 
     Why it matters:
         - prefix-hash: The router's own rendering can match one of the templates at most: on the other replicas it
@@ -57,7 +58,9 @@ def chat_template_differs(pool: PoolSubject) -> Iterator[Draft]:
         file.
 
     Exceptions:
-        Pools that only serve plain completions use no template: disable the rule for them.
+        Pools that only serve plain completions use no template: disable the rule for them. `auto` and the format that
+        it finds in the template are the same, but no replica tells which one that is: such a difference is reported as
+        assumed.
 
     Evidence:
         - vllm/entrypoints/launchers/cli_args.py (the options; they are no part of the engine's configuration)
@@ -68,11 +71,11 @@ def chat_template_differs(pool: PoolSubject) -> Iterator[Draft]:
         The template was mended on the model's hub; replicas that started since then render the system prompt with one
         line break less. Nothing of what the others hold in their caches matches any more.
     """
-    for draft in drift(
-        pool, {DIGEST: "chat template (digest of its text)", CONTENT_FORMAT: "format of message contents"}
-    ):
-        is_of_file = any(each.path == DIGEST for each in draft.evidence)
-        yield replace(draft, remedy=_same_file(draft.remedy)) if is_of_file else draft
+    nouns = {DIGEST: "chat template (digest of its text)"}
+    yield from (replace(draft, remedy=_same_file(draft.remedy)) for draft in drift(pool, nouns))
+    for draft in drift(pool, {CONTENT_FORMAT: "format of message contents"}):
+        may_be_equal = any(each.value == FOUND_BY_ITSELF for each in draft.evidence)
+        yield replace(draft, confidence=Confidence.ASSUMED, severity=Severity.WARNING) if may_be_equal else draft
 
 
 def _same_file(remedy: Remedy) -> Remedy:

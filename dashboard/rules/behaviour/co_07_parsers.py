@@ -34,7 +34,7 @@ PARSERS = {
 def parsers_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool read tool calls or reasoning in different ways.
 
-    An empty name of a parser means that there is none.
+    An empty name of a parser means that there is none. Tool calling is told by the dashboard's provider alone.
 
     Why it matters:
         - any pool: On some replicas tool calls or reasoning come back as plain text inside the answer, or a request

@@ -1,4 +1,4 @@
-"""The root of the block hashes, derived from what a replica tells: version, hash algorithm, and the seed if it is told.
+"""The root of the block hashes, as it follows from what a replica tells: seed policy, version, hash algorithm.
 
 vLLM hashes each block together with its parent; the first parent is made from a seed
 (vllm/v1/core/kv_cache_utils.py, resolve_none_hash_seed). Equal tokens have equal hashes only under equal roots.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.encoding import tell, votes
 from dashboard.models import State, Told
+from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.routing.releases import VERSION, release_numbers
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 SEED_VARIABLE = "PYTHONHASHSEED"
 SEED = f"env.{SEED_VARIABLE}"
+SEED_POLICY = "seed_policy"  # what our provider tells in the seed's place: where the root comes from
+FROM_SEED = Told(json.dumps(SeedPolicy.ENVIRONMENT), State.REPORTED)
+UNSEEDED = (json.dumps(SeedPolicy.DEFAULT), json.dumps(SeedPolicy.RANDOM))
 FIXED_SINCE = (0, 29, 0)  # vllm-project/vllm#51875: a fixed seed for algorithms that resist collisions
 # How the names of algorithms begin that resist collisions, and of those that do not (vllm/v1/core/kv_cache_utils.py).
 FIXED_WITH, RANDOM_WITH = "sha256", "xxhash"
@@ -38,7 +42,7 @@ class RootKind(StrEnum):
 
 
 class Root(NamedTuple):
-    """One root. `path` and `value` are what decides it; `is_certain` where the seed is told, or told not to be set."""
+    """One root. `path` and `value` are what decides it; `is_certain` where it is told whether a seed is set."""
 
     kind: RootKind
     path: str
@@ -61,18 +65,29 @@ def roots(pool: PoolSubject) -> dict[Root, tuple[str, ...]]:
 
 
 def root_of(settings: Mapping[str, Setting]) -> Root | None:
-    """Return the root of one document: the seed wins if it is told; None where what is told decides nothing."""
-    seed = _told(settings, SEED)
+    """Return the root of one document: a seed wins, told or known to be set; None where nothing decides it."""
+    seed, policy = _told(settings, SEED), _told(settings, SEED_POLICY)
     if seed is not None and seed.state is State.REPORTED:
         return Root(RootKind.SEED, SEED, as_number(seed, settings), is_certain=True)
+    if policy == FROM_SEED:
+        return Root(RootKind.SEED, SEED_POLICY, policy, is_certain=True)
+    said = policy.value if policy is not None and policy.value in UNSEEDED else None
+    return _unseeded(settings, said, is_certain=seed is not None or said is not None)
+
+
+def _unseeded(settings: Mapping[str, Setting], said: str | None, *, is_certain: bool) -> Root | None:
+    """Return the root that vLLM takes by itself: what is said of it counts, else the version and the algorithm."""
+    default, random = UNSEEDED
     numbers = release_numbers(settings)
     version, algorithm = _told(settings, VERSION), _told(settings, HASH_ALGORITHM)
-    if version is not None and numbers and numbers < FIXED_SINCE:
-        return Root(RootKind.RANDOM, VERSION, version, seed is not None)
-    if algorithm is not None and _begins(algorithm, RANDOM_WITH):
-        return Root(RootKind.RANDOM, HASH_ALGORITHM, algorithm, seed is not None)
-    if algorithm is not None and numbers and is_fixed(algorithm):
-        return Root(RootKind.FIXED, HASH_ALGORITHM, algorithm, seed is not None)
+    if version is not None and numbers and numbers < FIXED_SINCE and said != default:
+        return Root(RootKind.RANDOM, VERSION, version, is_certain)
+    if algorithm is None:
+        return None
+    if said == random or (said is None and _begins(algorithm, RANDOM_WITH)):
+        return Root(RootKind.RANDOM, HASH_ALGORITHM, algorithm, is_certain)
+    if said == default or (numbers and is_fixed(algorithm)):
+        return Root(RootKind.FIXED, HASH_ALGORITHM, algorithm, is_certain)
     return None
 
 

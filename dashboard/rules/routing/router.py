@@ -14,7 +14,7 @@ from dashboard.rules.findings import Draft, Evidence, Severity, Snippet
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dashboard.rules.subject import PoolSubject
+    from dashboard.rules.subject import Holders
 
 ROUTER = "router"  # who holds an expectation
 
@@ -30,14 +30,14 @@ def declaration(pool: str, *said: str) -> Snippet:
     return Snippet("yaml", "\n".join("  " * depth + line for depth, line in enumerate(lines)))
 
 
-def unlike_router(pool: PoolSubject, path: str, noun: str, expected: str, why: str) -> Iterator[Draft]:
-    """Yield the replicas that tell another value than the router expects, a draft per value.
+def unlike_router(path: str, noun: str, holders: Holders, expected: str, why: str) -> Iterator[Draft]:
+    """Yield the replicas that tell another value than the router expects, a draft per value; `holders` tell which.
 
     Critical in every domain: fleet.yaml says that this router computes with the value. `why` says what that breaks.
     """
     wanted = Told(canonical_text(expected), State.REPORTED)
-    for told, replicas in pool.values(path).items():
-        if told == wanted or pool.is_ignored(path):
+    for told, replicas in holders.items():
+        if told == wanted:
             continue
         yield Draft(
             replicas,

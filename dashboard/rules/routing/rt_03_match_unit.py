@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell
+from dashboard.compare.fingerprints import digests
 from dashboard.models import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.domain import Facet
-from dashboard.rules.drift import MOST_SIDES, drift
+from dashboard.rules.drift import MOST_SIDES, apart, drift
 from dashboard.rules.findings import Family, Remedy, Severity
 from dashboard.rules.registry import rule
-from dashboard.rules.routing.narrowing import caching
+from dashboard.rules.routing.hashes import counted_as_one
+from dashboard.rules.routing.narrowing import caching, only
 from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
 
 if TYPE_CHECKING:
@@ -20,12 +22,13 @@ if TYPE_CHECKING:
 
     from dashboard.models import Setting
     from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+    from dashboard.rules.subject import Holders, PoolSubject
 
 MATCH_UNIT = "cache_config.prefix_match_unit"
 HASH_BLOCK = "cache_config.hash_block_size"
 RESOLVED = {HASH_BLOCK: "hash block size", "cache_config.cache_hit_alignment_tokens": "cache hit alignment"}
 UNSET = Told("null", State.NULL)
+NOUN = "prefix match unit"
 
 
 @rule(
@@ -51,7 +54,8 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     Exceptions:
         A unit that is written out and equals the block size counts as left out: that is what vLLM resolves to where
-        all layers cache alike.
+        all layers cache alike. Units count as one where engines tell that they computed the same hashes, and a step
+        that only follows a block size of its own is left to RT-01.
 
     Evidence:
         - vllm/config/cache.py (prefix_match_unit)
@@ -61,8 +65,21 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
     Example:
         For a hybrid model `--prefix-match-unit 32` was tried on one replica and stayed there: its keys match nobody's.
     """
-    requested = tuple(drift(caching(pool), {MATCH_UNIT: "prefix match unit"}, _in_force))
-    yield from requested or (_with_unit(draft) for draft in drift(caching(pool), RESOLVED))
+    hashing = caching(pool)
+    requested = () if pool.is_ignored(MATCH_UNIT) else tuple(apart({MATCH_UNIT: (NOUN, _requested(hashing))}))
+    yield from requested or (_with_unit(draft) for draft in drift(_beside_block_size(hashing), RESOLVED))
+
+
+def _requested(hashing: PoolSubject) -> Holders:
+    """Return who asks for which unit; where engines computed the same hashes, every unit comes to the same."""
+    return counted_as_one(hashing.values(MATCH_UNIT, _in_force), hashing.fingerprints(digests))
+
+
+def _beside_block_size(hashing: PoolSubject) -> PoolSubject:
+    """Leave out who hashes every block, and has other blocks than most: that difference is RT-01's."""
+    blocks, steps = hashing.values(BLOCK_SIZE), hashing.values(HASH_BLOCK)
+    others = {each for told in list(blocks)[1:] for each in set(blocks[told]).intersection(steps.get(told, ()))}
+    return only(hashing, {member.id for member in hashing.members} - others)
 
 
 def _with_unit(draft: Draft) -> Draft:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.models import State, Told
 from dashboard.normalize.canonical import canonical_text
 from dashboard.rules.domain import Facet
-from dashboard.rules.drift import drift, majority, say
+from dashboard.rules.drift import apart, majority, say
 from dashboard.rules.findings import Family, Severity
 from dashboard.rules.registry import rule
+from dashboard.rules.routing.hashes import counted_as_one, shown_digests
 from dashboard.rules.routing.narrowing import caching
 from dashboard.rules.routing.router import unlike_router
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+    from dashboard.rules.subject import Holders, PoolSubject
 
 HASH_ALGORITHM = "cache_config.prefix_caching_hash_algo"
 NOUN = "hash algorithm"
@@ -67,10 +69,14 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
         One replica was started with `xxhash` to save time; the router hashes with `sha256_cbor` and sends it no prompt
         because of what it holds.
     """
-    expected = pool.domain.expects.hash_algorithm
+    hashing, expected = caching(pool), pool.domain.expects.hash_algorithm
+    if pool.is_ignored(HASH_ALGORITHM):
+        return
+    told = _named_alike(hashing)
     if expected is not None:
-        return unlike_router(caching(pool), HASH_ALGORITHM, NOUN, expected, _why(expected))
-    return drift(caching(pool), {HASH_ALGORITHM: NOUN})
+        yield from unlike_router(HASH_ALGORITHM, NOUN, told, expected, _why(expected))
+    else:
+        yield from (_with_digests(hashing, draft) for draft in apart({HASH_ALGORITHM: (NOUN, told)}))
 
 
 def wanted_algorithm(hashing: PoolSubject) -> Told | None:
@@ -81,13 +87,30 @@ def wanted_algorithm(hashing: PoolSubject) -> Told | None:
     if hashing.is_ignored(HASH_ALGORITHM):
         return None
     expected = hashing.domain.expects.hash_algorithm
-    if expected is not None:
-        return Told(canonical_text(expected), State.REPORTED)
-    return majority(hashing.values(HASH_ALGORITHM))
+    return _told(expected) if expected is not None else majority(_named_alike(hashing))
+
+
+def _named_alike(hashing: PoolSubject) -> Holders:
+    """Return who tells which algorithm; two names of what hashes alike, as engines computed it, count as one."""
+    expected = hashing.domain.expects.hash_algorithm
+    first = _told(expected) if expected is not None else None
+    return counted_as_one(hashing.values(HASH_ALGORITHM), hashing.fingerprints(), first)
+
+
+def _with_digests(hashing: PoolSubject, draft: Draft) -> Draft:
+    """Add what the engines computed, on both sides."""
+    hashes = hashing.fingerprints()
+    sides = [(each.replicas, each.is_reference) for each in draft.evidence]
+    rows = (row for ids, is_reference in sides for row in shown_digests(hashes, ids, is_reference=is_reference))
+    return replace(draft, evidence=(*draft.evidence, *rows))
+
+
+def _told(algorithm: str) -> Told:
+    return Told(canonical_text(algorithm), State.REPORTED)
 
 
 def _why(expected: str) -> str:
-    algorithm = say(Told(canonical_text(expected), State.REPORTED))
+    algorithm = say(_told(expected))
     return (
         f"The router is configured to compute hashes with {algorithm}. A replica with another algorithm has other "
         "hashes for the same tokens, so the router never finds a prefix there."

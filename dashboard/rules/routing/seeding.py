@@ -41,6 +41,15 @@ def set_everywhere() -> Remedy:
     return remedy.set_to([(SEED, ZERO)], f"{_begun(EVERYWHERE)}.")
 
 
+def one_seed(*, may_be_unset: bool) -> Remedy:
+    """Give all replicas one seed where some have another, or none; or none at all where they have a fixed root then."""
+    found = set_everywhere()
+    if not may_be_unset:
+        return found
+    sentence = f"{_begun(EVERYWHERE)}, or leave it unset on all of them."
+    return Remedy(sentence, (*found.snippets, *unset().snippets), any_of=True)
+
+
 def one_version(pool: str, version: Told, *, is_certain: bool) -> Remedy:
     """Bring these replicas to the version of those with the fixed root, or give all of them one seed."""
     sentence = (

@@ -1,0 +1,190 @@
+"""What our provider inside a simulated vLLM answers: the seed's sections, and `fleet`; what differs is a slot."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from dashboard import __version__
+from dashboard.demo.hashing import seed_policy
+from dashboard.demo.memory import kv_cache_groups
+from dashboard.schemas.fleet_extension import SCHEMA_VERSION
+from dashboard.schemas.paths import leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dashboard.demo.describe import Configuration
+
+PLUGIN_NAME = "fleet_config"  # in VLLM_PLUGINS
+PATHS = ("/inference/v1/config", "/v1/config")
+YES, NO = frozenset({"true", "1"}), frozenset({"false", "0", ""})
+NO_ENGINE = -1
+DIGEST = 16  # hex digits of the SHA-256 of the chat template
+GONE = {"field": "scheduler.max_num_partial_prefills", "reason": "this vLLM does not have it"}
+# Settings of which each engine has its own value, and the API server the sum or the first one's.
+OWN_SETTINGS = {
+    "cache_config.num_gpu_blocks": "num_gpu_blocks",
+    "cache_config.kv_cache_size_tokens": "kv_cache_size_tokens",
+    "cache_config.kv_cache_max_concurrency": "max_concurrency",
+    "parallel_config.data_parallel_rank": "rank",
+    "parallel_config.data_parallel_rank_local": "rank",
+    "parallel_config.data_parallel_index": "rank",
+}
+
+
+def page_name(path: str, query: str, first_rank: int) -> str:
+    """Return the name of the page that answers a path and a query, on a server whose engines begin with this rank.
+
+    There is no page of this name where a parameter is wrong.
+    """
+    asked = parse_qs(query)
+    full = asked.get("full", [""])[-1].lower()
+    rank = asked.get("data_parallel_rank", [str(first_rank)])[-1]
+    is_right = full in YES | NO and rank.isdecimal()
+    return _name(path, int(rank) - first_rank if is_right else NO_ENGINE, full=full in YES)
+
+
+def provider_answers(
+    configuration: Configuration, server: Mapping[str, Any], seed: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (name of a page, answer), for each path, engine and both ways of asking.
+
+    `server` is what /server_info says, `seed` the sections that other configuration endpoints have too.
+    """
+    for engine in range(configuration.ranks_per_server):
+        short = _answer(configuration, server, seed, engine)
+        asked = {"settings": _settings(server["vllm_config"], engine), "environment": server["vllm_env"]}
+        whole = {**short, "fleet": short["fleet"] | asked}
+        for path in PATHS:
+            yield _name(path, engine, full=False), short
+            yield _name(path, engine, full=True), whole
+
+
+def _name(path: str, engine: int, *, full: bool) -> str:
+    return f"{path} {engine} {'full' if full else 'short'}"
+
+
+def _answer(
+    configuration: Configuration, server: Mapping[str, Any], seed: Mapping[str, Any], engine: int
+) -> dict[str, Any]:
+    """Return the answer for one engine of the server, in the schema's order."""
+    config = server["vllm_config"]
+    rank = _slot(engine, "rank")
+    return {
+        **seed,
+        "kv_cache": {**seed["kv_cache"], "num_gpu_blocks": _slot(engine, "num_gpu_blocks")},
+        "scheduler": {**seed["scheduler"], "max_num_partial_prefills": None},
+        "parallelism": {**seed["parallelism"], "data_parallel_rank": rank, "data_parallel_rank_local": rank},
+        "fleet": {
+            "schema_version": SCHEMA_VERSION,
+            "provider_version": __version__,
+            "vllm_version": configuration.version,
+            "started_at": "<<started_iso>>",
+            "data_parallel_rank": rank,
+            "engines": [_engine(configuration, config, seed, each) for each in range(configuration.ranks_per_server)],
+            "scheduling": _scheduling(config),
+            "prefix_hashing": _prefix_hashing(config["cache_config"]),
+            "kv_events": _kv_events(config["kv_events_config"]),
+            "kv_transfer": _kv_transfer(configuration, config),
+            "model": {
+                name: config["model_config"][name]
+                for name in ("revision", "code_revision", "tokenizer", "tokenizer_revision")
+            },
+            "chat": _chat(configuration, config),
+            "adapters": [],
+            "settings": None,
+            "environment": None,
+            "unavailable": [GONE],
+        },
+    }
+
+
+def _engine(
+    configuration: Configuration, config: Mapping[str, Any], seed: Mapping[str, Any], engine: int
+) -> dict[str, Any]:
+    return {
+        "data_parallel_rank": _slot(engine, "rank"),
+        "num_gpu_blocks": _slot(engine, "num_gpu_blocks"),
+        "kv_cache_size_tokens": _slot(engine, "kv_cache_size_tokens"),
+        "max_concurrency": _slot(engine, "max_concurrency"),
+        "max_model_len": config["model_config"]["max_model_len"],
+        "kv_cache_bytes_per_device": _slot(engine, "kv_cache_bytes_per_device"),
+        "groups": kv_cache_groups(configuration, config["cache_config"]["block_size"]),
+        "devices": [
+            {**device, "tensor_parallel_rank": device["rank"], "pipeline_parallel_rank": 0}
+            for device in seed["devices"]
+        ],
+        "fingerprint": {name: _slot(engine, name) for name in ("canonical", "engine", "reason")},
+        "started_at": "<<started_iso>>",
+    }
+
+
+def _scheduling(config: Mapping[str, Any]) -> dict[str, Any]:
+    is_async = config["scheduler_config"]["async_scheduling"]
+    # vllm/config/vllm.py, max_concurrent_batches: without pipeline parallelism.
+    return {"concurrent_batches": 2 if is_async else 1, "async_scheduling": is_async}
+
+
+def _prefix_hashing(cache: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "enabled": cache["enable_prefix_caching"],
+        "algorithm": cache["prefix_caching_hash_algo"],
+        "hash_block_size": cache["block_size"],
+        "match_unit": cache["prefix_match_unit"],
+        "alignment": cache["block_size"],
+        "seed_policy": seed_policy(cache),
+        "engines_agree": "<<=engines_agree>>",
+    }
+
+
+def _kv_events(events: Mapping[str, Any] | None) -> dict[str, Any]:
+    if events is None:
+        return {"enabled": False, "publisher": None, "endpoint": None, "topic": None}
+    told = {name: events[name] for name in ("publisher", "endpoint", "topic")}
+    return {"enabled": events["enable_kv_cache_events"], **told}
+
+
+def _kv_transfer(configuration: Configuration, config: Mapping[str, Any]) -> dict[str, Any]:
+    transfer = config["kv_transfer_config"]
+    if transfer is None:
+        return dict.fromkeys(("connector", "role", "engine_id", "compatibility"))
+    model, cache = config["model_config"], config["cache_config"]
+    return {
+        "connector": transfer["kv_connector"],
+        "role": transfer["kv_role"],
+        "engine_id": transfer["engine_id"],
+        "compatibility": {
+            "model": model["model"],
+            "dtype": model["dtype"].removeprefix("torch."),
+            "cache_dtype": cache["cache_dtype"],
+            "attention_backend": None,
+            "hybrid_kv_cache_manager": not config["scheduler_config"]["disable_hybrid_kv_cache_manager"],
+            "kv_cache_layout": cache["kv_cache_layout"],
+            "num_kv_heads": 1 if configuration.model.mla else configuration.model.kv_heads,
+            "head_size": configuration.model.head_size,
+            "num_hidden_layers": configuration.model.layers,
+        },
+    }
+
+
+def _chat(configuration: Configuration, config: Mapping[str, Any]) -> dict[str, Any]:
+    template = f"the chat template of {configuration.model.path}"
+    return {
+        "template_digest": sha256(template.encode()).hexdigest()[:DIGEST],
+        "template_content_format": "auto",
+        "tool_call_parser": None,
+        "reasoning_parser": config["structured_outputs_config"]["reasoning_parser"],
+        "enable_auto_tool_choice": False,
+    }
+
+
+def _settings(config: Mapping[str, Any], engine: int) -> dict[str, Any]:
+    """Return every setting by its path, as this engine has it."""
+    own = {path: _slot(engine, name) for path, name in OWN_SETTINGS.items()}
+    return dict(leaves(config)) | own
+
+
+def _slot(engine: int, name: str) -> str:
+    return f"<<=engine_{engine}_{name}>>"

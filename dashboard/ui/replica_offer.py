@@ -1,0 +1,81 @@
+"""What to type so that a replica without the provider tells more of itself. Text and lines to copy, from values."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dashboard import __version__
+from dashboard.collect.probes import INFERENCE_CONFIG
+from dashboard.models import ReplicaState, Source, State
+from dashboard.normalize.versions import release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.models import Replica, Setting
+
+NAME = "fleet_config"  # in VLLM_PLUGINS and in both groups of entry points
+VARIABLE = "env.VLLM_PLUGINS"
+INSTALL = f"pip install --no-deps vllm_fleet_dashboard-{__version__}-py3-none-any.whl"
+ASKED = 'eval "$(python -m dashboard.provider)"'  # names what vLLM loads now, and the provider
+# A name that a shell takes as it is: what a server says is never put into a line to be run unless it is such a list.
+_NAMES = re.compile(r"[A-Za-z0-9_.-]{1,100}(,[A-Za-z0-9_.-]{1,100}){0,31}")
+TRIED_SINCE = (0, 32)  # the first release whose endpoint plugins the provider was tried with
+
+TITLE = "Let this replica tell more"
+ADDS = (
+    "The provider is a small plugin inside vLLM that only reads: it tells the KV cache of every DP rank and GPU, and a "
+    "fingerprint of the block hashes, which says with whom prefixes can be shared."
+)
+HOW, BUILT = "In vLLM's environment, before it is started again; the wheel is built by", "make wheel"
+KEPT = "VLLM_PLUGINS names every plugin that vLLM may load: what it names now is kept."
+UNSET = (
+    "VLLM_PLUGINS is not set there; once it is, vLLM loads only what it names. The second line names what it loads now."
+)
+UNKNOWN = "VLLM_PLUGINS names every plugin that vLLM may load: the second line keeps what it loads now."
+NAMED = f"VLLM_PLUGINS names {NAME} already, but it does not answer: is it installed, and was vLLM started again?"
+ELSEWHERE = "The README shows it for Kubernetes, too."
+OLDER = "It was tried with vLLM 0.32 and newer; this one is older and may not load it."
+
+
+class Offer(NamedTuple):
+    """The lines for a shell, and what to mind, in sentences."""
+
+    lines: str
+    notes: tuple[str, ...]
+
+
+def offer(replica: Replica, settings: Mapping[str, Setting]) -> Offer | None:
+    """Return what switches the provider on; None where it answers, where nothing does, or where it was not let in."""
+    if Source.PROVIDER in replica.sources or replica.state is ReplicaState.DOWN or _failed(replica):
+        return None
+    told = settings.get(VARIABLE)
+    known = told is not None and told.state in {State.REPORTED, State.NULL}
+    names = _names(json.loads(told.value)) if told is not None and known else None
+    if names and NAME in names.split(","):
+        return Offer(INSTALL, (NAMED, *_older(replica)))
+    if names:
+        name, note = f"export VLLM_PLUGINS={names},{NAME}", KEPT
+    else:
+        name, note = ASKED, UNSET if told is not None and told.state is State.NULL else UNKNOWN
+    return Offer(f"{INSTALL}\n{name}", (note, ELSEWHERE, *_older(replica)))
+
+
+def _failed(replica: Replica) -> bool:
+    """Say whether its path answers in another way than "not here": it may be there, and a key be what lacks."""
+    return any(probe.path == INFERENCE_CONFIG and probe.failure for probe in replica.probes)
+
+
+def _names(told: Any) -> str | None:
+    """Return the names as they stand in the variable: vLLM tells them as a list."""
+    listed = told if isinstance(told, list) else [told]
+    names = ",".join(each for each in listed if isinstance(each, str))
+    return names if _NAMES.fullmatch(names) else None
+
+
+def _older(replica: Replica) -> tuple[str, ...]:
+    numbers = release(replica.version or "")
+    older = numbers is not None and tuple(map(int, numbers.split(".")[:2])) < TRIED_SINCE
+    return (OLDER,) if older else ()

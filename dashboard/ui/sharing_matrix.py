@@ -1,0 +1,91 @@
+"""Who can share prefixes with whom, as a small table of cohorts; of very many cohorts, as a list of groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.compare import Share
+from dashboard.compare.sharing import MOST_COHORTS, Cell, PoolSharing, within
+from dashboard.ui import markup
+from dashboard.wording import count, first_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MOST_GROUPS = 8  # lines of the list; the rest is counted
+MOST_LETTERS = 12  # of one group, before the rest is counted
+_GLYPHS = {Share.YES: "good", Share.NO: "differs", Share.PARTLY: "partly", Share.UNKNOWN: "unknown"}
+_WORDS = {Share.YES: "yes", Share.NO: "no", Share.PARTLY: "partly", Share.UNKNOWN: "not known"}
+_SPLIT = {Share.NO, Share.PARTLY}
+
+
+def sharing_matrix(sharing: PoolSharing, kind: str) -> str:
+    """Draw the cohorts of a pool against each other, where there is something to see; else nothing. HTML.
+
+    `kind` is the severity of the verdict, whose tint marks what its own settings do not show: who does not share within
+    itself.
+    """
+    number = len(sharing.cohorts)
+    if number > MOST_COHORTS:
+        return _groups(sharing)
+    cells = sharing.cells
+    if number > 1 or any(cell.share in _SPLIT for cell in cells):
+        return _table(sharing, cells, kind)
+    return ""
+
+
+def _table(sharing: PoolSharing, cells: Iterable[Cell], kind: str) -> str:
+    by_pair = {(cell.one, cell.other): cell for cell in cells}
+    by_pair |= {(cell.other, cell.one): cell for cell in cells}
+    letters = [each.letter for each in sharing.cohorts]
+    head = "".join(f'<th scope="col">{_name(each.letter, each.replicas)}</th>' for each in sharing.cohorts)
+    is_mixed = len({cell.is_measured for cell in cells if cell.share is not Share.UNKNOWN}) > 1
+    rows = "".join(
+        f'<tr><th scope="row">{markup.letter(own)}</th>'
+        + "".join(_cell(by_pair[own, other], own, other, is_mixed=is_mixed) for other in letters)
+        + "</tr>"
+        for own in letters
+    )
+    return (
+        f'<div class="scroll sharing {kind}"><table><caption class="said">Which cohorts can share prefixes</caption>'
+        f'<thead><tr><th scope="col">Can share with</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _name(letter: str, replicas: int) -> str:
+    seen = f'<span aria-hidden="true">×{replicas:,}</span>'
+    return f"{markup.letter(letter)} {seen}{markup.said(count(replicas, 'replica'))}"
+
+
+def _cell(cell: Cell, own: str, other: str, *, is_mixed: bool) -> str:
+    """Draw one cell: a glyph, its word, and as a tooltip and for the ear how it is known, and why."""
+    source = "" if cell.share is Share.UNKNOWN else "measured, " if cell.is_measured else "derived from settings, "
+    who = f"within {own}" if own == other else f"{own} with {other}"
+    why = f"{who}: {_WORDS[cell.share]}; {source}{cell.reason}"
+    derived = " " + markup.muted("derived") if is_mixed and source and not cell.is_measured else ""
+    kind = f"{cell.share} own" if own == other else cell.share
+    seen = f"{markup.glyph(_GLYPHS[cell.share], '')} {_WORDS[cell.share]}{derived}"
+    return f'<td class="{kind}" title="{markup.text(why)}">{seen}{markup.said(f": {source}{cell.reason}")}</td>'
+
+
+def _groups(sharing: PoolSharing) -> str:
+    """List which cohorts share, the group with the largest cohort first, and which do not share within themselves."""
+    lines = [first_of(letters, MOST_LETTERS) for letters in sharing.groups if len(letters) > 1]
+    more = len(lines) - MOST_GROUPS
+    said = [f"{line} can share with each other" for line in lines[:MOST_GROUPS]]
+    said += [f"{count(more, 'more group')} of cohorts can share among themselves"] if more > 0 else []
+    said += [*_exceptions(sharing)]
+    items = "".join(f"<li>{markup.text(each)}</li>" for each in said)
+    return f'<ul class="sharing-groups" aria-label="Groups that share prefixes">{items}</ul>' if items else ""
+
+
+def _exceptions(sharing: PoolSharing) -> Iterator[str]:
+    alone = [letters[0] for letters in sharing.groups if len(letters) == 1]
+    split = [each.letter for each in sharing.cohorts if within(each).share in _SPLIT]
+    silent = [each.letter for each in sharing.cohorts if not each.tells]
+    if alone:
+        yield f"{first_of(alone, MOST_LETTERS)} can share with no other whole cohort"
+    if split:
+        yield f"not all replicas within {first_of(split, MOST_LETTERS)} can share with each other"
+    if silent and len(silent) < len(sharing.cohorts):
+        yield f"{first_of(silent, MOST_LETTERS)} {'does' if len(silent) == 1 else 'do'} not tell block hashes"

@@ -1,0 +1,321 @@
+"""Which cohorts can share prefixes: what engines tell of their block hashes comes first, then what settings say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.compare import Share, compare_pool, pool_sharing
+from dashboard.compare.pool import Member
+from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH
+from dashboard.compare.sharing import (
+    CACHING_OFF,
+    CONNECTOR_PATH,
+    EQUAL_HASHES,
+    LENGTH_ONLY,
+    MOST_COHORTS,
+    NOT_MEASURED,
+    OTHER_HASHES,
+    OTHER_ROOT,
+    OWN_ROOTS,
+    REPLICA_ROOTS,
+    SEED_POLICY_PATH,
+    although,
+    between,
+    within,
+)
+from dashboard.models import Fingerprint, Role
+from tests.builders import document, hashing, replica
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.compare.sharing import Cell, Hashing, PoolSharing
+
+    Mark = str | Fingerprint | None
+    Cohort = tuple[Mapping[str, Any], Sequence[Sequence[Mark]]]  # its settings, and per replica its engines' marks
+
+OFF = Fingerprint(reason="prefix caching is off, so this engine hashes no blocks")
+VERSION, BLOCK = "version", "cache_config.block_size"
+
+
+def shared(*cohorts: Cohort, **choices: Any) -> PoolSharing:
+    """What a pool of these cohorts shares. Larger cohorts first; a setting of its own keeps each apart."""
+    documents = [document({"model_config.seed": number, **settings}) for number, (settings, _) in enumerate(cohorts)]
+    replicas = [
+        replica(f"r{number}-{place:04}", document=each, engines=hashing(*marks), **choices)
+        for number, (each, (_, held)) in enumerate(zip(documents, cohorts, strict=True))
+        for place, marks in enumerate(held)
+    ]
+    members = [Member(each.id, each.document, fresh=True, identity=0) for each in replicas]
+    pool = compare_pool("chat", Role.BOTH, members, {each.id: each for each in documents})
+    return pool_sharing(pool, {each.id: each for each in replicas})
+
+
+def cell(sharing: PoolSharing, one: str, other: str) -> Cell:
+    """The cell of two letters."""
+    return next(each for each in sharing.cells if (each.one, each.other) == (one, other))
+
+
+def alone(*held: Sequence[Mark], settings: Mapping[str, Any] | None = None) -> tuple[Share, str]:
+    """How the replicas of one cohort stand to each other."""
+    found = shared((settings or {}, held)).cells[0]
+    return found.share, found.reason
+
+
+def pair(first: Cohort, second: Cohort) -> tuple[Share, str, bool]:
+    """How two cohorts stand to each other, and whether that is measured."""
+    found = cell(shared(first, second), "A", "B")
+    return found.share, found.reason, found.is_measured
+
+
+def test_equal_digests_share() -> None:
+    assert alone("a", "a", "a") == (Share.YES, EQUAL_HASHES)
+    assert pair(({}, ["a", "a"]), ({}, ["a"])) == (Share.YES, EQUAL_HASHES, True)
+
+
+def test_replicas_of_one_cohort_that_all_hash_in_their_own_way_share_nothing() -> None:
+    """With xxhash each process has a root of its own: equal settings, other hashes."""
+    assert alone("a", "b", "c") == (Share.NO, OWN_ROOTS)
+
+
+def test_two_ranks_of_one_replica_with_roots_of_their_own_share_nothing() -> None:
+    assert alone(["a", "b"]) == (Share.NO, OWN_ROOTS)
+    assert alone(["a", "a"]) == (Share.YES, EQUAL_HASHES)
+    assert alone(["a", "a", "b"]) == (Share.PARTLY, "2 ways of hashing blocks")
+
+
+def test_a_root_per_replica_is_told_from_one_per_engine() -> None:
+    """Its ranks agree, and no two replicas do."""
+    assert alone(["a", "a"], ["b", "b"]) == (Share.NO, REPLICA_ROOTS)
+
+
+def test_some_that_hash_alike_share_in_part_and_the_ways_are_counted() -> None:
+    sharing = shared(({}, ["a", "a", "b"]))
+
+    assert sharing.cells[0].share is Share.PARTLY
+    assert sharing.cells[0].ways == 2
+
+
+def test_within_a_cohort_only_the_block_length_can_differ() -> None:
+    """The engine fills the length in later, so settings do not always tell it."""
+    assert alone([Fingerprint("c", "a")], [Fingerprint("c", "b")]) == (Share.NO, LENGTH_ONLY)
+
+
+def test_digests_without_those_at_one_length_do_not_speak_of_roots() -> None:
+    for canonical in (None, "c"):
+        assert alone([Fingerprint(None, "a")], [Fingerprint(canonical, "b")]) == (Share.NO, "2 ways of hashing blocks")
+
+
+def test_who_does_not_tell_makes_agreement_unknown_but_no_difference_undone() -> None:
+    known: Sequence[Sequence[Mark]] = [["a"], ["a"], [None]]
+    fewer: Sequence[Sequence[Mark]] = [[None], ["a"]]
+
+    assert alone("a", "a", [None]) == (Share.UNKNOWN, "those that tell have equal block hashes; 1 does not tell")
+    assert alone("a", "b", [None])[0] is Share.NO
+    assert pair(({}, known), ({}, fewer))[:2] == (
+        Share.UNKNOWN,
+        "those that tell have equal block hashes; 2 do not tell",
+    )
+    assert pair(({}, known), ({}, ["b"]))[::2] == (Share.NO, True)
+
+
+def test_a_replica_without_engines_does_not_tell() -> None:
+    assert alone("a", [])[0] is Share.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("settings", "other", "reason"),
+    [
+        ({}, "b", OTHER_ROOT),
+        ({ALGORITHM_PATH: "xxhash"}, "b", "prefix_caching_hash_algo differs"),
+        ({VERSION: "0.31.0", ALGORITHM_PATH: "xxhash"}, "b", "vLLM version and prefix_caching_hash_algo differ"),
+        ({BLOCK: 32}, "b", OTHER_ROOT),
+        ({ALGORITHM_PATH: None}, "b", "prefix_caching_hash_algo differs"),
+        ({}, Fingerprint(None, "b"), OTHER_HASHES),
+        ({BLOCK: 32}, Fingerprint("a", "b"), LENGTH_ONLY),
+    ],
+)
+def test_why_two_cohorts_do_not_share(settings: Mapping[str, Any], other: Mark, reason: str) -> None:
+    """The canonical digest takes the block length out of the question; the rest has a name where settings tell it."""
+    assert pair(({}, ["a", "a"]), (settings, [[other]])) == (Share.NO, reason, True)
+
+
+def test_a_cohort_with_roots_of_its_own_shares_with_nobody() -> None:
+    assert pair(({}, ["a", "a", "a"]), ({}, ["b", "c"])) == (Share.NO, OWN_ROOTS, True)
+
+
+def test_canonical_digests_that_only_overlap_name_the_length_only_where_it_differs() -> None:
+    mixed: Sequence[Sequence[Mark]] = [["a"], ["a"], [Fingerprint("c", "b")]]
+
+    assert pair(({}, mixed), ({BLOCK: 32}, [[Fingerprint("a", "x")]]))[1] == "block_size differs"
+    assert pair(({}, mixed), ({}, [[Fingerprint("a", "x")]]))[1] == OTHER_HASHES
+
+
+def test_cohorts_with_a_way_in_common_share_in_part() -> None:
+    assert pair(({}, ["a", "a", "b"]), ({}, ["a", "c"])) == (
+        Share.PARTLY,
+        "3 ways of hashing blocks, of which both have 1",
+        True,
+    )
+
+
+def test_who_hashes_alike_although_settings_differ_is_told_with_their_names() -> None:
+    """A seed given that is the default; two versions that hash alike."""
+    seeded = {SEED_POLICY_PATH: "environment", VERSION: "0.31.0"}
+
+    assert pair(({SEED_POLICY_PATH: "default"}, ["a", "a"]), (seeded, ["a"])) == (
+        Share.YES,
+        "equal block hashes, although vLLM version and seed_policy differ",
+        True,
+    )
+    assert pair(({}, ["a", "a"]), ({VERSION: "0.31.0"}, ["a"]))[1].endswith("although vLLM version differs")
+    assert although(shared(({}, ["a"])).cohorts) == []
+
+
+def test_an_engine_that_hashes_no_blocks_shares_with_nobody_not_even_its_equals() -> None:
+    off = {CACHING_PATH: False}
+
+    assert alone([OFF], [OFF], settings=off) == (Share.NO, CACHING_OFF)
+    assert pair(({}, ["a", "a"]), (off, [[OFF]])) == (Share.NO, CACHING_OFF, True)
+    assert alone("a", [OFF], settings=off) == (Share.NO, "2 ways of hashing blocks")
+    assert pair(({}, ["a", "a", "a"]), (off, [["a"], [OFF]]))[0] is Share.PARTLY
+
+
+def test_without_a_digest_only_a_cohort_without_caching_is_believed_to_hash_nothing() -> None:
+    """A vLLM of which the provider does not know how it hashes gives a reason, too."""
+    assert alone([OFF], [OFF]) == (Share.UNKNOWN, NOT_MEASURED)
+    assert alone([Fingerprint()], [Fingerprint()], settings={CACHING_PATH: False})[1] == CACHING_OFF
+
+
+def test_a_connector_makes_engines_hash_blocks_without_prefix_caching() -> None:
+    connected = {CACHING_PATH: False, CONNECTOR_PATH: "LMCacheConnectorV1"}
+
+    assert alone([None], [None], settings=connected) == (Share.UNKNOWN, NOT_MEASURED)
+    assert alone([None], [None], settings={CACHING_PATH: False, CONNECTOR_PATH: None}) == (Share.NO, CACHING_OFF)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, (Share.UNKNOWN, NOT_MEASURED, False)),
+        ({BLOCK: 32}, (Share.NO, "block_size differs", False)),
+        ({VERSION: "0.31.0"}, (Share.UNKNOWN, "two versions may hash in different ways", False)),
+        ({VERSION: "0.31.0", BLOCK: 32}, (Share.NO, "block_size differs", False)),
+        ({CACHING_PATH: False}, (Share.NO, CACHING_OFF, False)),
+        ({SEED_POLICY_PATH: "random"}, (Share.NO, OWN_ROOTS, False)),
+    ],
+)
+def test_who_does_not_tell_is_judged_by_settings(
+    settings: Mapping[str, Any], expected: tuple[Share, str, bool]
+) -> None:
+    """A version alone may or may not matter; other settings that decide are certain."""
+    assert pair(({}, [["a"], ["a"]]), (settings, [[None]])) == expected
+
+
+def test_random_roots_are_derived_within_a_cohort_of_several_replicas() -> None:
+    random = {SEED_POLICY_PATH: "random"}
+
+    assert alone([None], [None], settings=random) == (Share.NO, OWN_ROOTS)
+    assert alone([None], settings=random) == (Share.UNKNOWN, NOT_MEASURED)
+
+
+def test_a_second_address_of_a_process_is_not_counted() -> None:
+    """One process behind two addresses hashes alike with itself, which says nothing of others."""
+    told = document()
+    first, second = (replica(f"r{number}", document=told, engines=hashing("a")) for number in (1, 2))
+    second = replica("r2", document=told, engines=hashing("a"), same_process=(first.id,))
+    members = [Member(each.id, each.document, fresh=True, identity=0) for each in (first, second)]
+    pool = compare_pool("chat", Role.BOTH, members, {told.id: told})
+
+    assert pool_sharing(pool, {first.id: first, second.id: second}).cohorts[0].replicas == 1
+
+
+def test_what_fleet_yaml_ignores_is_no_reason() -> None:
+    told = [document({BLOCK: size}) for size in (16, 32)]
+    replicas = [replica(f"r{number}", document=each, engines=()) for number, each in enumerate(told)]
+    members = [Member(each.id, each.document, fresh=True, identity=0) for each in replicas]
+    pool = compare_pool("chat", Role.BOTH, members, {each.id: each for each in told}, ignore=[BLOCK])
+
+    assert pool_sharing(pool, {each.id: each for each in replicas}).cells[0].reason == NOT_MEASURED
+
+
+def test_groups_are_the_cohorts_with_one_way_of_hashing() -> None:
+    sharing = shared(({}, ["a"] * 5), ({}, ["b"] * 4), ({}, ["a"] * 3), ({}, ["x", "y"]), ({}, [[None]]))
+
+    assert sharing.groups == (("A", "C"), ("B",))
+    assert (sharing.ways, sharing.silent) == (4, 1)
+
+
+def test_replicas_that_were_never_read_are_silent() -> None:
+    told = document()
+    read = replica("r1", document=told, engines=hashing("a"))
+    members = [Member(read.id, told.id, fresh=True, identity=0), Member("x", None, fresh=False, identity=0)]
+    sharing = pool_sharing(compare_pool("chat", Role.BOTH, members, {told.id: told}), {read.id: read})
+
+    assert (sharing.unread, sharing.silent) == (1, 1)
+
+
+def test_beyond_a_dozen_cohorts_there_is_no_matrix() -> None:
+    dozen: list[Cohort] = [({}, ["a"])] * MOST_COHORTS
+
+    assert len(shared(*dozen).cells) == MOST_COHORTS * (MOST_COHORTS + 1) // 2
+    assert shared(*dozen, ({}, ["a"])).cells == ()
+
+
+def test_a_thousand_ways_within_one_cohort_are_one_cell() -> None:
+    """Each engine with a root of its own: the largest fleet that one sees is one cell."""
+    cohort = shared(({}, [[f"digest {number}"] for number in range(1000)])).cohorts[0]
+
+    assert within(cohort)[2:6] == (Share.NO, True, OWN_ROOTS, 1000)
+
+
+MARKS = st.sampled_from([None, "a", "b", "c", Fingerprint("a", "d"), Fingerprint(None, "e"), OFF])
+HELD = st.lists(st.lists(MARKS, max_size=3), min_size=1, max_size=4)
+SETTINGS = st.sampled_from([{}, {BLOCK: 32}, {VERSION: "0.31.0"}, {CACHING_PATH: False}, {SEED_POLICY_PATH: "random"}])
+
+
+def _cohort(settings: Mapping[str, Any], held: Sequence[Sequence[Mark]]) -> Hashing:
+    return shared((settings, held)).cohorts[0]
+
+
+@given(SETTINGS, HELD, SETTINGS, HELD)
+def test_sharing_is_mutual(
+    mine: Mapping[str, Any], held: list[list[Mark]], yours: Mapping[str, Any], others: list[list[Mark]]
+) -> None:
+    one, other = _cohort(mine, held), _cohort(yours, others)
+
+    assert between(one, other)[2:] == between(other, one)[2:]
+
+
+@given(SETTINGS, SETTINGS, st.integers(1, 3), st.integers(1, 3))
+def test_equal_digests_always_share(mine: Mapping[str, Any], yours: Mapping[str, Any], few: int, more: int) -> None:
+    one, other = _cohort(mine, [["a"]] * few), _cohort(yours, [["a", "a"]] * more)
+
+    assert {within(one).share, within(other).share, between(one, other).share} == {Share.YES}
+
+
+@given(SETTINGS, HELD, SETTINGS, HELD, st.lists(MARKS, max_size=3))
+def test_a_replica_more_never_turns_no_into_yes(
+    mine: Mapping[str, Any],
+    held: list[list[Mark]],
+    yours: Mapping[str, Any],
+    others: list[list[Mark]],
+    more: list[Mark],
+) -> None:
+    one, other, larger = _cohort(mine, held), _cohort(yours, others), _cohort(mine, [*held, more])
+
+    assert (within(one).share, within(larger).share) != (Share.NO, Share.YES)
+    assert (between(one, other).share, between(larger, other).share) != (Share.NO, Share.YES)
+
+
+@given(HELD)
+def test_what_is_told_is_never_more_certain_than_its_replicas(held: list[list[Mark]]) -> None:
+    """Yes is said only where each engine of each replica told the same digest."""
+    cohort = _cohort({}, held)
+    told = {mark.engine if isinstance(mark, Fingerprint) else mark for marks in held for mark in marks}
+
+    assert (within(cohort).share is Share.YES) == (len(told) == 1 and None not in told and all(held))

@@ -1,0 +1,258 @@
+"""Who can share prefixes, in plain sentences: short, and true for what was measured and what was not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboard.compare import Part, Verdict, compare_pool, pool_sharing, sharing_sentence
+from dashboard.compare.pool import Member
+from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH, MAX_NAMED
+from dashboard.compare.sharing import SEED_POLICY_PATH
+from dashboard.models import Fingerprint, Role
+from tests.builders import document, hashing, replica
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.compare import SharingSentence
+
+    Mark = str | Fingerprint | None
+    Cohort = tuple[Mapping[str, Any], Sequence[Sequence[Mark]]]  # its settings, and per replica its engines' marks
+
+OFF = [Fingerprint(reason="prefix caching is off, so this engine hashes no blocks")]
+NOBODY: list[Mark] = [None]
+VERSION, BLOCK = "version", "cache_config.block_size"
+
+
+def told(*cohorts: Cohort, unread: int = 0) -> SharingSentence:
+    """What is said of a pool. Larger cohorts first; a setting of its own keeps each apart from the others."""
+    documents = [document({"model_config.seed": number, **settings}) for number, (settings, _) in enumerate(cohorts)]
+    replicas = [
+        replica(f"r{number}-{place}", document=each, engines=hashing(*marks))
+        for number, (each, (_, held)) in enumerate(zip(documents, cohorts, strict=True))
+        for place, marks in enumerate(held)
+    ]
+    members = [Member(each.id, each.document, fresh=True, identity=0) for each in replicas]
+    members += [Member(f"unread {number}", None, fresh=False, identity=0) for number in range(unread)]
+    known, by_id = {each.id: each for each in documents}, {each.id: each for each in replicas}
+    pool = compare_pool("chat", Role.BOTH, members, known)
+    return sharing_sentence(pool, pool_sharing(pool, by_id), known, by_id)
+
+
+def said(*cohorts: Cohort, unread: int = 0) -> tuple[Verdict, str]:
+    """The verdict and the whole text."""
+    sentence = told(*cohorts, unread=unread)
+    return sentence.verdict, "".join(part.text for part in sentence.parts)
+
+
+def differs(*cohorts: Cohort, unread: int = 0) -> str:
+    """The text of a verdict that they differ."""
+    verdict, text = said(*cohorts, unread=unread)
+    assert verdict is Verdict.DIFFERS
+    return text
+
+
+def test_who_shares_and_who_does_not_and_why_is_one_measured_statement() -> None:
+    """Two versions hash alike; settings and measurement on B settle the same, and it is said once."""
+    xxhash = {ALGORITHM_PATH: "xxhash"}
+
+    assert differs(({}, ["a"] * 5), (xxhash, ["b"] * 2), ({VERSION: "0.31.0"}, ["a"])) == (
+        "Measured: A and C can share prefixes with each other, although vLLM version differs. "
+        "B cannot share prefixes with them: it hashes with xxhash instead of sha256_cbor."
+    )
+
+
+def test_equal_settings_and_other_hashes_come_first() -> None:
+    """The reason to measure at all: no setting shows it."""
+    assert differs(({}, ["a", "b", "c"])) == (
+        "Measured: No replica of A can share prefixes with any other, though their settings agree: "
+        "each engine has a root of its own."
+    )
+    assert differs(({}, ["a"] * 4), ({}, ["x", "y"]), ({BLOCK: 32}, [[Fingerprint("a", "z")]])) == (
+        "Measured: No replica of B can share prefixes with any other, though their settings agree: "
+        "each engine has a root of its own. "
+        "C cannot share prefixes with A: it cuts blocks of 32 tokens instead of 16."
+    )
+
+
+def test_two_ranks_of_one_replica_are_called_engines() -> None:
+    assert differs(({}, [["a", "b"]])) == (
+        "Measured: No engine of A can share prefixes with any other: each engine has a root of its own."
+    )
+
+
+def test_who_is_alone_is_so_within_the_cohort_where_others_do_not_tell_or_share() -> None:
+    """Of those that do not tell nothing is claimed."""
+    assert differs(({}, [["a"], ["b"], NOBODY])).startswith("Measured: Within A, no two replicas can share prefixes")
+    assert "Within A, no two replicas can share" in differs(({}, ["a", "b", "c"]), ({}, ["a"]))
+
+
+def test_the_few_that_part_within_a_cohort_are_named() -> None:
+    """A name came from an operator: it is a value of its own."""
+    sentence = told(({}, ["a", "a", "a", "b"]))
+
+    assert "".join(part.text for part in sentence.parts) == (
+        "Measured: Within A, block hashes differ though settings agree: "
+        "3 replicas can share prefixes with each other; r0-3 cannot share with them."
+    )
+    assert Part("r0-3", is_value=True) in sentence.parts
+    assert "; r0-3, r0-4 and r0-5 cannot share" in differs(({}, ["a", "a", "a", "b", "c", "c"]))
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        (["a"] * 9 + ["b"] * 8, "its 17 replicas hash blocks in 2 ways."),
+        ([["a", "b"], ["a", "b"]], "its 2 replicas hash blocks in 2 ways."),
+        ([["a", "a", "b"]], "its 1 replica hash blocks in 2 ways."),
+    ],
+)
+def test_many_that_part_within_a_cohort_are_counted(held: Sequence[Sequence[Mark]], words: str) -> None:
+    assert differs(({}, held)).endswith(f"Within A, block hashes differ though settings agree: {words}")
+
+
+def test_many_cohorts_that_part_within_themselves_are_counted() -> None:
+    mixed: Sequence[Cohort] = [({}, ["a", "a", f"b{number}"]) for number in range(MAX_NAMED + 2)]
+
+    assert "So do those within 2 more cohorts." in differs(*mixed)
+
+
+def test_a_cohort_that_shares_with_some_of_another_shares_in_part() -> None:
+    assert differs(({}, ["a"] * 4), ({}, ["a", "a", "b"])).endswith("B can share prefixes with A only in part.")
+
+
+def test_a_mixed_cohort_without_a_common_way_is_held_against_the_largest() -> None:
+    assert differs(({}, ["a"] * 4), ({}, ["b", "b", "c"])).endswith(
+        "B cannot share prefixes with A: it hashes in another way."
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "mark", "reason"),
+    [
+        ({}, "b", "it starts its hashes from another root."),
+        ({BLOCK: 32}, Fingerprint("a", "b"), "it cuts blocks of 32 tokens instead of 16."),
+        ({}, Fingerprint("a", "b"), "it hashes blocks of another length."),
+        ({}, Fingerprint(None, "b"), "it hashes in another way."),
+        ({VERSION: "0.31.0"}, "b", "it runs vLLM 0.31.0 instead of 0.32.0."),
+        ({SEED_POLICY_PATH: "environment"}, "b", "it starts its hashes from another root."),
+    ],
+)
+def test_the_reason_is_what_the_digests_leave_open(settings: Mapping[str, Any], mark: Mark, reason: str) -> None:
+    assert differs(({}, ["a", "a"]), (settings, [[mark]])) == f"Measured: B cannot share prefixes with A: {reason}"
+
+
+def test_cohorts_that_part_alike_share_a_clause() -> None:
+    text = differs(({}, ["a"] * 4), ({}, ["b"] * 3), ({ALGORITHM_PATH: "xxhash"}, ["x"] * 2), ({}, ["b"]))
+
+    assert text == (
+        "Measured: B and D can share prefixes with each other. B, D and C cannot share prefixes with A: "
+        "B and D start their hashes from another root; C hashes with xxhash instead of sha256_cbor."
+    )
+    assert differs(({}, ["a"] * 4), ({}, ["b"] * 3), ({}, ["c"])).endswith(
+        "B and C cannot share prefixes with A: they start their hashes from another root."
+    )
+
+
+def test_many_ways_to_part_are_counted() -> None:
+    others: Sequence[Cohort] = [({ALGORITHM_PATH: f"hash {n}"}, [f"digest {n}"[-1]]) for n in range(MAX_NAMED + 2)]
+
+    assert differs(({}, ["a"] * 4), *others).endswith("; 2 more part in other ways.")
+
+
+def test_all_that_share_are_counted_in_one_calm_sentence() -> None:
+    """A seed that is the default, or a version that changed nothing, is named and no reason to worry."""
+    assert said(({}, ["a"] * 8)) == (Verdict.AGREES, "Measured: All 8 replicas can share prefixes.")
+    assert said(({SEED_POLICY_PATH: "default"}, ["a"] * 2), ({SEED_POLICY_PATH: "environment"}, ["a"])) == (
+        Verdict.AGREES,
+        "Measured: All 3 replicas can share prefixes, although seed_policy differs.",
+    )
+    assert said(({}, [["a", "a"]])) == (
+        Verdict.AGREES,
+        "Measured: The 2 engines of the one replica can share prefixes.",
+    )
+
+
+def test_where_nobody_tells_it_is_derived_from_settings() -> None:
+    assert differs(({}, [NOBODY] * 2), ({BLOCK: 32}, [NOBODY])) == (
+        "Derived from settings: B cannot share prefixes with A: it cuts blocks of 32 tokens instead of 16."
+    )
+    assert said(({}, [NOBODY] * 2)) == (
+        Verdict.AGREES,
+        "No difference in what all 2 replicas tell of prefix sharing. No replica tells its block hashes.",
+    )
+
+
+def test_a_version_alone_is_no_certain_break_unless_it_was_measured() -> None:
+    cohorts: Sequence[Cohort] = [({}, [NOBODY] * 2), ({VERSION: "0.31.0"}, [NOBODY])]
+
+    assert not told(*cohorts).is_certain
+    assert told(({}, ["a"] * 2), ({VERSION: "0.31.0"}, ["b"])).is_certain
+
+
+def test_one_engine_has_nothing_to_be_compared_with() -> None:
+    assert said(({}, ["a"])) == (Verdict.UNKNOWN, "There is one replica, and nothing to compare it with.")
+
+
+def test_what_some_tell_is_measured_and_the_rest_derived() -> None:
+    sentence = told(({}, [["a"], ["a"], NOBODY]), ({ALGORITHM_PATH: "xxhash"}, [NOBODY]), unread=1)
+
+    assert "".join(part.text for part in sentence.parts) == (
+        "Measured: Those of A that tell can share prefixes with each other. "
+        "Derived from settings: B cannot share prefixes with A: it hashes with xxhash instead of sha256_cbor. "
+        "3 of 5 replicas do not tell block hashes."
+    )
+    assert (sentence.apart, sentence.base, sentence.is_certain, sentence.not_known) == (("B",), "A", True, 3)
+
+
+def test_a_version_that_is_only_told_leaves_it_open() -> None:
+    sentence = told(({}, ["a"] * 3), ({VERSION: "0.31.0"}, [NOBODY]))
+
+    assert (sentence.verdict, sentence.is_certain) == (Verdict.DIFFERS, False)
+    assert "B may not share prefixes with A" in "".join(part.text for part in sentence.parts)
+
+
+def test_measured_cohorts_are_not_judged_by_settings_again() -> None:
+    """Two versions hash alike; a third cohort that tells nothing agrees in what decides."""
+    verdict, text = said(({}, ["a"] * 3), ({VERSION: "0.31.0"}, ["a"] * 2), ({}, [NOBODY]))
+
+    assert "Measured: A and B can share prefixes with each other, although vLLM version differs." in text
+    assert text.endswith(" 1 of 6 replicas does not tell block hashes.")
+    assert verdict is Verdict.UNKNOWN
+
+
+def test_settings_that_agree_still_agree_where_not_all_tell() -> None:
+    assert said(({}, ["a", "a", NOBODY]))[0] is Verdict.AGREES
+    assert said(({}, ["a", "a"]), unread=1)[0] is Verdict.UNKNOWN
+    assert said(({}, [["a"], ["a"], NOBODY]), ({VERSION: "0.31.0"}, ["a"]))[0] is Verdict.UNKNOWN
+
+
+def test_a_pool_that_hashes_no_blocks_shares_nothing_and_nobody_differs() -> None:
+    off = {CACHING_PATH: False}
+
+    assert said((off, [OFF, OFF])) == (
+        Verdict.AGREES,
+        "Prefix caching is off on 2 replicas, so no prefixes are shared.",
+    )
+    assert said((off, [NOBODY]), unread=1) == (
+        Verdict.UNKNOWN,
+        "Prefix caching is off on 1 replica, so no prefixes are shared. 1 of 2 replicas does not tell block hashes.",
+    )
+
+
+def test_who_hashes_no_blocks_is_held_against_those_that_do() -> None:
+    off = {CACHING_PATH: False}
+
+    assert differs(({}, ["a"] * 3), (off, [OFF])) == (
+        "Measured: B cannot share prefixes with A: it has prefix caching off."
+    )
+    assert differs(({}, ["a", "b", "c"]), (off, [OFF, OFF])).endswith("root of its own. B has prefix caching off.")
+
+
+def test_a_pool_that_was_never_read_is_unknown() -> None:
+    assert said(unread=1) == (
+        Verdict.UNKNOWN,
+        "No replica tells what decides prefix sharing. Not known for 1 of 1.",
+    )

@@ -1,0 +1,33 @@
+"""The provider as an operator installs it: from its wheel, beside vLLM's environment, which stays as it is."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.serving import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt")
+
+
+def install(venv: Path, folder: Path) -> Path:
+    """Build the wheel and install it with `pip install --no-deps --target`; return the folder, for PYTHONPATH."""
+    source, site = folder / "source", folder / "site"
+    shutil.copytree(ROOT / "dashboard", source / "dashboard", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in PROJECT:
+        shutil.copyfile(ROOT / name, source / name)
+    _pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source))
+    (wheel,) = folder.glob("*.whl")
+    _pip(str(venv / "bin" / "python"), "install", "--no-deps", "--target", str(site), str(wheel))
+    return site
+
+
+def _pip(python: str, *arguments: str) -> None:
+    command = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,62 @@
+"""LoRA adapters on a live server: those loaded at its start, and those that come and go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from dashboard.provider.switch import NAME
+from tests.live.adapters import write_adapter
+from tests.live.servers import ANSWER_SECONDS, CONFIG, Kind, Server, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.vllm
+LORA = ("--enable-lora", "--max-loras", "2", "--max-lora-rank", "16")
+RUNTIME = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_adapter(tmp_path_factory.mktemp("lora") / "adapter")
+
+
+@pytest.fixture(scope="module")
+def server(venv: Path, site: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    kind = Kind("llama_lora", "llama", (*LORA, "--lora-modules", f"first={adapter}"), RUNTIME, (NAME,))
+    with running([kind], venv, tmp_path_factory.mktemp("vllm"), (site,)) as (found,):
+        yield found
+
+
+def test_an_adapter_that_comes_and_goes_is_told_and_changes_the_tag(server: Server, adapter: Path) -> None:
+    first = {"name": "first", "path": str(adapter)}
+    before = server.get(CONFIG)
+    assert before.json()["fleet"]["adapters"] == [first]
+
+    _post(server, "load_lora_adapter", {"lora_name": "second", "lora_path": str(adapter)})
+    between = server.get(CONFIG, **{"If-None-Match": before.headers["etag"]})
+    assert between.status_code == 200
+    assert between.json()["fleet"]["adapters"] == [first, {"name": "second", "path": str(adapter)}]
+
+    _post(server, "unload_lora_adapter", {"lora_name": "second"})
+    after = server.get(CONFIG, **{"If-None-Match": before.headers["etag"]})
+    assert after.status_code == 304
+
+
+def test_the_limits_are_those_of_the_command(server: Server) -> None:
+    assert server.json(CONFIG)["lora"] == {
+        "enabled": True,
+        "max_lora_rank": 16,
+        "max_loras": 2,
+        "max_cpu_loras": 2,
+        "lora_dtype": "bfloat16",
+    }
+
+
+def _post(server: Server, name: str, body: dict[str, Any]) -> None:
+    response = httpx.post(f"{server.url}/v1/{name}", json=body, timeout=ANSWER_SECONDS, trust_env=False)
+    assert response.status_code == 200, response.text

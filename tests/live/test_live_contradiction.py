@@ -1,0 +1,53 @@
+"""The public plugin beside ours on one live server: what it says of a hybrid model's capacity is wrong, and named so.
+
+It is in no package registry: its captured answers stand for it (tests/captures/0.32.0/gemma3_plugin), of a server with
+the same model and the same options.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.provider.switch import NAME
+from tests.live.dashboard_runs import check, options, poll
+from tests.live.servers import CONFIG, Kind, Server, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.vllm
+HYBRID = Kind("hybrid", "gemma3", plugins=(NAME, "captured_introspection"))
+TRUE, FALSE = 664_444, 4_194_304  # tokens
+
+
+@pytest.fixture(scope="module")
+def server(
+    venv: Path, site: Path, others: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    with running([HYBRID], venv, tmp_path_factory.mktemp("vllm"), (site, *others)) as (found,):
+        yield found
+
+
+def test_ours_says_what_vllm_logged_and_the_other_does_not(server: Server) -> None:
+    (engine,) = server.json(CONFIG)["fleet"]["engines"]
+
+    assert [tokens for tokens, _concurrency in server.logged()] == [TRUE]
+    assert engine["kv_cache_size_tokens"] == TRUE
+    assert server.json("/plugins/vllm-server-introspection/kv-cache")["kv_cache_size_tokens"] == FALSE
+
+
+def test_the_dashboard_says_that_they_contradict_each_other_and_which_is_right(server: Server, tmp_path: Path) -> None:
+    finding = check(options([server], tmp_path)).of("ID-06")
+
+    assert f"{FALSE:,}" in finding["sentence"]
+    assert f"{TRUE:,}" in finding["sentence"]
+    assert finding["confidence"] == "reported"
+
+
+def test_the_dashboard_shows_the_right_number(server: Server, tmp_path: Path) -> None:
+    (engine,) = poll(options([server], tmp_path))["engines"]
+
+    assert (engine["kv_cache_size_tokens"], engine["basis"]) == (TRUE, "reported")

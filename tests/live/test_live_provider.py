@@ -1,0 +1,228 @@
+"""The provider on a live server of each kind: capacity as vLLM logs it, KV cache groups as the engine holds them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dashboard.capacity.formula import Load, concurrency
+from dashboard.models import KVCacheGroup
+from dashboard.provider.switch import NAME
+from dashboard.schemas.paths import leaves
+from tests.captured import SERVER_INFO, capture
+from tests.live.servers import CONFIG, Kind, Server, running
+from tests.provider_answers import provider_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.vllm
+BOTH = (NAME, "fleet_witness")
+GIB = 1 << 30
+SPECULATION = '{"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":4}'
+NO_PREFIXES = ("--max-model-len", "1024", "--no-enable-prefix-caching", "--gpu-memory-utilization", "0.8")
+# Each kind is named like its capture, and started with the same options; llama4_chunked has no capture.
+KINDS = (
+    Kind("gemma3", "gemma3", plugins=BOTH),
+    Kind("gpt_oss", "gpt_oss", plugins=BOTH),
+    Kind("mamba2", "mamba2", plugins=BOTH),
+    Kind("deepseek_mla", "deepseek_mla", plugins=BOTH),
+    Kind("llama4_chunked", "llama4_chunked", plugins=BOTH),
+    Kind("llama_dp2", "llama", ("--data-parallel-size", "2", "--prefix-caching-hash-algo", "xxhash"), plugins=BOTH),
+    Kind("llama_tp2", "llama", ("--tensor-parallel-size", "2"), {"VLLM_CPU_OMP_THREADS_BIND": "0|1"}, BOTH),
+    Kind("llama_spec", "llama", ("--speculative-config", SPECULATION), plugins=BOTH),
+    Kind("llama_lora", "llama", ("--enable-lora", "--max-loras", "2", "--max-lora-rank", "16"), plugins=BOTH),
+    Kind("llama_noprefix", "llama", NO_PREFIXES, plugins=BOTH),
+)
+UNCAPTURED = {"llama4_chunked"}
+ENGINES = {"llama_dp2": 2}
+DEVICES = {"llama_tp2": 2}
+# What a capture has otherwise: by its name, or everywhere.
+CHANGED = {"llama_dp2": {"kv_cache.prefix_caching_hash_algo": "xxhash"}}
+NOT_COMPARED = re.compile(
+    r"devices\[\d\]\.total_memory_bytes|.*\.mamba_type|parallelism\.data_parallel_(rpc|master)_port"
+)
+SECTIONS = ("model", "kv_cache", "scheduler", "parallelism", "devices", "speculative_decoding", "lora", "hma")
+GROUP_SIZES = re.compile(r"kv cache group sizes \(([\d, ]+)\)")
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=[kind.name for kind in KINDS])
+def server(
+    request: pytest.FixtureRequest,
+    venv: Path,
+    site: Path,
+    others: tuple[Path, ...],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Server]:
+    """A server that has taken a request on each of its engines."""
+    with running([request.param], venv, tmp_path_factory.mktemp("vllm"), (site, *others)) as (found,):
+        for rank in range(ENGINES.get(found.kind.name, 1)):
+            found.complete(**{"X-data-parallel-rank": str(rank)})
+        yield found
+
+
+@pytest.fixture(scope="module")
+def answer(server: Server) -> dict[str, Any]:
+    found: dict[str, Any] = server.json(CONFIG)
+    return found
+
+
+@pytest.fixture(scope="module")
+def engines(server: Server, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = answer["fleet"]["engines"]
+    assert [engine["data_parallel_rank"] for engine in found] == list(range(ENGINES.get(server.kind.name, 1)))
+    return found
+
+
+def test_tokens_and_concurrency_of_every_engine_are_what_vllm_logged(
+    server: Server, engines: list[dict[str, Any]]
+) -> None:
+    found = [(engine["kv_cache_size_tokens"], round(engine["max_concurrency"], 2)) for engine in engines]
+
+    assert found == server.logged()
+
+
+def test_tokens_follow_from_the_groups_and_what_else_the_answer_tells(answer: dict[str, Any]) -> None:
+    scheduler, fleet = answer["scheduler"], answer["fleet"]
+    in_flight = scheduler["max_num_batched_tokens"] * fleet["scheduling"]["concurrent_batches"]
+    speculative = answer["speculative_decoding"]["num_speculative_tokens"] or 0
+    for engine in fleet["engines"]:
+        length = engine["max_model_len"]
+        load = Load(length, (in_flight, in_flight), (speculative, speculative))
+        derived = concurrency(engine["num_gpu_blocks"], [_group(told) for told in engine["groups"]], load)
+        assert derived is not None
+        assert int(derived.concurrency * length) == engine["kv_cache_size_tokens"]
+
+
+def test_groups_and_blocks_of_every_engine_are_its_own(server: Server, engines: list[dict[str, Any]]) -> None:
+    seen = {each["rank"]: each for each in server.witnessed()}
+
+    assert sorted(seen) == [engine["data_parallel_rank"] for engine in engines]
+    for engine in engines:
+        own = seen[engine["data_parallel_rank"]]
+        assert engine["num_gpu_blocks"] == own["num_blocks"]
+        assert len(engine["groups"]) == len(own["groups"])
+        for told, held in zip(engine["groups"], own["groups"], strict=True):
+            assert (told["spec_type"], told["layer_names"]) == (held["kind"], held["layers"])
+            assert not [name for name in told.keys() & held.keys() if _text(told[name]) != _text(held[name])]
+
+
+def test_the_block_sizes_of_the_groups_are_what_vllm_logged(server: Server, engines: list[dict[str, Any]]) -> None:
+    logged = [[int(size) for size in sizes.split(",") if size.strip()] for sizes in GROUP_SIZES.findall(_log(server))]
+
+    assert all([group["block_size"] for group in engine["groups"]] in logged for engine in engines)
+
+
+def test_the_answer_for_the_first_rank_is_what_stands_in_its_engine(
+    answer: dict[str, Any], engines: list[dict[str, Any]]
+) -> None:
+    assert answer["kv_cache"]["num_gpu_blocks"] == engines[0]["num_gpu_blocks"]
+    assert answer["kv_cache"]["groups"] == engines[0]["groups"]
+    assert answer["parallelism"]["data_parallel_rank"] == answer["fleet"]["data_parallel_rank"] == 0
+
+
+def test_every_rank_can_be_asked_for_and_no_other(server: Server, engines: list[dict[str, Any]]) -> None:
+    for engine in engines:
+        told = server.json(f"{CONFIG}?data_parallel_rank={engine['data_parallel_rank']}")
+        assert told["parallelism"]["data_parallel_rank"] == engine["data_parallel_rank"]
+    assert server.get(f"{CONFIG}?data_parallel_rank={len(engines)}").status_code == 400
+
+
+def test_each_device_has_its_ranks_and_the_bytes_that_the_operator_gave(
+    server: Server, engines: list[dict[str, Any]]
+) -> None:
+    """VLLM_CPU_KVCACHE_SPACE is 1 GiB for each worker; what is less than a page of all layers stays over."""
+    for engine in engines:
+        ranks = [(each["tensor_parallel_rank"], each["pipeline_parallel_rank"]) for each in engine["devices"]]
+        assert ranks == [(rank, 0) for rank in range(DEVICES.get(server.kind.name, 1))]
+        page = max(group["page_size_bytes"] * len(group["layer_names"]) for group in engine["groups"])
+        assert GIB - page < engine["kv_cache_bytes_per_device"] <= GIB
+
+
+def test_an_engine_has_a_fingerprint_where_it_hashes_blocks_and_else_a_reason(
+    server: Server, engines: list[dict[str, Any]]
+) -> None:
+    hashes = {each["rank"]: each["block_hashes"] for each in server.witnessed()}
+    for engine in engines:
+        told = engine["fingerprint"]
+        assert bool(hashes[engine["data_parallel_rank"]]) == bool(told["engine"]) == bool(told["canonical"])
+        assert bool(told["reason"]) != bool(told["engine"])
+
+
+def test_the_seed_s_fields_are_those_of_the_capture(server: Server, answer: dict[str, Any]) -> None:
+    if server.kind.name in UNCAPTURED:
+        return
+    expected = _flat(provider_answer(capture(server.kind.name)))
+    found = _flat(answer)
+    expected |= CHANGED.get(server.kind.name, {})
+    assert {path: found.get(path) for path in expected} == expected
+
+
+def test_the_settings_are_what_server_info_told_of_the_same_command(server: Server) -> None:
+    if server.kind.name in UNCAPTURED:
+        return
+    expected = dict(leaves(capture(server.kind.name).json(SERVER_INFO)["vllm_config"])) | CHANGED.get(
+        server.kind.name, {}
+    )
+    found = server.json(f"{CONFIG}?full=true")["fleet"]["settings"]
+    differing = {path for path in expected.keys() | found.keys() if found.get(path, ...) != expected.get(path, ...)}
+    assert differing == set()
+
+
+def test_only_what_this_vllm_lacks_is_named_as_unavailable(answer: dict[str, Any]) -> None:
+    assert [each["field"] for each in answer["fleet"]["unavailable"]] == ["scheduler.max_num_partial_prefills"]
+
+
+def test_both_paths_give_one_answer_with_one_tag_and_304_to_who_has_it(server: Server) -> None:
+    first, second = server.get(CONFIG), server.get("/v1/config")
+
+    assert first.content == second.content
+    assert first.headers["etag"] == second.headers["etag"]
+    again = server.get(CONFIG, **{"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_plugin_named_beside_ours_is_served_too(server: Server) -> None:
+    assert server.json("/witness") == {"plugin": "fleet_witness"}
+
+
+def test_nothing_failed_in_the_log(server: Server) -> None:
+    assert "configuration API: " in _log(server)
+    assert "could not be" not in _log(server)
+    assert "dashboard/provider" not in _log(server), "a traceback names the file"
+
+
+def _log(server: Server) -> str:
+    return server.log.read_text()
+
+
+def _text(value: Any) -> str:
+    """The witness writes torch's dtypes and vLLM's enums as Python does."""
+    if isinstance(value, list):
+        return str([_text(item) for item in value])
+    return str(value).rpartition(".")[2].lower() if isinstance(value, str) else str(value)
+
+
+def _group(told: dict[str, Any]) -> KVCacheGroup:
+    known = {name: told[name] for name in KVCacheGroup._fields if told.get(name) is not None}
+    return KVCacheGroup(**{"dp_rank": 0, "layers": len(told["layer_names"]), **known})
+
+
+def _flat(answer: dict[str, Any]) -> dict[str, Any]:
+    """The seed's part by path."""
+    told = dict(_paths({name: answer[name] for name in SECTIONS}))
+    return {path: value for path, value in told.items() if not NOT_COMPARED.fullmatch(path)}
+
+
+def _paths(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _paths(item, f"{path}.{name}".lstrip("."))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for number, item in enumerate(value):
+            yield from _paths(item, f"{path}[{number}]")
+    else:
+        yield path, value

@@ -1,0 +1,280 @@
+"""Stand-ins for vLLM's objects, made of what real servers told: engine processes, their workers, the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import make_dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from fastapi import FastAPI
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from dashboard.provider.plugin import endpoint, register
+from dashboard.schemas.paths import OBJECTS
+from tests.captured import INFERENCE_CONFIG, MODELS, SERVER_INFO, capture
+from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum, modules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tests.captured import Capture
+
+CONFIG = "/inference/v1/config"
+CPU = {"rank": 0, "name": "cpu", "total_memory_bytes": 25276510208, "compute_capability": None, "num_compute_units": 1}
+SERVING = {"VLLM_PLUGINS": "fleet_config"}
+
+
+def thing(name: str, /, **attributes: Any) -> Any:
+    """An object of a class of its own, whose attributes can be deleted, and made to raise, without touching others."""
+    return type(name, (SimpleNamespace,), {})(**attributes)
+
+
+def broken(owner: Any, name: str) -> None:
+    """Make reading an attribute raise something that nobody expects, with a secret in its message."""
+
+    def read(_: Any) -> Any:
+        raise RuntimeError("SESAME")
+
+    setattr(type(owner), name, property(read))
+
+
+def vllm_config_of(server: Capture) -> Any:
+    """The `VllmConfig` that a server told, as pydantic dataclasses, as vLLM's are."""
+    config = _section("VllmConfig", server.json(SERVER_INFO)["vllm_config"], "")
+    is_async, stages = config.scheduler_config.async_scheduling, config.parallel_config.pipeline_parallel_size
+    type(config).max_concurrent_batches = stages + 1 if is_async else stages
+    model, groups = config.model_config, groups_told(server)
+    type(model).get_total_num_kv_heads = lambda _: groups[0].get("num_kv_heads", 0)
+    type(model).get_head_size = lambda _: groups[0].get("head_size", 0)
+    type(model).get_total_num_hidden_layers = lambda _: sum(len(group["layer_names"]) for group in groups)
+    return config
+
+
+def kv_cache_config_of(server: Capture) -> Any:
+    """The `KVCacheConfig` of one engine: one allocation, in which every layer has its offset."""
+    groups, blocks = groups_told(server), blocks_of(server)
+    size = blocks * max(group["page_size_bytes"] * len(group["layer_names"]) for group in groups)
+    return thing(
+        "KVCacheConfig",
+        num_blocks=blocks,
+        kv_cache_groups=[
+            thing("KVCacheGroupSpec", layer_names=group["layer_names"], kv_cache_spec=_spec(group)) for group in groups
+        ],
+        kv_cache_tensors=[thing("KVCacheTensor", size=size, offset=0), thing("KVCacheTensor", size=size, offset=64)],
+        hash_block_size=groups[0]["block_size"],
+        cache_hit_alignment_tokens=groups[0]["block_size"],
+    )
+
+
+def groups_told(server: Capture) -> list[dict[str, Any]]:
+    """The KV cache groups that a server told; those of the same model where it was not asked."""
+    asked = server if INFERENCE_CONFIG in server.answers else capture(server.launch["command"][2].removeprefix("./"))
+    return list(asked.json(INFERENCE_CONFIG)["kv_cache"]["groups"])
+
+
+def devices_told(server: Capture) -> list[dict[str, Any]]:
+    """The devices that a server told."""
+    return server.json(INFERENCE_CONFIG)["devices"] if INFERENCE_CONFIG in server.answers else [CPU]
+
+
+def blocks_of(server: Capture) -> int:
+    """One engine's blocks: /server_info tells the sum of all."""
+    config = server.json(SERVER_INFO)["vllm_config"]
+    return int(config["cache_config"]["num_gpu_blocks"]) // int(config["parallel_config"]["data_parallel_size"])
+
+
+class EngineProcess:
+    """A process that runs one engine: its modules, its environment, its `EngineCore`, started as vLLM starts it."""
+
+    def __init__(
+        self, server: Capture, rank: int = 0, *, environ: Mapping[str, str] | None = None, algorithm: str | None = None
+    ) -> None:
+        self.environ = {**SERVING, **(environ or {})}
+        self.modules = modules(server)
+        self.config = vllm_config_of(server)
+        self.config.cache_config.num_gpu_blocks = blocks_of(server)
+        if algorithm:
+            self.config.cache_config.prefix_caching_hash_algo = algorithm
+        workers = [_worker(device) for device in devices_told(server)]
+        self.core = self.modules["vllm.v1.engine.core"].EngineCore()
+        self.core.vllm_config = self.config
+        self.core.engine_index = rank
+        self.core.scheduler = thing("Scheduler", kv_cache_config=kv_cache_config_of(server))
+        self.core.model_executor = thing("Executor", collective_rpc=lambda read: [self._at(w, read) for w in workers])
+        self.core.request_block_hasher = None
+        self.asked = 0
+        with self.inside():
+            register()
+            self.begin_hashing()
+
+    def begin_hashing(self, *, for_connector: bool = False) -> None:
+        """What `EngineCore.__init__` does where prefix caching is on, or a KV connector wants hashes."""
+        self.core.request_block_hasher = None
+        if self.config.cache_config.enable_prefix_caching or for_connector:
+            function = self.modules["vllm.v1.engine.core"].get_hash_fn_by_name(
+                self.config.cache_config.prefix_caching_hash_algo
+            )
+            self.modules["vllm.v1.core.kv_cache_utils"].init_none_hash(function)
+            self.core.request_block_hasher = lambda _request: []
+
+    @property
+    def kv_cache_config(self) -> Any:
+        """What the scheduler holds."""
+        return self.core.scheduler.kv_cache_config
+
+    def call(self, method: str) -> str:
+        """Run a utility method of the engine, inside its process."""
+        self.asked += 1
+        with self.inside():
+            return str(getattr(self.core, method)())
+
+    def description(self) -> dict[str, Any]:
+        """What the engine says of itself, parsed as strict JSON."""
+        return dict(strictly(self.call("fleet_config")))
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Be in this process: its modules, its environment."""
+        before = {name: sys.modules.get(name) for name in self.modules}
+        outer = {name: os.environ.get(name) for name in ("PYTHONHASHSEED", "VLLM_PLUGINS")}
+        sys.modules.update(self.modules)
+        _set(os.environ, {name: self.environ.get(name) for name in outer})
+        try:
+            yield
+        finally:
+            _set(sys.modules, before)
+            _set(os.environ, outer)
+
+    def _at(self, worker: Any, read: Any) -> Any:
+        """Run what an engine sends to a worker in a process that is that worker's."""
+        self.modules["vllm.platforms"].current_platform.told = worker.told  # type: ignore[attr-defined]
+        self.modules["vllm.distributed.parallel_state"].tensor_rank = worker.rank  # type: ignore[attr-defined]
+        return read(worker)
+
+
+class ApiServer:
+    """vLLM's API server in front of engines: the application with our plugin in it, and one event loop."""
+
+    def __init__(self, server: Capture, engines: Sequence[EngineProcess], client: Any = None) -> None:
+        self.engines = list(engines)
+        self.modules = modules(server)
+        self.config = vllm_config_of(server)
+        self.client = client or thing("AsyncLLM", engine_core=EngineClient(self.engines), vllm_config=self.config)
+        self.tokenizer = thing("Tokenizer", chat_template="{{ messages }}")
+        self.client.renderer = thing("Renderer", tokenizer=self.tokenizer)
+        cards = server.json(MODELS)["data"]
+        self.state = thing(
+            "State",
+            vllm_config=self.config,
+            engine_client=self.client,
+            args=thing(
+                "Namespace",
+                chat_template=None,
+                chat_template_content_format="auto",
+                tool_call_parser=None,
+                enable_auto_tool_choice=False,
+                structured_outputs_config=thing("StructuredOutputsConfig", reasoning_parser=""),
+            ),
+            openai_serving_models=thing(
+                "OpenAIServingModels",
+                base_model_paths=[thing("BaseModelPath", name=card["id"]) for card in cards if not card["parent"]],
+                lora_requests={},
+            ),
+        )
+        self.app = FastAPI()
+        self.plugin = endpoint()
+        self.plugin.attach_router(self.app)
+        self.runner = asyncio.Runner()
+
+    def start(self, *, engine: bool = True) -> None:
+        """Run the plugin's part of the server's start; `engine`: whether this server has one."""
+        self.runner.run(self._start(self.client if engine else None))
+
+    def get(self, query: str = "", path: str = CONFIG, **headers: str) -> httpx.Response:
+        """One GET, headers named with underscores."""
+        return self.runner.run(self._get(path + query, headers))
+
+    def told(self, query: str = "") -> dict[str, Any]:
+        """The answer's body, parsed as strict JSON."""
+        found = self.get(query)
+        assert found.status_code == 200, found.text
+        return dict(strictly(found.text))
+
+    def load(self, name: str, path: str) -> None:
+        """Load a LoRA adapter, as POST /v1/load_lora_adapter does."""
+        self.state.openai_serving_models.lora_requests[name] = thing("LoRARequest", lora_name=name, lora_path=path)
+
+    async def _start(self, client: Any) -> None:
+        before = {name: sys.modules.get(name) for name in self.modules}
+        sys.modules.update(self.modules)
+        try:
+            await self.plugin.init_state(client, self.state, self.state.args)
+        finally:
+            _set(sys.modules, before)
+
+    async def _get(self, url: str, headers: Mapping[str, str]) -> httpx.Response:
+        transport = httpx.ASGITransport(self.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://vllm") as client:
+            return await client.get(url, headers={name.replace("_", "-"): text for name, text in headers.items()})
+
+
+class EngineClient:
+    """The API server's way to its engines, as vLLM 0.32.0 has it."""
+
+    def __init__(self, engines: Sequence[EngineProcess]) -> None:
+        self.core_engines = engines
+
+    async def call_utility_all_async(self, method: str) -> list[str]:
+        """Ask all engines."""
+        return [engine.call(method) for engine in self.core_engines]
+
+
+def strictly(text: str) -> Any:
+    """Parse JSON as a strict reader does: without NaN and Infinity."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(word)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def _section(name: str, told: Mapping[str, Any], path: str) -> Any:
+    values = {key: _value(item, f"{path}.{key}".lstrip(".")) for key, item in told.items()}
+    section = make_dataclass(name, [(key, Any) for key in values])
+    return pydantic_dataclass(section)(**values)
+
+
+def _value(told: Any, path: str) -> Any:
+    if isinstance(told, str) and told.startswith("torch."):
+        return Dtype(told)
+    is_section = isinstance(told, dict) and told and path not in OBJECTS
+    return _section(path.replace(".", "_"), told, path) if is_section else told
+
+
+def _spec(group: Mapping[str, Any]) -> Any:
+    told = {key: item for key, item in group.items() if key not in {"group_id", "layer_names", "spec_type"}}
+    if "dtype" in told:
+        told["dtype"] = Dtype(f"torch.{told['dtype']}")
+    if "dtypes" in told:
+        told["dtypes"] = tuple(Dtype(f"torch.{one}") for one in told["dtypes"])
+        told["mamba_type"] = MambaAttentionBackendEnum.MAMBA2
+    return thing(group["spec_type"], **told)
+
+
+def _worker(device: Mapping[str, Any]) -> Any:
+    return thing("Worker", rank=device["rank"], device=thing("device", index=None), told=device)
+
+
+def _set(mapping: Any, values: Mapping[str, Any]) -> None:
+    """Set what is given, and take away what is None."""
+    for name, value in values.items():
+        if value is None:
+            mapping.pop(name, None)
+        else:
+            mapping[name] = value

@@ -1,0 +1,202 @@
+"""An engine of another version: whatever is missing, raises or has another type, the rest is told, and what is not is named."""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import contextmanager
+from functools import cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from dashboard.provider.answer import Gathered, answer
+from dashboard.schemas.inference_config import InferenceConfigReply
+from tests.captured import capture
+from tests.provider.engines import EngineProcess, broken, strictly, thing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Fields that are told twice, and those that are made of another: where the answer says why they are null.
+SAME = {
+    "fleet.engines.groups": "kv_cache.groups",
+    "fleet.engines.devices": "devices",
+    "kv_cache.num_gpu_blocks": "fleet.engines.num_gpu_blocks",
+    "fleet.prefix_hashing.engines_agree": "fleet.engines.fingerprint",
+    "lora": "lora.enabled",
+    "speculative_decoding": "speculative_decoding.enabled",
+    "fleet.kv_transfer.compatibility": "fleet.kv_transfer.connector",
+    "fleet.data_parallel_rank": "fleet.engines.data_parallel_rank",
+    "parallelism.data_parallel_rank": "fleet.engines.data_parallel_rank",
+}
+OF_A_KIND = re.compile(r"(kv_cache|fleet\.engines)\.groups\.(?!block_size|page_size|layer_names)")  # a kind may lack it
+REASON = "fleet.engines.fingerprint.reason"
+
+
+def recursive() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+def deep() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(5000):
+        found = {"below": found}
+    return found
+
+
+OTHER_TYPES: dict[str, Callable[[], Any]] = {
+    "text": lambda: "16",
+    "number": lambda: 16,
+    "zero": lambda: 0,
+    "negative": lambda: -1,
+    "huge": lambda: 10**5000,
+    "truth": lambda: True,
+    "none": lambda: None,
+    "nan": lambda: math.nan,
+    "infinity": lambda: math.inf,
+    "bytes": lambda: b"\xff\x00",
+    "not unicode": lambda: "\ud800",
+    "endless text": lambda: "x" * 3_000_000,
+    "anything": MagicMock,
+    "nothing": object,
+    "itself": recursive,
+    "deep": deep,
+    "function": lambda: lambda: 1,
+}
+
+
+@cache
+def process() -> EngineProcess:
+    """An engine with everything switched on."""
+    found = EngineProcess(capture("llama_spec"))
+    config = found.config
+    config.lora_config = thing("LoRAConfig", max_lora_rank=16, max_loras=2, max_cpu_loras=4, lora_dtype="bfloat16")
+    config.kv_events_config = thing(
+        "KVEventsConfig", enable_kv_cache_events=True, publisher="zmq", endpoint="tcp://*:5557", topic="kv"
+    )
+    config.kv_transfer_config = thing("KVTransferConfig", kv_connector="Nixl", kv_role="kv_both", engine_id="e1")
+    return found
+
+
+def places(found: EngineProcess) -> dict[str, tuple[Any, str]]:
+    """Every attribute that the provider could read: by its path, the object and the name."""
+    config, held = found.config, found.kv_cache_config
+    owners = {
+        "core": found.core,
+        "executor": found.core.model_executor,
+        "scheduler": found.core.scheduler,
+        "kv_cache_config": held,
+        "group": held.kv_cache_groups[0],
+        "spec": held.kv_cache_groups[0].kv_cache_spec,
+        "tensor": held.kv_cache_tensors[0],
+        "config": config,
+        **{
+            name: getattr(config, name)
+            for name in vars(config)
+            if name in {"lora_config", "speculative_config", "kv_events_config", "kv_transfer_config"}
+            or name in {"model_config", "cache_config", "parallel_config", "scheduler_config", "attention_config"}
+        },
+    }
+    return {
+        f"{above}.{name}": (owner, name) for above, owner in owners.items() for name in vars(owner) if name[0] != "_"
+    }
+
+
+PLACES = sorted(places(process()))
+
+
+@contextmanager
+def without(owner: Any, name: str) -> Iterator[None]:
+    kept = getattr(owner, name)
+    delattr(owner, name)
+    try:
+        yield
+    finally:
+        setattr(owner, name, kept)
+
+
+@contextmanager
+def raising(owner: Any, name: str) -> Iterator[None]:
+    broken(owner, name)
+    try:
+        yield
+    finally:
+        delattr(type(owner), name)
+
+
+@contextmanager
+def holding(owner: Any, name: str, value: Any) -> Iterator[None]:
+    kept = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, kept)
+
+
+def told(found: EngineProcess) -> dict[str, Any]:
+    """The full answer of a server with this one engine."""
+    vars(found.core).pop("_fleet_config", None)
+    gathered = Gathered((found.description(),), ["m"], {}, {})
+    body = answer(gathered, [], gathered.ranks[0], full=True).body
+    InferenceConfigReply.model_validate_json(body, strict=True)
+    return dict(strictly(body.decode()))
+
+
+@cache
+def whole() -> dict[str, Any]:
+    return dict(fields(told(process())))
+
+
+def fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of an answer by its path, without the number in a list, apart from what is told by path already."""
+    if path in {"fleet.settings", "fleet.environment", "fleet.unavailable"}:
+        return
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from fields(item, f"{path}.{name}".lstrip("."))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        yield from fields(value[0], path)
+    else:
+        yield path, value
+
+
+def is_named(path: str, answered: dict[str, Any]) -> bool:
+    paths = [path, *(path.replace(same, original) for same, original in SAME.items() if path.startswith(same))]
+    named = [re.sub(r"\[\d+\]", "", one["field"]) for one in answered["fleet"]["unavailable"]]
+    return any(
+        f"{one}.".startswith(f"{name}.") or f"{name}.".startswith(f"{one}.") for name in named for one in paths
+    )
+
+
+def test_an_engine_with_everything_switched_on_tells_everything() -> None:
+    assert told(process())["fleet"]["unavailable"] == [
+        {"field": "scheduler.max_num_partial_prefills", "reason": "this vLLM does not have it"}
+    ]
+
+
+@pytest.mark.parametrize("damage", [without, raising])
+def test_what_cannot_be_read_is_null_and_named_and_the_rest_is_told(damage: Any) -> None:
+    for place in PLACES:
+        owner, name = places(process())[place]
+        with damage(owner, name):
+            answered = told(process())
+        left = dict(fields(answered))
+        for path, value in whole().items():
+            if left.get(path) != value and path != REASON and not OF_A_KIND.match(path):
+                assert left.get(path) in (None, []) or path == "fleet.data_parallel_rank", f"{place}: {path}"
+                assert is_named(path, answered), f"{place}: {path}"
+        assert "SESAME" not in str(answered)
+
+
+@pytest.mark.parametrize("kind", OTHER_TYPES)
+def test_values_of_other_types_never_make_an_answer_that_the_schema_refuses(kind: str) -> None:
+    for place in PLACES:
+        owner, name = places(process())[place]
+        with holding(owner, name, OTHER_TYPES[kind]()):
+            assert told(process())["fleet"]["engines"], place

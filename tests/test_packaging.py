@@ -1,0 +1,169 @@
+"""The wheel holds all that runs, and says what it needs; the dashboard in it works outside the checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from base64 import b64encode
+from email import message_from_bytes
+from importlib.metadata import distribution, entry_points, packages_distributions
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+import dashboard
+from dashboard.provider.switch import NAME
+from tests.serving import ROOT, free_port, started, wait_until_healthy
+
+if TYPE_CHECKING:
+    from email.message import Message
+    from pathlib import Path
+
+PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt")
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+REQUIREMENT = re.compile(r"^[a-z][\w-]*", re.MULTILINE)
+CONFIG_MAP_BYTES = 1 << 20  # kubernetes.io/docs/concepts/configuration/configmap: "cannot exceed 1 MiB"
+BARE = {"PATH": "/usr/bin:/bin"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel of the files that git has, in a folder of its own, as `make wheel` does in the checkout."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in [*tracked(), *PROJECT]:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, source / name)
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, str(target)], cwd=source, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return next(target.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as `pip install --no-deps --target` puts it there."""
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        return message_from_bytes(archive.read(next(name for name in archive.namelist() if name.endswith("/METADATA"))))
+
+
+def tracked() -> list[str]:
+    """Return the files of the package that git has, or would take."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "dashboard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    return [name for name in names if name and (ROOT / name).exists()]
+
+
+def python(*arguments: str, path: Path, cwd: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**environment, "PYTHONPATH": str(path), "COVERAGE_PROCESS_START": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+
+    assert held == set(tracked())
+    assert "dashboard/ui/.streamlit/config.toml" in held
+
+
+def test_the_wheel_fits_into_a_config_map(wheel: Path) -> None:
+    assert len(b64encode(wheel.read_bytes())) < CONFIG_MAP_BYTES
+
+
+def test_the_wheel_is_named_versioned_and_licensed(metadata: Message) -> None:
+    assert metadata["Name"] == "vllm-fleet-dashboard"
+    assert metadata["Version"] == dashboard.__version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.11"
+
+
+def test_the_provider_needs_nothing_and_the_dashboard_what_requirements_txt_says(metadata: Message) -> None:
+    required = metadata.get_all("Requires-Dist", [])
+
+    assert metadata.get_all("Provides-Extra") == ["dashboard"]
+    assert [each for each in required if not each.endswith('; extra == "dashboard"')] == []
+    names = [match.group() for each in required if (match := REQUIREMENT.match(each))]
+    assert names == REQUIREMENT.findall((ROOT / "requirements.txt").read_text())
+
+
+def test_vllm_finds_both_entry_points_under_the_name_that_is_switched_on(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(site)])
+
+    for group, value in (("general", "register"), ("endpoint", "endpoint")):
+        (found,) = entry_points(group=f"vllm.{group}_plugins")
+        assert found.name == NAME
+        assert found.value == f"dashboard.provider.plugin:{value}"
+
+
+def test_the_provider_tells_its_switch_where_nothing_else_is_installed(site: Path, tmp_path: Path) -> None:
+    done = python("-S", "-m", "dashboard.provider", path=site, cwd=tmp_path, environment=BARE)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "export VLLM_PLUGINS=fleet_config\n"
+    assert "install the wheel" not in done.stderr
+
+
+def test_the_dashboard_says_in_one_sentence_what_it_lacks(site: Path, tmp_path: Path) -> None:
+    done = python("-S", "-m", "dashboard", "poll", path=site, cwd=tmp_path, environment=BARE)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("exit 2: the dashboard cannot start, because this Python lacks streamlit, httpx, ")
+    assert f"vllm_fleet_dashboard-{dashboard.__version__}-py3-none-any.whl[dashboard]" in sentence
+
+
+def test_what_is_looked_for_is_what_requirements_txt_installs(site: Path, tmp_path: Path) -> None:
+    done = python("-S", "-m", "dashboard", path=site, cwd=tmp_path, environment=BARE)
+    lacking = done.stderr.partition("lacks ")[2].partition(";")[0].split(", ")
+
+    projects = packages_distributions()
+    found = [projects[module][0].lower().replace("_", "-") for module in lacking]
+    assert found == REQUIREMENT.findall((ROOT / "requirements.txt").read_text())
+
+
+def test_the_wheels_dashboard_runs_in_an_empty_folder(site: Path, tmp_path: Path) -> None:
+    port, fleet_port = free_port(), free_port()
+    command = [sys.executable, "-m", "dashboard", "demo", "--port", str(port), "--fleet-port", str(fleet_port)]
+    with started([*command, "--replicas", "3"], environment={"PYTHONPATH": str(site)}, cwd=tmp_path):
+        url = f"http://127.0.0.1:{port}"
+        wait_until_healthy(url)
+        assert httpx.get(f"{url}/api/v1/fleet", trust_env=False).json()["coverage"]["up"] == 3
+        done = python("-m", "dashboard", "rules", "RT-01", path=site, cwd=tmp_path, environment=dict(os.environ))
+
+    assert done.stdout.startswith("# RT-01")
+    assert list(tmp_path.iterdir()) == [], "nothing is written"
+
+
+def test_streamlit_run_app_py_serves_the_wheels_own_script_and_settings() -> None:
+    assert (ROOT / "app.py").resolve() == ROOT / "dashboard" / "ui" / "app.py"
+    assert (ROOT / ".streamlit" / "config.toml").resolve() == ROOT / "dashboard" / "ui" / ".streamlit" / "config.toml"
+
+
+def test_the_checks_build_with_a_setuptools_that_the_project_takes() -> None:
+    needed = re.search(r"setuptools>=(\d+)", (ROOT / "pyproject.toml").read_text())
+
+    assert needed
+    assert int(distribution("setuptools").version.partition(".")[0]) >= int(needed[1])
