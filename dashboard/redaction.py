@@ -7,17 +7,26 @@ from typing import Any
 
 MARKER = "[redacted]"
 
+# How names of secrets end, in lower case, without the signs between words: api_key, api-key and apiKey are one.
 SECRET_NAMES = (
-    "api_key",
-    "hf_token",
-    "auth_token",
-    "access_token",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "token",
     "secret",
-    "secret_key",
-    "access_key",
     "password",
+    "passwd",
+    "passphrase",
     "credentials",
+    "authorization",
 )
+# Those that are text: what a model begins, ends and fills its prompts with.
+TOKENS_OF_TEXT = (
+    *("bostoken", "eostoken", "padtoken", "unktoken", "clstoken", "septoken", "masktoken"),
+    *("starttoken", "endtoken", "imagetoken", "videotoken", "audiotoken"),
+)
+BETWEEN_WORDS = str.maketrans("", "", "_- ")
 MAY_HOLD_SECRETS = frozenset({str, dict, list})  # never numbers, booleans, null
 LONG_NAME, MAX_REMEMBERED = 100, 16_384  # characters of a name that is remembered, and how many are; vLLM has 1,000
 SECRET_PREFIX = "s3_"  # noqa: S105  object storage options: S3_ACCESS_KEY_ID and its kin
@@ -31,14 +40,18 @@ SHAPES = re.compile(
 # In text that is no JSON (an error page, half an answer) a name stands before the secret. What comes before the name
 # is not matched: a prefix of any length would make the search quadratic in a long word.
 _NAME = (
-    r"(?:api[_-]?key|hf_token|auth[_-]?token|access[_-]?token|secret|secret[_-]?key|access[_-]?key|password"
-    r"|credentials|authorization|\bs3_\w{1,64})"
+    r"(?:(?:api|access|secret|private)[_-]?key|(?:hf|auth|access|api|session|refresh|bearer)[_-]?token|secret"
+    r"|passw(?:or)?d|passphrase|credentials|authorization|\bs3_\w{1,64})"
 )
-NAME_HINTS = ("api", "hf_token", "auth", "access", "secret", "password", "credentials", "s3_")  # one is in each name
+_QUOTED = rf"(?:{_NAME}|[\"']token)"  # without quotes, "token" is a word of many error pages
+NAME_HINTS = (  # one is in each name
+    *("api", "hf_token", "hf-token", "hftoken", "auth", "access", "secret", "private", "session", "refresh", "bearer"),
+    *("passw", "passphrase", "credentials", "s3_", '"token', "'token"),
+)
 _STRING = r"\"(?:[^\"\\]|\\.)*\"?"
 NAMED = re.compile(
     # "name": "secret", or a list of them; quotes may be escaped, for JSON stands inside JSON; numbers and null stay
-    rf"(?is)(?P<quoted>{_NAME}\\*[\"']\s*:\s*)(?:{_STRING}|'[^']*'?|\\+\"[^\"]*\"?|\[\s*\"(?:[^\"\\\]]|\\.|\"[\s,]*\"?)*\]?)"
+    rf"(?is)(?P<quoted>{_QUOTED}\\*[\"']\s*:\s*)(?:{_STRING}|'[^']*'?|\\+\"[^\"]*\"?|\[\s*\"(?:[^\"\\\]]|\\.|\"[\s,]*\"?)*\]?)"
     # name=secret, name: secret, Authorization: Basic secret
     rf"|(?P<bare>{_NAME}\s*[:=]\s*)"
     rf"(?:{_STRING}|'[^']*'?|(?!(?:null|none|true|false)\b)(?:(?:basic|bearer|digest|token)\s+)?[^\s\"',;&}}]+)"
@@ -48,7 +61,9 @@ NAMED = re.compile(
 def is_secret(name: str) -> bool:
     """Whether a field of this name holds a secret, by its last path segment."""
     lower = name.rpartition(".")[2].lower()
-    return lower.endswith(SECRET_NAMES) or lower.startswith(SECRET_PREFIX)
+    bare = lower.translate(BETWEEN_WORDS)
+    ends = bare.endswith(SECRET_NAMES) and not bare.endswith(TOKENS_OF_TEXT)
+    return ends or lower.startswith(SECRET_PREFIX)
 
 
 def redact(value: Any, name: str = "") -> Any:

@@ -14,6 +14,17 @@ from tests.strategies import json_values
 
 HF_TOKEN = "hf_" + "a1B2" * 8 + "zz"
 NAMES = [
+    "token",
+    "VLLM_SOME_TOKEN",
+    "aws_session_token",
+    "accessToken",
+    "apiKey",
+    "x-api-key",
+    "privateKey",
+    "ssl_private_key",
+    "key_passphrase",
+    "passwd",
+    "Authorization",
     "api_key",
     "VLLM_API_KEY",
     "OPENAI_API_KEY",
@@ -34,8 +45,10 @@ NAMES = [
     "s3_endpoint_url",
 ]
 NO_SECRETS = [
-    "token",
+    "eos_token",
+    "image_token",
     "tokenizer",
+    "tokens",
     "max_num_batched_tokens",
     "hf_token_path",
     "key",
@@ -112,6 +125,11 @@ def test_a_very_long_name_is_judged_like_any_other() -> None:
         '{"api_key": ["SECRET',
         '{\\"auth_token\\": \\"SECRET\\"}',
         "{'secret': 'SECRET'}",
+        "{'token': 'SECRET'}",
+        '{"token": "SECRET", "a',
+        '{"private_key": "SECRET", "passphrase": "SECRET"',
+        "passwd=SECRET",
+        "session-token: SECRET",
         '{"S3_ACCESS_KEY_ID": "SECRET", "s3_region": "SECRET"}',
         "api-key=SECRET&x=1",
         "password: SECRET",
@@ -137,6 +155,7 @@ def test_secrets_in_a_text_that_is_no_json_are_gone(text: str) -> None:
         '{"hf_token": null, "password": 16, "secret": true, "api_key": [1, 2], "x',
         "<html><title>502 Bad Gateway</title>",
         "hf_token=null",
+        "Unexpected token: < in JSON",
         'vllm:cache_config_info{block_size="16"} 1.0',
     ],
 )
@@ -145,7 +164,22 @@ def test_prose_without_secrets_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["a", "api_key", "s3_", "://", "://a:", "bearer ", '"', '\\"', "api_key: ", 'secret":["', "hf_"]
+    "word",
+    [
+        "a",
+        "api_key",
+        "'token':",
+        '"token": "',
+        "s3_",
+        "://",
+        "://a:",
+        "bearer ",
+        '"',
+        '\\"',
+        "api_key: ",
+        'secret":["',
+        "hf_",
+    ],
 )
 def test_redacting_takes_time_in_proportion_to_the_text(word: str) -> None:
     """Else this test would not end today."""

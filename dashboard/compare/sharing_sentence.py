@@ -20,7 +20,7 @@ from dashboard.compare.prefix import (
     prefix_sentence,
 )
 from dashboard.compare.sharing import CACHING_OFF, LENGTH_ONLY, OTHER_ROOT, Share, although, why_not, within
-from dashboard.wording import count, first_of, joined
+from dashboard.wording import count, first_of, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MEASURED, DERIVED = "Measured: ", "Derived from settings: "
 MOST_GROUPS = 3  # of cohorts that share, named in a sentence: the matrix or the list below it names all
+LONGEST_NAME = 40  # characters of a replica's name
 FEWEST = 2  # engines that something can be measured of
 # What hashing in another way makes one cohort do, and several.
 _WAYS = {
@@ -229,13 +230,13 @@ def _mixed(cohort: Hashing, replicas: Mapping[str, Replica]) -> Iterator[Part]:
     yield Part(f"Within {cohort.letter}, block hashes differ though settings agree: ")
     most, *others = sorted(cohort.digests.values(), key=lambda held: (-len(held), held))
     odd = sorted({key for held in others for key in held}.difference(most))
-    if cohort.off or len(most) == 1 or not odd or len(odd) > MAX_NAMED:
+    if cohort.off or not odd or len(odd) > MAX_NAMED:
         yield Part(f"its {count(cohort.replicas, 'replica')} hash blocks in {count(cohort.ways, 'way')}.")
         return
     yield Part(f"{len(most):,} replicas can share prefixes with each other; ")
     for place, key in enumerate(odd):
         yield Part("" if not place else " and " if place == len(odd) - 1 else ", ")
-        yield Part(replicas[key].name, is_value=True)
+        yield Part(middle_cut(one_line(replicas[key].name), LONGEST_NAME), is_value=True)
     yield Part(" cannot share with them.")
 
 

@@ -50,7 +50,7 @@ async def _engines(engine_client: Any, state: Any, gathering: Gathering) -> list
     except Exception:  # noqa: BLE001  a version that asks in another way; the configuration still tells much
         logger.warning("the engines could not be asked", exc_info=True)
         described = []
-    known = [one for one in described if "engine" in one]
+    known: list[Mapping[str, Any]] = [one for one in described if isinstance(one, dict) and "engine" in one]
     if len(known) < len(described):
         gathering.lack("fleet.engines", SOME_FAILED)
     if not known:

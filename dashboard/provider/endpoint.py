@@ -66,13 +66,13 @@ class ConfigEndpoint:
             return _error(500, FAILED)
 
     async def _respond(self, request: Request) -> Response:
-        if self._client is None:
+        if self._gathering is None:
             return _error(503, NO_ENGINE)
-        if self._engines != count_engines(self._client):
-            self._ask()
-        gathered = await self._wait(ANSWER_SECONDS)
-        if gathered is None:
+        task = self._gathering if self._engines == count_engines(self._client) else self._ask()
+        await asyncio.wait({task}, timeout=ANSWER_SECONDS)  # it goes on when it takes longer
+        if not task.done():
             return _error(503, NOT_YET)
+        gathered = task.result()
         rank, full = asked_of(request.query_params, gathered.ranks)
         found = self._answer(gathered, rank, full=full)
         headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
@@ -86,13 +86,6 @@ class ConfigEndpoint:
         self._answers.clear()
         self._gathering = asyncio.create_task(gather(self._client, self._state))
         return self._gathering
-
-    async def _wait(self, seconds: float) -> Gathered | None:
-        """Return what was gathered; None when it takes longer. It goes on meanwhile."""
-        if self._gathering is None:
-            return None
-        await asyncio.wait({self._gathering}, timeout=seconds)
-        return self._gathering.result() if self._gathering.done() else None
 
     def _answer(self, gathered: Gathered, rank: int, *, full: bool) -> Answer:
         adapters = adapters_of(self._state)

@@ -69,10 +69,21 @@ def _template_digest(state: Any) -> str | None:
 
 
 def _template(state: Any) -> str | None:
-    tokenizer = state.engine_client.renderer.tokenizer
-    given: str | None = import_module("vllm.renderers.chat_utils").load_chat_template(state.args.chat_template)
+    tokenizer, given = state.engine_client.renderer.tokenizer, _given(state.args.chat_template)
     if tokenizer is None:
         return given
     resolve = import_module("vllm.renderers.hf").resolve_chat_template
     found: str | None = resolve(tokenizer, given, None, model_config=state.vllm_config.model_config)
+    return found
+
+
+def _given(option: Any) -> str | None:
+    """Return the text of the template that the operator names by --chat-template."""
+    if option is None:
+        return None
+    try:
+        module = import_module("vllm.renderers.chat_utils")
+    except ModuleNotFoundError:  # vLLM 0.26 has it elsewhere
+        module = import_module("vllm.entrypoints.chat_utils")
+    found: str | None = module.load_chat_template(option)
     return found

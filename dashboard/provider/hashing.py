@@ -79,9 +79,9 @@ def _hashes(core: Any) -> bool:
 
 def _hash_block_size(core: Any) -> int:
     """Return the tokens that one hash covers: which object knows it depends on the version."""
-    told = getattr(core.scheduler.kv_cache_config, "hash_block_size", None)
-    told = told or getattr(core.scheduler, "hash_block_size", None)
-    return int(told or core.vllm_config.cache_config.block_size)
+    places = ("scheduler.kv_cache_config.hash_block_size", "scheduler.hash_block_size")
+    told = [length for place in places if (length := found(core, place)) is not MISSING and length is not None]
+    return _LENGTH.validate_python(told[0] if told else core.vllm_config.cache_config.block_size, strict=True)
 
 
 def _digest(core: Any, tokens: int) -> str:

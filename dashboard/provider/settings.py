@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from dashboard.provider.gathering import MISSING, clean, found, plain
-from dashboard.redaction import redact
+from dashboard.redaction import redact, redact_prose
 from dashboard.schemas.paths import leaves
 
 if TYPE_CHECKING:
@@ -35,8 +35,12 @@ def environment_of(gathering: Gathering) -> dict[str, Any]:
 
 
 def _settings(vllm_config: Any) -> dict[str, Any]:
-    dumped = TypeAdapter(type(vllm_config)).dump_python(vllm_config, mode="json", fallback=str)
-    return _bounded(dict(leaves(redact(dumped))))
+    dumped = TypeAdapter(type(vllm_config)).dump_python(vllm_config, mode="json", fallback=_text_of)
+    return _bounded({path: value for name, part in redact(dumped).items() for path, value in leaves(part, name)})
+
+
+def _text_of(value: Any) -> str:
+    return redact_prose(str(value))  # an object may show its attributes
 
 
 def _environment() -> dict[str, Any]:
@@ -60,4 +64,4 @@ def _told(value: Any) -> Any:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
-    return clean(hex(value) if isinstance(value, int) else str(value))
+    return clean(hex(value) if isinstance(value, int) else _text_of(value))

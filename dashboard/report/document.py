@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import Field
 
 from dashboard import __version__
-from dashboard.compare import Verdict, prefix_sentence
 from dashboard.models import cohort_letters
 from dashboard.report.findings_document import (
     FindingPart,
@@ -46,24 +45,16 @@ from dashboard.report.parts import (
     coverage,
     native,
 )
+from dashboard.report.prefix_sharing import PrefixSharingPart, prefix_sharing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from dashboard.compare import PrefixSentence
     from dashboard.fleet import Fleet
     from dashboard.models import Cohort, Device, Difference, Failure, ProbeResult, Replica, Setting
 
 SCHEMA_VERSION: Literal[2] = 2
-
-
-class PrefixSharingPart(Part):
-    """Whether the replicas of a pool agree on all that decides prefix sharing; `not_known` do not tell all of it."""
-
-    verdict: Verdict
-    sentence: str
-    not_known: int
 
 
 class PoolPart(JudgedPoolPart):
@@ -233,21 +224,17 @@ def _device(replica: Replica, device: Device) -> DevicePart:
 
 def _pools(fleet: Fleet) -> tuple[PoolPart, ...]:
     judged = judged_pools(fleet)
+    replicas = {replica.id: replica for replica in fleet.replicas}
     return tuple(
         PoolPart(
             **dict(judged[pool.name]),
-            prefix_sharing=_prefix_sharing(prefix_sentence(pool, fleet.documents)),
+            prefix_sharing=prefix_sharing(pool, fleet, replicas),
             majority_document=pool.majority_document,
             cohorts=tuple(map(_cohort, pool.cohorts)),
             differences=tuple(map(_difference, pool.differences)),
         )
         for pool in fleet.pools
     )
-
-
-def _prefix_sharing(told: PrefixSentence) -> PrefixSharingPart:
-    sentence = "".join(part.text for part in told.parts)
-    return PrefixSharingPart(verdict=told.verdict, sentence=sentence, not_known=told.not_known)
 
 
 def _cohort(cohort: Cohort) -> CohortPart:

@@ -141,7 +141,8 @@ def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context)
         reason = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
         return whole._replace(kind=OutcomeKind.ERROR, reason=reason), []
     found = [
-        _finding(draft, whole, change.severity or draft.severity or severity, why, subject, context) for draft in drafts
+        _finding(draft, rule, whole, change.severity or draft.severity or severity, why, subject, context)
+        for draft in drafts
     ]
     kind = OutcomeKind.FAILED if found else OutcomeKind.PASSED
     return whole._replace(kind=kind, findings=len(found)), found
@@ -168,7 +169,7 @@ def _missing(rule: Rule, subject: Subject) -> str | None:
 
 
 def _finding(
-    draft: Draft, outcome: Outcome, severity: Severity, why: str, subject: Subject, context: _Context
+    draft: Draft, rule: Rule, outcome: Outcome, severity: Severity, why: str, subject: Subject, context: _Context
 ) -> Finding:
     """Make a finding of a draft; a difference that runs along a rollout is one step milder."""
     is_rollout = isinstance(subject, PoolSubject) and _is_of_rollout(draft, subject)
@@ -187,15 +188,19 @@ def _finding(
         why=draft.why or why,
         remedy=draft.remedy,
         evidence=draft.evidence,
-        unknown=_unknown(draft, outcome, subject),
+        unknown=_unknown(draft, rule, outcome, subject),
         total=outcome.total,
         is_rollout=is_rollout,
     )
 
 
-def _unknown(draft: Draft, outcome: Outcome, subject: Subject) -> int:
-    """Count who does not tell the settings that a draft names; where it names none, who lacks what the rule needs."""
-    paths = dict.fromkeys(each.path for each in draft.evidence if each.path not in PARTS)
+def _unknown(draft: Draft, rule: Rule, outcome: Outcome, subject: Subject) -> int:
+    """Count who does not tell the settings that a draft names; where it names none, who lacks what the rule needs.
+
+    Fingerprints only count where the rule needs them: to others they are evidence beside the settings.
+    """
+    beside = PARTS if FINGERPRINT in rule.needs else (*PARTS, FINGERPRINT)
+    paths = dict.fromkeys(each.path for each in draft.evidence if each.path not in beside)
     told = [path for path in paths if subject.telling(path)]
     return subject.lacking(told) if told else outcome.unknown
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     # What a value means for a comparison, given the rest of what the same document tells.
     Meaning = Callable[[Told, Mapping[str, Setting]], Told]
+    Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/fingerprints.py
 
 T = TypeVar("T")
 
@@ -73,6 +74,7 @@ class PoolSubject:
     _tellers: dict[str, _Tellers] = field(init=False, default_factory=dict)
     _unread: dict[str | None, int] = field(init=False, default_factory=dict)  # replicas not judged, by version
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
+    _digests: dict[Digests, dict[str, frozenset[str]]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Decide who is judged."""
@@ -157,15 +159,15 @@ class PoolSubject:
             if not member.is_second_address:
                 yield from ((member, engine) for engine in member.engines)
 
-    def fingerprints(
-        self, read: Callable[[Sequence[Engine]], frozenset[str] | None] = canonical_digests
-    ) -> dict[str, frozenset[str]]:
+    def fingerprints(self, read: Digests = canonical_digests) -> Mapping[str, frozenset[str]]:
         """Return per member the digests of its engines' block hashes, whatever their block length; one if they agree.
 
         Who does not tell those of all its engines is left out. `read` may be `digests`: those at their block length.
         """
-        told = ((member.id, read(member.engines)) for member in self.members)
-        return {replica: digests for replica, digests in told if digests is not None}
+        if read not in self._digests:
+            told = ((member.id, read(member.engines)) for member in self.members)
+            self._digests[read] = {replica: digests for replica, digests in told if digests is not None}
+        return self._digests[read]
 
     def telling(self, need: str) -> int:
         """Count the members that tell a need: a path of a setting, one of PARTS, or FINGERPRINT."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dashboard.rules.findings import Severity
 
 MOST_LETTERS = 4  # cohorts named in a table's cell
-VERSION = PREFIX_PATHS[0]
 _TOLD = {State.REPORTED, State.NULL}
 _KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown"}
 _SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "good:", Verdict.UNKNOWN: "not known:"}
@@ -77,7 +76,7 @@ def _words(pool: Pool, sentence: SharingSentence) -> str:
         return _not_known(pool, sentence.not_known)
     if sentence.verdict is Verdict.AGREES:
         return "all can share" if sentence.is_measured else "no difference"
-    return _measured(sentence) if sentence.is_measured else _apart(pool)
+    return _measured(sentence) if sentence.is_measured else _apart(pool, sentence)
 
 
 def _measured(sentence: SharingSentence) -> str:
@@ -93,19 +92,11 @@ def _measured(sentence: SharingSentence) -> str:
     return ", ".join(said) or "cohorts differ"
 
 
-def _deciding(pool: Pool) -> list[Difference]:
-    return [difference for difference in pool.differences if difference.path in PREFIX_PATHS]
-
-
-def _is_version_alone(pool: Pool) -> bool:
-    return [difference.path for difference in _deciding(pool)] == [VERSION]
-
-
-def _apart(pool: Pool) -> str:
+def _apart(pool: Pool, sentence: SharingSentence) -> str:
     """Name the cohorts that tell another value than the largest one, of anything that decides."""
-    if _is_version_alone(pool):
+    if not sentence.is_certain:
         return "versions differ"
-    deciding = _deciding(pool)
+    deciding = [difference for difference in pool.differences if difference.path in PREFIX_PATHS]
     if not deciding:
         return "cohorts differ"
     if all(is_tie(each) for each in deciding):

@@ -22,7 +22,7 @@ INSTALL = f"pip install --no-deps vllm_fleet_dashboard-{__version__}-py3-none-an
 ASKED = 'eval "$(python -m dashboard.provider)"'  # names what vLLM loads now, and the provider
 # A name that a shell takes as it is: what a server says is never put into a line to be run unless it is such a list.
 _NAMES = re.compile(r"[A-Za-z0-9_.-]{1,100}(,[A-Za-z0-9_.-]{1,100}){0,31}")
-TRIED_SINCE = (0, 32)  # the first release whose endpoint plugins the provider was tried with
+TRIED_SINCE = (0, 26)  # the first release that the provider was tried with; 0.20.2 loads no endpoint plugins
 
 TITLE = "Let this replica tell more"
 ADDS = (
@@ -37,7 +37,7 @@ UNSET = (
 UNKNOWN = "VLLM_PLUGINS names every plugin that vLLM may load: the second line keeps what it loads now."
 NAMED = f"VLLM_PLUGINS names {NAME} already, but it does not answer: is it installed, and was vLLM started again?"
 ELSEWHERE = "The README shows it for Kubernetes, too."
-OLDER = "It was tried with vLLM 0.32 and newer; this one is older and may not load it."
+OLDER = "It was tried with vLLM 0.26 and newer; this one is older and may not load it."
 
 
 class Offer(NamedTuple):

@@ -21,7 +21,6 @@ from dashboard.models import Basis, Engine, EngineReport, KVCacheGroup, Setting,
 from dashboard.normalize.canonical import setting
 from dashboard.normalize.facts import facts_of
 from tests.captured import INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, Capture, capture, captures, snapshot
-from tests.provider_answers import with_provider
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -146,34 +145,6 @@ def test_two_engines_hold_half_of_the_sum_each_and_the_second_is_assumed() -> No
         (1, 8192, 1_048_576),
     ]
     assert [(each.basis, each.reason) for each in found] == [(Basis.REPORTED, None), (Basis.ASSUMED, ONLY_FIRST)]
-
-
-def test_through_the_provider_every_rank_reports_its_own_numbers() -> None:
-    """Nothing is a sum, and no rank is taken to be like the first."""
-    server = capture("llama_dp2")
-    facts = facts_of(snapshot(with_provider(server, fingerprints=("a", "b"))))
-    assert facts.document is not None
-
-    found = engines_of(facts.engines, facts.kv_cache_groups, facts.document.settings)
-
-    assert [(each.dp_rank, each.num_gpu_blocks, each.basis, each.reason) for each in found] == [
-        (0, 8192, Basis.REPORTED, None),
-        (1, 8192, Basis.REPORTED, None),
-    ]
-    assert shown(found) == logged(server)
-    assert [each.fingerprint for each in found] == [each.fingerprint for each in facts.engines]
-    assert len({each.fingerprint for each in found}) == 2
-
-
-@pytest.mark.parametrize("server", captures())
-def test_tokens_through_the_provider_are_those_that_vllm_logged(server: Capture) -> None:
-    facts = facts_of(snapshot(with_provider(server)))
-    assert facts.document is not None
-
-    found = engines_of(facts.engines, facts.kv_cache_groups, facts.document.settings)
-
-    assert shown(found) == logged(server)
-    assert {each.basis for each in found} == {Basis.REPORTED}
 
 
 def test_an_engine_on_two_devices_has_the_bytes_of_both() -> None:

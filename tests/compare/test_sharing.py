@@ -144,6 +144,12 @@ def test_why_two_cohorts_do_not_share(settings: Mapping[str, Any], other: Mark, 
     assert pair(({}, ["a", "a"]), (settings, [[other]])) == (Share.NO, reason, True)
 
 
+def test_nothing_is_said_of_lengths_where_neither_tells_the_digest_at_one_length() -> None:
+    cohort: Sequence[Sequence[Mark]] = [[Fingerprint(None, "a")]] * 2
+
+    assert pair(({}, cohort), ({}, [[Fingerprint(None, "b")]]))[1] == OTHER_HASHES
+
+
 def test_a_cohort_with_roots_of_its_own_shares_with_nobody() -> None:
     assert pair(({}, ["a", "a", "a"]), ({}, ["b", "c"])) == (Share.NO, OWN_ROOTS, True)
 

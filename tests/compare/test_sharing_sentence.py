@@ -101,6 +101,22 @@ def test_the_few_that_part_within_a_cohort_are_named() -> None:
     assert "; r0-3, r0-4 and r0-5 cannot share" in differs(({}, ["a", "a", "a", "b", "c", "c"]))
 
 
+def test_names_of_strangers_stay_short_and_on_their_line() -> None:
+    shared = document()
+    named = {"a": "x", "b": "y", "c": f"\n\x1b[31m{'z' * 500}"}
+    digests = {"a": "same", "b": "same", "c": "other"}
+    replicas = {
+        key: replica(name, id=key, document=shared, engines=hashing(digests[key])) for key, name in named.items()
+    }
+    members = [Member(key, shared.id, fresh=True, identity=0) for key in replicas]
+    known = {shared.id: shared}
+    pool = compare_pool("chat", Role.BOTH, members, known)
+    text = "".join(part.text for part in sharing_sentence(pool, pool_sharing(pool, replicas), known, replicas).parts)
+
+    assert text.isprintable()
+    assert len(text) < 200
+
+
 @pytest.mark.parametrize(
     ("held", "words"),
     [
@@ -121,6 +137,15 @@ def test_many_cohorts_that_part_within_themselves_are_counted() -> None:
 
 def test_a_cohort_that_shares_with_some_of_another_shares_in_part() -> None:
     assert differs(({}, ["a"] * 4), ({}, ["a", "a", "b"])).endswith("B can share prefixes with A only in part.")
+
+
+def test_whom_others_do_not_share_with_is_named_again_after_another_sentence() -> None:
+    text = differs(({}, ["a"] * 5), ({}, ["a"] * 4), ({}, ["a", "a", "b"]), ({}, ["z"]))
+
+    assert text.endswith(
+        "C can share prefixes with A and B only in part. "
+        "D cannot share prefixes with A and B: it starts its hashes from another root."
+    )
 
 
 def test_a_mixed_cohort_without_a_common_way_is_held_against_the_largest() -> None:
@@ -239,6 +264,14 @@ def test_a_pool_that_hashes_no_blocks_shares_nothing_and_nobody_differs() -> Non
     assert said((off, [NOBODY]), unread=1) == (
         Verdict.UNKNOWN,
         "Prefix caching is off on 1 replica, so no prefixes are shared. 1 of 2 replicas does not tell block hashes.",
+    )
+
+
+def test_engines_that_hash_blocks_are_believed_whatever_the_switch_says() -> None:
+    """A KV connector makes an engine hash blocks without prefix caching."""
+    assert said(({CACHING_PATH: False}, ["a", "a"])) == (
+        Verdict.AGREES,
+        "Measured: All 2 replicas can share prefixes.",
     )
 
 

@@ -26,7 +26,14 @@ ANSWER_SECONDS = 60  # of a loaded machine
 LOGGED = re.compile(r"KV cache size: ([\d,]+) tokens, Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x")
 WITNESSED = re.compile(r"WITNESS (\{.*\})")
 QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-DECIDED_HERE = ("PYTHONHASHSEED", "PYTHONPATH", "VLLM_PLUGINS", "VLLM_API_KEY", "HF_TOKEN")  # nothing is inherited
+DECIDED_HERE = (
+    "PYTHONHASHSEED",
+    "PYTHONPATH",
+    "VLLM_PLUGINS",
+    "VLLM_API_KEY",
+    "VLLM_VENV",
+    "HF_TOKEN",
+)  # nothing is inherited
 CONFIG = "/inference/v1/config"
 TOKENS = list(range(3, 1003))  # a prompt of more than a block of any of the models but mamba2
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
 from tests.browser import chromium, tab, visit
+from tests.live.dashboard_runs import poll
 from tests.live.servers import Kind, Server, running
 from tests.serving import ROOT, dashboard_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.vllm
 NAME = ("--served-model-name", "chat")
@@ -36,8 +36,8 @@ KINDS = (
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
-    with running(KINDS, Path(os.environ["VLLM_VENV"]), tmp_path_factory.mktemp("vllm")) as found:
+def servers(venv: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    with running(KINDS, venv, tmp_path_factory.mktemp("vllm")) as found:
         yield found
 
 
@@ -58,10 +58,7 @@ def config(servers: list[Server], tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def fleet(config: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "dashboard", "poll", "--config", str(config), "--format", "json", "--full"]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "LIVE_KEY": KEY}, capture_output=True, check=True)
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
+    return poll(config, {"LIVE_KEY": KEY})
 
 
 def test_all_four_are_up_in_one_pool(fleet: dict[str, Any]) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.browser import chromium, tab, visit
+from tests.live.dashboard_runs import check, options, poll
 from tests.live.servers import Kind, Server, running
-from tests.serving import ROOT, dashboard_on
+from tests.serving import dashboard_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.vllm
 NAME = ("--served-model-name", "chat")
@@ -29,40 +27,14 @@ KINDS = (
 )
 
 
-class Checked(NamedTuple):
-    """What `check` printed, how it ended, and its last line."""
-
-    findings: list[dict[str, Any]]
-    code: int
-    last: str
-
-    def of(self, rule: str) -> dict[str, Any]:
-        """The one finding of a rule."""
-        (found,) = [each for each in self.findings if each["rule"] == rule]
-        return found
-
-
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
-    with running(KINDS, Path(os.environ["VLLM_VENV"]), tmp_path_factory.mktemp("vllm")) as found:
+def servers(venv: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
+    with running(KINDS, venv, tmp_path_factory.mktemp("vllm")) as found:
         yield {server.kind.name: server for server in found}
 
 
-def options(servers: dict[str, Server], names: tuple[str, ...], folder: Path) -> Path:
-    file = folder / "fleet.yaml"
-    targets = [{"url": servers[name].url, "labels": {"name": name}} for name in names]
-    file.write_text(json.dumps({"name": "live", "targets": targets}))
-    return file
-
-
-def check(config: Path, *more: str) -> Checked:
-    command = [sys.executable, "-m", "dashboard", "check", "--config", str(config), "--format", "json", *more]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return Checked(json.loads(done.stdout)["findings"], done.returncode, done.stderr.splitlines()[-1])
-
-
 def test_a_clean_pool_has_no_finding(servers: dict[str, Server], tmp_path: Path) -> None:
-    found = check(options(servers, CLEAN, tmp_path), "--fail-on", "info")
+    found = check(options([servers[name] for name in CLEAN], tmp_path), "--fail-on", "info")
 
     assert found.findings == []
     assert found.code == 0, found.last
@@ -79,7 +51,7 @@ def test_a_clean_pool_has_no_finding(servers: dict[str, Server], tmp_path: Path)
 def test_one_replica_unlike_the_others_is_named_with_its_value(
     servers: dict[str, Server], tmp_path: Path, odd: str, rule: str, severity: str, value: str
 ) -> None:
-    found = check(options(servers, (*CLEAN, odd), tmp_path), "--fail-on", severity)
+    found = check(options([servers[name] for name in (*CLEAN, odd)], tmp_path), "--fail-on", severity)
     finding = found.of(rule)
 
     assert [each["name"] for each in finding["replicas"]] == [odd]
@@ -90,17 +62,16 @@ def test_one_replica_unlike_the_others_is_named_with_its_value(
 
 
 def test_a_saved_poll_gives_the_same_findings_without_the_servers(servers: dict[str, Server], tmp_path: Path) -> None:
-    config = options(servers, (*CLEAN, "other-hash", "other-blocks", "dev-mode"), tmp_path)
-    command = [sys.executable, "-m", "dashboard", "poll", "--config", str(config), "--format", "json", "--full"]
+    config = options([*servers.values()], tmp_path)
     saved = tmp_path / "fleet.json"
-    saved.write_bytes(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+    saved.write_text(json.dumps(poll(config)))
 
     assert check(config, "--snapshot", str(saved)).findings == check(config).findings
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_page_names_them(servers: dict[str, Server], tmp_path: Path, theme: Any) -> None:
-    config = options(servers, tuple(servers), tmp_path)
+    config = options([*servers.values()], tmp_path)
     with dashboard_on(config) as url, chromium() as browser, tab(browser, theme=theme) as page:
         visit(page, f"{url}/findings")
         page.screenshot(path=tmp_path / "findings.png")

@@ -48,9 +48,7 @@ class Pools(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def pools(
-    venv: Path, site: Path, others: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory
-) -> Pools:
+def pools(venv: Path, site: Path, others: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory) -> Pools:
     folder = tmp_path_factory.mktemp("vllm")
     found = Pools({}, {}, {})
     with running(RANDOM, venv, folder, (site, *others)) as servers:

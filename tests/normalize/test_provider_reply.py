@@ -1,26 +1,21 @@
-"""What our provider's answer says: the same as /server_info of the same server, and more, for every rank."""
+"""What our provider's answer says of a server, for every rank, and what is no answer of it."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
-from dashboard.models import Device, EngineReport, Fingerprint, Reply, Setting, Source, State
-from dashboard.normalize.engine_reports import TOKENS
-from dashboard.normalize.facts import Facts, facts_of
+from dashboard.models import Device, EngineReport, Fingerprint, Reply, Source, State
 from dashboard.normalize.reading import read
-from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, capture, captures, snapshot
-from tests.provider_answers import provider_answer, provider_body, with_provider
+from tests.captured import INFERENCE_CONFIG, capture
+from tests.provider_answers import provider_answer
 from tests.strategies import json_values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # What no configuration of vLLM holds.
 OWN = {
@@ -31,8 +26,6 @@ OWN = {
     "enable_auto_tool_choice",
     "concurrent_batches",
 }
-# What only engines know: null in the API server's own configuration.
-FILLED_IN = {"cache_config.hash_block_size", "cache_config.cache_hit_alignment_tokens"}
 LLAMA = capture("llama")
 
 
@@ -54,65 +47,6 @@ def planted(case: str = "llama", *, full: bool = True, **fleet: Any) -> dict[str
 
 def values(reply: Reply) -> dict[str, str]:
     return {path: each.value for path, each in reply.settings.items()}
-
-
-def shared(settings: Mapping[str, Setting]) -> dict[str, tuple[str, State]]:
-    """What both ways of reading can tell, whoever told it."""
-    return {path: (each.value, each.state) for path, each in settings.items() if path not in OWN | FILLED_IN}
-
-
-def facts(answers: Mapping[str, bytes]) -> Facts:
-    return facts_of(snapshot(answers))
-
-
-def documented(found: Facts) -> Mapping[str, Setting]:
-    assert found.document is not None
-    return found.document.settings
-
-
-def contradicted(found: Facts) -> list[str]:
-    return [each.path for each in found.contradictions]
-
-
-# The same server, read in another way
-
-
-@pytest.mark.parametrize("server", captures())
-def test_a_replica_says_the_same_through_the_provider_as_through_server_info(server: Capture) -> None:
-    """The provider's own settings set apart, and what the engine fills in where the API server does not look."""
-    ours, info = facts(with_provider(server)), facts(server.answers)
-
-    assert shared(documented(ours)) == shared(documented(info))
-    assert documented(ours).keys() - documented(info).keys() <= OWN
-    assert {path: each.value for path, each in ours.identity.items()} == {
-        path: each.value for path, each in info.identity.items()
-    }
-    assert (ours.pool, ours.role, ours.state, ours.served_model_names, ours.adapters) == (
-        *(info.pool, info.role, info.state, info.served_model_names, info.adapters),
-    )
-
-
-@pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])
-@pytest.mark.parametrize("server", captures())
-def test_the_provider_contradicts_nothing_that_the_same_server_says_elsewhere(server: Capture, *, full: bool) -> None:
-    """But the public plugin, which multiplies the blocks of a hybrid model."""
-    together = facts({**server.answers, **with_provider(server, full=full), SERVER_INFO: server.answers[SERVER_INFO]})
-
-    assert contradicted(together) == ([TOKENS] if server.case == "gemma3_plugin" else [])
-    assert shared(documented(together)) == shared(documented(facts(server.answers)))
-    assert together.sources[0] is Source.PROVIDER
-
-
-@pytest.mark.parametrize("server", captures())
-def test_without_the_whole_configuration_it_says_less_and_nothing_else(server: Capture) -> None:
-    alone = facts({INFERENCE_CONFIG: provider_body(server, full=False)})
-    whole = shared(documented(facts(server.answers)))
-
-    known = {path: each for path, each in shared(documented(alone)).items() if path in whole}
-    assert known == {path: whole[path] for path in known}
-    # The rest is what this version's configuration lacks: such fields of the seed are null.
-    assert {value for path, (value, _) in shared(documented(alone)).items() if path not in whole} <= {"null"}
-    assert len(known) > 30
 
 
 def test_a_configuration_that_could_not_be_had_is_not_taken_for_an_empty_one() -> None:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     class Serve(Protocol):
         """Starts an API server in front of engines; one engine unless others are given."""
 
-        def __call__(self, server: Capture, *engines: EngineProcess, started: bool = True, client: Any = None) -> ApiServer: ...
+        def __call__(
+            self, server: Capture, *engines: EngineProcess, started: bool = True, client: Any = None
+        ) -> ApiServer: ...
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import os
 import sys
 from contextlib import contextmanager
 from dataclasses import make_dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 CONFIG = "/inference/v1/config"
 CPU = {"rank": 0, "name": "cpu", "total_memory_bytes": 25276510208, "compute_capability": None, "num_compute_units": 1}
+OF_ITS_MODEL = {"./llama": "llama", "./gemma3": "gemma3", "./qwen3": "qwen3_xxhash"}
 SERVING = {"VLLM_PLUGINS": "fleet_config"}
 
 
@@ -48,11 +50,11 @@ def vllm_config_of(server: Capture) -> Any:
     """The `VllmConfig` that a server told, as pydantic dataclasses, as vLLM's are."""
     config = _section("VllmConfig", server.json(SERVER_INFO)["vllm_config"], "")
     is_async, stages = config.scheduler_config.async_scheduling, config.parallel_config.pipeline_parallel_size
-    type(config).max_concurrent_batches = stages + 1 if is_async else stages
+    config.max_concurrent_batches = stages + 1 if is_async else stages
     model, groups = config.model_config, groups_told(server)
-    type(model).get_total_num_kv_heads = lambda _: groups[0].get("num_kv_heads", 0)
-    type(model).get_head_size = lambda _: groups[0].get("head_size", 0)
-    type(model).get_total_num_hidden_layers = lambda _: sum(len(group["layer_names"]) for group in groups)
+    model.get_total_num_kv_heads = lambda: groups[0].get("num_kv_heads", 0)
+    model.get_head_size = lambda: groups[0].get("head_size", 0)
+    model.get_total_num_hidden_layers = lambda: sum(len(group["layer_names"]) for group in groups)
     return config
 
 
@@ -66,7 +68,7 @@ def kv_cache_config_of(server: Capture) -> Any:
         kv_cache_groups=[
             thing("KVCacheGroupSpec", layer_names=group["layer_names"], kv_cache_spec=_spec(group)) for group in groups
         ],
-        kv_cache_tensors=[thing("KVCacheTensor", size=size, offset=0), thing("KVCacheTensor", size=size, offset=64)],
+        kv_cache_tensors=[thing("KVCacheTensor", size=size, block_stride=64, host_resident=False) for _ in range(2)],
         hash_block_size=groups[0]["block_size"],
         cache_hit_alignment_tokens=groups[0]["block_size"],
     )
@@ -74,7 +76,7 @@ def kv_cache_config_of(server: Capture) -> Any:
 
 def groups_told(server: Capture) -> list[dict[str, Any]]:
     """The KV cache groups that a server told; those of the same model where it was not asked."""
-    asked = server if INFERENCE_CONFIG in server.answers else capture(server.launch["command"][2].removeprefix("./"))
+    asked = server if INFERENCE_CONFIG in server.answers else capture(OF_ITS_MODEL[server.launch["command"][2]])
     return list(asked.json(INFERENCE_CONFIG)["kv_cache"]["groups"])
 
 
@@ -153,7 +155,7 @@ class EngineProcess:
 
     def _at(self, worker: Any, read: Any) -> Any:
         """Run what an engine sends to a worker in a process that is that worker's."""
-        self.modules["vllm.platforms"].current_platform.told = worker.told  # type: ignore[attr-defined]
+        self.modules["vllm.platforms"].current_platform.told = worker.told
         self.modules["vllm.distributed.parallel_state"].tensor_rank = worker.rank  # type: ignore[attr-defined]
         return read(worker)
 
@@ -246,8 +248,12 @@ def strictly(text: str) -> Any:
 
 def _section(name: str, told: Mapping[str, Any], path: str) -> Any:
     values = {key: _value(item, f"{path}.{key}".lstrip(".")) for key, item in told.items()}
-    section = make_dataclass(name, [(key, Any) for key in values])
-    return pydantic_dataclass(section)(**values)
+    return _class(name, tuple(values))(**values)
+
+
+@cache
+def _class(name: str, fields: tuple[str, ...]) -> Any:
+    return pydantic_dataclass(make_dataclass(name, [(field, Any) for field in fields]))
 
 
 def _value(told: Any, path: str) -> Any:

@@ -111,6 +111,15 @@ def test_every_pool_says_whether_its_replicas_agree_on_prefixes(document: dict[s
     assert all(each["sentence"].endswith(".") and each["not_known"] >= 0 for each in told.values())
 
 
+def test_equal_settings_that_hash_differently_are_told_as_measured(document: dict[str, Any]) -> None:
+    told = {pool["pool"]: pool["prefix_sharing"] for pool in document["pools"]}
+
+    decode = told["deepseek-v3/decode"]
+    assert (decode["verdict"], decode["confidence"], decode["groups"]) == ("differs", "reported", [])
+    assert [(cell["cohorts"], cell["share"]) for cell in decode["cells"]] == [(["A", "A"], "no")]
+    assert {cell["confidence"] for cell in told["qwen3-8b"]["cells"]} == {"derived"}
+
+
 def test_paths_that_are_left_out_of_comparing_are_named(demo_fleet: Fleet) -> None:
     ignoring = replace(demo_fleet, ignored=("cache_config.*",))
 

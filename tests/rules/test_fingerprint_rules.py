@@ -144,13 +144,19 @@ def test_only_the_block_length_differs_and_only_the_rule_on_it_speaks() -> None:
     assert {each.rule for each in judged(builders.fleet(members, documents)).findings} == {"RT-01"}
 
 
-def test_one_replica_with_another_algorithm_is_one_finding_whose_evidence_are_the_fingerprints() -> None:
+@pytest.mark.parametrize("router", [None, "sha256"])
+def test_one_replica_with_another_algorithm_is_one_finding_whose_evidence_are_the_fingerprints(
+    router: str | None,
+) -> None:
     fleet = pool_of((SHA256, ["a1"]), (SHA256, ["a1"]), (SHA256, ["a1"]), (XXHASH, ["b2"]))
 
-    (finding,) = judged(fleet).findings
+    (finding,) = judged(fleet, chat=Declared(expects=Expectations(hash_algorithm=router))).findings
 
     assert finding.rule == "RT-05"
-    assert [json.loads(row.value) for row in finding.evidence if row.path == FINGERPRINT] == ["b2", "a1"]
+    assert [(json.loads(row.value), row.is_reference) for row in finding.evidence if row.path == FINGERPRINT] == [
+        ("b2", False),
+        ("a1", True),
+    ]
 
 
 def test_two_versions_that_hash_alike_are_not_said_to_hash_differently() -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 CORE = (
     "errors",
+    "redaction",
     "schemas",
     "models",
+    "provider",
     "frames",
     "normalize",
     "compare",

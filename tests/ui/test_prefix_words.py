@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.models import Fingerprint
+from dashboard.rules.findings import Severity
+from dashboard.rules.subject import FINGERPRINT
 from dashboard.ui.named_paths import by_path, worst
 from dashboard.ui.prefix_words import is_unshared, prefix_band, prefix_sentences, prefix_words, severity
 from tests.builders import CONFIG, HOSTILE, alike, document, down, fleet, hashing, replica, story
@@ -12,7 +14,6 @@ from tests.builders import CONFIG, HOSTILE, alike, document, down, fleet, hashin
 if TYPE_CHECKING:
     from dashboard.compare import SharingSentence
     from dashboard.fleet import Fleet
-    from dashboard.rules.findings import Severity
 
 
 def words(told: Fleet, pool: int = 0) -> str:
@@ -40,6 +41,8 @@ def test_two_versions_alone_only_warn() -> None:
     """Whether two releases hash alike is not known, so it is no certain break."""
     assert "versions differ" in words(story(), 4)
     assert 'class="glyph warning"' in words(story(), 4)
+    assert not is_unshared(sentence_of(story(), 4))
+    assert severity(sentence_of(story(), 4), {}) == "warning"
 
 
 def test_agreement_is_said_only_when_everything_was_read() -> None:
@@ -111,6 +114,14 @@ def test_equal_settings_with_other_block_hashes_are_not_called_no_difference() -
     assert words(split).endswith("A differs within itself")
     assert 'class="glyph critical"' in words(split)
     assert is_unshared(sentence_of(split))
+
+
+def test_a_finding_on_block_hashes_makes_it_as_bad_as_it_is() -> None:
+    """It names no setting, for none differs."""
+    told = document()
+    members = [replica(f"chat-{index}", document=told, engines=hashing(f"digest {index}")) for index in range(3)]
+
+    assert severity(sentence_of(fleet(members, [told])), {FINGERPRINT: Severity.WARNING}) == "warning"
 
 
 def test_cohorts_that_measurably_hash_in_other_ways_are_held_against_the_largest() -> None:

@@ -50,10 +50,12 @@ def _by_algorithm(pool: PoolSubject) -> list[Collection[str]]:
 
 
 def _draft(pool: PoolSubject, hashes: Hashes, found: Sequence[Group], held: Roots) -> Draft:
-    """Draft replicas of one algorithm. Where most hash alike, the others are to be changed, else all."""
+    """Draft replicas of one algorithm. Where most hash alike, and not at random, the others are to be changed."""
     everyone = tuple(member.id for member in pool.members)
-    most = found[0].replicas if is_majority(len(found[0].replicas), len(everyone)) else ()
-    most = most if len(found[0].digests) == 1 else ()
+    random = set(replicas_of(_kinds(held)[0]))
+    digests, largest = found[0]
+    is_right = len(digests) == 1 and is_majority(len(largest), len(everyone)) and random.isdisjoint(largest)
+    most = largest if is_right else ()
     odd = tuple(each for each in everyone if each not in set(most))
     return Draft(
         odd,

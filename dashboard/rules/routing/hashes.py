@@ -51,6 +51,8 @@ def counted_as_one(holders: Holders, hashes: Hashes, first: Told | None = None) 
 
     A setting that changes nothing of what engines compute makes no difference, whatever it is called.
     """
+    if len(holders) <= 1:
+        return holders
     place = {told: number for number, told in enumerate(holders)} | ({first: -1} if first is not None else {})
     values = {replica: told for told, replicas in holders.items() for replica in replicas}
     for group in groups(hashes, values):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.encoding import tell, votes
 from dashboard.models import State, Told
 from dashboard.rules.domain import SeedPolicy
+from dashboard.rules.routing.hashes import groups
 from dashboard.rules.routing.releases import VERSION, release_numbers
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
 
@@ -51,17 +52,32 @@ class Root(NamedTuple):
 
 
 def roots(pool: PoolSubject) -> dict[Root, tuple[str, ...]]:
-    """Return the roots that are known, with the members that have them. A random root is another one on each."""
+    """Return the roots that are known, with the members that have them. A random root is another one on each.
+
+    Who hashes as another process does has no random root, whatever is told of it: a seed is set.
+    """
     held: dict[Root, list[str]] = {}
     known: dict[str, Root | None] = {}
+    shared = _sharing(pool)
     for member in pool.members:
         document = str(member.document)
         if document not in known:
             known[document] = root_of(pool.settings(member))
         root = known[document]
-        if root is not None:
-            held.setdefault(root, []).append(member.id)
+        if root is None:
+            continue
+        if root.kind is RootKind.RANDOM and member.id in shared:
+            root = root._replace(kind=RootKind.SEED, is_certain=True)
+        held.setdefault(root, []).append(member.id)
     return {root: tuple(held[root]) for root in sorted(held)}
+
+
+def _sharing(pool: PoolSubject) -> frozenset[str]:
+    """Return the members whose engines hash as those of another process do, of the same replica or another."""
+    processes = {each.id: 0 if each.is_second_address else len(each.engines) for each in pool.members}
+    found = groups(pool.fingerprints(), processes)
+    alike = [each.replicas for each in found if len(each.digests) == 1 and sum(processes[r] for r in each.replicas) > 1]
+    return frozenset(replica for replicas in alike for replica in replicas)
 
 
 def root_of(settings: Mapping[str, Setting]) -> Root | None:

@@ -16,7 +16,7 @@ from dashboard.rules.routing.narrowing import caching
 from dashboard.rules.routing.router import unlike_router
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import Holders, PoolSubject
@@ -74,9 +74,12 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
         return
     told = _named_alike(hashing)
     if expected is not None:
-        yield from unlike_router(HASH_ALGORITHM, NOUN, told, expected, _why(expected))
+        drafts = unlike_router(HASH_ALGORITHM, NOUN, told, expected, _why(expected))
+        right = told.get(_told(expected), ())
+        yield from (_with_digests(hashing, draft, [(draft.replicas, False), (right, True)]) for draft in drafts)
     else:
-        yield from (_with_digests(hashing, draft) for draft in apart({HASH_ALGORITHM: (NOUN, told)}))
+        for draft in apart({HASH_ALGORITHM: (NOUN, told)}):
+            yield _with_digests(hashing, draft, [(each.replicas, each.is_reference) for each in draft.evidence])
 
 
 def wanted_algorithm(hashing: PoolSubject) -> Told | None:
@@ -97,10 +100,9 @@ def _named_alike(hashing: PoolSubject) -> Holders:
     return counted_as_one(hashing.values(HASH_ALGORITHM), hashing.fingerprints(), first)
 
 
-def _with_digests(hashing: PoolSubject, draft: Draft) -> Draft:
-    """Add what the engines computed, on both sides."""
+def _with_digests(hashing: PoolSubject, draft: Draft, sides: Sequence[tuple[tuple[str, ...], bool]]) -> Draft:
+    """Add what the engines computed: of these replicas, and whether they are what the others are held against."""
     hashes = hashing.fingerprints()
-    sides = [(each.replicas, each.is_reference) for each in draft.evidence]
     rows = (row for ids, is_reference in sides for row in shown_digests(hashes, ids, is_reference=is_reference))
     return replace(draft, evidence=(*draft.evidence, *rows))
 

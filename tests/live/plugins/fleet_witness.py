@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ def _spec(spec: Any) -> dict[str, Any]:
 
 
 class WitnessEndpoint:
-    """One route that says that it is there (entry point of vllm.endpoint_plugins)."""
+    """One route that says that it is there, and in which API server (entry point of vllm.endpoint_plugins)."""
 
     name = "fleet_witness"
     required_tasks = None
@@ -68,8 +69,8 @@ class WitnessEndpoint:
         """Add the route."""
 
         @app.get(PATH)
-        async def witness() -> dict[str, str]:
-            return {"plugin": self.name}
+        async def witness() -> dict[str, Any]:
+            return {"plugin": self.name, "process": os.getpid()}
 
     async def init_state(self, _engine_client: Any, _state: Any, _args: Namespace) -> None:
         """Need nothing."""
