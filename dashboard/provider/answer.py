@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dashboard import __version__
+from dashboard.provider.front import BLOCK_SIZE
 from dashboard.schemas.fleet_extension import MAX_UNAVAILABLE, SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Gathered:
     parallelism: Mapping[str, Any]
     chat: Mapping[str, Any]
     unavailable: Sequence[Mapping[str, str]] = field(default_factory=list)
+    block_size: int | None = None
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -107,9 +109,11 @@ def _agree(engines: Sequence[Mapping[str, Any]]) -> bool | None:
 
 
 def _settings(gathered: Gathered, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the engine's settings, with the sizes that the operator asked for."""
-    asked = {f"parallel_config.{name}": value for name, value in gathered.parallelism.items() if value is not None}
-    return {**chosen["settings"], **{path: value for path, value in asked.items() if path in chosen["settings"]}}
+    """Return the engine's settings, with the sizes that the operator asked for, and the block size in force."""
+    known = {f"parallel_config.{name}": value for name, value in gathered.parallelism.items()}
+    known[BLOCK_SIZE] = gathered.block_size
+    own = chosen["settings"]
+    return {**own, **{path: value for path, value in known.items() if path in own and value is not None}}
 
 
 def _bounded(content: dict[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.provider.answer import Gathered
 from dashboard.provider.engine import METHOD, described_alone
-from dashboard.provider.front import chat_of, parallelism_of, served_names_of
+from dashboard.provider.front import block_size_of, chat_of, parallelism_of, served_names_of
 from dashboard.provider.gathering import MISSING, Gathering, found, logger
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ async def gather(engine_client: Any, state: Any) -> Gathered:
         parallelism=parallelism_of(_config(engine_client, state), gathering),
         chat=chat,
         unavailable=gathering.unavailable,
+        block_size=block_size_of(_config(engine_client, state)),
     )
 
 

@@ -7,9 +7,9 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dashboard.provider.gathering import at, clean
+from dashboard.provider.gathering import at, clean, found
 from dashboard.provider.sections import PARALLELISM, section_of
-from dashboard.schemas.base import Text
+from dashboard.schemas.base import MAX_INTEGER, Text
 from dashboard.schemas.fleet_extension import MAX_ADAPTERS
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ DIGEST = 16  # hex digits of the SHA-256 of the chat template
 # What an engine whose ranks are independent forgets: it takes itself for alone (vllm/config/parallel.py,
 # reconfigure_for_independent_dp_rank). All else in the section is each engine's own.
 SIZES = frozenset({"data_parallel_size", "data_parallel_size_local"})
+# An engine tells it to the API server at its start, goes on with it, and yet sets its own copy back to its platform's
+# default (vllm/v1/engine/core.py, _perform_handshakes: on CPU 128 for a Mamba whose blocks hold 2,048 tokens).
+BLOCK_SIZE = "cache_config.block_size"
 
 
 def served_names_of(state: Any, gathering: Gathering) -> list[str] | None:
@@ -35,6 +38,12 @@ def parallelism_of(vllm_config: Any, gathering: Gathering) -> dict[str, Any]:
     """Return how many DP ranks the operator asked for, by the names of the section `parallelism`."""
     fields = tuple(field for field in PARALLELISM if field.name in SIZES)
     return section_of("parallelism", fields, vllm_config, gathering)
+
+
+def block_size_of(vllm_config: Any) -> int | None:
+    """Return the tokens of a block, as the engines told them at their start; None where the API server has none."""
+    told = found(vllm_config, BLOCK_SIZE)
+    return told if type(told) is int and 0 < told <= MAX_INTEGER else None
 
 
 def chat_of(state: Any, gathering: Gathering) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from dashboard.models import KVCacheGroup
 from dashboard.provider.switch import NAME
 from dashboard.redaction import redact
 from dashboard.schemas.paths import leaves
+from tests.captured import FOLDER as CAPTURES
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, capture
 from tests.live.dashboard_runs import check, options
 from tests.live.servers import CONFIG, Kind, Server, running
@@ -71,6 +73,7 @@ ENGINES_OWN = re.compile(
     r"|parallel_config\.(data_parallel_rank_local|assigned_physical_gpu_ids|.*port(_list)?|_api_process_(count|rank))"
 )
 SECTIONS = ("model", "kv_cache", "scheduler", "parallelism", "devices", "speculative_decoding", "lora", "hma")
+SAVED = CAPTURES / "0.32.0" / "gemma3" / "provider_config.json"
 GROUP_SIZES = re.compile(r"kv cache group sizes \(([\d, ]+)\)")
 
 
@@ -176,6 +179,17 @@ def test_an_engine_has_a_fingerprint_where_it_hashes_blocks_and_else_a_reason(
         told = engine["fingerprint"]
         assert bool(hashes[engine["data_parallel_rank"]]) == bool(told["engine"]) == bool(told["canonical"])
         assert bool(told["reason"]) != bool(told["engine"])
+
+
+def test_the_fixed_root_gives_the_fingerprint_that_was_saved_whatever_the_model(
+    server: Server, engines: list[dict[str, Any]]
+) -> None:
+    """It was saved with the answer of gemma3, and the hash of its first block with the capture of it."""
+    (saved,) = json.loads(SAVED.read_bytes())["fleet"]["engines"]
+    hashes = {each["rank"]: each["block_hashes"][:1] for each in server.witnessed()}
+    for engine in engines:
+        is_fixed = hashes[engine["data_parallel_rank"]] == [capture("gemma3").launch["first_block_hash"]]
+        assert (engine["fingerprint"] == saved["fingerprint"]) is is_fixed
 
 
 def test_engines_agree_where_they_hash_one_prompt_alike(server: Server, answer: dict[str, Any]) -> None:

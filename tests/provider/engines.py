@@ -168,7 +168,9 @@ class ApiServer:
         self.modules = modules(server)
         self.config = vllm_config_of(server)
         self.client = client or thing("AsyncLLM", engine_core=EngineClient(self.engines), vllm_config=self.config)
-        self.tokenizer = thing("Tokenizer", chat_template="{{ messages }}")
+        self.tokenizer = thing(
+            "Tokenizer", chat_template="{{ messages }}", get_chat_template=lambda given, tools: tools or given
+        )
         self.client.renderer = thing("Renderer", tokenizer=self.tokenizer)
         cards = server.json(MODELS)["data"]
         self.state = thing(

@@ -91,6 +91,10 @@ def test_engines_that_hash_otherwise_differ_in_both_digests(other: EngineProcess
     assert ours["engine"] != theirs["engine"]
 
 
+def test_an_empty_seed_is_a_seed() -> None:
+    assert policy(engine(seed="")) == "environment"
+
+
 def test_a_random_root_makes_every_process_differ() -> None:
     one, another = engine("xxhash"), engine("xxhash")
 

@@ -124,6 +124,8 @@ PLACES: dict[str, Callable[[EngineProcess, ApiServer], None]] = {
     "options of a connector": connector,
     "a variable that is a token": environment("VLLM_SOME_TOKEN"),
     "a variable that is a password": environment("VLLM_SOME_PASSWORD"),
+    "a variable of a key": environment("VLLM_KEY_OF_OURS"),
+    "what stands below credentials": setting("quant_config", {"credentials": {"user": SECRET}}),
     "vLLM's own key": environment("VLLM_API_KEY"),
     "adapters": adapters,
     "served names": served_names,

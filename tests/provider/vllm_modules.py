@@ -127,6 +127,6 @@ class _Platform:
         return int(self.told["num_compute_units"])
 
 
-def _resolve_chat_template(tokenizer: Any, given: str | None, _tools: None, *, model_config: Any) -> str | None:
+def _resolve_chat_template(tokenizer: Any, given: str | None, tools: None, *, model_config: Any) -> str | None:
     assert model_config is not None
-    return str(tokenizer.chat_template) if given is None else given
+    return str(tokenizer.chat_template if given is None else tokenizer.get_chat_template(given, tools=tools))
