@@ -17,6 +17,7 @@ MOST_LETTERS = 12  # of one group, before the rest is counted
 _GLYPHS = {Share.YES: "good", Share.NO: "differs", Share.PARTLY: "partly", Share.UNKNOWN: "unknown"}
 _WORDS = {Share.YES: "yes", Share.NO: "no", Share.PARTLY: "partly", Share.UNKNOWN: "not known"}
 _SPLIT = {Share.NO, Share.PARTLY}
+_ONE = markup.said("one replica")
 
 
 def sharing_matrix(sharing: PoolSharing, kind: str) -> str:
@@ -37,12 +38,18 @@ def sharing_matrix(sharing: PoolSharing, kind: str) -> str:
 def _table(sharing: PoolSharing, cells: Iterable[Cell], kind: str) -> str:
     by_pair = {(cell.one, cell.other): cell for cell in cells}
     by_pair |= {(cell.other, cell.one): cell for cell in cells}
+    single = {each.letter for each in sharing.cohorts if each.replicas == 1}
     letters = [each.letter for each in sharing.cohorts]
     head = "".join(f'<th scope="col">{_name(each.letter, each.replicas)}</th>' for each in sharing.cohorts)
     is_mixed = len({cell.is_measured for cell in cells if cell.share is not Share.UNKNOWN}) > 1
     rows = "".join(
         f'<tr><th scope="row">{markup.letter(own)}</th>'
-        + "".join(_cell(by_pair[own, other], own, other, is_mixed=is_mixed) for other in letters)
+        + "".join(
+            _alone(own)
+            if own == other and own in single and by_pair[own, own].share not in _SPLIT
+            else _cell(by_pair[own, other], own, other, is_mixed=is_mixed)
+            for other in letters
+        )
         + "</tr>"
         for own in letters
     )
@@ -66,6 +73,11 @@ def _cell(cell: Cell, own: str, other: str, *, is_mixed: bool) -> str:
     kind = f"{cell.share} own" if own == other else cell.share
     seen = f"{markup.glyph(_GLYPHS[cell.share], '')} {_WORDS[cell.share]}{derived}"
     return f'<td class="{kind}" title="{markup.text(why)}">{seen}{markup.said(f": {source}{cell.reason}")}</td>'
+
+
+def _alone(own: str) -> str:
+    """Draw the cell of one replica with itself: there is nobody to share with."""
+    return f'<td class="own" title="within {own}: one replica"><span aria-hidden="true">–</span>{_ONE}</td>'
 
 
 def _groups(sharing: PoolSharing) -> str:

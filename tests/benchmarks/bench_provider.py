@@ -6,6 +6,7 @@ Run it with `VLLM_VENV=.vllm python -m tests.benchmarks.bench_provider`; see tes
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import statistics
 import sys
@@ -13,7 +14,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 
@@ -26,15 +27,43 @@ if TYPE_CHECKING:
 
 WITHOUT, WITH = Kind("without", "llama"), Kind("with", "llama", plugins=(NAME,))
 STARTS = 2  # of each; the second time in the other order
-ROUNDS = 6  # of each pair of servers: one batch each, in turn
-COMPLETIONS, AT_ONCE, TOKENS = 100, 8, 8  # of a batch; tokens of a completion
+ROUNDS = 12  # of each pair of servers: one batch each, in turn
+COMPLETIONS, AT_ONCE, TOKENS = 50, 8, 8  # of a batch; tokens of a completion
 GETS = 200
 LEAST = 0.95  # of the throughput without: what two servers without it differ by on a quiet machine
 TIMEOUT = 60
 
 
-async def batch(url: str, number: int) -> float:
-    """Let a server make completions of prompts that no cache holds; return how many a second."""
+class Cost(NamedTuple):
+    """What one completion of a batch took: seconds on the wall, and of the server's CPU, all its processes."""
+
+    wall: float
+    cpu: float
+
+
+def batch(server: Server, number: int) -> Cost:
+    """Let a server make completions of prompts that no cache holds."""
+    began, cpu = time.perf_counter(), cpu_seconds(server.pid)
+    asyncio.run(_completed(server.url, number))
+    return Cost((time.perf_counter() - began) / COMPLETIONS, (cpu_seconds(server.pid) - cpu) / COMPLETIONS)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return what a process and its descendants used so far (proc(5), /proc/pid/stat: fields 4, 14 and 15)."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            told = file.read_text().rpartition(")")[2].split()
+            parents[int(file.parent.name)] = int(told[1])
+            ticks[int(file.parent.name)] = int(told[11]) + int(told[12])
+    tree = {pid}
+    while more := {each for each, parent in parents.items() if parent in tree} - tree:
+        tree |= more
+    return sum(ticks.get(each, 0) for each in tree) / os.sysconf("SC_CLK_TCK")
+
+
+async def _completed(url: str, number: int) -> None:
     waiting = iter(range(COMPLETIONS))
     async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT, trust_env=False) as client:
 
@@ -44,11 +73,9 @@ async def batch(url: str, number: int) -> float:
                 response = await client.post("/v1/completions", json=_body(prompt))
                 response.raise_for_status()
 
-        began = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
                 group.create_task(work())
-        return COMPLETIONS / (time.perf_counter() - began)
 
 
 def _body(prompt: list[int]) -> dict[str, Any]:
@@ -56,17 +83,16 @@ def _body(prompt: list[int]) -> dict[str, Any]:
     return {"model": "./llama", "prompt": prompt, "max_tokens": TOKENS, **common}
 
 
-def compared(servers: Sequence[Server]) -> list[float]:
-    """Return the throughput with the provider as a part of that without, a number per round."""
+def compared(servers: Sequence[Server]) -> list[tuple[Cost, Cost]]:
+    """Return (without, with) the provider, a pair per round; who begins changes from round to round."""
     for server in servers:
-        asyncio.run(batch(server.url, 0))
-    ratios = []
+        batch(server, 0)
+    found = []
     for number in range(1, ROUNDS + 1):
         order = servers if number % 2 else list(reversed(servers))
-        told = {server.kind.name: asyncio.run(batch(server.url, number)) for server in order}
-        ratios.append(told[WITH.name] / told[WITHOUT.name])
-        print(f"  {told[WITHOUT.name]:7.1f} without, {told[WITH.name]:7.1f} with, completions a second", flush=True)
-    return ratios
+        told = {server.kind.name: batch(server, number) for server in order}
+        found.append((told[WITHOUT.name], told[WITH.name]))
+    return found
 
 
 def latency(server: Server, path: str, **headers: str) -> list[float]:
@@ -83,7 +109,7 @@ def latency(server: Server, path: str, **headers: str) -> list[float]:
 def main() -> int:
     """Print the table; return 1 when inference is slower with the provider than servers differ by anyway."""
     venv = Path(os.environ["VLLM_VENV"])
-    ratios: list[float] = []
+    rounds: list[tuple[Cost, Cost]] = []
     seconds: dict[str, list[float]] = {WITHOUT.name: [], WITH.name: []}
     gets: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -91,15 +117,16 @@ def main() -> int:
         for turn in range(STARTS):
             kinds = (WITHOUT, WITH) if turn % 2 == 0 else (WITH, WITHOUT)
             with ExitStack() as stack:
-                servers = []
+                servers: list[Server] = []
                 for kind in kinds:
                     began = time.perf_counter()
                     servers += stack.enter_context(running([kind], venv, Path(name), (site,)))
                     seconds[kind.name].append(time.perf_counter() - began)
-                ratios += compared(servers)
+                rounds += compared(servers)
                 gets = _gets(next(server for server in servers if server.kind == WITH))
-    _print(ratios, seconds, gets)
-    return int(statistics.median(ratios) < LEAST)
+    throughput = [without.wall / with_it.wall for without, with_it in rounds]
+    _print(throughput, [with_it.cpu / without.cpu for without, with_it in rounds], seconds, gets)
+    return int(statistics.median(throughput) < LEAST)
 
 
 def _gets(server: Server) -> dict[str, list[float]]:
@@ -112,13 +139,20 @@ def _gets(server: Server) -> dict[str, list[float]]:
     }
 
 
-def _print(ratios: list[float], seconds: dict[str, list[float]], gets: dict[str, list[float]]) -> None:
-    low, high = min(ratios), max(ratios)
-    print(f"throughput with / without: {statistics.median(ratios):.3f} ({low:.3f} to {high:.3f}, {len(ratios)} rounds)")
+def _print(
+    throughput: list[float], cpu: list[float], seconds: dict[str, list[float]], gets: dict[str, list[float]]
+) -> None:
+    print(f"throughput, with / without             {_spread(throughput)} (budget {LEAST} or more)")
+    print(f"CPU of a completion, with / without    {_spread(cpu)}")
     for name, told in seconds.items():
-        print(f"start to ready, {name:8} {', '.join(f'{each:.1f}' for each in told)} s")
+        print(f"start to ready, {name:8}               {', '.join(f'{each:.1f}' for each in told)} s")
     for name, told in gets.items():
-        print(f"{name:40} {statistics.median(told):6.2f} ms, at most {max(told):6.2f} ms")
+        print(f"{name:38} {statistics.median(told):.2f} ms, at most {max(told):.2f} ms")
+
+
+def _spread(ratios: list[float]) -> str:
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return f"{middle:.3f}, half of {len(ratios)} rounds between {low:.3f} and {high:.3f}"
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ class Server:
     kind: Kind
     url: str
     log: Path
+    pid: int
 
     def logged(self) -> list[tuple[int, float]]:
         found = LOGGED.findall(self.log.read_text())
@@ -107,7 +108,7 @@ def _running(kind: Kind, venv: Path, folder: Path, path: Sequence[Path]) -> Iter
         )
         try:
             _wait(process, f"http://127.0.0.1:{port}", log)
-            yield Server(kind, f"http://127.0.0.1:{port}", log)
+            yield Server(kind, f"http://127.0.0.1:{port}", log, process.pid)
         finally:
             process.terminate()
             process.wait(60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,14 +14,12 @@ from dashboard.models import KVCacheGroup
 from dashboard.provider.switch import NAME
 from dashboard.redaction import redact
 from dashboard.schemas.paths import leaves
-from tests.captured import FOLDER as CAPTURES
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, capture
 from tests.live.dashboard_runs import check, options
 from tests.live.servers import CONFIG, Kind, Server, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.vllm
 BOTH = (NAME, "fleet_witness")
@@ -73,7 +72,7 @@ ENGINES_OWN = re.compile(
     r"|parallel_config\.(data_parallel_rank_local|assigned_physical_gpu_ids|.*port(_list)?|_api_process_(count|rank))"
 )
 SECTIONS = ("model", "kv_cache", "scheduler", "parallelism", "devices", "speculative_decoding", "lora", "hma")
-SAVED = CAPTURES / "0.32.0" / "gemma3" / "provider_config.json"
+SAVED = Path(__file__).parents[1] / "provider" / "answers" / "0.32.0" / "gemma3.json"
 GROUP_SIZES = re.compile(r"kv cache group sizes \(([\d, ]+)\)")
 
 

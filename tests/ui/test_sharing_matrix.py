@@ -49,7 +49,7 @@ def test_every_cell_says_who_and_how_it_is_known_and_why() -> None:
         "within A: yes; measured, equal block hashes",
         "A with B: no; measured, another root of the block hashes",
         "B with A: no; measured, another root of the block hashes",
-        "within B: yes; measured, equal block hashes",
+        "within B: one replica",
     ]
 
 
