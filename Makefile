@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS := --port $(PORT) --address $(ADDRESS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test fix bench test-vllm screenshots docs wheel clean
+.PHONY: help demo run check test fix bench test-vllm bench-vllm screenshots docs wheel clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -44,6 +44,10 @@ bench: $(VENV)/dev.stamp  ## The budgets, measured as ratios
 test-vllm: $(VENV)/dev.stamp  ## Against live vLLM servers, built in VLLM= (3.4 GB)
 	@tests/live/make-venv $(VLLM)
 	VLLM_VENV=$(abspath $(VLLM)) $(BIN)/python -m pytest tests/live -m vllm
+
+bench-vllm: $(VENV)/dev.stamp  ## What the provider costs a live vLLM server, as ratios (VLLM=)
+	@tests/live/make-venv $(VLLM)
+	@VLLM_VENV=$(abspath $(VLLM)) $(BIN)/python -m tests.benchmarks.bench_provider
 
 screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew
 	@tests/tools/install-chromium $(BIN)/python

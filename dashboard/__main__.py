@@ -1,4 +1,4 @@
-"""python -m dashboard."""
+"""python -m dashboard, and vllm-fleet."""
 
 import sys
 from importlib.util import find_spec
@@ -40,4 +40,5 @@ def start() -> None:
     main()
 
 
-start()
+if __name__ == "__main__":
+    start()

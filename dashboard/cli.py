@@ -135,9 +135,12 @@ def poll(
 ) -> None:
     """Ask every replica once and print what they say.
 
-    Exit code 0 also when replicas are down, for they are in the answer; 2 for wrong usage or options.
+    Exit code 0 also when replicas are down, for they are in the answer; 2 for wrong usage or options, or when there is
+    nothing to ask.
     """
     fleet = polled(options_of(config, target)).fleet
+    if not fleet.replicas:
+        wrong("there is no target")
     if pool is not None:
         fleet = _chosen(fleet, pool)
     if output == "json":

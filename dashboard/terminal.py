@@ -33,10 +33,14 @@ WRONG_USAGE = 2
 PROGRAM = "python -m dashboard"
 NARROWEST, WIDEST = 80, 200  # columns; where standard output is no terminal, lines are folded at the widest only
 
+TARGETS_HELP = (
+    "Addresses to ask instead of those of the options. FLEET_CREDENTIALS__TOKEN_ENV names the environment variable "
+    "that holds their API key."
+)
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The file with the options.")]
 TargetsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TARGET]...", help="Addresses to ask instead of those of the options."),
+    typer.Argument(metavar="[TARGET]...", help=TARGETS_HELP),
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dashboard.models import Basis, State
+from dashboard.models import Basis, FailureKind, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +17,19 @@ STATE_WORDS = {
     State.UNSUPPORTED: "unsupported",
     State.REDACTED: "redacted",
     State.UNKNOWN: NOT_KNOWN,
+}
+FAILURE_WORDS = {
+    FailureKind.DNS: "name not found",
+    FailureKind.REFUSED: "connection refused",
+    FailureKind.TIMEOUT: "timeout",
+    FailureKind.TLS: "no trusted TLS",
+    FailureKind.PROTOCOL: "connection broken off",
+    FailureKind.UNAUTHORIZED: "no valid API key",
+    FailureKind.STATUS: "unexpected status",
+    FailureKind.TOO_LARGE: "answer too large",
+    FailureKind.DECODE: "unreadable answer",
+    FailureKind.SCHEMA: "answer of unknown shape",
+    FailureKind.TARGET: "no usable address",
 }
 NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 LIST_HEAD = 3  # entries of a long list that are shown before it is cut

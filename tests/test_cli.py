@@ -138,11 +138,14 @@ def test_a_given_file_that_is_missing_is_wrong_usage(tmp_path: Path) -> None:
 
 
 def test_without_targets_and_options_poll_says_how_to_begin(tmp_path: Path) -> None:
-    done = run("poll", cwd=tmp_path)
+    """What prints no fleet ends with 2, so that no empty answer is taken for one."""
+    done = run("poll", "--format", "json", cwd=tmp_path)
 
-    assert done.returncode == 0
-    assert "fleet.yaml" in done.stderr
-    assert "0 of 0 answered" in done.stdout
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "There is nothing to ask: name addresses, or list them in fleet.yaml.",
+        "exit 2: wrong usage: there is no target.",
+    ]
 
 
 @pytest.mark.parametrize("text", ["127.1.0.3", "127.1.0.3:0:5", "127.9.9.9:32:5", "10.0.0.1:32:5"])

@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 import json
+import re
+import runpy
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import httpx
+import pytest
 from jsonschema import Draft202012Validator
 
+from dashboard.provider.groups import MOSTLY_NULL
 from dashboard.schemas.inference_config import InferenceConfigReply
+from tests.captured import capture
+from tests.provider.engines import CONFIG, ApiServer, EngineProcess, thing
 from tests.tools import config_api
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 ANSWERS = Path(__file__).parent / "provider" / "answers"  # what the provider said inside live servers, by version
+EVERY_ANSWER = pytest.mark.parametrize("file", sorted(ANSWERS.glob("*/*.json")), ids=lambda file: file.stem)
+OPEN = {"settings", "environment", "compatibility"}  # objects whose names are vLLM's
+
+
+def validator() -> Draft202012Validator:
+    """Holds a body against the answer of status 200."""
+    document = config_api.openapi()
+    schema = {"$ref": "#/components/schemas/InferenceConfigResponse", "components": document["components"]}
+    return Draft202012Validator(schema)
+
+
+def objects(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """All objects of an answer whose fields the schema names, with their places."""
+    if isinstance(value, dict):
+        yield path, value
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, item in items:
+        if name not in OPEN:
+            yield from objects(item, f"{path}/{name}")
 
 
 def test_the_openapi_document_is_the_one_of_the_schema() -> None:
@@ -33,12 +63,127 @@ def test_every_field_says_what_it_means() -> None:
     assert silent == []
 
 
-def test_what_live_servers_answered_fits_the_openapi_document() -> None:
+@EVERY_ANSWER
+def test_what_live_servers_answered_fits_the_openapi_document(file: Path) -> None:
+    answer = json.loads(file.read_text())
+
+    validator().validate(answer)
+    assert InferenceConfigReply.model_validate(answer).fleet is not None
+
+
+@EVERY_ANSWER
+def test_an_answer_that_lacks_a_field_does_not_fit(file: Path) -> None:
+    """But for those of a KV cache group that may be left out; each field of each object, one by one."""
+    answer, fits = json.loads(file.read_text()), validator()
+    unnoticed = set()
+    for place, found in objects(answer):
+        for name in list(found):
+            value = found.pop(name)
+            if fits.is_valid(answer):
+                unnoticed.add((place.rstrip("/0123456789").rpartition("/")[2], name))
+            found[name] = value
+
+    assert {place for place, _ in unnoticed} == {"groups"}
+    told = {"group_id", "layer_names", "spec_type", "block_size"}
+    assert told.isdisjoint(name for _, name in unnoticed)
+
+
+def test_full_attention_always_says_whether_it_has_a_window() -> None:
+    models = config_api.openapi()["components"]["schemas"]
+    always = {name for name, model in models.items() if set(MOSTLY_NULL) <= set(model.get("required", ()))}
+
+    assert always == {"FullAttentionGroup", "MLAAttentionGroup", "SinkFullAttentionGroup"}
+
+
+def test_a_field_that_is_always_there_has_no_default() -> None:
+    models = config_api.openapi()["components"]["schemas"]
+    told = [
+        f"{name}.{field}"
+        for name, model in models.items()
+        for field in model["required"]
+        if "default" in model["properties"][field]
+    ]
+
+    assert told == []
+
+
+def test_the_verifier_on_the_page_gives_the_digests_on_the_page(tmp_path: Path) -> None:
+    """It is CBOR without a package, so that this holds the table's rows of sha256_cbor too."""
+    page = config_api.PAGE.read_text()
+    code = tmp_path / "verifier.py"
+    code.write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
+    fingerprint = runpy.run_path(str(code))["fingerprint"]
+    rows = [row for row in config_api.vectors(page) if row.algorithm == "sha256_cbor"]
+
+    assert [row.seed for row in rows] == [None, "42"]
+    for row in rows:
+        seed = () if row.seed is None else (row.seed,)
+        assert {length: fingerprint(length, *seed) for length in row.digests} == row.digests
+
+
+def test_live_servers_gave_the_digests_on_the_page() -> None:
+    rows = config_api.vectors(config_api.PAGE.read_text())
+    default = next(row for row in rows if (row.algorithm, row.seed) == ("sha256", None))
+    told = [json.loads((ANSWERS / "0.32.0" / f"{name}.json").read_text())["fleet"] for name in ("gemma3", "llama_tp2")]
+
+    for fleet in told:
+        assert (fleet["prefix_hashing"]["algorithm"], fleet["prefix_hashing"]["seed_policy"]) == ("sha256", "default")
+        length, found = fleet["prefix_hashing"]["hash_block_size"], fleet["engines"][0]["fingerprint"]
+        assert (found["canonical"], found["engine"]) == (default.digests[16], default.digests[length])
+
+
+def asked(server: ApiServer, method: str, path: str) -> httpx.Response:
+    """One request of any method."""
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(server.app), base_url="http://vllm") as client:
+            return await client.request(method, path)
+
+    return server.runner.run(ask())
+
+
+@pytest.fixture
+def server() -> Iterator[ApiServer]:
+    """A server that has not asked its engine yet."""
+    captured = capture("llama")
+    made = ApiServer(captured, [EngineProcess(captured)])
+    yield made
+    made.runner.close()
+
+
+def test_an_error_has_the_body_that_the_document_says(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [asked(server, "GET", CONFIG)]
+    server.start()
+    found += [asked(server, "GET", f"{CONFIG}?full=maybe"), asked(server, "GET", f"{CONFIG}s")]
+    found += [asked(server, method, CONFIG) for method in ("POST", "OPTIONS")]
+    monkeypatch.setattr("dashboard.provider.answer.MAX_BYTES", 1)
+    found.append(asked(server, "GET", f"{CONFIG}?full=true"))
+
+    assert [one.status_code for one in found] == [503, 400, 404, 405, 405, 500]
     document = config_api.openapi()
-    schema = {"$ref": "#/components/schemas/InferenceConfigResponse", "components": document["components"]}
-    answers = sorted(ANSWERS.glob("*/*.json"))
-    assert answers
-    for file in answers:
-        answer = json.loads(file.read_text())
-        Draft202012Validator(schema).validate(answer)
-        assert InferenceConfigReply.model_validate(answer).fleet is not None
+    for one in found:
+        said = document["paths"][CONFIG]["get"]["responses"][str(one.status_code)]
+        schema = said["content"]["application/json"]["schema"] | {"components": document["components"]}
+        Draft202012Validator(schema).validate(one.json())
+
+
+def test_the_answer_of_an_engine_that_tells_nothing_has_all_fields_too(server: ApiServer) -> None:
+    core = server.engines[0].core
+    core.vllm_config, core.scheduler = thing("VllmConfig"), thing("Scheduler")
+    server.start()
+    answer = server.told("?full=true")
+
+    validator().validate(answer)
+    assert answer["kv_cache"]["num_gpu_blocks"] is answer["scheduler"]["policy"] is None
+
+
+def test_only_get_without_a_slash_is_answered_and_the_client_is_to_ask_each_time(server: ApiServer) -> None:
+    server.start()
+    found = asked(server, "GET", CONFIG)
+
+    assert asked(server, "HEAD", CONFIG).status_code == 405
+    assert asked(server, "GET", f"{CONFIG}/").status_code == 307
+    assert asked(server, "GET", f"{CONFIG}?full=&other=1").content == found.content
+    headers = config_api.openapi()["paths"][CONFIG]["get"]["responses"]["200"]["headers"]
+    assert found.headers["cache-control"] == headers["Cache-Control"]["schema"]["const"]
+    assert found.headers["etag"]

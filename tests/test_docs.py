@@ -18,7 +18,7 @@ from dashboard.cli import cli
 from dashboard.options import load_options
 from dashboard.provider.switch import ENDPOINTS, NAME, is_named, suggestion
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.rollout import STUCK_AFTER
+from dashboard.rules.rollout import STUCK_AFTER, TOGETHER
 from tests.serving import ROOT
 from tests.tools.write_docs import RULES, rule_pages
 
@@ -144,7 +144,16 @@ def test_the_examples_for_kubernetes_put_the_named_wheel_where_vllm_finds_it(rea
         assert variables["PYTHONPATH"].removesuffix(f"/{WHEEL}") in mounted
         assert set(wanted) == {each["name"] for each in pod["volumes"]}
         assert WHEEL in str(deployment)
-        assert deployment["spec"]["selector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
+
+
+def test_the_examples_for_kubernetes_hold_nothing_but_what_the_provider_adds(readme: str) -> None:
+    """Merged into a Deployment, they leave its image, args, labels and ports alone."""
+    for block in (block for block in YAML.findall(readme) if "kind: Deployment" in block):
+        deployment = yaml.safe_load(block)
+        assert set(deployment["spec"]) == {"template"}
+        assert set(deployment["spec"]["template"]) == {"spec"}
+        (vllm,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert set(vllm) == {"name", "env", "volumeMounts"}
 
 
 def test_the_init_container_installs_into_the_folder_that_vllm_looks_into(readme: str) -> None:
@@ -163,11 +172,29 @@ def test_the_two_lines_that_switch_the_provider_on_are_those_that_it_suggests(re
     assert set(re.findall(r"vllm_fleet_dashboard-[\w.-]+\.whl", readme)) == {WHEEL}
 
 
+def test_the_readme_says_how_an_address_gets_its_key_where_there_is_no_file(
+    readme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ((variable, value),) = re.findall(r"`(FLEET_\w+__TOKEN_ENV)=(\w+) [^`]* poll host1:8000`", readme)
+    monkeypatch.setenv(variable, value)
+
+    monkeypatch.chdir(tmp_path)
+
+    credentials = load_options().credentials
+
+    assert credentials is not None
+    assert credentials.token_env == value
+
+
 def test_the_readme_says_how_long_a_rollout_may_stand_still(readme: str) -> None:
     hours = STUCK_AFTER // timedelta(hours=1)
 
-    assert f"start is at most {hours} hours ago" in readme
+    assert f"the last start is at most {hours} hours ago" in readme
     assert f"no replica has started for {hours} hours" in readme
+
+
+def test_the_readme_says_how_far_apart_the_starts_of_a_rollout_are(readme: str) -> None:
+    assert f"started more than {TOGETHER // timedelta(minutes=1)} minutes after all of the\nother" in readme
 
 
 def test_the_changelog_counts_the_rules() -> None:

@@ -28,6 +28,7 @@ PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt")
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 REQUIREMENT = re.compile(r"^[a-z][\w-]*", re.MULTILINE)
 CONFIG_MAP_BYTES = 1 << 20  # kubernetes.io/docs/concepts/configuration/configmap: "cannot exceed 1 MiB"
+ANNOTATION_BYTES = 256 << 10  # all of an object's together: k8s.io/apimachinery/pkg/api/validation/objectmeta.go
 BARE = {"PATH": "/usr/bin:/bin"}
 
 
@@ -86,8 +87,11 @@ def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(wheel: Path)
     assert "dashboard/ui/.streamlit/config.toml" in held
 
 
-def test_the_wheel_fits_into_a_config_map(wheel: Path) -> None:
-    assert len(b64encode(wheel.read_bytes())) < CONFIG_MAP_BYTES
+def test_the_wheel_fits_into_a_config_map_but_not_into_an_annotation(wheel: Path) -> None:
+    """So `kubectl create` takes it, and `kubectl apply`, which keeps a copy in an annotation, does not."""
+    size = len(b64encode(wheel.read_bytes()))
+
+    assert ANNOTATION_BYTES < size < CONFIG_MAP_BYTES
 
 
 def test_the_wheel_is_named_versioned_and_licensed(metadata: Message) -> None:
@@ -117,12 +121,21 @@ def test_vllm_finds_both_entry_points_under_the_name_that_is_switched_on(
         assert found.value == f"dashboard.provider.plugin:{value}"
 
 
-def test_the_provider_tells_its_switch_where_nothing_else_is_installed(site: Path, tmp_path: Path) -> None:
+def test_the_provider_tells_its_switch_where_nothing_but_vllm_is_installed(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "__init__.py").touch()
     done = python("-S", "-m", "dashboard.provider", path=site, cwd=tmp_path, environment=BARE)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout == "export VLLM_PLUGINS=fleet_config\n"
     assert "install the wheel" not in done.stderr
+
+
+def test_without_vllm_the_provider_tells_no_switch(site: Path, tmp_path: Path) -> None:
+    done = python("-S", "-m", "dashboard.provider", path=site, cwd=tmp_path, environment=BARE)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("exit 1: there is no vLLM in this Python (")
 
 
 def test_the_dashboard_says_in_one_sentence_what_it_lacks(site: Path, tmp_path: Path) -> None:
@@ -133,6 +146,23 @@ def test_the_dashboard_says_in_one_sentence_what_it_lacks(site: Path, tmp_path: 
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("exit 2: the dashboard cannot start, because this Python lacks streamlit, httpx, ")
     assert f"vllm_fleet_dashboard-{dashboard.__version__}-py3-none-any.whl[dashboard]" in sentence
+
+
+def test_the_command_vllm_fleet_is_the_same_program(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(site)])
+    (command,) = entry_points(group="console_scripts")
+    module, _, function = command.value.partition(":")
+    script = f"from {module} import {function}; {function}()"  # what pip writes
+
+    bare = python("-S", "-c", script, path=site, cwd=tmp_path, environment=BARE)
+    full = python("-c", script, "--version", path=site, cwd=tmp_path, environment=dict(os.environ))
+
+    assert command.name == "vllm-fleet"
+    assert bare.returncode == 2
+    assert bare.stderr.startswith("exit 2: the dashboard cannot start, because this Python lacks streamlit, ")
+    assert full.stdout == f"vllm-fleet-dashboard {dashboard.__version__}\n"
 
 
 def test_what_is_looked_for_is_what_requirements_txt_installs(site: Path, tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ class Key(NamedTuple):
     """The API key of a target, or why there is none: the end of a sentence for people."""
 
     token: str | None = None
-    missing: str = "none is given for this target; set credentials in fleet.yaml"
+    missing: str = (
+        "none is given; set credentials in fleet.yaml, or name the key's variable in FLEET_CREDENTIALS__TOKEN_ENV"
+    )
 
     def __repr__(self) -> str:
         """Say whether there is a key, never the key: this may be printed in a traceback."""

@@ -1,12 +1,14 @@
 """How the replicas of one pool differ: cohorts, differences, and what a page shows of them."""
 
 from dashboard.compare.columns import Column
+from dashboard.compare.derived_sentence import SharingSentence
+from dashboard.compare.hash_row import hash_row
 from dashboard.compare.matrix import Cell, CellState, Matrix, Row, build_matrix
 from dashboard.compare.pool import Member, compare_pool
 from dashboard.compare.prefix import PREFIX_PATHS, Part, PrefixSentence, Verdict, prefix_sentence
 from dashboard.compare.reference import MAJORITY, Reference, ReferenceKind, parse_reference, reference_values
 from dashboard.compare.sharing import PoolSharing, Share, pool_sharing
-from dashboard.compare.sharing_sentence import SharingSentence, sharing_sentence
+from dashboard.compare.sharing_sentence import sharing_sentence
 from dashboard.compare.values import ValueHeld, values
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Verdict",
     "build_matrix",
     "compare_pool",
+    "hash_row",
     "parse_reference",
     "pool_sharing",
     "prefix_sentence",

@@ -79,7 +79,7 @@ def noted(pool: Pool, column: Column, reference: Reference, differing: Collectio
     read = sum(len(cohort.replicas) for cohort in pool.cohorts)
     if (ReferenceKind.COHORT, column.key) == reference:
         return replace(column, note="reference")
-    if reference.kind is ReferenceKind.MAJORITY and is_majority(column.count, read):
+    if reference.kind is ReferenceKind.MAJORITY and len(pool.cohorts) > 1 and is_majority(column.count, read):
         return replace(column, note="reference: the majority")
     if reference.kind is ReferenceKind.REPLICA and reference.key in column.replicas:
         return replace(column, note="holds the reference")

@@ -17,6 +17,7 @@ from dashboard.compare.prefix import (
     short_name,
     telling_of,
 )
+from dashboard.compare.random_root import SEED_PATHS, SEED_POLICY_PATH, is_doubtful, is_random
 from dashboard.models import State
 from dashboard.wording import joined
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from dashboard.models import Cohort, Engine, Pool, Replica
 
 MOST_COHORTS = 12  # a matrix of more is no longer read by eye, and its cells grow with their square
-SEED_POLICY_PATH = "seed_policy"
-SEED_PATHS = (SEED_POLICY_PATH, "env.PYTHONHASHSEED")  # where the first hash of a chain comes from
 DECIDING_PATHS = (*PREFIX_PATHS, *SEED_PATHS)
 # Why not. What is measured is told apart from what settings say.
 CACHING_OFF = "prefix caching is off"
@@ -39,8 +38,9 @@ OTHER_ROOT = "another root of the block hashes"
 OTHER_HASHES = "different block hashes"
 EQUAL_HASHES = "equal block hashes"
 NOT_MEASURED = "block hashes are not told, and no setting contradicts"
+DOUBTFUL = "probably not: each engine has a root of its own unless PYTHONHASHSEED is set, which is not told"
 CONNECTOR_PATH = "kv_transfer_config.kv_connector"
-_RANDOM, _OFF = '"random"', "false"
+_OFF = "false"
 
 
 class Share(StrEnum):
@@ -110,7 +110,12 @@ class Hashing(NamedTuple):
     @property
     def is_random(self) -> bool:
         """Whether its settings say that every engine process makes up a root of its own."""
-        return SEED_POLICY_PATH in self.told and self.told[SEED_POLICY_PATH].value == _RANDOM
+        return is_random(self.told)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether every engine process makes up a root of its own unless a seed is set, which nobody tells."""
+        return bool(self.silent) and is_doubtful(self.told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,13 @@ class PoolSharing:
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Cohorts by the one way in which all their engines hash blocks; one of which not all tell is in none."""
+        silent = {each.letter for each in self.cohorts if each.silent}
+        whole = (tuple(letter for letter in letters if letter not in silent) for letters in self.classes)
+        return tuple(filter(None, whole))
+
+    @property
+    def classes(self) -> tuple[tuple[str, ...], ...]:
         """Cohorts by the one way in which all their engines that tell hash blocks; who has no such way is left out."""
         alike: dict[str, list[str]] = {}
         for each in self.cohorts:
@@ -165,8 +177,7 @@ def within(cohort: Hashing) -> Cell:
     else:
         share = Share.NO if _is_each_alone(cohort) else Share.PARTLY
         reason = _why_apart(cohort)
-    is_measured = share is not Share.UNKNOWN
-    return Cell(cohort.letter, cohort.letter, share, is_measured, reason, cohort.ways, cohort.silent)
+    return Cell(cohort.letter, cohort.letter, share, _is_measured(share, reason), reason, cohort.ways, cohort.silent)
 
 
 def between(one: Hashing, other: Hashing) -> Cell:
@@ -186,23 +197,19 @@ def between(one: Hashing, other: Hashing) -> Cell:
     else:
         share = Share.UNKNOWN if silent else Share.YES
         reason = _silent(silent) if silent else _alike(one, other)
-    return Cell(one.letter, other.letter, share, share is not Share.UNKNOWN, reason, ways, silent)
+    return Cell(one.letter, other.letter, share, _is_measured(share, reason), reason, ways, silent)
 
 
 def why_not(one: Hashing, other: Hashing) -> str:
-    """Say why two cohorts that both tell have no way of hashing in common."""
+    """Say why two cohorts that both tell have no way of hashing in common. A version alone is no reason."""
     if not (one.digests and other.digests):
         return CACHING_OFF
     if one.has_own_roots or other.has_own_roots:
         return OWN_ROOTS
-    if one.canonical and one.canonical == other.canonical:
-        return LENGTH_ONLY
     if one.canonical & other.canonical:
-        return _named_in(one, other, LENGTH_PATHS) or OTHER_HASHES
-    if named := _named_in(one, other, PREFIX_PATHS, but=LENGTH_PATHS):
-        return named
-    agree = all(path in one.told and path in other.told for path in (VERSION_PATH, ALGORITHM_PATH))
-    return OTHER_ROOT if agree and len(one.canonical) == len(other.canonical) == 1 else OTHER_HASHES
+        is_all = one.canonical == other.canonical
+        return LENGTH_ONLY if is_all else _named_in(one, other, LENGTH_PATHS) or OTHER_HASHES
+    return _named_in(one, other, (ALGORITHM_PATH,)) or _why_other_root(one, other)
 
 
 def although(cohorts: Iterable[Hashing]) -> list[str]:
@@ -247,6 +254,22 @@ def _is_repeated(replica: Replica, members: set[str]) -> bool:
     return any(other < replica.id and other in members for other in replica.same_process)
 
 
+def _is_measured(share: Share, reason: str) -> bool:
+    """Tell what engines told from what follows from a setting: that they hash no blocks is one."""
+    return share is not Share.UNKNOWN and reason != CACHING_OFF
+
+
+def _why_other_root(one: Hashing, other: Hashing) -> str:
+    """Say what is known of the roots of two that hash with one algorithm, or with one that is not told."""
+    if one.is_random or other.is_random:
+        return OWN_ROOTS
+    if _named_in(one, other, (SEED_POLICY_PATH,)):
+        return OTHER_ROOT
+    agree = all(path in one.told and path in other.told for path in (VERSION_PATH, ALGORITHM_PATH))
+    is_one_version = agree and one.told[VERSION_PATH] == other.told[VERSION_PATH]
+    return OTHER_ROOT if is_one_version and len(one.canonical) == len(other.canonical) == 1 else OTHER_HASHES
+
+
 def _is_each_alone(cohort: Hashing) -> bool:
     """Tell whether no two replicas hash alike; of one replica, no two engines."""
     most = max(map(len, cohort.digests.values()), default=1)
@@ -275,6 +298,8 @@ def _derived(one: Hashing, other: Hashing) -> Cell:
         return Cell(one.letter, other.letter, Share.NO, False, OWN_ROOTS, 0, silent)
     if certain := _named_in(one, other, PREFIX_PATHS, but=(VERSION_PATH,)):
         return Cell(one.letter, other.letter, Share.NO, False, certain, 0, silent)
+    if (one.is_doubtful or other.is_doubtful) and not (is_one and one.replicas == 1):
+        return Cell(one.letter, other.letter, Share.UNKNOWN, False, DOUBTFUL, 0, silent)
     is_other_release = _named_in(one, other, (VERSION_PATH,))
     reason = "two versions may hash in different ways" if is_other_release else NOT_MEASURED
     return Cell(one.letter, other.letter, Share.UNKNOWN, False, reason, 0, silent)

@@ -5,6 +5,15 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.compare.derived_sentence import (
+    DERIVED,
+    SharingSentence,
+    doubt,
+    named,
+    of_nothing,
+    of_settings,
+    silence,
+)
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
     LENGTH_PATHS,
@@ -19,8 +28,9 @@ from dashboard.compare.prefix import (
     phrases,
     prefix_sentence,
 )
-from dashboard.compare.sharing import CACHING_OFF, LENGTH_ONLY, OTHER_ROOT, Share, although, why_not, within
-from dashboard.wording import count, first_of, joined, middle_cut, one_line
+from dashboard.compare.random_root import SEED_POLICY_PATH
+from dashboard.compare.sharing import LENGTH_ONLY, OTHER_ROOT, Share, although, why_not, within
+from dashboard.wording import count, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,40 +39,30 @@ if TYPE_CHECKING:
     from dashboard.compare.sharing import Hashing, PoolSharing
     from dashboard.models import Document, Pool, Replica
 
-MEASURED, DERIVED = "Measured: ", "Derived from settings: "
+MEASURED = "Measured: "
 MOST_GROUPS = 3  # of cohorts that share, named in a sentence: the matrix or the list below it names all
 LONGEST_NAME = 40  # characters of a replica's name
 FEWEST = 2  # engines that something can be measured of
 # What hashing in another way makes one cohort do, and several.
 _WAYS = {
-    CACHING_OFF: ("has prefix caching off", "have prefix caching off"),
     LENGTH_ONLY: ("hashes blocks of another length", "hash blocks of another length"),
     OTHER_ROOT: ("starts its hashes from another root", "start their hashes from another root"),
 }
+_STARTS = ("starts its hashes from ", "start their hashes from ")
+# What the provider's seed policies make a root.
+_ROOTS = {
+    '"random"': "a random root",
+    '"default"': "the fixed root of vLLM",
+    '"environment"': "a root from PYTHONHASHSEED",
+}
 _OTHER_WAY = ("hashes in another way", "hash in another way")
-
-
-class SharingSentence(NamedTuple):
-    """The parts joined are the sentences. `not_known` replicas do not tell what decides.
-
-    `is_measured`: engines tell, at least some. `is_certain`: that not all can share; two versions alone leave it open.
-    `split` are the cohorts that do not share within themselves, `apart` those that do not share with the cohort `base`.
-    """
-
-    verdict: Verdict
-    parts: tuple[Part, ...]
-    not_known: int
-    is_measured: bool = False
-    is_certain: bool = False
-    split: tuple[str, ...] = ()
-    apart: tuple[str, ...] = ()
-    base: str = ""
 
 
 class _Measured(NamedTuple):
     """The cohorts of which engines tell.
 
-    `alone`: no two replicas of it hash alike; `mixed`: some do. `classes` hash alike, all of them. `off` hash nothing.
+    `alone`: no two replicas of it hash alike; `mixed`: some do. `classes` hash alike, as far as they tell. `off` hash
+    nothing, which is a setting.
     `base` is what others are held against: the first class or mixed cohort.
     """
 
@@ -80,8 +80,7 @@ class _Measured(NamedTuple):
     @property
     def others(self) -> list[list[Hashing]]:
         """Who does not share with the base; empty without one. Those alone are spoken of as such."""
-        apart = [members for members in self._beside() if self._is_disjoint(members)]
-        return [*apart, *([self.off] if self.off else [])] if self.base else []
+        return [members for members in self._beside() if self._is_disjoint(members)] if self.base else []
 
     def _beside(self) -> list[list[Hashing]]:
         return [members for members in (*self.classes, *([each] for each in self.mixed)) if members != self.base]
@@ -96,54 +95,45 @@ def sharing_sentence(
     """Say who of a pool can share prefixes with whom; where engines and settings settle the same, once."""
     settled = prefix_sentence(pool, documents)
     if sharing.cohorts and all(each.is_off and not each.digests for each in sharing.cohorts):
-        return _of_nothing(sharing, settled.not_known)
+        return of_nothing(sharing, settled.not_known)
     engines = sum(each.engines + each.off for each in sharing.cohorts)
     if engines < FEWEST:
-        return _of_settings(pool, settled.verdict, settled.parts, settled.not_known)
+        return of_settings(pool, sharing, settled)
     found = _sorted_out(sharing)
     silent = {each.letter for each in sharing.cohorts if not each.tells}
-    odd = _untold(pool, silent)
+    odd = _untold(pool, silent, {each.letter for each in found.off})
     is_apart = sharing.ways > 1
     certain = [entry for entry in odd if any(contrast.path != VERSION_PATH for contrast in entry.contrasts)]
-    parts = [*_measured(sharing, found, replicas, is_whole=not sharing.silent)]
-    parts += [Part(f" {DERIVED}"), *difference(odd, is_first=True)] if odd else []
-    parts += [*_silence(sharing.silent, len(pool.replicas))]
-    verdict = Verdict.DIFFERS if is_apart or odd else _agreement(settled.verdict, is_whole=not sharing.silent)
+    measured = [*_measured(sharing, found, replicas, is_whole=not sharing.silent)]
+    parts = [Part(MEASURED), *measured] if measured else []
+    parts += [Part(f"{' ' if parts else ''}{DERIVED}")] if found.off or odd else []
+    parts += [*_hash_nothing(found.off), *difference(odd, is_first=not found.off)]
+    parted = {letter for entry in certain for letter in entry.letters}
+    doubtful = [
+        each for each in sharing.cohorts if each.is_doubtful and (each.replicas > 1 or each.letter not in parted)
+    ]
+    parts += [Part(f" {doubt(doubtful, sharing)}")] if doubtful else []
+    parts += [*silence(sharing.silent, len(pool.replicas))]
+    agreement = _agreement(settled.verdict, is_whole=not sharing.silent, is_doubted=bool(doubtful))
+    verdict = Verdict.DIFFERS if is_apart or odd else agreement
     return SharingSentence(
         verdict,
         tuple(parts),
         sharing.silent,
-        is_measured=True,
+        is_measured=bool(measured),
         is_certain=is_apart or bool(certain),
+        is_doubted=bool(doubtful),
         split=tuple(each.letter for each in sharing.cohorts if each in found.alone or each in found.mixed),
         apart=_apart(sharing, found, odd),
         base=found.base[0].letter if found.base else "",
     )
 
 
-def _of_nothing(sharing: PoolSharing, not_known: int) -> SharingSentence:
-    """Say of a pool that hashes no blocks that nothing is shared: as it was set up, so nobody differs."""
-    verdict = Verdict.UNKNOWN if sharing.unread else Verdict.AGREES
-    replicas = sum(each.replicas for each in sharing.cohorts)
-    text = f"Prefix caching is off on {count(replicas, 'replica')}, so no prefixes are shared."
-    return SharingSentence(verdict, (Part(text), *_silence(sharing.unread, replicas + sharing.unread)), not_known)
-
-
-def _of_settings(pool: Pool, verdict: Verdict, parts: tuple[Part, ...], not_known: int) -> SharingSentence:
-    """Say what settings say, and that nobody measured it."""
-    if verdict is Verdict.DIFFERS:
-        deciding = [each.path for each in pool.differences if each.path in PREFIX_PATHS]
-        is_certain = deciding != [VERSION_PATH]
-        return SharingSentence(verdict, (Part(DERIVED), *parts), not_known, is_certain=is_certain)
-    silence = (Part(" No replica tells its block hashes."),) if verdict is Verdict.AGREES else ()
-    return SharingSentence(verdict, (*parts, *silence), not_known)
-
-
 def _sorted_out(sharing: PoolSharing) -> _Measured:
     by_letter = {each.letter: each for each in sharing.cohorts}
     split = [each for each in sharing.cohorts if each.digests and each.ways > 1]
     mixed = [each for each in split if within(each).share is Share.PARTLY]
-    classes = [[by_letter[letter] for letter in letters] for letters in sharing.groups]
+    classes = [[by_letter[letter] for letter in letters] for letters in sharing.classes]
     place = {each.letter: number for number, each in enumerate(sharing.cohorts)}
     return _Measured(
         alone=[each for each in split if within(each).share is Share.NO],
@@ -154,23 +144,26 @@ def _sorted_out(sharing: PoolSharing) -> _Measured:
     )
 
 
-def _untold(pool: Pool, silent: set[str]) -> list[Odd]:
-    """Return how settings part cohorts where one of the two does not tell its block hashes."""
+def _untold(pool: Pool, silent: set[str], off: set[str]) -> list[Odd]:
+    """Return how settings part cohorts where one of the two does not tell its block hashes; `off` have none."""
     paths = [path for path in PREFIX_PATHS if path not in pool.ignored]
     odd = odd_cohorts(pool, paths) if silent else []
-    kept = [entry._replace(letters=[a for a in entry.letters if entry.base in silent or a in silent]) for entry in odd]
+    kept = [
+        entry._replace(letters=[a for a in entry.letters if {entry.base, a} & silent and a not in off]) for entry in odd
+    ]
     return [entry for entry in kept if entry.letters]
 
 
-def _agreement(settled: Verdict, *, is_whole: bool) -> Verdict:
+def _agreement(settled: Verdict, *, is_whole: bool, is_doubted: bool) -> Verdict:
     if is_whole:
         return Verdict.AGREES
-    return Verdict.UNKNOWN if settled is Verdict.DIFFERS else settled
+    return Verdict.UNKNOWN if is_doubted or settled is Verdict.DIFFERS else settled
 
 
 def _apart(sharing: PoolSharing, found: _Measured, odd: Sequence[Odd]) -> tuple[str, ...]:
     """Return who does not share with the base, in the order of the cohorts."""
     letters = {each.letter for members in found.others for each in members}
+    letters |= {each.letter for each in found.off if found.base}
     bases = {each.letter for each in found.base}
     letters |= {letter for entry in odd if entry.base in bases for letter in entry.letters}
     return tuple(each.letter for each in sharing.cohorts if each.letter in letters)
@@ -179,13 +172,11 @@ def _apart(sharing: PoolSharing, found: _Measured, odd: Sequence[Odd]) -> tuple[
 def _measured(
     sharing: PoolSharing, found: _Measured, replicas: Mapping[str, Replica], *, is_whole: bool
 ) -> Iterator[Part]:
-    yield Part(MEASURED)
     sentences = [*_splits(sharing, found, replicas, is_whole=is_whole), *_shared(sharing, found, is_whole=is_whole)]
     if found.partly:
-        names, base = _names(found.partly), _names(found.base)
-        sentences.append([Part(f"{names} can share prefixes with {base} only in part.")])
+        who, base = _capital(_tellers(found.partly)), _tellers(found.base)
+        sentences.append([Part(f"{who} can share prefixes with {base} only in part.")])
     sentences += [[*_others(found)]] if found.others else []
-    sentences += [[*_hash_nothing(found.off)]] if found.off and not found.base else []
     for number, sentence in enumerate(sentences):
         yield from ([Part(" ")] if number else [])
         yield from sentence
@@ -208,7 +199,7 @@ def _splits(
 
 
 def _alone(sharing: PoolSharing, entries: Sequence[Hashing], reason: str, *, is_whole: bool) -> str:
-    names = first_of([each.letter for each in entries], MAX_NAMED)
+    names = named(entries)
     is_one = len(entries) == 1 and entries[0].replicas == 1
     noun = "engine" if is_one else "replica"
     though = "" if is_one else ", though their settings agree"
@@ -218,7 +209,8 @@ def _alone(sharing: PoolSharing, entries: Sequence[Hashing], reason: str, *, is_
     is_isolated = is_whole and sharing.ways == own + sum(each.off for each in entries) + _ways_of(rest)
     if is_isolated:
         return f"No {noun} of {names} can share prefixes with any other{though}: {reason}."
-    return f"Within {names}, no two {noun}s can share prefixes{though}: {reason}."
+    tell = " that tell" if any(each.silent for each in entries) else ""
+    return f"Within {names}, no two {noun}s{tell} can share prefixes{though}: {reason}."
 
 
 def _ways_of(cohorts: Sequence[Hashing]) -> int:
@@ -231,7 +223,8 @@ def _mixed(cohort: Hashing, replicas: Mapping[str, Replica]) -> Iterator[Part]:
     most, *others = sorted(cohort.digests.values(), key=lambda held: (-len(held), held))
     odd = sorted({key for held in others for key in held}.difference(most))
     if cohort.off or not odd or len(odd) > MAX_NAMED:
-        yield Part(f"its {count(cohort.replicas, 'replica')} hash blocks in {count(cohort.ways, 'way')}.")
+        tell = " that tell" if cohort.silent else ""
+        yield Part(f"its {count(cohort.telling, 'replica')}{tell} hash blocks in {count(cohort.ways, 'way')}.")
         return
     yield Part(f"{len(most):,} replicas can share prefixes with each other; ")
     for place, key in enumerate(odd):
@@ -249,9 +242,12 @@ def _shared(sharing: PoolSharing, found: _Measured, *, is_whole: bool) -> Iterat
         yield [Part(f"{who} can share prefixes{_although(found.classes[0])}.")]
         return
     for members in [each for each in found.classes if len(each) > 1][:MOST_GROUPS]:
-        yield [Part(f"{_names(members)} can share prefixes with each other{_although(members)}.")]
-    if sharing.ways == 1 and len(found.classes[0]) == 1:
-        yield [Part(f"Those of {_names(found.classes[0])} that tell can share prefixes with each other.")]
+        yield [Part(f"{_capital(_tellers(members))} can share prefixes with each other{_although(members)}.")]
+    if len(found.classes) == 1 and not (found.mixed or found.alone):
+        only, *more = found.classes[0]
+        if not more and only.engines >= FEWEST:
+            who = _tellers([only]) if only.silent else f"the replicas of {only.letter}"
+            yield [Part(f"{_capital(who)} can share prefixes with each other.")]
 
 
 def _although(members: Sequence[Hashing]) -> str:
@@ -265,11 +261,12 @@ def _others(found: _Measured) -> Iterator[Part]:
     for members in found.others:
         groups.setdefault((*_how(members[0], found.base[0], is_plural=True),), []).extend(members)
     is_just_said = len(found.base) > 1 and not found.partly and sum(len(each) > 1 for each in found.classes) == 1
-    others, base = _names([*chain(*groups.values())]), "them" if is_just_said else _names(found.base)
+    others, base = _capital(_tellers([*chain(*groups.values())])), "them" if is_just_said else _tellers(found.base)
     yield Part(f"{others} cannot share prefixes with {base}: ")
     for place, members in enumerate([*groups.values()][:MAX_NAMED]):
         is_plural = len(members) > 1
-        subject = _names(members) if len(groups) > 1 else "they" if is_plural else "it"
+        is_plural |= any(each.silent for each in members) and len(groups) == 1
+        subject = named(members) if len(groups) > 1 else "they" if is_plural else "it"
         yield Part(f"{'; ' if place else ''}{subject} ")
         yield from _how(members[0], found.base[0], is_plural=is_plural)
     more = len(groups) - MAX_NAMED
@@ -277,22 +274,46 @@ def _others(found: _Measured) -> Iterator[Part]:
 
 
 def _how(odd: Hashing, base: Hashing, *, is_plural: bool) -> Iterator[Part]:
-    """Write what cohorts that hash alike do, which the cohort `base` does not."""
-    reason = why_not(odd, base)
-    wanted = LENGTH_PATHS if odd.canonical & base.canonical else (VERSION_PATH, ALGORITHM_PATH)
-    found = [each for each in contrasts_between(odd.told, base.told) if each.path in wanted]
-    is_told = found and reason not in _WAYS.keys() - {LENGTH_ONLY}
-    yield from phrases(found, is_plural=is_plural) if is_told else [Part(_WAYS.get(reason, _OTHER_WAY)[is_plural])]
+    """Write what cohorts that hash alike do, which the cohort `base` does not.
+
+    A version is no reason: it stands beside what is one, or beside that none is known.
+    """
+    found = {each.path: each for each in contrasts_between(odd.told, base.told)}
+    is_length = bool(odd.canonical & base.canonical)
+    why = [found[path] for path in (LENGTH_PATHS if is_length else (ALGORITHM_PATH,)) if path in found]
+    if why:
+        yield from phrases(why, is_plural=is_plural)
+    elif not is_length and (root := _root(odd, base)):
+        yield Part(f"{_STARTS[is_plural]}{root}")
+    else:
+        yield Part(_WAYS.get(why_not(odd, base), _OTHER_WAY)[is_plural])
+    if VERSION_PATH in found and not is_length:
+        yield Part(f", and {'they' if is_plural else 'it'} ")
+        yield from phrases([found[VERSION_PATH]], is_plural=is_plural)
+
+
+def _root(odd: Hashing, base: Hashing) -> str:
+    """Name the root of `odd`, and that of `base` where it is another; nothing where nobody tells."""
+    own, other = (
+        _ROOTS.get(each.told[SEED_POLICY_PATH].value, "") if SEED_POLICY_PATH in each.told else ""
+        for each in (odd, base)
+    )
+    if own == other:
+        return own if odd.is_random else ""
+    return f"{own} instead of {other}" if own and other else ""
 
 
 def _hash_nothing(off: Sequence[Hashing]) -> Iterator[Part]:
-    yield Part(f"{_names(off)} {_WAYS[CACHING_OFF][len(off) > 1]}.")
+    if off:
+        verbs = ("have", "share") if len(off) > 1 else ("has", "shares")
+        yield Part(f"{named(off)} {verbs[0]} prefix caching off and {verbs[1]} no prefixes.")
 
 
-def _silence(silent: int, total: int) -> Iterator[Part]:
-    if silent:
-        yield Part(f" {silent:,} of {count(total, 'replica')} {'does' if silent == 1 else 'do'} not tell block hashes.")
+def _tellers(cohorts: Sequence[Hashing]) -> str:
+    """Name cohorts, or those of them that tell, where not all do: of the others nothing is claimed."""
+    names = named(cohorts)
+    return f"those of {names} that tell" if any(each.silent for each in cohorts) else names
 
 
-def _names(cohorts: Sequence[Hashing]) -> str:
-    return first_of([each.letter for each in cohorts], MAX_NAMED)
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.demo.describe import Speaks
 from dashboard.demo.memory import kv_cache_groups
-from dashboard.demo.provider import PLUGIN_NAME, provider_answers
+from dashboard.demo.provider import PLUGIN_NAMES, provider_answers
 from dashboard.demo.vllm_config import server_info, template
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def _cut(content_type: bytes, body: bytes) -> Page:
 
 def _open(environment: dict[str, Any], speaks: frozenset[Speaks]) -> None:
     """Say in vLLM's environment what the operator opened."""
-    plugins = {Speaks.PLUGIN: Speaks.PLUGIN.rpartition("/")[2], Speaks.PROVIDER: PLUGIN_NAME}
-    if named := [name for endpoint, name in plugins.items() if endpoint in speaks]:
+    plugins = {Speaks.PLUGIN: (Speaks.PLUGIN.rpartition("/")[2],), Speaks.PROVIDER: PLUGIN_NAMES}
+    if named := [name for endpoint, names in plugins.items() if endpoint in speaks for name in names]:
         environment["VLLM_PLUGINS"] = named
     environment["VLLM_SERVER_DEV_MODE"] = Speaks.SERVER_INFO in speaks
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dashboard.demo.describe import Configuration
 
-PLUGIN_NAME = "fleet_config"  # in VLLM_PLUGINS
+PLUGIN_NAMES = ("lora_filesystem_resolver", "fleet_config")  # in VLLM_PLUGINS, as README's line names them
 PATHS = ("/inference/v1/config", "/v1/config")
 YES, NO = frozenset({"true", "1"}), frozenset({"false", "0", ""})
 NO_ENGINE = -1

@@ -45,7 +45,7 @@ if view.matrix.rows:
 elif choice.is_filtered:
     empty.filter_hides_all(compare_view.unmatched_words(view.matrix, choice), links.to(links.COMPARE, pool=name))
 elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
-    empty.all_equal("No difference:", view.equal)
+    empty.all_equal("No difference:" if view.is_good else "No setting differs:", view.equal, is_good=view.is_good)
 else:
     empty.nothing_compared(view.notes[-1])
 

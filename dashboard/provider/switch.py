@@ -5,8 +5,10 @@ Facts from vllm/plugins/__init__.py and vllm/envs.py of vLLM 0.32.0. Needs the s
 
 from __future__ import annotations
 
+import re
 import shlex
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ VARIABLE = "VLLM_PLUGINS"
 ENDPOINTS = "vllm.endpoint_plugins"  # loaded only when named; all other groups load whole while nothing is named
 # Loads without its name and then does nothing: naming it allows downloads (lora_resolvers/hf_hub_resolver.py).
 IDLE_UNLESS_NAMED = frozenset({"lora_hf_hub_resolver"})
+_MARKS = re.compile(r"[^a-z0-9]")  # names that differ in these and in capitals alone are taken for one another
 MAX_SHOWN = 50  # names of one list
 MAX_LETTERS = 100  # of one name
 
@@ -41,6 +44,12 @@ def named(environ: Mapping[str, str]) -> tuple[str, ...] | None:
 def is_named(environ: Mapping[str, str]) -> bool:
     """Tell whether vLLM was told to load the provider."""
     return NAME in (named(environ) or ())
+
+
+def has_vllm() -> bool:
+    """Tell whether vLLM is in this Python, without importing it; a mere folder of that name is not vLLM."""
+    found = find_spec("vllm")
+    return found is not None and found.origin is not None
 
 
 def installed() -> dict[str, tuple[str, ...]]:
@@ -82,18 +91,21 @@ def _from_nothing(plugins: Mapping[str, tuple[str, ...]]) -> tuple[list[str], li
 
 
 def _from_names(names: tuple[str, ...], plugins: Mapping[str, tuple[str, ...]]) -> tuple[list[str], list[str]]:
-    """Names are given: they stay, and ours comes last unless it is there."""
-    kept = [name for name in names if name == NAME or (_can_be_named(name) and name.strip() != NAME)]
+    """Names are given: they stay, and ours comes last unless it is there; what was meant for ours goes."""
+    known = {name for each in plugins.values() for name in each} | {NAME}
+    unknown = [name for name in names if name.strip() and name not in known]
+    missed = [name for name in unknown if _MARKS.sub("", name.lower()) == _MARKS.sub("", NAME)]
     told = "names it already" if NAME in names else "is set: the line adds the name to it"
     notes = [f"{VARIABLE} {told}."]
-    known = {name for each in plugins.values() for name in each}
-    if unknown := [name for name in names if name and name not in known and name != NAME]:
-        notes.append(f"No plugin here is called {_few(unknown)}. vLLM does not strip spaces around a name.")
-    return kept, notes
+    if unknown:
+        meant = f" Did you mean {NAME}?" if missed else ""
+        spaced = " vLLM does not strip spaces around a name." if any(name != name.strip() for name in unknown) else ""
+        notes.append(f"No plugin here is called {_few(unknown)}.{meant}{spaced}")
+    return [name for name in names if _can_be_named(name) and name not in missed], notes
 
 
 def _can_be_named(name: str) -> bool:
-    return bool(name) and name.isprintable() and "," not in name
+    return bool(name.strip()) and name.isprintable() and "," not in name
 
 
 def _few(names: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.fleet import Fleet
-    from dashboard.rules.findings import Finding, Snippet
+    from dashboard.rules.findings import Finding, Inspection, Snippet
 
 MOST_CHARACTERS = 60_000  # GitHub refuses comments of more than 65,536
 MOST_LINES = 50  # of what is suppressed, skipped or not read; the rest is counted
@@ -41,6 +41,7 @@ def to_findings_markdown(fleet: Fleet) -> str:
         f"**{words.counted(inspection.findings)}** · {words.answered(fleet)} · {rules_words(inspection)}",
     ]
     tail = [
+        *_folded("assumed, for nobody says it", words.assumptions(inspection)),
         *_folded("in a rollout", words.rollouts(inspection)),
         *_folded("suppressed", words.suppressed(inspection, names)),
         *_folded("not judged, for the rule itself raised an error", words.raised(inspection)),
@@ -50,7 +51,7 @@ def to_findings_markdown(fleet: Fleet) -> str:
         *([PAGES] if inspection.findings else []),
     ]
     room = MOST_CHARACTERS - sum(map(len, [*head, *tail]))
-    return "\n\n".join([*head, *_fitting(inspection.findings, names, room), *tail]) + "\n"
+    return "\n\n".join([*head, *_fitting(inspection, names, room), *tail]) + "\n"
 
 
 def escaped(text: str) -> str:
@@ -76,10 +77,12 @@ def fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{lines}\n{fence}"
 
 
-def _fitting(findings: Sequence[Finding], names: Mapping[str, str], room: int) -> list[str]:
+def _fitting(inspection: Inspection, names: Mapping[str, str], room: int) -> list[str]:
     told: list[str] = []
+    findings = inspection.findings
     for number, (finding, earlier) in enumerate(words.with_earlier(findings)):
-        text = "\n\n".join(_finding(finding, names, earlier))
+        where = words.marked_where(finding, inspection.domains)
+        text = "\n\n".join(_finding(finding, where, names, earlier))
         room -= len(text)
         if room < 0:
             return [*told, f"**and {len(findings) - number:,} more, for which there is no room here**"]
@@ -87,10 +90,10 @@ def _fitting(findings: Sequence[Finding], names: Mapping[str, str], room: int) -
     return told
 
 
-def _finding(finding: Finding, names: Mapping[str, str], earlier: Finding | None) -> list[str]:
+def _finding(finding: Finding, where: str, names: Mapping[str, str], earlier: Finding | None) -> list[str]:
     title = f"{words.GLYPHS[finding.severity]} {finding.severity}: {finding.rule} {BY_ID[finding.rule].name}"
     return [
-        f"### {title} in {escaped(words.where(finding))}",
+        f"### {title} in {escaped(where)}",
         f"**{escaped(words.who(finding, names))}**: {escaped(finding.sentence)}",
         *([escaped(words.as_in(finding, earlier, names))] if earlier else _advice(finding)),
         *map(escaped, words.remarks(finding)),

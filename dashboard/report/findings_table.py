@@ -38,8 +38,10 @@ def to_findings_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     names = words.replica_names(fleet)
     parts: list[RenderableType] = []
     for finding, earlier in words.with_earlier(inspection.findings):
+        where, who = words.marked_where(finding, inspection.domains), words.who(finding, names)
         advice = [_labelled("", words.as_in(finding, earlier, names))] if earlier else _advice(finding)
-        parts += [*_found(finding, words.who(finding, names)), *advice, *_remarks(finding), Text("")]
+        parts += [*_found(finding, where, who), *advice, *_remarks(finding), Text("")]
+    parts += _section("Assumed, for nobody says it", words.assumptions(inspection))
     parts += _section("In a rollout", words.rollouts(inspection))
     parts += _section("Suppressed", words.suppressed(inspection, names))
     parts += _section("Not judged, for the rule itself raised an error", words.raised(inspection))
@@ -53,11 +55,11 @@ def to_findings_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def _found(finding: Finding, who: str) -> list[RenderableType]:
+def _found(finding: Finding, where: str, who: str) -> list[RenderableType]:
     head = Text.assemble(
         (f"{words.GLYPHS[finding.severity]} {finding.severity}", STYLES[finding.severity]),
         (f"  {finding.rule} {BY_ID[finding.rule].name}", "bold"),
-        f"  {plain(words.where(finding), LONGEST_PLACE)}  {plain(who, LONGEST)}",
+        f"  {plain(where, LONGEST_PLACE)}  {plain(who, LONGEST)}",
     )
     return [head, _labelled("", finding.sentence)]
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.report.verdict import Verdict
-    from dashboard.rules.findings import Finding, Remedy, Snippet
+    from dashboard.rules.domain import Domain
+    from dashboard.rules.findings import Finding, Inspection, Remedy, Snippet
 
 LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 LONGEST = 1000  # characters of one line
@@ -35,7 +36,7 @@ def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
     lines = [command("notice", "vLLM fleet", _summary(fleet))]
     if verdict.too_little:
         lines.append(command("error", "too little could be read", verdict.too_little))
-    found = list(_findings(inspection.findings, names))
+    found = list(_findings(inspection, names))
     lines += [line for level, line in found if level == "error"]
     lines += [command("error", "rule raised an error", each) for each in words.raised(inspection)]
     lines += [line for level, line in found if level == "warning"]
@@ -62,20 +63,20 @@ def _together(level: str, title: str, lines: Sequence[str]) -> list[str]:
     return [command(level, title, "\n".join(lines))] if lines else []
 
 
-def _findings(findings: Sequence[Finding], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _findings(inspection: Inspection, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (level, command), one for all findings that differ only in where they are and in numbers.
 
     YAML is told once: the same block is pasted once, whatever is wrong.
     """
     alike: dict[tuple[str, Severity, str, Remedy], list[Finding]] = {}
-    for each in findings:
+    for each in inspection.findings:
         alike.setdefault((each.rule, each.severity, each.why, each.remedy), []).append(each)
     told: set[Snippet] = set()
     for (rule, severity, why, remedy), same in alike.items():
         fresh = tuple(each for each in remedy.snippets if each.kind != YAML or each not in told)
         told.update(fresh)
         lines = [
-            *_where(same, names),
+            *_where(same, names, inspection.domains),
             *([f"Why: {why}"] if why else []),
             f"Do: {remedy.sentence}",
             *words.pasteable(remedy._replace(snippets=fresh)),
@@ -85,12 +86,13 @@ def _findings(findings: Sequence[Finding], names: Mapping[str, str]) -> Iterator
         yield LEVELS[severity], command(LEVELS[severity], title, "\n".join(lines))
 
 
-def _where(same: Sequence[Finding], names: Mapping[str, str]) -> Iterator[str]:
-    """Write each finding on a line, with its pool where there are several."""
+def _where(same: Sequence[Finding], names: Mapping[str, str], domains: Mapping[str, Domain]) -> Iterator[str]:
+    """Write each finding on a line, with its pool where there are several, and whether it rests on an assumption."""
     several = len(same) > 1
     for each in same:
         place = f"{words.where(each)}, " if several else ""
-        yield " ".join([f"{place}{words.who(each, names)}: {each.sentence}", *words.remarks(each)])
+        assumed = [f"({words.ROUTER_ASSUMED})"] if words.rests_on_assumed_router(each, domains) else []
+        yield " ".join([f"{place}{words.who(each, names)}: {each.sentence}", *assumed, *words.remarks(each)])
 
 
 def _escaped(text: str, rules: dict[str, str]) -> str:

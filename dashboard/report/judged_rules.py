@@ -6,11 +6,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.findings import Outcome, OutcomeKind
+from dashboard.rules.registry import Scope
 from dashboard.wording import count
 
 if TYPE_CHECKING:
     from dashboard.rules.findings import Inspection
+
+NO_PAIR = "No prefill pool with a decode pool of its model is there."
+NOTHING_READ = "No replica was read."
 
 
 class JudgedRules(NamedTuple):
@@ -44,10 +48,29 @@ def judged_rules(inspection: Inspection) -> JudgedRules:
     return JudgedRules(len(done), partly, len(skipped - done - raised), len(raised - done), idle)
 
 
+def without_subject(inspection: Inspection) -> list[Outcome]:
+    """Return an outcome, not applicable, for each rule that has none: there was nothing of the kind that it looks at.
+
+    With these all rules there are have an outcome, so that a list of them holds every rule that is counted.
+    """
+    told = {each.rule for each in inspection.outcomes}
+    return [
+        Outcome(
+            rule.id,
+            "fleet",
+            (),
+            OutcomeKind.NOT_APPLICABLE,
+            reason=NO_PAIR if rule.scope is Scope.PAIR else NOTHING_READ,
+        )
+        for rule in ALL_RULES
+        if rule.id not in told
+    ]
+
+
 def rules_words(inspection: Inspection) -> str:
-    """Write `68 rules: 61 judged (10 of them not everywhere), 1 skipped, 6 not applicable`."""
+    """Write `68 rules: 61 judged (10 of them not everywhere), 1 skipped, 6 not applicable anywhere`."""
     told = judged_rules(inspection)
     partly = f" ({told.partly:,} of them not everywhere)" if told.partly else ""
-    rest = ((told.skipped, "skipped"), (told.raised, "failed to run"), (told.idle, "not applicable"))
+    rest = ((told.skipped, "skipped"), (told.raised, "failed to run"), (told.idle, "not applicable anywhere"))
     parts = [f"{told.judged:,} judged{partly}", *(f"{number:,} {what}" for number, what in rest if number)]
     return f"{count(len(ALL_RULES), 'rule')}: {', '.join(parts)}"

@@ -32,7 +32,8 @@ class SharingCellPart(Part):
 class PrefixSharingPart(Part):
     """Whether the replicas of a pool can share prefixes; `not_known` do not tell all that decides it.
 
-    `groups` are cohorts that hash alike, by their fingerprints. `cells` is empty where there are too many cohorts.
+    `groups` are cohorts that hash alike, by their fingerprints: only those of which all replicas tell. `cells` is empty
+    where there are too many cohorts.
     """
 
     verdict: Verdict

@@ -75,6 +75,13 @@ def _replicas(fleet: Fleet) -> Table:
     return table
 
 
+def _no_difference(pool: Pool) -> str:
+    read = sum(len(cohort.replicas) for cohort in pool.cohorts)
+    if read < 2:  # noqa: PLR2004  # it takes two to differ
+        return "one replica: nothing to compare with" if read else "no replica was read: nothing to compare"
+    return f"no difference in the {count(pool.equal, 'setting')} that at least two replicas tell"
+
+
 def _tokens(replica: Replica) -> str:
     """Sum the ranks of one replica; "≤" when one of them is an upper bound, "not known" when one is not known."""
     if not replica.engines:
@@ -96,7 +103,7 @@ def _pool(fleet: Fleet, pool: Pool, replicas: Mapping[str, Replica]) -> list[Ren
     verdict = "".join(part.text for part in sentence.parts)
     head = [title, Text(f"  {plain(verdict, LONGEST_SENTENCE)}")]
     if not pool.differences:
-        return [*head, Text(f"  no difference in the {pool.equal} settings that at least two replicas tell")]
+        return [*head, Text(f"  {_no_difference(pool)}")]
     table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
     table.add_column("  setting", no_wrap=True)
     for cohort in pool.cohorts:

@@ -181,7 +181,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One version of a pool replacing another: every replica of `new` started after every one of `old`."""
+    """One version of a pool replacing another: every replica of `new` started well after every one of `old`."""
 
     pool: str
     old: str

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 VERSIONS = 2  # more of them at one time are no rollout but a mixture
 STUCK_AFTER = timedelta(hours=6)  # without a new start; a proposal, no source gives one
+# Starts that lie no further apart are those of one deployment: nothing replaces what came up with it. Nor could they be
+# put in order: some replicas tell when their API process started, others when their engine did, which is up to a minute
+# or two later, and the clocks of machines differ.
+TOGETHER = timedelta(minutes=5)
 
 
 def rollout_of(pool: str, members: Sequence[Replica], now: datetime) -> Rollout | None:
-    """Return the rollout that a pool is in: two versions, and every replica of one started after all of the other.
+    """Return the rollout that a pool is in: two versions, and every replica of one started well after all of the other.
 
-    None also when the last start is so long ago that it no longer goes on, or when a start time is not known.
+    None also when both were started TOGETHER, when the last start is so long ago that it no longer goes on, or when a
+    start time is not known.
     """
     started: dict[str, list[datetime]] = defaultdict(list)
     for member in members:
@@ -37,7 +42,7 @@ def rollout_of(pool: str, members: Sequence[Replica], now: datetime) -> Rollout 
         return None
     old, new = sorted(started, key=lambda version: max(started[version]))
     last = max(started[new])
-    if min(started[new]) <= max(started[old]) or now - last > STUCK_AFTER:
+    if min(started[new]) - max(started[old]) <= TOGETHER or now - last > STUCK_AFTER:
         return None
     moved = tuple(sorted(each.id for each in members if release(each.version or "") == new))
     total = sum(map(len, started.values()))

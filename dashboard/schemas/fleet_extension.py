@@ -126,7 +126,7 @@ class PrefixHashing(Wire):
     )
     hash_block_size: Size | None = Field(
         default=None,
-        description="Tokens that one hash covers (KVCacheConfig.hash_block_size).",
+        description="Tokens that one hash covers: cut prompts by it (KVCacheConfig.hash_block_size).",
     )
     match_unit: Size | None = Field(
         default=None,
@@ -134,7 +134,8 @@ class PrefixHashing(Wire):
     )
     alignment: Size | None = Field(
         default=None,
-        description="Tokens of which the length of a hit is a multiple (KVCacheConfig.cache_hit_alignment_tokens).",
+        description="Tokens of which the length of a hit is a multiple (KVCacheConfig.cache_hit_alignment_tokens); "
+        "null where vLLM does not tell it, as 0.26.",
     )
     seed_policy: Text | None = Field(
         default=None,
@@ -142,7 +143,8 @@ class PrefixHashing(Wire):
     )
     engines_agree: bool | None = Field(
         default=None,
-        description="Whether all engines of this server have one `fingerprint.engine`; null where one has none.",
+        description="Whether all engines of this server have one `fingerprint.engine`; null where one has none. "
+        "True of a single engine, which says nothing.",
     )
 
 

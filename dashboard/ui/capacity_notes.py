@@ -12,7 +12,7 @@ from dashboard.ui import links, markup
 from dashboard.ui.capacity_bars import MOST_BARS, devices_of, held_of
 from dashboard.ui.capacity_ranks import Measure, is_at_most, value, why_unknown
 from dashboard.ui.capacity_words import name_of, outlier_sentence, percent, rank_name
-from dashboard.ui.totals import short_device
+from dashboard.ui.totals import device_noun, short_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +83,8 @@ def not_counted(ranks: Sequence[Rank]) -> str:
 def device_shares(ranks: Sequence[Rank]) -> str:
     """Draw how much of the devices' memory the KV cache takes, a row per kind; or say why that is not known.
 
-    What is far from the median of its kind gets a row of its own.
+    A row counts the devices whose KV cache is told, as the pools' GiB do. What is far from the median of its kind
+    gets a row of its own.
     """
     found = [one for one in devices_of(ranks) if one.rank.counts]
     if not found:
@@ -97,21 +98,32 @@ def device_shares(ranks: Sequence[Rank]) -> str:
     ]
     rows += [_share(_device_name(found[place]), held[place], kinds[place][1]) for place in sorted(apart)]
     more = f" {len(rows) - MOST_KINDS:,} more rows are shown per GPU." if len(rows) > MOST_KINDS else ""
-    telling = len({(one.rank.replica.id, one.rank.engine.dp_rank) for one in found})
-    counted = sum(rank.counts for rank in ranks)
-    some = f" {telling:,} of {counted:,} ranks tell their devices." if telling < counted else ""
+    some = _telling(found, sum(rank.counts for rank in ranks))
     note = f"Solid: KV cache. The rest: weights, activations, graphs, other processes.{some}{more}"
     return f'{"".join(rows[:MOST_KINDS])}<div class="foot" style="margin-top:.6rem">{markup.text(note)}</div>'
 
 
+def _telling(found: Sequence[OnDevice], counted: int) -> str:
+    """Say of how many ranks the rows are, where they are not of all."""
+    both = {
+        (one.rank.replica.id, one.rank.engine.dp_rank)
+        for one in found
+        if one.rank.engine.kv_cache_bytes_per_device is not None
+    }
+    if len(both) == counted:
+        return ""
+    tell = "tells" if len(both) == 1 else "tell"
+    return f" {len(both):,} of {wording.count(counted, 'rank')} {tell} devices and KV cache bytes."
+
+
 def _kind_row(kind: tuple[str, int], held: Sequence[int | None]) -> str:
     known = [size for size in held if size is not None]
-    return _share(f"{kind[0]} ×{len(held):,}", int(median(known)) if known else None, kind[1])
+    return _share(f"{kind[0]} ×{len(known) or len(held):,}", int(median(known)) if known else None, kind[1])
 
 
 def _device_name(one: OnDevice) -> str:
     several = len([each for each in one.rank.replica.devices if each.dp_rank == one.rank.engine.dp_rank]) > 1
-    return f"{rank_name(one.rank)}, GPU {one.device.rank}" if several else rank_name(one.rank)
+    return f"{rank_name(one.rank)}, {device_noun([one.device])} {one.device.rank}" if several else rank_name(one.rank)
 
 
 def _share(name: str, held: int | None, total: int) -> str:

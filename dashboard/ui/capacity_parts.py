@@ -9,6 +9,7 @@ from dashboard.ui.capacity_controls import GPU, POOL, Choice
 from dashboard.ui.capacity_ranks import Measure, outliers_of, value
 from dashboard.ui.capacity_tables import pools_table, ranks_table
 from dashboard.ui.capacity_words import amount, lead, most_common_reason, tick_texts, title
+from dashboard.ui.totals import device_noun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from dashboard.ui.capacity_pools import PoolCapacity
     from dashboard.ui.capacity_ranks import Rank
 
-PER_RANK_NOTE = "A bar a DP rank. Click one to open its replica."
-PER_GPU_NOTE = "A bar a GPU, in GiB: its KV cache inside its memory. Click one to open its replica."
-RANK_AND_GPU_NOTE = " 1·0 is GPU 0 of DP rank 1."
+PER_RANK_NOTE = "One bar for each DP rank. Click a bar to open its replica."
+PER_GPU_NOTE = "One bar for each {noun}, in GiB: its KV cache inside its memory. Click a bar to open its replica."
+RANK_AND_GPU_NOTE = " 1·0 is {noun} 0 of DP rank 1."
 EMPTY_NOTE = " An empty bar: no reply tells its KV cache in bytes."
-PER_POOL_NOTE = "A bar a pool, its ranks added up once"
+PER_POOL_NOTE = "One bar for each pool, its ranks added up once"
 NAIVE_NOTE = "; the pale bar behind it is what blocks × block size would say"
 
 
@@ -72,13 +73,20 @@ def parts_of(
         drawing = _ranks(fleet, own, apart, choice, colours)
     return Parts(
         head=markup.heading(
-            markup.text(title(ranks, everywhere, measure)), markup.text(lead(ranks, everywhere, measure))
+            markup.text(title(ranks, everywhere, measure)),
+            markup.text(lead(ranks, everywhere, measure, _silent(fleet))),
         ),
         drawing=drawing,
         pools=markup.section("Pools") + pools_table(pools, choice),
         table=ranks_table(own, apart),
         replicas=tuple(rank.replica.id for rank in own),
     )
+
+
+def _silent(fleet: Fleet) -> int:
+    """Count the replicas of which no rank counts: they do not answer, or no reply tells their engines."""
+    first = [replica for replica in fleet.replicas if not replica.is_second_address]
+    return sum(not (replica.fresh and replica.engines) for replica in first)
 
 
 def _ranks(
@@ -102,13 +110,14 @@ def _devices(ranks: tuple[Rank, ...], colours: charts.Palette) -> Drawing:
     if not devices:
         return Drawing(None, "", _unknown(markup.text(capacity_notes.NO_DEVICES)))
     chart = capacity_bars.device_chart(devices)
+    noun = device_noun(one.device for one in devices)
     several = RANK_AND_GPU_NOTE if any(len(rank.replica.engines) > 1 for rank in ranks) else ""
     left = f" The {len(chart.bars):,} that hold least; {chart.left_out:,} more are not drawn." if chart.left_out else ""
     unknown = EMPTY_NOTE if any(one.rank.engine.kv_cache_bytes_per_device is None for one in devices) else ""
     return Drawing(
         figure=_figure(chart, Measure.GIB, colours),
-        alt=f"KV cache inside the memory of {len(devices):,} GPUs",
-        below=_note(PER_GPU_NOTE + several + unknown + left) + capacity_notes.not_counted(ranks),
+        alt=f"KV cache inside the memory of {len(devices):,} devices",
+        below=_note((PER_GPU_NOTE + several).format(noun=noun) + unknown + left) + capacity_notes.not_counted(ranks),
     )
 
 

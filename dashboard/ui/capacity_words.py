@@ -90,13 +90,16 @@ def title(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure)
     return "Every rank holds about as much as its peers"
 
 
-def lead(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure) -> str:
-    """Say what follows from it, and how many ranks the sentence is about."""
+def lead(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure, silent: int) -> str:
+    """Say what follows from it, and how many ranks the sentence is about.
+
+    `silent` counts the replicas of which no rank is known now: nobody knows how many ranks they have.
+    """
     counted = [rank for rank in ranks if rank.counts]
     known = sum(value(rank, measure) is not None for rank in counted)
     if not known:
         return most_common_reason(counted, measure)
-    of = f"{known:,} of {wording.count(len(counted), 'rank')} known"
+    of = _known(known, len(counted), silent)
     less = [place for place, outlier in found.items() if outlier.share < 0]
     if less:
         pools = Counter(ranks[place].replica.pool or "no pool" for place in less)
@@ -105,6 +108,13 @@ def lead(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure) 
         where = wording.joined(named + rest)
         return f"In {where}: a router that spreads requests evenly fills the short ones first. {of}."
     return f"More than {TOLERANCE * 100:.0f} % away from the median of its pool and device would be named here. {of}."
+
+
+def _known(known: int, ranks: int, silent: int) -> str:
+    """Write `41 ranks known`, `40 of 41 ranks known`, and whose ranks nobody knows."""
+    told = f"{wording.count(ranks, 'rank')} known"
+    told = told if known == ranks else f"{known:,} of {told}"
+    return f"{told}; those of {wording.count(silent, 'replica')} are not known" if silent else told
 
 
 def most_common_reason(ranks: Sequence[Rank], measure: Measure) -> str:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.compare import PREFIX_PATHS, build_matrix, pool_sharing, sharing_sentence
+from dashboard.compare import PREFIX_PATHS, build_matrix, hash_row, pool_sharing, sharing_sentence
+from dashboard.compare.random_root import SEED_PATHS
 from dashboard.report.finding_words import answered
 from dashboard.report.matrix_html import MOST_COLUMNS, matrix_html
 from dashboard.rules.findings import Severity
+from dashboard.rules.subject import FINGERPRINT
 from dashboard.ui import markup, named_paths
 from dashboard.ui.findings_words import shared_words
 from dashboard.ui.prefix_words import prefix_band, severity
@@ -33,7 +35,10 @@ COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
 
 
 class View(NamedTuple):
-    """The drawn parts, as HTML, and the matrix itself for its CSV. `notes` are plain text."""
+    """The drawn parts, as HTML, and the matrix itself for its CSV. `notes` are plain text.
+
+    `is_good`: all can share prefixes, as far as settings or engines tell.
+    """
 
     band: str
     prefix: str
@@ -41,6 +46,7 @@ class View(NamedTuple):
     equal: str
     matrix: Matrix
     notes: tuple[str, ...]
+    is_good: bool
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
@@ -61,15 +67,18 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
         search=choice.search,
         as_replicas=as_replicas,
     )
-    prefix = build_matrix(pool, _fleet.documents, choice.reference, paths=PREFIX_PATHS, as_replicas=as_replicas)
     by_id = {replica.id: replica for replica in members}
+    prefix = build_matrix(pool, _fleet.documents, choice.reference, paths=_deciding(pool), as_replicas=as_replicas)
+    hashes = hash_row(FINGERPRINT, prefix.columns, by_id)
+    prefix = replace(prefix, rows=(*prefix.rows, hashes)) if hashes else prefix
     sharing = pool_sharing(pool, by_id)
     sentence = sharing_sentence(pool, sharing, _fleet.documents, by_id)
     named = named_paths.worst(named_paths.by_path(_fleet.inspection, pool_name))
+    kind = severity(sentence, named)
     matrix = replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: _rank(named.get(row.path)))))
     hidden = hidden_words(pool, matrix, members)
     return View(
-        band=prefix_band(sentence, named) + sharing_matrix(sharing, severity(sentence, named)),
+        band=prefix_band(sentence, named) + sharing_matrix(sharing, kind),
         prefix=matrix_html(
             prefix,
             names,
@@ -90,7 +99,14 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
         equal=equal_words(pool, matrix, members),
         matrix=matrix,
         notes=(_coverage(_fleet), hidden),
+        is_good=kind == "good",
     )
+
+
+def _deciding(pool: Pool) -> tuple[str, ...]:
+    """Return what decides prefix sharing: where the root comes from only where anybody tells."""
+    told = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
+    return (*PREFIX_PATHS, *told)
 
 
 def _rank(severity: Severity | None) -> int:

@@ -54,10 +54,11 @@ def filter_hides_all(sentence: str, address: str) -> None:
     _show("Nothing matches these filters", markup.text(sentence), markup.link(address, "Remove the filters"))
 
 
-def all_equal(found: str, compared: str) -> None:
-    """Say that nothing differs, which is good news. `compared` says what was compared."""
-    glyph = markup.glyph("good", "good:")
-    st.html(markup.notice("good", f"{glyph} {markup.bold(found)} {markup.text(compared)}"))
+def all_equal(found: str, compared: str, *, is_good: bool = True) -> None:
+    """Say that nothing differs, which is good news unless something else is bad. `compared` says what was compared."""
+    glyph = f"{markup.glyph('good', 'good:')} " if is_good else ""
+    said = f"{glyph}{markup.bold(found)} {markup.text(compared)}"
+    st.html(markup.notice("good" if is_good else "unknown", said))
 
 
 def _show(title: str, sentence: str, more: str = "") -> None:

@@ -42,7 +42,7 @@ def draw(found: Known, listed: Listed, fleet: Fleet, address: Mapping[str, str])
     finding = listed.finding
     pools = {each.id: each.pool for each in fleet.replicas if each.pool}
     people = People(found.names, pools, found.letters, _compared(fleet, finding))
-    st.html(head(finding, address))
+    st.html(head(finding, address, router_assumed=listed.router_assumed))
     st.html(_concerned(finding, people) + _siblings(found.alike(listed), listed, address))
     if said := remarks(finding, fleet.inspection):
         st.html(said)
@@ -55,14 +55,14 @@ def draw(found: Known, listed: Listed, fleet: Fleet, address: Mapping[str, str])
             st.html(rule_html(BY_ID[finding.rule], facet))
 
 
-def head(finding: Finding, address: Mapping[str, str]) -> str:
+def head(finding: Finding, address: Mapping[str, str], *, router_assumed: bool = False) -> str:
     """Head the panel: how bad, which rule, the sentence, and the way back to the list. HTML."""
     close = markup.link(links.to(links.FINDINGS, **address), "Close", title="Back to the list", css="close")
-    rule = markup.muted(rule_title(finding.rule))
+    rule, known = markup.muted(rule_title(finding.rule)), tags(finding, router_assumed=router_assumed)
     sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
     return (
         f'<div class="finding-head {finding.severity}"><div class="row">'
-        f"{findings_words.severity_mark(finding.severity)} {rule}{tags(finding)}{close}</div><h2>{sentence}</h2></div>"
+        f"{findings_words.severity_mark(finding.severity)} {rule}{known}{close}</div><h2>{sentence}</h2></div>"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.report.finding_words import ROUTER_ASSUMED
 from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_words, links, markup
 from dashboard.ui.findings_controls import rule_title
@@ -38,9 +39,10 @@ def more_words(groups: Sequence[Sequence[Listed]], total: int) -> str:
     return f"{words}{together}.{more}"
 
 
-def tags(finding: Finding) -> str:
+def tags(finding: Finding, *, router_assumed: bool = False) -> str:
     """Draw what else is to be known of a finding before it is opened. HTML."""
-    words = [f"{finding.confidence}"] if finding.confidence is not Confidence.REPORTED else []
+    words = [ROUTER_ASSUMED] if router_assumed else []
+    words += [f"{finding.confidence}"] if finding.confidence is not Confidence.REPORTED else []
     words += ["rollout"] if finding.is_rollout else []
     words += ["suppression expired"] if finding.expired else []
     words += [f"unknown on {finding.unknown:,} of {finding.total:,}"] if finding.unknown else []
@@ -54,7 +56,8 @@ def _entry(group: Sequence[Listed], names: Mapping[str, str], address: Mapping[s
     target = links.to(links.FINDINGS, **address, finding=opened if is_open else first.key)
     current = ' aria-current="true"' if is_open else ""
     sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
-    rule = f'<div class="rule">{markup.text(rule_title(finding.rule))}{tags(finding)}</div>'
+    known = tags(finding, router_assumed=first.router_assumed)
+    rule = f'<div class="rule">{markup.text(rule_title(finding.rule))}{known}</div>'
     how = findings_words.severity_mark(finding.severity)
     return (
         f'<li class="{finding.severity}"{current}><div class="how">{how}</div>'

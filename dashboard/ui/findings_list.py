@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from dashboard.models import cohort_letters
+from dashboard.report.finding_words import rests_on_assumed_router
 from dashboard.rules.catalogue import BY_ID
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.models import Replica
+    from dashboard.rules.domain import Domain
     from dashboard.rules.findings import Family, Finding, Severity
 
 
@@ -26,6 +28,7 @@ class Listed(NamedTuple):
     finding: Finding
     family: Family | None
     haystack: str
+    router_assumed: bool  # it is judged by a router that nobody told of
 
 
 class Known(NamedTuple):
@@ -43,8 +46,8 @@ class Known(NamedTuple):
 
     def alike(self, listed: Listed) -> list[Listed]:
         """Return all findings that say the same, of whatever pool; a suppressed one stands alone."""
-        said = _said(listed.finding)
-        return [each for each in self.active if _said(each.finding) == said] if listed in self.active else [listed]
+        said = _said(listed)
+        return [each for each in self.active if _said(each) == said] if listed in self.active else [listed]
 
 
 class Choice(NamedTuple):
@@ -63,8 +66,8 @@ def known(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Known: 
     replicas = {each.id: each for each in _fleet.replicas}
     inspection = _fleet.inspection
     seen: Counter[str] = Counter()
-    active = tuple(_listed(each, seen, replicas) for each in inspection.findings)
-    suppressed = tuple(_listed(each, seen, replicas) for each in inspection.suppressed)
+    active = tuple(_listed(each, seen, replicas, inspection.domains) for each in inspection.findings)
+    suppressed = tuple(_listed(each, seen, replicas, inspection.domains) for each in inspection.suppressed)
     told = {each.rule for each in inspection.outcomes}
     told |= {each.rule for each in (*inspection.findings, *inspection.suppressed)}
     names = {key: each.name for key, each in replicas.items()}
@@ -89,22 +92,26 @@ def grouped(listed: Iterable[Listed]) -> list[Sequence[Listed]]:
     """Put findings together that say the same of several pools; the order of the first ones stays."""
     groups: dict[tuple[object, ...], list[Listed]] = defaultdict(list)
     for each in listed:
-        groups[_said(each.finding)].append(each)
+        groups[_said(each)].append(each)
     return list(groups.values())
 
 
-def _said(finding: Finding) -> tuple[object, ...]:
+def _said(listed: Listed) -> tuple[object, ...]:
     """Return what a reader of the list sees of a finding, but for where it is."""
-    tags = (finding.is_rollout, finding.confidence, finding.expired is not None)
+    finding = listed.finding
+    tags = (finding.is_rollout, finding.confidence, finding.expired is not None, listed.router_assumed)
     return (finding.severity, finding.rule, finding.sentence, *tags)
 
 
-def _listed(finding: Finding, seen: Counter[str], replicas: Mapping[str, Replica]) -> Listed:
+def _listed(
+    finding: Finding, seen: Counter[str], replicas: Mapping[str, Replica], domains: Mapping[str, Domain]
+) -> Listed:
     """Name a finding by its id; parts of one that a suppression has cut in two are numbered."""
     seen[finding.id] += 1
     key = finding.id if seen[finding.id] == 1 else f"{finding.id}.{seen[finding.id]}"
     rule = BY_ID.get(finding.rule)
-    return Listed(key, finding, rule.family if rule else None, _haystack(finding, rule.name if rule else "", replicas))
+    haystack = _haystack(finding, rule.name if rule else "", replicas)
+    return Listed(key, finding, rule.family if rule else None, haystack, rests_on_assumed_router(finding, domains))
 
 
 def _haystack(finding: Finding, rule_name: str, replicas: Mapping[str, Replica]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from dashboard.report.judged_rules import without_subject
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import OutcomeKind
 from dashboard.ui import choices, links, markup
@@ -36,7 +37,10 @@ _NONE = {
     SKIPPED: "No rule was skipped.",
     NOT_APPLICABLE: "Every rule applies.",
 }
-IN_SEVERAL = "A rule stands in several lists when it passed for one pool and was skipped for another."
+IN_SEVERAL = (
+    "A rule stands in several lists when it passed for one pool and was skipped for another. "
+    "The line at the top of the page counts each rule once."
+)
 WHOLE_FLEET = "the whole fleet"
 MOST_PLACES = 3  # pools that a cell names before it counts them
 MOST_REASONS, MOST_TAILS = 2, 3  # reasons of one rule, the most frequent first, and how each of them ends
@@ -73,7 +77,9 @@ def _tables(
     choice: Choice,
     _fleet: Fleet,
 ) -> dict[str, tuple[int, str]]:
-    outcomes = [each for each in _fleet.inspection.outcomes if _is_kept(each, choice)]
+    inspection = _fleet.inspection
+    every = (*inspection.outcomes, *without_subject(inspection))
+    outcomes = [each for each in every if _is_kept(each, choice)]
     return {name: outcomes_html(name, [each for each in outcomes if each.kind is kind]) for kind, name in KINDS.items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.report.finding_words import ROUTER_ASSUMED
 from dashboard.rules.findings import Severity
 from dashboard.ui import findings_list, links, markup
 from dashboard.ui.findings_rule import marked
@@ -47,7 +48,8 @@ def _entry(group: Sequence[Listed], names: Mapping[str, str]) -> tuple[str, str,
     where = markup.link(links.to(links.FINDINGS, finding=group[0].key), _where(group))
     what = f"{glyph} {where} {sentence_html(finding.sentence, finding.evidence)}"
     rollout = f" {markup.bold('Rollout in progress.')}" if finding.is_rollout else ""
-    return finding.severity, f"{what}<small>{marked(finding.why)}{rollout}</small>", _whose(group, names)
+    assumed = f" {markup.muted(f'({ROUTER_ASSUMED})')}" if group[0].router_assumed else ""
+    return finding.severity, f"{what}<small>{marked(finding.why)}{rollout}{assumed}</small>", _whose(group, names)
 
 
 def _where(group: Sequence[Listed]) -> str:

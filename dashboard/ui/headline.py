@@ -72,13 +72,11 @@ def title(now: Standing) -> str:
 
 
 def more(now: Standing, unshared: Sequence[str], inspection: Inspection) -> str:
-    """Say what was found, and what follows from it. `unshared`: the pools in which not all can share prefixes."""
+    """Say what was found, and what follows from it. `unshared`: the pools in which not all can share, but should."""
     if now.down == now.replicas:
         return "Every replica was asked, and none gave a usable answer."
     sentences = [f"{tally_words(now.found)}."] if tally_words(now.found) else []
-    sentences += (
-        [f"Prefixes cannot be shared by all replicas of {wording.first_of(unshared, MOST_NAMES)}."] if unshared else []
-    )
+    sentences += [f"In {_pools(unshared)}, not all replicas can share prefixes."] if unshared else []
     sentences += [
         f"{pool} is moving from {each.old} to {each.new}: {len(each.replicas):,} of {each.total:,} are there."
         for pool, each in list(inspection.rollouts.items())[:1]
@@ -100,6 +98,12 @@ def calm(now: Standing, fleet: Fleet) -> str:
 def worst_in(now: Standing, severity: Severity) -> list[str]:
     """Return the pools whose worst finding has this severity."""
     return [pool for pool, tally in now.by_pool.items() if tally.worst is severity]
+
+
+def _pools(names: Sequence[str]) -> str:
+    """Name pools, of many the first ones and how many more pools there are."""
+    more = len(names) - MOST_NAMES
+    return wording.joined([*names[:MOST_NAMES], *([wording.count(more, "more pool")] if more > 0 else [])])
 
 
 def _number(number: int, noun: str) -> str:

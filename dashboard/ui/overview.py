@@ -11,7 +11,7 @@ from dashboard.rules.findings import Severity
 from dashboard.ui import headline, links, markup
 from dashboard.ui.first_things import first_things
 from dashboard.ui.pool_table import ordered, pool_table
-from dashboard.ui.prefix_words import is_unshared, prefix_sentences
+from dashboard.ui.prefix_words import is_needed, is_unshared, prefix_sentences
 from dashboard.ui.totals import total
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Over
     now = headline.standing(_fleet)
     sentences = prefix_sentences(_fleet)
     order = ordered(_fleet, sentences, now.by_pool)
-    unshared = [pool.name for pool in order if is_unshared(sentences[pool.name])]
+    domains = _fleet.inspection.domains
+    unshared = [pool.name for pool in order if is_unshared(sentences[pool.name]) and is_needed(domains.get(pool.name))]
     more = headline.more(now, unshared, _fleet.inspection)
     return Overview(
         head=markup.heading(markup.text(headline.title(now)), markup.text(more)),
@@ -108,7 +109,7 @@ def _capacity(fleet: Fleet) -> str:
     parts = ["tokens"] if held.tokens is not None else []
     least = "" if held.whole else "≥ "
     parts += [f"{least}{wording.size(held.bytes)}"] if held.bytes is not None else []
-    parts += [f"{least}{wording.count(held.devices, 'GPU')}"] if held.devices else []
+    parts += [f"{least}{wording.count(held.devices, held.noun)}"] if held.devices else []
     parts += [f"{wording.count(held.unknown, 'rank')} not known"] if held.unknown else []
     label = f"KV cache, {held.basis}" if held.tokens is not None else "KV cache"
     return markup.card(

@@ -9,7 +9,7 @@ from dashboard.compare import Verdict
 from dashboard.models import ReplicaState, Role
 from dashboard.report.matrix_html import colour
 from dashboard.ui import links, markup, named_paths
-from dashboard.ui.prefix_words import prefix_words
+from dashboard.ui.prefix_words import is_needed, prefix_words
 from dashboard.ui.tally import tally_glyphs
 from dashboard.ui.totals import device_words, total
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dashboard.compare import SharingSentence
     from dashboard.fleet import Fleet
     from dashboard.models import Cohort, Pool, Replica
-    from dashboard.rules.findings import Inspection, Severity, Tally
+    from dashboard.rules.findings import Inspection, Tally
 
 HEAD = (
     ("Pool", ""),
@@ -44,9 +44,13 @@ def pool_table(
         _row(
             pool,
             [replicas[member] for member in pool.replicas],
-            sentences[pool.name],
             _findings(pool, found[pool.name], fleet.inspection),
-            named_paths.worst(named_paths.by_path(fleet.inspection, pool.name)),
+            prefix_words(
+                pool,
+                sentences[pool.name],
+                named_paths.worst(named_paths.by_path(fleet.inspection, pool.name)),
+                is_quiet=not is_needed(fleet.inspection.domains.get(pool.name)),
+            ),
         )
         for pool in pools
     ]
@@ -55,20 +59,19 @@ def pool_table(
 
 def ordered(fleet: Fleet, sentences: Mapping[str, SharingSentence], found: Mapping[str, Tally]) -> list[Pool]:
     """Order pools by what is wrong: findings, prefixes not shared, most cohorts, replicas down; the largest first."""
+    domains = fleet.inspection.domains
     down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
 
     def calm(pool: Pool) -> tuple[object, ...]:
         tally = found[pool.name]
-        agrees = sentences[pool.name].verdict is not Verdict.DIFFERS
+        agrees = sentences[pool.name].verdict is not Verdict.DIFFERS or not is_needed(domains.get(pool.name))
         wrong = (-tally.critical, -tally.warning, agrees, -max(len(pool.cohorts), 1), pool.name not in down)
         return (*wrong, -len(pool.replicas), pool.name)
 
     return sorted(fleet.pools, key=calm)
 
 
-def _row(
-    pool: Pool, members: list[Replica], sentence: SharingSentence, findings: str, named: Mapping[str, Severity]
-) -> list[str]:
+def _row(pool: Pool, members: list[Replica], findings: str, sharing: str) -> list[str]:
     held = total(members)
     missing = f" {markup.muted(f'+ {held.unknown:,} not known')}" if held.tokens is not None and held.unknown else ""
     return [
@@ -78,7 +81,7 @@ def _row(
         cohort_bar(pool),
         _versions(members),
         findings,
-        prefix_words(pool, sentence, named),
+        sharing,
         (
             markup.text(wording.short(held.tokens, held.basis))
             if held.tokens is not None

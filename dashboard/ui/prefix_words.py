@@ -9,6 +9,7 @@ from dashboard.compare import PREFIX_PATHS, Verdict, pool_sharing, sharing_sente
 from dashboard.compare.prefix import is_tie
 from dashboard.compare.sharing import DECIDING_PATHS
 from dashboard.models import State
+from dashboard.rules.domain import Router, Store
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.ui import markup
 from dashboard.wording import first_of
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dashboard.compare import SharingSentence
     from dashboard.fleet import Fleet
     from dashboard.models import Difference, Pool
+    from dashboard.rules.domain import Domain
     from dashboard.rules.findings import Severity
 
 MOST_LETTERS = 4  # cohorts named in a table's cell
@@ -36,11 +38,15 @@ def prefix_sentences(fleet: Fleet) -> dict[str, SharingSentence]:
     }
 
 
-def prefix_words(pool: Pool, sentence: SharingSentence, named: Mapping[str, Severity]) -> str:
+def prefix_words(
+    pool: Pool, sentence: SharingSentence, named: Mapping[str, Severity], *, is_quiet: bool = False
+) -> str:
     """Say for a table's cell whether a pool's replicas differ: `B and C differ from A`. HTML.
 
-    `named` are the settings that findings of the pool name, with the worst severity.
+    `named` are the settings that findings of the pool name, with the worst severity. `is_quiet`: it matters to nobody.
     """
+    if is_quiet:
+        return markup.muted(_words(pool, sentence))
     return f"{markup.glyph(severity(sentence, named), _SAID[sentence.verdict])} {markup.text(_words(pool, sentence))}"
 
 
@@ -71,12 +77,17 @@ def is_unshared(sentence: SharingSentence) -> bool:
     return sentence.verdict is Verdict.DIFFERS and sentence.is_certain
 
 
+def is_needed(domain: Domain | None) -> bool:
+    """Say whether anything of a pool uses shared prefixes: a router or a store, also an assumed one."""
+    return domain is None or domain.router is not Router.NONE or domain.kv_store is not Store.NONE
+
+
 def _words(pool: Pool, sentence: SharingSentence) -> str:
     if sentence.verdict is Verdict.UNKNOWN:
-        return _not_known(pool, sentence.not_known)
+        return "probably cannot share" if sentence.is_doubted else _not_known(pool, sentence.not_known)
     if sentence.verdict is Verdict.AGREES:
-        return "all can share" if sentence.is_measured else "no difference"
-    return _measured(sentence) if sentence.is_measured else _apart(pool, sentence)
+        return "all can share" if sentence.is_measured and not sentence.not_known else "no difference"
+    return _measured(sentence) if sentence.is_measured or sentence.split else _apart(pool, sentence)
 
 
 def _measured(sentence: SharingSentence) -> str:

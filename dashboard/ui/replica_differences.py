@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.encoding import tell, votes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dashboard.models import Document, Pool, Told
 
@@ -22,7 +22,7 @@ class Apart(NamedTuple):
 def apart_from_majority(pool: Pool, document: Document) -> tuple[Apart, ...]:
     """Return the pool's differences in which a document has another value than the majority.
 
-    What it does not tell is not counted. Where no value has the majority, every value counts, as in Compare.
+    What it does not tell is left out. Where no value has the majority, every value is marked, as in Compare.
     """
     found = []
     for difference in pool.differences:
@@ -35,10 +35,15 @@ def apart_from_majority(pool: Pool, document: Document) -> tuple[Apart, ...]:
     return tuple(found)
 
 
+def from_majority(apart: Sequence[Apart]) -> int:
+    """Count the settings in which a document differs from a majority: a tie is no difference of this one."""
+    return sum(each.majority is not None for each in apart)
+
+
 def numbers(pools: tuple[Pool, ...], documents: Mapping[str, Document]) -> Mapping[tuple[str, str], int]:
-    """Return in how many settings each document differs, by (pool, document): counted once per document."""
+    """Return in how many settings each document differs from the majority, by (pool, document): once per document."""
     return {
-        (pool.name, document): len(apart_from_majority(pool, documents[document]))
+        (pool.name, document): from_majority(apart_from_majority(pool, documents[document]))
         for pool in pools
         for cohort in pool.cohorts
         for document in cohort.documents

@@ -45,7 +45,7 @@ def engines_table(engines: Sequence[Engine]) -> str:
         ("Own length", "number"),
         ("Requests of it", "number"),
         ("KV GiB", "number"),
-        ("on each GPU", "number"),
+        ("on each device", "number"),
         ("Basis", "short"),
         ("Reason", ""),
     )
@@ -62,7 +62,7 @@ def devices_table(devices: Sequence[Device], engines: Sequence[Engine]) -> str:
     ]
     head = (
         ("DP rank", ""),
-        ("GPU", "number"),
+        ("Device", "number"),
         ("Name", ""),
         ("Memory", "number"),
         ("KV cache", "number"),

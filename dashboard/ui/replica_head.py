@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from dashboard import wording
 from dashboard.models import ReplicaState
 from dashboard.ui import links, markup
+from dashboard.ui.replica_differences import from_majority
 from dashboard.ui.replica_sources import best_answer
+from dashboard.ui.tally import NOUNS
 from dashboard.ui.totals import total
 from dashboard.ui.unread import reason
 from dashboard.ui.value_dialog import SOURCES
@@ -17,18 +19,24 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dashboard.models import Cohort, Contradiction, Pool, Replica
+    from dashboard.rules.findings import Severity
     from dashboard.ui.replica_differences import Apart
     from dashboard.ui.replica_settings import Reach
 
 LONGEST_NAME = 60  # characters
 MOST_CONTRADICTIONS = 12  # shown one by one
 MOST_UNKNOWN = 6  # kinds that are named
-_KINDS = {ReplicaState.UP: "good", ReplicaState.PARTIAL: "unknown", ReplicaState.DOWN: "critical"}
+_KINDS = {ReplicaState.PARTIAL: "unknown", ReplicaState.DOWN: "critical"}
 
 
-def head(replica: Replica, reach: Reach | None) -> str:
-    """Head the page: the name, a way back, and how the replica stands. `reach` is None where nothing was read."""
-    glyph = markup.glyph(_KINDS[replica.state], f"{replica.state}:")
+def head(replica: Replica, reach: Reach | None, worst: Severity | None = None) -> str:
+    """Head the page: the name, a way back, and how the replica stands. `reach` is None where nothing was read.
+
+    `worst` is the worst severity of its findings. A replica that answers is not called good for it: its glyph is
+    that of its findings, and it has none without them.
+    """
+    glyphs = [markup.glyph(_KINDS[replica.state], f"{replica.state}:")] if replica.state in _KINDS else []
+    glyphs += [markup.glyph(worst, f"{NOUNS[worst][0]}:")] if worst else []
     name = markup.text(_short(replica.name))
     words = {ReplicaState.PARTIAL: "Read in part", ReplicaState.DOWN: "Down"}
     sentence = "Up: it answers." if replica.state is ReplicaState.UP else f"{words[replica.state]}: {reason(replica)}"
@@ -38,7 +46,7 @@ def head(replica: Replica, reach: Reach | None) -> str:
     sentence += f" Best answer: {best}." if best else ""
     back = markup.link(links.to(links.REPLICAS), "All replicas")
     lead = f"{back} · {markup.code(wording.one_line(replica.id))} · {markup.text(sentence)}"
-    return markup.heading(f"{glyph} {name}", lead)
+    return markup.heading(" ".join([*glyphs, name]), lead)
 
 
 def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Reach, now: datetime) -> str:
@@ -46,7 +54,7 @@ def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Re
     return markup.cards(
         [
             _pool(replica, pool),
-            _differences(replica, pool, len(apart), reach),
+            _differences(replica, pool, apart, reach),
             _version(replica, now),
             _capacity(replica),
             _read(replica, now),
@@ -115,18 +123,22 @@ def _pool(replica: Replica, pool: Pool | None) -> str:
     return markup.card("Pool", name, f"{role}{where}")
 
 
-def _differences(replica: Replica, pool: Pool | None, apart: int, reach: Reach) -> str:
+def _differences(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Reach) -> str:
     if pool is None or replica.document is None:
         return markup.card("Differs from its pool", markup.muted("?"), "its settings were never read")
     if not reach.compared:
         return markup.card("Differs from its pool", markup.muted("?"), "no other replica tells its settings")
+    number = from_majority(apart)
+    ties = len(apart) - number
     read = f"of {wording.count(reach.compared, 'setting')} compared"
+    read += f"; {ties:,} {'has' if ties == 1 else 'have'} no majority" if ties else ""
     if not apart:
         good = markup.glyph("good", "good:") if reach.read >= reach.of_pool else ""  # else much of it is not known
         return markup.card("Differs from its pool in", f"{good}0", read)
     address = links.to(links.COMPARE, pool=pool.name, reference=replica.id)
     note = f"{read}, {markup.link(address, 'compare with it')}"
-    return markup.card("Differs from its pool in", f"{markup.glyph('differs', 'differs:')}{apart:,}", note)
+    differs = markup.glyph("differs", "differs:") if number else ""
+    return markup.card("Differs from its pool in", f"{differs}{number:,}", note)
 
 
 def _version(replica: Replica, now: datetime) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME = "fleet_config"  # in VLLM_PLUGINS and in both groups of entry points
 VARIABLE = "env.VLLM_PLUGINS"
 INSTALL = f"pip install --no-deps vllm_fleet_dashboard-{__version__}-py3-none-any.whl"
-ASKED = 'eval "$(python -m dashboard.provider)"'  # names what vLLM loads now, and the provider
+ASKED = "python -m dashboard.provider"  # prints the line that names what vLLM loads now, and the provider
 # A name that a shell takes as it is: what a server says is never put into a line to be run unless it is such a list.
 _NAMES = re.compile(r"[A-Za-z0-9_.-]{1,100}(,[A-Za-z0-9_.-]{1,100}){0,31}")
 TRIED_SINCE = (0, 26)  # the first release that the provider was tried with; 0.20.2 loads no endpoint plugins
@@ -29,13 +29,27 @@ ADDS = (
     "The provider is a small plugin inside vLLM that only reads: it tells the KV cache of every DP rank and GPU, and a "
     "fingerprint of the block hashes, which says with whom prefixes can be shared."
 )
-HOW, BUILT = "In vLLM's environment, before it is started again; the wheel is built by", "make wheel"
+HOW, BUILT = (
+    "With vLLM's Python and in its environment, before it is started again; the wheel is built by",
+    "make wheel",
+)
 KEPT = "VLLM_PLUGINS names every plugin that vLLM may load: what it names now is kept."
 UNSET = (
-    "VLLM_PLUGINS is not set there; once it is, vLLM loads only what it names. The second line names what it loads now."
+    "VLLM_PLUGINS is not set there; once it is, vLLM loads only what it names. The second line prints the one that "
+    "sets it, with the names of what vLLM loads now: run that one too."
 )
-UNKNOWN = "VLLM_PLUGINS names every plugin that vLLM may load: the second line keeps what it loads now."
-NAMED = f"VLLM_PLUGINS names {NAME} already, but it does not answer: is it installed, and was vLLM started again?"
+UNKNOWN = (
+    "VLLM_PLUGINS names every plugin that vLLM may load. The second line prints the one that sets it, with the names "
+    "of what vLLM loads now: run that one too."
+)
+NAMED = (
+    f"VLLM_PLUGINS names {NAME} already, but it does not answer: is it installed in the Python that runs vLLM, and was "
+    "vLLM started again?"
+)
+STILL = (
+    f"It is installed and does not answer? VLLM_PLUGINS has to name {NAME} letter by letter, with no space after a "
+    "comma; the wheel has to be in the Python that runs vLLM; and vLLM has to be started after both."
+)
 ELSEWHERE = "The README shows it for Kubernetes, too."
 OLDER = "It was tried with vLLM 0.26 and newer; this one is older and may not load it."
 
@@ -60,7 +74,7 @@ def offer(replica: Replica, settings: Mapping[str, Setting]) -> Offer | None:
         name, note = f"export VLLM_PLUGINS={names},{NAME}", KEPT
     else:
         name, note = ASKED, UNSET if told is not None and told.state is State.NULL else UNKNOWN
-    return Offer(f"{INSTALL}\n{name}", (note, ELSEWHERE, *_older(replica)))
+    return Offer(f"{INSTALL}\n{name}", (note, STILL, ELSEWHERE, *_older(replica)))
 
 
 def _failed(replica: Replica) -> bool:

@@ -73,7 +73,7 @@ def _lines_used(probe: ProbeResult) -> str:
 
 def _outcome(probe: ProbeResult) -> str:
     if probe.failure is not None:
-        return f"✕ {probe.failure.kind}"
+        return f"✕ {wording.FAILURE_WORDS[probe.failure.kind]}"
     return "✓ read" if probe.reply is not None else "– not here"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from dashboard import wording
-from dashboard.models import Role, Source
+from dashboard.models import FailureKind, Role, Source
 from dashboard.report.matrix_csv import safe
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity
@@ -109,15 +109,22 @@ def shown(rows: pd.DataFrame, now: datetime) -> pd.DataFrame:
             "Differs in": rows["differences"],
             "Read": _ages(rows["observed_at"], now),
             "Started": rows["started_at"],
-            "Reason": _plain(rows["reason"]),
+            "Reason": _plain(_reasons(rows)),
         },
         columns=pd.Index([name for name in SHOWN if name not in silent]),
     )
 
 
+def _reasons(rows: pd.DataFrame) -> pd.Series[Any]:
+    """Write the kind of a failure as people call it: `unreadable answer: ...` for the frame's `decode: ...`."""
+    parts = [(None if pd.isna(reason) else str(reason).partition(":")) for reason in rows["reason"]]
+    told = [f"{wording.FAILURE_WORDS[FailureKind(kind[0])]}:{kind[2]}" if kind else None for kind in parts]
+    return pd.Series(told, index=rows.index, dtype="string")
+
+
 def _states(rows: pd.DataFrame) -> pd.Series[Any]:
     """Write how each replica stands and the kind of what is wrong: `✕ down, timeout`; the sentence stands last."""
-    kinds = rows["reason"].fillna("").str.partition(":")[0]
+    kinds = _reasons(rows).fillna("").str.partition(":")[0]
     told = [f"{GLYPHS[state]}{f', {kind}' if kind else ''}" for state, kind in zip(rows["state"], kinds, strict=True)]
     return pd.Series(told, index=rows.index, dtype="string")
 

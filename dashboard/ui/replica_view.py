@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from dashboard import wording
+from dashboard.rules.findings import Severity
 from dashboard.ui import (
     choices,
     links,
@@ -97,11 +98,12 @@ def draw_unknown(replica: str | None) -> None:
 def draw_head(found: Known, fleet: Fleet, now: datetime) -> None:
     """Draw what is said before any table."""
     names = {each.id: each.name for each in fleet.replicas}
-    st.html(replica_head.head(found.replica, found.reach if found.reach.read else None))
+    named = [each for each in fleet.inspection.findings if found.replica.id in each.replicas]
+    worst = min((each.severity for each in named), key=list(Severity).index, default=None)
+    st.html(replica_head.head(found.replica, found.reach if found.reach.read else None, worst))
     st.html(replica_head.cards(found.replica, found.pool, found.apart, found.reach, now))
     for notice in replica_head.notices(found.replica, names, now):
         st.html(notice)
-    named = [each for each in fleet.inspection.findings if found.replica.id in each.replicas]
     if named:
         st.html(markup.section(wording.count(len(named), "finding")) + named_paths.finding_lines(named[:MOST_FINDINGS]))
     if found.replica.contradictions:
@@ -195,7 +197,7 @@ def draw_probes(replica: Replica) -> None:
         height=HEAD + ROW * len(table),
         placeholder="–",
         column_config={
-            "Outcome": st.column_config.TextColumn(width=120),
+            "Outcome": st.column_config.TextColumn(width=170),
             "Path": st.column_config.TextColumn(width=320),
             "Bytes": st.column_config.NumberColumn(format="localized", width=90),
             "ms": st.column_config.NumberColumn("Duration, ms", format="%.1f", width=100),

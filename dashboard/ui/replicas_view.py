@@ -35,7 +35,7 @@ _WIDTHS = {  # px; what is said of a fleet that is up fits a page of 1,024
     "Started": 124,
     "Reason": 400,
 }
-_WITH_REASONS = {**_WIDTHS, "State": 150, "Pool": 132}  # a narrow page scrolls then
+_WITH_REASONS = {**_WIDTHS, "State": 190, "Pool": 132}  # a narrow page scrolls then
 
 
 class Choice(NamedTuple):
@@ -109,7 +109,8 @@ def draw_table(rows: pd.DataFrame, now: datetime) -> str | None:
                 width=_WIDTHS["Best answer"], help="Of all that answered, what tells most and is trusted most."
             ),
             "Differs in": st.column_config.NumberColumn(
-                width=72, help="Settings that are not what most of its pool have; of a tie, every value counts."
+                width=72,
+                help="Settings that are not what most of its pool have; where no value has the majority, none counts.",
             ),
             "Started": st.column_config.DatetimeColumn(
                 format="YYYY-MM-DD HH:mm", timezone="UTC", width=_WIDTHS["Started"], help="In UTC."

@@ -17,6 +17,7 @@ MOST_LETTERS = 12  # of one group, before the rest is counted
 _GLYPHS = {Share.YES: "good", Share.NO: "differs", Share.PARTLY: "partly", Share.UNKNOWN: "unknown"}
 _WORDS = {Share.YES: "yes", Share.NO: "no", Share.PARTLY: "partly", Share.UNKNOWN: "not known"}
 _SPLIT = {Share.NO, Share.PARTLY}
+ABOUT = "This is about equal tokens: LoRA adapters, multimodal inputs and cache salts go into the hashes as well."
 _ONE = markup.said("one replica")
 
 
@@ -28,11 +29,13 @@ def sharing_matrix(sharing: PoolSharing, kind: str) -> str:
     """
     number = len(sharing.cohorts)
     if number > MOST_COHORTS:
-        return _groups(sharing)
-    cells = sharing.cells
-    if number > 1 or any(cell.share in _SPLIT for cell in cells):
-        return _table(sharing, cells, kind)
-    return ""
+        drawn = _groups(sharing)
+    else:
+        cells = sharing.cells
+        is_split = any(cell.share in _SPLIT for cell in cells)
+        is_told = is_split or any(each.tells for each in sharing.cohorts)
+        drawn = _table(sharing, cells, kind) if is_split or (number > 1 and is_told) else ""
+    return f'{drawn}<p class="foot">{ABOUT}</p>' if drawn else ""
 
 
 def _table(sharing: PoolSharing, cells: Iterable[Cell], kind: str) -> str:
@@ -101,3 +104,6 @@ def _exceptions(sharing: PoolSharing) -> Iterator[str]:
         yield f"not all replicas within {first_of(split, MOST_LETTERS)} can share with each other"
     if silent and len(silent) < len(sharing.cohorts):
         yield f"{first_of(silent, MOST_LETTERS)} {'does' if len(silent) == 1 else 'do'} not tell block hashes"
+    partly = [each.letter for each in sharing.cohorts if within(each).share is Share.UNKNOWN and each.tells]
+    if partly:
+        yield f"not all replicas within {first_of(partly, MOST_LETTERS)} tell block hashes"

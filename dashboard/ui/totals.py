@@ -11,9 +11,10 @@ from dashboard.models import Basis
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dashboard.models import Replica
+    from dashboard.models import Device, Replica
 
 MOST_DEVICES = 2  # kinds named for one pool
+CPU = "cpu"  # what vLLM's CPU platform calls its device
 _BESIDE_THE_MODEL = re.compile(r"^(NVIDIA|AMD Instinct|AMD) |[- ](SXM|PCIe|HBM|NVL|\d+ ?GB).*$")
 _WEAKNESS = (Basis.REPORTED, Basis.DERIVED, Basis.ASSUMED)
 
@@ -21,7 +22,8 @@ _WEAKNESS = (Basis.REPORTED, Basis.DERIVED, Basis.ASSUMED)
 class Total(NamedTuple):
     """Sums over engines, None when no engine tells. `unknown` counts engines without tokens.
 
-    `whole` says whether bytes and devices are known of all; else their sums are what there is at least.
+    `noun` is what one of `devices` is called. `whole` says whether bytes and devices are known of all; else their
+    sums are what there is at least.
     """
 
     tokens: int | None
@@ -31,6 +33,7 @@ class Total(NamedTuple):
     unknown: int
     basis: Basis
     whole: bool
+    noun: str
 
 
 def total(replicas: Iterable[Replica]) -> Total:
@@ -48,6 +51,7 @@ def total(replicas: Iterable[Replica]) -> Total:
         unknown=len(engines) - len(known),
         basis=max(bases, key=_weakness, default=Basis.UNKNOWN),
         whole=len(sizes) == len(engines) and all(replica.devices for replica in fresh),
+        noun=device_noun(device for replica in fresh for device in replica.devices),
     )
 
 
@@ -56,6 +60,11 @@ def device_words(replicas: Iterable[Replica]) -> str:
     kinds = Counter(kind for replica in replicas for kind in _engine_devices(replica))
     names = [f"{short_device(name)} ×{number}" for (name, number), _ in kinds.most_common(MOST_DEVICES)]
     return ", ".join(names) + (", …" if len(kinds) > MOST_DEVICES else "")
+
+
+def device_noun(devices: Iterable[Device]) -> str:
+    """Call devices by what they are: `GPU`, or `device` where one of them is a CPU (vLLM names it `cpu`)."""
+    return "device" if any(device.name.lower() == CPU for device in devices) else "GPU"
 
 
 def short_device(name: str) -> str:

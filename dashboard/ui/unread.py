@@ -41,7 +41,7 @@ def _content(replica: Replica, now: datetime) -> str:
     glyph = markup.glyph(_kind(replica), f"{replica.state}:")
     name = markup.link(links.to(links.REPLICA_PAGE, replica=replica.id), markup.bold(replica.name))
     state = "down" if replica.state is ReplicaState.DOWN else "partial"
-    kind = f" · {replica.failure.kind}" if replica.failure else ""
+    kind = f" · {wording.FAILURE_WORDS[replica.failure.kind]}" if replica.failure else ""
     seen = ""
     if replica.state is ReplicaState.DOWN and replica.observed_at is not None:
         seen = f" Last read {wording.age((now - replica.observed_at).total_seconds())}; its values are kept and marked."

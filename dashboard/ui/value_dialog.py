@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard.compare import ValueHeld, values
 from dashboard.models import Source, State
+from dashboard.rules.subject import FINGERPRINT
 from dashboard.ui import links, markup, named_paths
 from dashboard.wording import STATE_WORDS, count, whole_text
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 SOURCES: Mapping[Source, str] = {
     Source.PROVIDER: "the provider",
     Source.SERVER_INFO: "/server_info",
-    Source.CONFIG_API: "a configuration endpoint",
-    Source.PLUGIN: "an introspection plugin",
+    Source.CONFIG_API: "config API",
+    Source.PLUGIN: "plugin API",
     Source.METRICS: "/metrics",
     Source.MODELS: "/v1/models",
     Source.VERSION: "/version",
@@ -66,6 +67,11 @@ def _path(fleet: Fleet, pool: Pool, path: str) -> None:
     st.html(f'<p class="dialog-head">{markup.code(path)} in {markup.bold(pool.name)}</p>')
     if named := named_paths.by_path(fleet.inspection, pool.name).get(path):
         st.html(named_paths.finding_lines(named))
+    if path == FINGERPRINT:
+        st.html(
+            markup.notice("info", "Each engine computes its block hashes itself: the page of a replica shows them.")
+        )
+        return
     if not any(value.sources for value in held):
         st.html(markup.notice("info", "No replica of this pool tells of this setting."))
     for value in held:

@@ -1,6 +1,6 @@
 """What the provider costs a live vLLM server: time to start, throughput of inference, and how fast it answers.
 
-Run it with `VLLM_VENV=.vllm python -m tests.benchmarks.bench_provider`; see tests/live/make-venv.
+`make bench-vllm` runs it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ def test_without_credentials_there_is_no_key_and_the_reason_says_what_to_do() ->
     for credentials in (None, Credentials(ca_file=Path("/some/ca.pem"))):
         key = find(credentials)
         assert key.token is None
-        assert key.missing == "none is given for this target; set credentials in fleet.yaml"
+        assert key.missing == (
+            "none is given; set credentials in fleet.yaml, or name the key's variable in FLEET_CREDENTIALS__TOKEN_ENV"
+        )
 
 
 def test_the_key_is_read_from_the_environment_each_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,8 +67,8 @@ def test_what_the_system_reports_gets_a_kind_and_a_sentence(error: Exception, ki
             Key(),
             FailureKind.UNAUTHORIZED,
             (
-                "10.0.0.7:8000 wants an API key for /v1/models and none is given for this target;"
-                " set credentials in fleet.yaml."
+                "10.0.0.7:8000 wants an API key for /v1/models and none is given;"
+                " set credentials in fleet.yaml, or name the key's variable in FLEET_CREDENTIALS__TOKEN_ENV."
             ),
         ),
         (

@@ -53,6 +53,12 @@ def test_columns_are_cohorts_that_say_how_many_they_are_and_in_what_they_differ_
     ]
 
 
+def test_one_cohort_alone_is_the_reference_of_nobody() -> None:
+    pool, documents = pool_of((3, {"cache_config.block_size": 16}))
+
+    assert [column.note for column in build_matrix(pool, documents, MAJORITY).columns] == ["no difference"]
+
+
 def test_only_differences_are_rows_and_what_is_hidden_is_counted() -> None:
     shown = matrix()
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from dashboard.compare import Share, compare_pool, pool_sharing
 from dashboard.compare.pool import Member
 from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH
+from dashboard.compare.random_root import SEED_POLICY_PATH
 from dashboard.compare.sharing import (
     CACHING_OFF,
     CONNECTOR_PATH,
+    DOUBTFUL,
     EQUAL_HASHES,
     LENGTH_ONLY,
     MOST_COHORTS,
@@ -22,7 +24,6 @@ from dashboard.compare.sharing import (
     OTHER_ROOT,
     OWN_ROOTS,
     REPLICA_ROOTS,
-    SEED_POLICY_PATH,
     although,
     between,
     within,
@@ -132,7 +133,9 @@ def test_a_replica_without_engines_does_not_tell() -> None:
     [
         ({}, "b", OTHER_ROOT),
         ({ALGORITHM_PATH: "xxhash"}, "b", "prefix_caching_hash_algo differs"),
-        ({VERSION: "0.31.0", ALGORITHM_PATH: "xxhash"}, "b", "vLLM version and prefix_caching_hash_algo differ"),
+        ({VERSION: "0.31.0", ALGORITHM_PATH: "xxhash"}, "b", "prefix_caching_hash_algo differs"),
+        ({VERSION: "0.31.0"}, "b", OTHER_HASHES),
+        ({SEED_POLICY_PATH: "random"}, "b", OWN_ROOTS),
         ({BLOCK: 32}, "b", OTHER_ROOT),
         ({ALGORITHM_PATH: None}, "b", "prefix_caching_hash_algo differs"),
         ({}, Fingerprint(None, "b"), OTHER_HASHES),
@@ -148,6 +151,12 @@ def test_nothing_is_said_of_lengths_where_neither_tells_the_digest_at_one_length
     cohort: Sequence[Sequence[Mark]] = [[Fingerprint(None, "a")]] * 2
 
     assert pair(({}, cohort), ({}, [[Fingerprint(None, "b")]]))[1] == OTHER_HASHES
+
+
+def test_roots_that_are_told_to_come_from_elsewhere_are_the_reason_whatever_the_versions() -> None:
+    seeded = {SEED_POLICY_PATH: "environment", VERSION: "0.31.0"}
+
+    assert pair(({SEED_POLICY_PATH: "default"}, ["a", "a"]), (seeded, ["b"])) == (Share.NO, OTHER_ROOT, True)
 
 
 def test_a_cohort_with_roots_of_its_own_shares_with_nobody() -> None:
@@ -186,7 +195,7 @@ def test_an_engine_that_hashes_no_blocks_shares_with_nobody_not_even_its_equals(
     off = {CACHING_PATH: False}
 
     assert alone([OFF], [OFF], settings=off) == (Share.NO, CACHING_OFF)
-    assert pair(({}, ["a", "a"]), (off, [[OFF]])) == (Share.NO, CACHING_OFF, True)
+    assert pair(({}, ["a", "a"]), (off, [[OFF]])) == (Share.NO, CACHING_OFF, False)
     assert alone("a", [OFF], settings=off) == (Share.NO, "2 ways of hashing blocks")
     assert pair(({}, ["a", "a", "a"]), (off, [["a"], [OFF]]))[0] is Share.PARTLY
 
@@ -222,6 +231,15 @@ def test_who_does_not_tell_is_judged_by_settings(
     assert pair(({}, [["a"], ["a"]]), (settings, [[None]])) == expected
 
 
+def test_roots_that_are_random_unless_a_seed_is_set_are_doubted_not_called_equal() -> None:
+    """Nobody tells the seed: neither yes nor no, but likelier no."""
+    xxhash = {ALGORITHM_PATH: "xxhash_cbor"}
+
+    assert alone([None], [None], settings=xxhash) == (Share.UNKNOWN, DOUBTFUL)
+    assert alone([None], settings=xxhash) == (Share.UNKNOWN, NOT_MEASURED)
+    assert pair((xxhash, [["a"], [None]]), (xxhash, [[None]])) == (Share.UNKNOWN, DOUBTFUL, False)
+
+
 def test_random_roots_are_derived_within_a_cohort_of_several_replicas() -> None:
     random = {SEED_POLICY_PATH: "random"}
 
@@ -254,6 +272,14 @@ def test_groups_are_the_cohorts_with_one_way_of_hashing() -> None:
 
     assert sharing.groups == (("A", "C"), ("B",))
     assert (sharing.ways, sharing.silent) == (4, 1)
+
+
+def test_a_cohort_of_which_not_all_replicas_tell_is_in_no_group() -> None:
+    """Of who does not tell nothing is claimed, in the document neither."""
+    sharing = shared(({}, ["a", [None], [None]]), ({}, ["a", "a"]), ({}, [["b"], [None]]))
+
+    assert sharing.groups == (("B",),)
+    assert sharing.classes == (("A", "B"), ("C",))
 
 
 def test_replicas_that_were_never_read_are_silent() -> None:

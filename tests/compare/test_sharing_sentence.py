@@ -9,7 +9,7 @@ import pytest
 from dashboard.compare import Part, Verdict, compare_pool, pool_sharing, sharing_sentence
 from dashboard.compare.pool import Member
 from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH, MAX_NAMED
-from dashboard.compare.sharing import SEED_POLICY_PATH
+from dashboard.compare.random_root import SEED_POLICY_PATH
 from dashboard.models import Fingerprint, Role
 from tests.builders import document, hashing, replica
 
@@ -85,7 +85,8 @@ def test_two_ranks_of_one_replica_are_called_engines() -> None:
 
 def test_who_is_alone_is_so_within_the_cohort_where_others_do_not_tell_or_share() -> None:
     """Of those that do not tell nothing is claimed."""
-    assert differs(({}, [["a"], ["b"], NOBODY])).startswith("Measured: Within A, no two replicas can share prefixes")
+    text = differs(({}, [["a"], ["b"], NOBODY]))
+    assert text.startswith("Measured: Within A, no two replicas that tell can share prefixes")
     assert "Within A, no two replicas can share" in differs(({}, ["a", "b", "c"]), ({}, ["a"]))
 
 
@@ -123,6 +124,10 @@ def test_names_of_strangers_stay_short_and_on_their_line() -> None:
         (["a"] * 9 + ["b"] * 8, "its 17 replicas hash blocks in 2 ways."),
         ([["a", "b"], ["a", "b"]], "its 2 replicas hash blocks in 2 ways."),
         ([["a", "a", "b"]], "its 1 replica hash blocks in 2 ways."),
+        (
+            [*[["a"]] * 7, *[["b"]] * 6, NOBODY],
+            "its 13 replicas that tell hash blocks in 2 ways. 1 of 14 replicas does not tell block hashes.",
+        ),
     ],
 )
 def test_many_that_part_within_a_cohort_are_counted(held: Sequence[Sequence[Mark]], words: str) -> None:
@@ -161,12 +166,90 @@ def test_a_mixed_cohort_without_a_common_way_is_held_against_the_largest() -> No
         ({BLOCK: 32}, Fingerprint("a", "b"), "it cuts blocks of 32 tokens instead of 16."),
         ({}, Fingerprint("a", "b"), "it hashes blocks of another length."),
         ({}, Fingerprint(None, "b"), "it hashes in another way."),
-        ({VERSION: "0.31.0"}, "b", "it runs vLLM 0.31.0 instead of 0.32.0."),
+        ({VERSION: "0.31.0"}, "b", "it hashes in another way, and it runs vLLM 0.31.0 instead of 0.32.0."),
+        (
+            {VERSION: "0.31.0", ALGORITHM_PATH: "xxhash"},
+            "b",
+            "it hashes with xxhash instead of sha256_cbor, and it runs vLLM 0.31.0 instead of 0.32.0.",
+        ),
         ({SEED_POLICY_PATH: "environment"}, "b", "it starts its hashes from another root."),
     ],
 )
 def test_the_reason_is_what_the_digests_leave_open(settings: Mapping[str, Any], mark: Mark, reason: str) -> None:
     assert differs(({}, ["a", "a"]), (settings, [[mark]])) == f"Measured: B cannot share prefixes with A: {reason}"
+
+
+def test_a_root_that_is_told_is_the_reason_and_the_version_only_stands_beside_it() -> None:
+    """A version alone is no measured cause."""
+    old = {SEED_POLICY_PATH: "random", VERSION: "0.26.0"}
+    seeded = {SEED_POLICY_PATH: "environment"}
+
+    assert differs(({SEED_POLICY_PATH: "default"}, ["a", "a"]), (old, ["b"])) == (
+        "Measured: B cannot share prefixes with A: it starts its hashes from a random root instead of the fixed root "
+        "of vLLM, and it runs vLLM 0.26.0 instead of 0.32.0."
+    )
+    assert differs((seeded, ["a", "a"]), (seeded, ["b"])).endswith("it starts its hashes from another root.")
+    assert differs((old, ["a", "a"]), (old, ["b"])).endswith("it starts its hashes from a random root.")
+
+
+def test_of_cohorts_of_which_not_all_tell_only_those_that_tell_are_spoken_of() -> None:
+    some: Sequence[Sequence[Mark]] = [["a"], NOBODY, NOBODY]
+
+    verdict, text = said(({}, some), ({VERSION: "0.31.0"}, ["a"] * 2))
+    assert verdict is Verdict.UNKNOWN
+    assert text == (
+        "Measured: Those of A and B that tell can share prefixes with each other, although vLLM version differs. "
+        "2 of 5 replicas do not tell block hashes."
+    )
+    assert differs(({}, some), ({}, ["b", NOBODY])).startswith(
+        "Measured: Those of B that tell cannot share prefixes with those of A that tell: "
+        "they start their hashes from another root."
+    )
+    assert " C can share prefixes with those of A and B that tell only in part." in differs(
+        ({}, [*some, *some]), ({}, ["a"] * 4), ({}, ["a", "a", "b"])
+    )
+
+
+XXHASH = {ALGORITHM_PATH: "xxhash"}
+DOUBT = (
+    "ach engine process makes up its root with xxhash unless PYTHONHASHSEED is set, which no replica tells: "
+    "probably they cannot share prefixes."
+)
+
+
+def test_settings_that_agree_do_not_reassure_where_roots_are_random_unless_a_seed_is_set() -> None:
+    sentence = told((XXHASH, [NOBODY] * 2))
+
+    assert said((XXHASH, [NOBODY] * 2)) == (Verdict.UNKNOWN, f"Settings agree, but e{DOUBT}")
+    assert (sentence.is_doubted, sentence.not_known, sentence.is_certain) == (True, 2, False)
+    assert said((XXHASH, [NOBODY] * 2), unread=1) == (
+        Verdict.UNKNOWN,
+        f"No difference in what was told of prefix sharing. Not known for 1 of 3. E{DOUBT}",
+    )
+    old = {VERSION: "0.28.1"}
+    assert "makes up its root before vLLM 0.29 unless" in said((old, [NOBODY] * 2))[1]
+    assert said((XXHASH, [NOBODY]))[1] == "There is one replica, and nothing to compare it with."
+
+
+def test_who_of_several_cohorts_probably_has_random_roots_is_named() -> None:
+    assert differs(({}, [NOBODY] * 3), (XXHASH, [NOBODY] * 2)).endswith(
+        "it hashes with xxhash instead of sha256_cbor. Each engine process of B makes up its root with xxhash unless "
+        "PYTHONHASHSEED is set, which no replica tells: probably they cannot share prefixes."
+    )
+    assert "probably" not in differs(({}, [NOBODY] * 3), (XXHASH, [NOBODY]))
+    assert said((XXHASH, ["a", "a", NOBODY]))[0] is Verdict.UNKNOWN
+    assert "is set, which not all tell: probably" in said((XXHASH, ["a", "a", NOBODY]))[1]
+
+
+def test_roots_that_settings_say_are_random_are_a_difference_though_settings_agree() -> None:
+    random = {**XXHASH, SEED_POLICY_PATH: "random"}
+    sentence = told((random, [NOBODY] * 2))
+
+    assert "".join(part.text for part in sentence.parts) == (
+        "Derived from settings: No replica of A can share prefixes with any other: each engine has a root of its own."
+    )
+    assert (sentence.verdict, sentence.is_certain, sentence.split) == (Verdict.DIFFERS, True, ("A",))
+    assert differs((random, [NOBODY] * 2), ({BLOCK: 32}, [NOBODY])).endswith("each engine has a root of its own.")
 
 
 def test_cohorts_that_part_alike_share_a_clause() -> None:
@@ -279,9 +362,16 @@ def test_who_hashes_no_blocks_is_held_against_those_that_do() -> None:
     off = {CACHING_PATH: False}
 
     assert differs(({}, ["a"] * 3), (off, [OFF])) == (
-        "Measured: B cannot share prefixes with A: it has prefix caching off."
+        "Measured: The replicas of A can share prefixes with each other. "
+        "Derived from settings: B has prefix caching off and shares no prefixes."
     )
-    assert differs(({}, ["a", "b", "c"]), (off, [OFF, OFF])).endswith("root of its own. B has prefix caching off.")
+    assert differs(({}, ["a", "b", "c"]), (off, [OFF, OFF])).endswith(
+        "root of its own. Derived from settings: B has prefix caching off and shares no prefixes."
+    )
+    assert differs(({}, [["a"], NOBODY]), (off, [OFF]), (off, [OFF])).startswith(
+        "Derived from settings: B and C have prefix caching off and share no prefixes."
+    )
+    assert not told(({}, ["a"]), (off, [OFF])).is_measured
 
 
 def test_a_pool_that_was_never_read_is_unknown() -> None:

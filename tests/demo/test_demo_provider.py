@@ -134,9 +134,9 @@ def test_the_environment_names_the_plugins_and_says_whether_development_mode_is_
         environment = _told(name, "full=true")["fleet"]["environment"]
         told[name] = environment["VLLM_PLUGINS"], environment["VLLM_SERVER_DEV_MODE"]
     assert told == {
-        "chat-70b-01": (["fleet_config"], False),
-        "chat-70b-11": (["fleet_config"], True),
-        "gemma-27b-03": (["llm-d-server-introspection", "fleet_config"], True),
+        "chat-70b-01": (["lora_filesystem_resolver", "fleet_config"], False),
+        "chat-70b-11": (["lora_filesystem_resolver", "fleet_config"], True),
+        "gemma-27b-03": (["llm-d-server-introspection", "lora_filesystem_resolver", "fleet_config"], True),
     }
 
 

@@ -87,6 +87,15 @@ def test_a_length_above_its_own_is_not_served() -> None:
     assert not app.get("plotly_chart")
 
 
+def test_replicas_of_which_no_rank_is_known_are_counted_beside_the_ranks() -> None:
+    """One is down, one was last read too long ago, one tells no engine; a second address is no replica of its own."""
+    second = replica("z", fresh=False, same_process=("http://chat-00:8000",))
+    silent = (down("gone"), replica("old", fresh=False), replica("mute", engines=()))
+    app = open_page(fleet([*alike("chat", 4, DOCUMENT), second, *silent], [DOCUMENT]), "capacity")
+
+    assert "4 ranks known; those of 3 replicas are not known." in html(app)
+
+
 def test_per_gpu_shows_kv_cache_inside_memory() -> None:
     app = open_page(uneven(), "capacity", per="GPU", pool="chat")
 
@@ -102,6 +111,15 @@ def test_per_gpu_says_how_the_gpus_of_several_ranks_are_named() -> None:
 
     assert naming in html(open_page(several, "capacity", per="GPU"))
     assert naming not in html(open_page(uneven(), "capacity", per="GPU", pool="chat"))
+
+
+def test_per_gpu_calls_a_cpu_a_device() -> None:
+    both = (engine(), engine(dp_rank=1))
+    cpus = fleet([replica("dp2", engines=both, devices=(*devices(1, "cpu"), *devices(1, "cpu", dp_rank=1)))])
+    page = html(open_page(cpus, "capacity", per="GPU"))
+
+    assert "One bar for each device, in GiB" in page
+    assert "1·0 is device 0 of DP rank 1." in page
 
 
 def test_a_gpu_whose_kv_cache_is_not_known_is_no_gpu_without_one() -> None:
@@ -200,7 +218,7 @@ def test_per_gpu_is_told_in_gib_whatever_is_chosen_elsewhere() -> None:
     """The choice is not asked for, and is kept for the other bars."""
     app = open_page(uneven(), "capacity", per="GPU", measure="requests")
 
-    assert "A bar a GPU, in GiB" in html(app)
+    assert "One bar for each GPU, in GiB" in html(app)
     assert [each.key for each in app.segmented_control] == ["per"]
     assert "measure=requests&amp;per=GPU" in html(app)
 

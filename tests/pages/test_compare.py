@@ -46,8 +46,26 @@ def test_equal_settings_with_other_block_hashes_are_said_first_and_shown() -> No
     shown = html(open_page(fleet(members, [told]), "compare"))
 
     assert "Measured: No replica of A can share prefixes with any other, though their settings agree" in shown
-    assert shown.index("Measured:") < shown.index("Which cohorts can share prefixes") < shown.index("No difference:")
+    assert (
+        shown.index("Measured:") < shown.index("Which cohorts can share prefixes") < shown.index("No setting differs:")
+    )
     assert "each engine has a root of its own" in shown
+    assert '<div class="notice good">' not in shown
+
+
+def test_the_row_that_decides_stands_beside_the_settings_and_is_as_bad_as_its_finding() -> None:
+    """Settings that are all equal do not hide that hashes are not: the seed policy and the hashes are rows, too."""
+    told = document({"cache_config.prefix_caching_hash_algo": "xxhash", "seed_policy": "random"})
+    members = [replica(f"chat-{index}", document=told, engines=hashing(f"root {index}")) for index in range(3)]
+    app = open_page(fleet(members, [told]), "compare")
+    table = tables(app)[0]
+
+    assert rows(table)[-2:] == ["seed_policy", "replicas.fingerprint"]
+    assert re.findall(r'data-path="replicas.fingerprint".*?class="glyph (\w+)"', table) == ["critical"]
+    assert ">3 different<" in table
+
+    opened = html(open_page(fleet(members, [told]), "compare", path="replicas.fingerprint"))
+    assert "Each engine computes its block hashes itself: the page of a replica shows them." in opened
 
 
 def test_the_matrix_lists_only_what_differs_and_says_what_it_hides() -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.fleet import empty_fleet
-from dashboard.rules.catalogue import BY_ID
+from dashboard.report.judged_rules import NO_PAIR
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
 from dashboard.ui.findings_entries import MOST_ENTRIES
@@ -71,10 +72,15 @@ def test_every_finding_is_an_entry_worst_first_with_its_values_rule_pool_and_rep
 
 
 def test_what_else_is_to_be_known_stands_as_a_tag() -> None:
-    """Confidence only where it is not reported; rollout; a suppression that is over; on how many it is unknown."""
+    """An assumed router, where it is why; what is not reported; rollout; a suppression that is over; unknown where."""
     tags = [re.findall(r'class="tag">([^<]+)<', each) for each in entries(open_page(inspected_story(), "findings"))]
 
-    assert tags == [["unknown on 1 of 18"], ["suppression expired"], ["derived"], ["rollout"]]
+    assert tags == [
+        ["router assumed", "unknown on 1 of 18"],
+        ["router assumed", "suppression expired"],
+        ["derived"],
+        ["rollout"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -311,10 +317,22 @@ def test_all_rules_are_listed_by_outcome_with_where_and_why() -> None:
 
 def test_the_control_counts_each_outcome() -> None:
     """Rules that passed, were skipped, do not apply; findings suppressed; differences ignored."""
-    app = open_page(inspected_story(), "findings")
+    told = inspected_story()
+    app = open_page(told, "findings")
     options = [option.content for option in app.segmented_control(key="rules").proto.options]
 
-    assert options == ["Passed 10", "Skipped 1", "Not applicable 1", "Suppressed 1", "Ignored 0"]
+    idle = len(ALL_RULES) - len({each.rule for each in told.inspection.outcomes} - {"SH-01"})
+    assert options == ["Passed 10", "Skipped 1", f"Not applicable {idle}", "Suppressed 1", "Ignored 0"]
+    assert f", {idle} not applicable anywhere" in html(app)
+
+
+def test_a_rule_that_looked_at_nothing_is_listed_with_the_reason() -> None:
+    """It is counted at the top, so it stands somewhere."""
+    told = judged(story(), outcomes=(outcome(),))
+    shown = html(open_page(told, "findings", rules="Not applicable"))
+
+    assert ">PD-02 prefill-decode-model-path-differs</span>" in shown
+    assert NO_PAIR in shown
 
 
 def test_the_filters_hold_for_the_rules_too() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dashboard.fleet import empty_fleet
 from dashboard.models import Basis, FailureKind, ReplicaState, Source
-from tests.builders import HOSTILE, alike, document, down, fleet, hashing, hostile, replica, story
+from dashboard.rules.domain import Router, Store
+from dashboard.rules.findings import Inspection
+from tests.builders import HOSTILE, alike, devices, document, down, fleet, hashing, hostile, replica, story
 from tests.page_runner import html, open_page
 
 
@@ -13,7 +17,7 @@ def test_the_headline_says_what_is_wrong() -> None:
     shown = html(open_page(story()))
 
     assert "attention; 1 replica is down</h1>" in shown
-    assert "Prefixes cannot be shared by all replicas of chat-70b." in shown
+    assert "In chat-70b, not all replicas can share prefixes." in shown
 
 
 def test_the_header_says_how_many_answered_and_how_old_that_is() -> None:
@@ -48,7 +52,7 @@ def test_a_pool_with_equal_settings_and_other_block_hashes_is_not_said_to_have_n
     assert "A differs within itself" in shown
     assert "all can share" in shown
     assert "no difference" not in shown
-    assert "Prefixes cannot be shared by all replicas of chat." in shown
+    assert "In chat, not all replicas can share prefixes." in shown
     assert shown.index('href="compare?pool=chat" title=') < shown.index('href="compare?pool=calm" title=')
 
 
@@ -70,13 +74,20 @@ def test_a_finding_is_a_sentence_with_its_values_and_leads_to_its_details() -> N
     assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"' in shown
 
 
+def test_what_runs_on_cpus_is_not_said_to_have_gpus() -> None:
+    shown = html(open_page(fleet([replica(devices=devices(2, "cpu"))])))
+
+    assert "2 devices" in shown
+    assert "2 GPUs" not in shown
+
+
 def test_a_replica_that_could_not_be_read_stands_with_kind_and_sentence() -> None:
     """A timeout and a refused key are told apart, in words."""
     shown = html(open_page(story()))
 
     assert "down · timeout" in shown
     assert "No answer within 5 s. Last read 14 min ago; its values are kept and marked." in shown
-    assert "partial · unauthorized" in shown
+    assert "partial · no valid API key" in shown
 
 
 def test_a_healthy_fleet_looks_calm() -> None:
@@ -129,8 +140,8 @@ def test_a_fleet_that_does_not_answer_says_so_and_why() -> None:
     shown = html(open_page(fleet([down("chat-1", pool=None), down("chat-2", pool=None, kind=FailureKind.DNS)])))
 
     assert "<h1>No replica answers</h1>" in shown
-    assert "down · refused" in shown
-    assert "down · dns" in shown
+    assert "down · connection refused" in shown
+    assert "down · name not found" in shown
 
 
 def test_many_unread_replicas_are_cut_and_the_rest_is_counted() -> None:
@@ -171,3 +182,19 @@ def test_hostile_names_stay_text() -> None:
     assert "<img" not in shown
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
     assert HOSTILE not in shown
+
+
+def test_a_pool_in_which_nothing_shares_prefixes_is_not_counted_in_the_headline() -> None:
+    """fleet.yaml says that it has no router: its cell is quiet, and it stands below a pool with a reason to look."""
+    told = document()
+    members = [replica(f"chat-{index}", document=told, engines=hashing(f"root {index}")) for index in range(2)]
+    apart = fleet(members, [told])
+    routed = apart.inspection.domains["chat"]
+    lone = replace(routed, router=Router.NONE, kv_store=Store.NONE)
+    shown = html(open_page(replace(apart, inspection=Inspection(domains={"chat": lone}))))
+
+    assert "not all replicas can share prefixes" not in shown
+    assert '<span class="mute">A differs within itself</span>' in shown
+    assert "not all replicas can share prefixes" in html(
+        open_page(replace(apart, generation=apart.generation + 1, inspection=Inspection(domains={"chat": routed})))
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dashboard.models import Contradiction, Failure, FailureKind, Fingerprint, Reply, Source
+from dashboard.rules.findings import Severity
 from dashboard.ui import replica_offer
 from tests.builders import HOSTILE, alike, document, down, engine, fleet, hostile, probe, replica, setting, story
+from tests.findings_builder import finding, judged
 from tests.page_runner import html, open_page, rerun
 
 DOCUMENT = document()
@@ -37,6 +39,15 @@ def test_where_nothing_differs_there_is_no_column_for_it() -> None:
     app = open_page(story(), "replica", replica="http://chat-70b-01:8000")
 
     assert "Most of its pool" not in app.dataframe[0].value.columns
+
+
+def test_what_answers_and_has_a_critical_finding_does_not_look_fine() -> None:
+    built = fleet([replica("bad", document=DOCUMENT)], [DOCUMENT])
+    found = [finding(built, ["bad"], id=each, severity=each) for each in (Severity.WARNING, Severity.CRITICAL)]
+    page = html(open_page(judged(built, *found), "replica", replica="http://bad:8000"))
+
+    assert '<h1><span class="glyph critical"' in page
+    assert "Up: it answers." in page
 
 
 def test_settings_can_be_searched() -> None:
@@ -135,7 +146,7 @@ def test_every_probe_is_shown_and_its_raw_answer_on_demand() -> None:
     )
     one = replica(document=DOCUMENT, probes=probes, sources=(Source.PROVIDER,))
     app = open_page(fleet([one], [DOCUMENT]), "replica", replica=one.id)
-    assert app.dataframe[1].value["Outcome"].to_list() == ["✕ schema", "✓ read", "– not here"]
+    assert app.dataframe[1].value["Outcome"].to_list() == ["✕ answer of unknown shape", "✓ read", "– not here"]
     assert not app.code
 
     choice = app.selectbox(key="raw")

@@ -14,12 +14,15 @@ from dashboard.provider.hashing import MAX_TOKENS, fingerprint_of, hashing_of
 from tests.captured import capture
 from tests.provider.engines import EngineProcess, broken, thing
 from tests.provider.vllm_modules import HASH_FUNCTIONS
+from tests.tools import config_api
 
 if TYPE_CHECKING:
     from tests.provider.conftest import Serve
 
 LLAMA = capture("llama")
 UTILS, CORE = "vllm.v1.core.kv_cache_utils", "vllm.v1.engine.core"
+# The stand-ins of the other algorithms hash in another way than vLLM.
+AS_VLLM = [row for row in config_api.vectors(config_api.PAGE.read_text()) if row.algorithm == "sha256"]
 SEEDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
 LENGTHS = st.integers(1, 300)
 
@@ -70,6 +73,22 @@ def test_the_fingerprint_is_the_one_that_vllm_0_32_0_itself_gives_with_its_defau
         "engine": "f30f3014fbe54354",
         "reason": None,
     }
+
+
+@pytest.mark.parametrize("row", AS_VLLM, ids=lambda row: row.seed or "default")
+def test_the_digests_that_the_documentation_gives_are_the_provider_s(row: config_api.Vector) -> None:
+    """Each was computed with the functions of vLLM 0.32.0: a router's author holds other code against them."""
+    told = {length: fingerprint(engine(seed=row.seed, length=length)) for length in row.digests}
+
+    assert {length: one["engine"] for length, one in told.items()} == row.digests
+    assert {one["canonical"] for one in told.values()} == {row.digests[16]}
+
+
+def test_the_documentation_gives_digests_of_every_algorithm() -> None:
+    rows = config_api.vectors(config_api.PAGE.read_text())
+
+    assert {row.algorithm for row in rows} == {"sha256", "sha256_cbor", "xxhash", "xxhash_cbor"}
+    assert [row.seed for row in AS_VLLM] == [None, "42"]
 
 
 def test_a_seed_that_equals_the_default_changes_nothing_but_the_policy() -> None:

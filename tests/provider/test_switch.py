@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.provider.switch import IDLE_UNLESS_NAMED, installed, is_named, listing, named, suggestion
+from dashboard.provider.switch import IDLE_UNLESS_NAMED, has_vllm, installed, is_named, listing, named, suggestion
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,13 @@ def install(environment: Path, project: str, text: str) -> None:
     folder.mkdir()
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n")
     (folder / "entry_points.txt").write_text(text)
+
+
+def put_vllm(environment: Path) -> None:
+    """vLLM as far as the switch sees it; importing it fails."""
+    (environment / "vllm").mkdir()
+    (environment / "vllm" / "__init__.py").write_text("raise RuntimeError('vLLM was imported')\n")
+    install(environment, "vllm", f"[{GENERAL}]\nlora_filesystem_resolver = m:f\n")
 
 
 @pytest.mark.parametrize(
@@ -115,12 +122,39 @@ def test_the_providers_name_with_a_space_is_mended_and_a_foreign_one_is_told_but
 
     assert found.line == "export VLLM_PLUGINS='a, lora_filesystem_resolver,fleet_config'"
     assert found.notes[-1] == (
-        "No plugin here is called ' lora_filesystem_resolver', ' fleet_config'. "
+        "No plugin here is called ' lora_filesystem_resolver', ' fleet_config'. Did you mean fleet_config? "
         "vLLM does not strip spaces around a name."
     )
 
 
-@pytest.mark.parametrize("value", ["", ",", "\x1b[0m", "\udcff"])
+@pytest.mark.parametrize("value", ["fleet-config", "Fleet_Config", "fleetconfig"])
+def test_a_name_that_was_meant_for_the_providers_gives_way_to_it(value: str) -> None:
+    found = suggestion({"VLLM_PLUGINS": f"lora_filesystem_resolver,{value}"}, STOCK)
+
+    assert found.value == "lora_filesystem_resolver,fleet_config"
+    assert found.notes[-1] == f"No plugin here is called {value}. Did you mean fleet_config?"
+
+
+def test_a_space_is_told_only_where_there_is_one() -> None:
+    near = suggestion({"VLLM_PLUGINS": "fleet_config "}, STOCK)
+    other = suggestion({"VLLM_PLUGINS": "another"}, STOCK)
+
+    assert near.value == "fleet_config"
+    assert near.notes[-1] == (
+        "No plugin here is called 'fleet_config '. Did you mean fleet_config? vLLM does not strip spaces around a name."
+    )
+    assert other.value == "another,fleet_config"
+    assert other.notes[-1] == "No plugin here is called another."
+
+
+def test_another_plugin_that_is_called_almost_like_the_provider_stays() -> None:
+    found = suggestion({"VLLM_PLUGINS": "fleet-config"}, {**OURS, PLATFORM: ("fleet-config",)})
+
+    assert found.value == "fleet-config,fleet_config"
+    assert found.notes == ("VLLM_PLUGINS is set: the line adds the name to it.",)
+
+
+@pytest.mark.parametrize("value", ["", ",", " ", " , ,", "\x1b[0m", "\udcff"])
 def test_a_variable_that_names_nothing_becomes_the_name_alone(value: str) -> None:
     found = suggestion({"VLLM_PLUGINS": value}, OURS)
 
@@ -128,7 +162,7 @@ def test_a_variable_that_names_nothing_becomes_the_name_alone(value: str) -> Non
     assert all(note.isprintable() for note in found.notes)
 
 
-@pytest.mark.parametrize("value", ["", ",", "fleet_config,", "lora_filesystem_resolver"])
+@pytest.mark.parametrize("value", ["", ",", " ", "fleet_config,", "lora_filesystem_resolver"])
 def test_only_names_that_name_nothing_are_told_as_such(value: str) -> None:
     without_the_wheel = suggestion({"VLLM_PLUGINS": value}, {GENERAL: VLLMS_OWN})
 
@@ -168,7 +202,7 @@ def test_the_groups_are_those_that_the_variable_decides_on(environment: Path) ->
 
 
 def test_the_line_alone_goes_to_standard_output(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    install(environment, "vllm", f"[{GENERAL}]\nlora_filesystem_resolver = m:f\n")
+    put_vllm(environment)
     install(environment, "ours", f"[{ENDPOINTS}]\nfleet_config = m:f\n")
 
     runpy.run_module("dashboard.provider", run_name="__main__")
@@ -182,11 +216,33 @@ def test_the_line_alone_goes_to_standard_output(environment: Path, capsys: pytes
     ]
 
 
-def test_an_environment_without_plugins_is_told_as_such(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_environment_without_plugins_is_told_as_such(environment: Path) -> None:
     assert installed() == {}, f"nothing is installed in {environment}"
+    assert listing(installed()) == ["  none"]
 
-    runpy.run_module("dashboard.provider", run_name="__main__")
 
-    said = capsys.readouterr()
-    assert said.out == "export VLLM_PLUGINS=fleet_config\n"
-    assert said.err.splitlines()[1] == "  none"
+def test_a_python_without_vllm_gives_a_shell_nothing_to_run(
+    environment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line would leave out what vLLM's own Python has."""
+    install(environment, "ours", f"[{ENDPOINTS}]\nfleet_config = m:f\n")
+
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("dashboard.provider", run_name="__main__")
+
+    assert ended.value.code == (
+        f"exit 1: there is no vLLM in this Python ({sys.executable}): run it with the Python that runs vLLM."
+    ), "Python writes a text to standard error, and ends with 1"
+    assert capsys.readouterr().out == ""
+
+
+def test_a_folder_that_is_called_vllm_is_not_vllm(environment: Path) -> None:
+    (environment / "vllm").mkdir()
+
+    assert not has_vllm()
+
+
+def test_vllm_is_found_without_being_imported(environment: Path) -> None:
+    put_vllm(environment)
+
+    assert has_vllm()

@@ -6,6 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from dashboard.models import State
+from dashboard.rules.domain import Basis, Domain, Router, Store
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -54,6 +55,11 @@ def suppression(**more: Any) -> Suppression:
     """An entry of fleet.yaml."""
     given = {"rule": "RT-01", "owner": "ann", "reason": "canary", "until": UNTIL, "number": 1}
     return Suppression(**{**given, **more})
+
+
+def domain(router: Router = Router.PREFIX_HASH, basis: Basis = Basis.ASSUMED, store: Store = Store.NONE) -> Domain:
+    """What a pool shares: a router, and how that is known."""
+    return Domain(router, basis, store, Basis.INFERRED, disaggregated=False, disaggregated_basis=Basis.ASSUMED)
 
 
 def outcome(rule: str = "RT-01", kind: OutcomeKind = OutcomeKind.PASSED, reason: str = "", **more: Any) -> Outcome:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
 
 from dashboard.report import finding_words as words
+from dashboard.rules.domain import Basis, Router, Store
 from dashboard.rules.findings import CohortShare, Confidence, OutcomeKind, Remedy, Rollout, Severity, Snippet
 from tests import builders
-from tests.report.judged import finding, fleet, outcome, suppression
+from tests.report.judged import domain, finding, fleet, outcome, suppression
+
+if TYPE_CHECKING:
+    from dashboard.rules.domain import Domain
 
 NAMES = {"http://chat-3:8000": "chat-3", "http://chat-4:8000": "chat-4"}
 
@@ -109,3 +116,49 @@ def test_who_did_not_answer_is_told_with_the_reason_if_there_is_one() -> None:
 
     assert words.answered(silent) == "0 of 2 answered"
     assert words.unread(silent) == ["chat-9: Nothing listens there.", "chat-8: no usable answer"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "held", "rests"),
+    [
+        pytest.param("RT-01", domain(), True, id="it is critical for the router that is assumed"),
+        pytest.param("RT-01", domain(basis=Basis.DECLARED), False, id="fleet.yaml says it"),
+        pytest.param("RT-01", domain(Router.KV_EVENTS, Basis.INFERRED), False, id="the settings show it"),
+        pytest.param("RT-01", domain(Router.NONE, Basis.DECLARED), False, id="there is no router"),
+        pytest.param("CO-02", domain(), False, id="it matters in any pool"),
+        pytest.param("SH-01", domain(store=Store.LMCACHE), False, id="it matters for the store"),
+        pytest.param("PD-02", domain(), False, id="nothing of what it is about is there"),
+        pytest.param("ZZ-99", domain(), False, id="a rule that is no longer known"),
+    ],
+)
+def test_a_finding_rests_on_an_assumed_router_only_where_the_router_is_what_makes_it_bad(
+    rule: str, held: Domain, *, rests: bool
+) -> None:
+    assert words.rests_on_assumed_router(finding(rule), {"chat": held}) is rests
+
+
+def test_a_finding_of_two_pools_rests_on_what_is_told_of_either() -> None:
+    both = finding(pools=("chat", "other"))
+    declared = domain(basis=Basis.DECLARED)
+
+    assert not words.rests_on_assumed_router(both, {"chat": domain(), "other": declared})
+    assert words.rests_on_assumed_router(both, {"chat": domain(), "other": domain(Router.NONE, Basis.DECLARED)})
+    assert not words.rests_on_assumed_router(both, {})
+
+
+def test_what_is_assumed_is_said_once_for_each_pool_with_findings_that_rest_on_it() -> None:
+    """Not of a pool whose router is told, nor of one without such findings."""
+    found = [finding(), finding("RT-05"), finding(pools=("told",)), finding("CO-02", pools=("calm",))]
+    found.append(finding(pools=("b", "none", "gone")))
+    domains = {
+        "chat": domain(),
+        "told": domain(basis=Basis.DECLARED),
+        "calm": domain(),
+        "b": domain(),
+        "none": domain(Router.NONE, Basis.DECLARED),
+    }
+
+    assert words.assumptions(fleet(*found, inspected={"domains": domains}).inspection) == [
+        "b: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools.",
+        "chat: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools.",
+    ]

@@ -8,8 +8,9 @@ import pytest
 
 from dashboard.report.findings_markdown import MOST_CHARACTERS, PAGES, escaped, fenced, to_findings_markdown, with_code
 from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.domain import Basis
 from dashboard.rules.findings import OutcomeKind, Remedy, Snippet
-from tests.report.judged import EVIL, evil, finding, fleet, outcome, suppression
+from tests.report.judged import EVIL, domain, evil, finding, fleet, outcome, suppression
 
 
 def without_code(text: str) -> str:
@@ -22,7 +23,7 @@ def test_a_finding_is_told_whole() -> None:
     text = to_findings_markdown(fleet(finding()))
 
     assert text.startswith("## vLLM fleet: prod-eu\n\n**1 critical, 0 warning, 0 info** · 4 of 4 answered · ")
-    assert f"{len(ALL_RULES)} rules: 1 judged, {len(ALL_RULES) - 1} not applicable\n\n" in text
+    assert f"{len(ALL_RULES)} rules: 1 judged, {len(ALL_RULES) - 1} not applicable anywhere\n\n" in text
     assert "### ✖ critical: RT-01 block-size-differs in chat\n\n**B x2 (chat-3 and chat-4)**: Block size is 32" in text
     assert "Why it matters: The router never finds what these replicas hold\\.\n\n" in text
     assert "What to do: Give these replicas the same block size\\.\n\n```sh\n--block-size 16\n```\n" in text
@@ -128,3 +129,12 @@ def test_a_comment_is_never_longer_than_a_forge_takes_and_the_rest_is_counted() 
     assert len(text) <= MOST_CHARACTERS + 200
     assert f"**and {200 - shown} more, for which there is no room here**" in text
     assert shown > 20
+
+
+def test_a_finding_that_rests_on_an_assumed_router_says_so_and_where_to_say_what_is_true() -> None:
+    assumed = to_findings_markdown(fleet(finding(), inspected={"domains": {"chat": domain()}}))
+    told = to_findings_markdown(fleet(finding(), inspected={"domains": {"chat": domain(basis=Basis.DECLARED)}}))
+
+    assert "### ✖ critical: RT-01 block-size-differs in chat (router assumed)\n" in assumed
+    assert "<details><summary>1 assumed, for nobody says it</summary>\n\n- chat\\: a router that" in assumed
+    assert "assumed" not in told

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dashboard.report.findings_table import to_findings_table
 from dashboard.report.table import CONTROL
 from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.domain import Basis
 from dashboard.rules.findings import CohortShare, OutcomeKind, Remedy, Severity, Snippet
-from tests.report.judged import evil, finding, fleet, outcome, suppression
+from tests.report.judged import domain, evil, finding, fleet, outcome, suppression
 
 
 def lines(*found: object, width: int = 200, **more: object) -> list[str]:
@@ -51,7 +52,7 @@ def test_or_stands_between_what_can_be_typed_where_one_is_enough() -> None:
 
 
 def test_the_numbers_of_rules_stand_before_the_last_line() -> None:
-    assert lines(finding())[-2] == f"{len(ALL_RULES)} rules: 1 judged, {len(ALL_RULES) - 1} not applicable."
+    assert lines(finding())[-2] == f"{len(ALL_RULES)} rules: 1 judged, {len(ALL_RULES) - 1} not applicable anywhere."
 
 
 def test_severity_is_a_glyph_and_a_word() -> None:
@@ -117,3 +118,14 @@ def test_colour_is_for_terminals_only() -> None:
 
     assert "\x1b[1;31m✖ critical" in coloured
     assert "\x1b" not in to_findings_table(fleet(finding()), width=100, colour=False)
+
+
+def test_a_finding_that_rests_on_an_assumed_router_says_so_and_where_to_say_what_is_true() -> None:
+    assumed = lines(finding(), inspected={"domains": {"chat": domain()}})
+    told = lines(finding(), inspected={"domains": {"chat": domain(basis=Basis.DECLARED)}})
+
+    assert assumed[0].startswith("✖ critical  RT-01 block-size-differs  chat (router assumed)  B x2 ")
+    assert assumed[assumed.index("Assumed, for nobody says it:") + 1] == (
+        "    chat: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools."
+    )
+    assert "assumed" not in "".join(told).lower()

@@ -9,7 +9,7 @@ from dashboard.report.github_annotations import command, to_github_annotations
 from dashboard.report.verdict import verdict_of
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
-from tests.report.judged import evil, finding, fleet, outcome, suppression
+from tests.report.judged import domain, evil, finding, fleet, outcome, suppression
 
 CRITICAL, WARNING, INFO = Severity
 COMMAND = re.compile(r"::(error|warning|notice) title=([^:,\r\n]+)::([^\r\n]*)")
@@ -48,7 +48,7 @@ def test_what_is_hidden_raised_or_of_no_use_is_told_too() -> None:
     entry = "suppressed by ann until 2026-04-30: canary"
     few = "only 4 of 5 answered, and --min-coverage is 100 %25 (not read: lost-1)"
     counts = "0 critical, 0 warning, 0 info; 1 suppressed; 4 of 5 answered"
-    rules = f"{len(ALL_RULES)} rules: 0 judged, 1 failed to run, {len(ALL_RULES) - 1} not applicable"
+    rules = f"{len(ALL_RULES)} rules: 0 judged, 1 failed to run, {len(ALL_RULES) - 1} not applicable anywhere"
     assert lines(judged) == [
         f"::notice title=vLLM fleet::prod-eu: {counts}. {rules}.",
         f"::error title=too little could be read::{few}",
@@ -101,3 +101,9 @@ def test_an_attack_stays_inside_the_message() -> None:
         told = COMMAND.fullmatch(line)
         assert told
         assert "\x1b" not in unquote(told[3])
+
+
+def test_a_finding_that_rests_on_an_assumed_router_says_so_in_its_line() -> None:
+    (line,) = lines(fleet(finding(), inspected={"domains": {"chat": domain()}}))[1:]
+
+    assert "which 2 of 4 replicas have. (router assumed)%0AWhy" in line

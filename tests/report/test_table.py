@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.fleet import empty_fleet
 from dashboard.report.table import plain, to_table
-from tests.builders import document, fleet, hashing, replica
+from tests.builders import document, down, fleet, hashing, replica
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
@@ -35,6 +35,17 @@ def test_a_pool_says_who_can_share_prefixes_as_the_pages_do() -> None:
     text = to_table(fleet(members, [told]), width=200, colour=False)
 
     assert "  Measured: No replica of A can share prefixes with any other" in text
+
+
+def test_one_replica_is_not_said_to_differ_in_nothing() -> None:
+    """`no difference in the 0 settings` would sound as if something had been compared."""
+    one = document()
+    alone = to_table(fleet([replica("a", document=one)], [one]), width=200, colour=False)
+    unread = to_table(fleet([down("a")]), width=200, colour=False)
+
+    assert "one replica: nothing to compare with" in alone
+    assert "no difference" not in alone
+    assert "no replica was read: nothing to compare" in unread
 
 
 def test_the_last_line_says_how_many_answered(demo_fleet: Fleet) -> None:

@@ -14,9 +14,10 @@ from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Confidence, Draft, Severity
 from dashboard.rules.identity import IDENTITY
 from dashboard.rules.identity.addresses import endpoint_of, host_of, is_own, port_of, processes, rank_of
-from dashboard.rules.identity.id_05_unread import KINDS, MOST_ROWS
+from dashboard.rules.identity.id_05_unread import MOST_ROWS, STEPS
 from dashboard.rules.registry import Scope
 from dashboard.rules.subject import FleetSubject, PoolSubject
+from dashboard.wording import FAILURE_WORDS
 from tests import builders
 from tests.builders import HOSTILE
 from tests.rules import subjects
@@ -205,9 +206,10 @@ def test_a_topic_of_any_shape_is_pasted_as_one_yaml_string() -> None:
 
 
 def test_every_kind_of_failure_has_words_and_a_remedy() -> None:
-    assert set(KINDS) == {*FailureKind, None}
-    assert all(reason and not reason.endswith(".") for reason, _ in KINDS.values())
-    assert all(remedy.endswith(".") for _, remedy in KINDS.values())
+    assert set(FAILURE_WORDS) == set(FailureKind)
+    assert set(STEPS) == {*FailureKind, None}
+    assert all(reason and not reason.endswith(".") for reason in FAILURE_WORDS.values())
+    assert all(remedy.endswith(".") for remedy in STEPS.values())
 
 
 @pytest.mark.parametrize("kind", FailureKind)
@@ -215,9 +217,9 @@ def test_a_failure_of_any_kind_is_told_with_its_own_sentence(kind: FailureKind) 
     down = builders.down("gpu-9", pool=None, kind=kind, detail=HOSTILE)
     (draft,) = BY_ID["ID-05"].check(FleetSubject((), (down,)))
 
-    assert draft.sentence == f"1 of 1 replica without a pool did not answer: {KINDS[kind][0]}."
+    assert draft.sentence == f"1 of 1 replica without a pool did not answer: {FAILURE_WORDS[kind]}."
     assert json.loads(draft.evidence[-1].value) == HOSTILE
-    assert draft.remedy.sentence == KINDS[kind][1].format(where="http://gpu-9:8000")
+    assert draft.remedy.sentence == STEPS[kind].format(where="http://gpu-9:8000")
     assert all("gpu-9" in each.text or each.text.startswith("poll:") for each in draft.remedy.snippets)
 
 

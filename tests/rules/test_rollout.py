@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.models import State, Told
-from dashboard.rules.rollout import STUCK_AFTER, is_explained, rollout_of
+from dashboard.rules.rollout import STUCK_AFTER, TOGETHER, is_explained, rollout_of
 from tests import builders
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from dashboard.rules.subject import Holders
 
 OLD, NEW = "0.20.2", "0.32.0"
+A_SECOND, A_MINUTE = 1 / 3600, 1 / 60  # in hours
+APART = TOGETHER / timedelta(hours=1) + A_SECOND
 
 
 def at(version: str | None, hours_ago: float | None, number: int = 0) -> Replica:
@@ -83,6 +85,29 @@ def test_a_rollout_that_stopped_hours_ago_no_longer_goes_on() -> None:
 
     assert going(at(OLD, 700), at(NEW, limit)) is not None
     assert going(at(OLD, 700), at(NEW, limit + 0.01)) is None
+
+
+@pytest.mark.parametrize(("first", "second"), [(OLD, NEW), (NEW, OLD)])
+@pytest.mark.parametrize("apart", [A_SECOND, 40 * A_SECOND, 2 * A_MINUTE, TOGETHER / timedelta(hours=1)])
+def test_two_versions_that_were_started_together_replace_nothing_whichever_seems_to_be_later(
+    first: str, second: str, apart: float
+) -> None:
+    """One tells when its API process started and the other when its engine did: the order of the two means nothing."""
+    assert going(at(first, 1 + apart), at(second, 1)) is None
+
+
+@pytest.mark.parametrize("apart", [APART, 20 * A_MINUTE, 3, 700])
+def test_a_version_that_came_minutes_to_weeks_later_replaces_the_other(apart: float) -> None:
+    forward, back = going(at(OLD, 1 + apart), at(NEW, 1)), going(at(NEW, 1 + apart), at(OLD, 1))
+
+    assert forward is not None
+    assert back is not None
+    assert (forward.old, forward.new) == (back.new, back.old) == (OLD, NEW)
+
+
+def test_the_first_new_replica_must_be_well_after_the_last_old_one() -> None:
+    """However long ago the others started."""
+    assert going(at(OLD, 700), at(OLD, 1 + A_MINUTE, 1), at(NEW, 1), at(NEW, 0.5, 1)) is None
 
 
 def test_builds_of_one_release_are_one_version_and_replicas_without_a_version_do_not_count() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from dashboard.provider.groups import MOSTLY_NULL
 from dashboard.schemas.fleet_extension import SCHEMA_VERSION
 from dashboard.schemas.inference_config import InferenceConfigReply
 
@@ -28,21 +30,48 @@ GROUPS = (
     "MambaGroup",
     "OtherGroup",
 )
+KEEPING_ALL = GROUPS[:3]  # the kinds in which the provider writes MOSTLY_NULL (kv_cache_groups.KeepsAllGroup)
+VECTOR_LENGTHS = (16, 64, 128)
+VECTOR = r"^\| `(\w+)` \| (?:not set|`(\w+)`) " + r"\| `(\w{16})` " * len(VECTOR_LENGTHS) + r"\|$"
+ABOUT = (
+    "What the provider of this project answers. It writes every required property, as null where it could not be had. "
+    "Bounds such as maxLength are what this project's reader takes at most, not what a server gives. "
+    "A minor version of fleet adds fields: ignore what you do not know."
+)
+HEADERS = {
+    "ETag": {
+        "description": "Changes with the answer; another rank, or full, has another.",
+        "schema": {"type": "string"},
+    },
+    "Cache-Control": {
+        "description": "Keep it, and ask each time whether it holds.",
+        "schema": {"type": "string", "const": "no-cache"},
+    },
+}
+SENTENCE = {"type": "string", "description": "What is wrong, for people."}
+STATUS = {"type": "integer", "description": "The status again."}
+ERRORS = {
+    "400": ("Error", "A parameter that cannot be answered; the body says why."),
+    "401": ("Unauthorized", "vLLM has an API key, and it was not given."),
+    "404": ("NotServed", "The provider is not installed, or not named in VLLM_PLUGINS."),
+    "405": ("NotServed", "Another method than GET: HEAD and OPTIONS too."),
+    "500": ("Error", "The answer could not be put together; the server's log says why."),
+    "503": ("Error", "The engines have not answered yet, or there are none; the body says which."),
+}
 
 
 def openapi() -> dict[str, Any]:
     """Return the API as OpenAPI 3.1."""
     schema = _schema()
-    components = schema.pop("$defs") | {"InferenceConfigResponse": schema}
+    components = schema.pop("$defs") | {"InferenceConfigResponse": schema} | _error_bodies()
     return {
         "openapi": "3.1.0",
-        "info": {"title": "vLLM configuration API", "version": SCHEMA_VERSION},
+        "info": {"title": "vLLM configuration API", "version": SCHEMA_VERSION, "description": ABOUT},
         "paths": {path: {"get": _operation(path)} for path in PATHS},
         "components": {
             "schemas": components,
             "securitySchemes": {"apiKey": {"type": "http", "scheme": "bearer"}},
         },
-        "security": [{}, {"apiKey": []}],
     }
 
 
@@ -54,6 +83,23 @@ def openapi_text() -> str:
 def page_text(page: str) -> str:
     """Return a page with its example and its tables of fields written anew between their marks."""
     return _between(_between(page, EXAMPLE, _example()), FIELDS, _tables())
+
+
+class Vector(NamedTuple):
+    """One row of the page's table of fingerprints: digests by tokens of a block; without a seed, the default one."""
+
+    algorithm: str
+    seed: str | None
+    digests: dict[int, str]
+
+
+def vectors(page: str) -> list[Vector]:
+    """Return the fingerprints that the page gives."""
+    rows = re.findall(VECTOR, page, re.MULTILINE)
+    return [
+        Vector(algorithm, seed or None, dict(zip(VECTOR_LENGTHS, digests, strict=True)))
+        for algorithm, seed, *digests in rows
+    ]
 
 
 def _between(page: str, marks: tuple[str, str], text: str) -> str:
@@ -87,8 +133,25 @@ def _compact(value: Any, indent: str = "", width: int = 116) -> str:
 def _schema() -> dict[str, Any]:
     schema = InferenceConfigReply.model_json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
     # A kind that is not known has any name, so that more than one branch may fit.
-    text = json.dumps(schema).replace('"oneOf"', '"anyOf"')
-    return json.loads(text)  # type: ignore[no-any-return]
+    answer: dict[str, Any] = json.loads(json.dumps(schema).replace('"oneOf"', '"anyOf"'))
+    for name, model in {**answer["$defs"], "InferenceConfigReply": answer}.items():
+        model["required"] = _always_there(name, model["properties"])
+        for field in model["required"]:
+            model["properties"][field].pop("default", None)
+    return answer
+
+
+def _always_there(name: str, properties: dict[str, Any]) -> list[str]:
+    """Return the fields that the provider always writes: all, but in a KV cache group those that its kind lacks."""
+    return [
+        field
+        for field, value in properties.items()
+        if name not in GROUPS or not _is_nullable(value) or (field in MOSTLY_NULL and name in KEEPING_ALL)
+    ]
+
+
+def _is_nullable(property_: dict[str, Any]) -> bool:
+    return {"type": "null"} in property_.get("anyOf", ())
 
 
 def _operation(path: str) -> dict[str, Any]:
@@ -97,7 +160,7 @@ def _operation(path: str) -> dict[str, Any]:
         "summary": "The configuration of this server, for one data-parallel rank.",
         "parameters": [
             _parameter("data_parallel_rank", {"type": "integer", "minimum": 0}, "The rank; by default the first one."),
-            _parameter("full", {"type": "boolean", "default": False}, "Whether all settings are told."),
+            _parameter("full", {"type": "boolean", "default": False}, "Whether all settings are told; 1 and 0 too."),
             {
                 "name": "If-None-Match",
                 "in": "header",
@@ -106,20 +169,34 @@ def _operation(path: str) -> dict[str, Any]:
                 "description": "An ETag: 304 while it holds.",
             },
         ],
+        "security": [{}, {"apiKey": []}],
         "responses": {
             "200": {
                 "description": "The configuration.",
-                "headers": {"ETag": {"schema": {"type": "string"}}},
-                "content": {
-                    "application/json": {"schema": {"$ref": "#/components/schemas/InferenceConfigResponse"}},
-                },
+                "headers": HEADERS,
+                "content": _content("InferenceConfigResponse"),
             },
-            "304": {"description": "Nothing changed."},
-            "400": {"description": "A parameter that cannot be answered; the body says why."},
-            "401": {"description": "vLLM has an API key, and it was not given."},
-            "503": {"description": "The engines have not answered yet, or there are none; the body says which."},
+            "304": {"description": "Nothing changed.", "headers": HEADERS},
+            **{status: {"description": text, "content": _content(body)} for status, (body, text) in ERRORS.items()},
         },
     }
+
+
+def _content(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+def _error_bodies() -> dict[str, Any]:
+    """Return the bodies that are no configuration: the provider's own, vLLM's, and its web framework's."""
+    return {
+        "Error": _object(error={**_object(message=SENTENCE, code=STATUS), "description": "All that is told."}),
+        "Unauthorized": _object(error=SENTENCE),
+        "NotServed": _object(detail=SENTENCE),
+    }
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def _parameter(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
@@ -176,8 +253,7 @@ def _type(property_: dict[str, Any]) -> str:
         name = "object"
     else:
         name = {"string": "string"}.get(option.get("type", ""), TYPES.get(option.get("type", ""), "string"))
-    is_nullable = len(property_.get("anyOf", ())) > len(options)
-    return f"{name} or null" if is_nullable else name
+    return f"{name} or null" if _is_nullable(property_) else name
 
 
 def _reference(property_: dict[str, Any]) -> str | None:

@@ -86,9 +86,30 @@ def test_a_device_that_holds_less_has_a_row_of_its_own() -> None:
     assert "30.0 of 80 GiB" in told
 
 
-def test_it_is_said_how_many_ranks_tell_their_devices() -> None:
+def test_it_is_said_of_how_many_ranks_the_rows_are() -> None:
     told = device_shares(ranks_of(fleet([replica("a"), replica("b", devices=())]), None))
-    assert "1 of 2 ranks tell their devices." in told
+    assert "1 of 2 ranks tells devices and KV cache bytes." in told
+    assert "ranks tell" not in device_shares(ranks_of(fleet([replica("a"), replica("b")]), None))
+
+
+def test_a_row_counts_the_devices_whose_bytes_are_told_as_the_table_of_pools_does() -> None:
+    silent = engine(kv_cache_bytes_per_device=None, kv_cache_bytes=None)
+    told = device_shares(ranks_of(fleet([replica("a"), replica("b", engines=(silent,))]), None))
+    assert "H100 ×4" in told
+    assert "1 of 2 ranks tells devices and KV cache bytes." in told
+    none = device_shares(ranks_of(fleet([replica(each, engines=(silent,)) for each in "ab"]), None))
+    assert "H100 ×8" in none
+    assert "not known of 80 GiB" in none
+    assert "0 of 2 ranks tell devices and KV cache bytes." in none
+
+
+def test_a_cpu_is_not_called_a_gpu() -> None:
+    """Of two NUMA nodes, one that holds less has a row of its own."""
+    members = [replica(f"c-{place}", devices=devices(2, "cpu")) for place in range(2)]
+    less = replica("less", engines=(engine(kv_cache_bytes_per_device=30 * GIB),), devices=devices(2, "cpu"))
+    told = device_shares(ranks_of(fleet([*members, less]), None))
+    assert ">less, device 0<" in told
+    assert "GPU" not in told
 
 
 def test_without_devices_the_page_says_why() -> None:

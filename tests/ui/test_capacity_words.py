@@ -99,14 +99,29 @@ def test_the_title_says_how_it_is(tokens: list[int | None], title: str) -> None:
 
 def test_the_lead_says_where_and_of_how_many() -> None:
     found = ranks(100, 100, 100, 80, None)
-    lead = words.lead(found, outliers_of(found, TOKENS), TOKENS)
+    lead = words.lead(found, outliers_of(found, TOKENS), TOKENS, 0)
     assert lead.startswith("In chat: ")
     assert lead.endswith("4 of 5 ranks known.")
 
 
+@pytest.mark.parametrize(
+    ("tokens", "silent", "told"),
+    [
+        ([100, 100], 0, " 2 ranks known."),
+        ([100, 100], 3, " 2 ranks known; those of 3 replicas are not known."),
+        ([100, None], 1, " 1 of 2 ranks known; those of 1 replica are not known."),
+    ],
+)
+def test_the_lead_never_calls_all_ranks_known_where_replicas_are_silent(
+    tokens: list[int | None], silent: int, told: str
+) -> None:
+    """Nobody knows how many ranks a replica has that was not read."""
+    assert words.lead(ranks(*tokens), {}, TOKENS, silent).endswith(told)
+
+
 def test_the_lead_names_few_pools() -> None:
     found = [rank for each in "abcde" for rank in ranks_of(fleet(_short_pool(each), [DOCUMENT]), None)]
-    lead = words.lead(found, outliers_of(found, TOKENS), TOKENS)
+    lead = words.lead(found, outliers_of(found, TOKENS), TOKENS, 0)
     assert lead.startswith("In pool-a, pool-b, pool-c and 2 more pools: ")
 
 
@@ -117,12 +132,12 @@ def _short_pool(name: str) -> list[Replica]:
 
 def test_the_lead_of_a_calm_fleet_says_what_would_be_named() -> None:
     found = ranks(100, 100, 100)
-    assert words.lead(found, {}, TOKENS).startswith("More than 10 % away from the median")
+    assert words.lead(found, {}, TOKENS, 0).startswith("More than 10 % away from the median")
 
 
 def test_the_lead_of_an_unknown_fleet_says_why() -> None:
-    assert words.lead(ranks(None, None), {}, TOKENS) == "Because."
-    assert words.lead((), {}, TOKENS) == ""
+    assert words.lead(ranks(None, None), {}, TOKENS, 0) == "Because."
+    assert words.lead((), {}, TOKENS, 0) == ""
 
 
 def test_an_outlier_is_told_beside_the_median() -> None:

@@ -50,3 +50,8 @@ def test_the_head_has_no_markup_but_ours() -> None:
     assert "<script" not in html
     assert "<img" not in html
     assert 'class="close"' in html
+    assert "router assumed" not in html
+
+
+def test_the_head_says_that_the_router_is_assumed_as_the_list_does() -> None:
+    assert 'class="tag">router assumed</span>' in findings_detail.head(finding(FLEET), {}, router_assumed=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dashboard.rules.domain import Basis
 from dashboard.rules.findings import Confidence, Severity
 from dashboard.ui import findings_list
 from dashboard.ui.findings_list import Choice, Known
 from tests.builders import replica, story
-from tests.findings_builder import finding, judged, suppression
+from tests.findings_builder import DOMAIN, finding, judged, suppression
 
 if TYPE_CHECKING:
     from dashboard.rules.findings import Finding
@@ -66,6 +68,17 @@ def test_findings_that_say_the_same_of_several_pools_are_together_and_the_order_
         ["y"],
     ]
     assert [each.key for each in known.alike(known.active[0])] == ["chat-70b-16", "gemma-27b-01"]
+
+
+def test_findings_for_an_assumed_router_stand_apart_from_those_for_one_that_is_told() -> None:
+    """The entry says which it is, so one entry cannot hold both."""
+    built = story()
+    same = [finding(built, [name], id=name, sentence="S") for name in ("chat-70b-16", "gemma-27b-01")]
+    known = listed(*same, domains={"chat-70b": DOMAIN, "gemma-27b": replace(DOMAIN, router_basis=Basis.DECLARED)})
+
+    assert [each.router_assumed for each in known.active] == [True, False]
+    assert len(findings_list.grouped(known.active)) == 2
+    assert known.alike(known.active[0]) == [known.active[0]]
 
 
 def test_what_is_suppressed_stands_alone() -> None:

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from dashboard.models import State
+from dashboard.rules.domain import Basis
 from dashboard.rules.findings import CohortShare, Confidence, Evidence, Finding, Inspection, Remedy, Severity, Tally
 from dashboard.ui import named_paths, tally
 from dashboard.ui.first_things import MOST, first_things
 from tests.builders import HOSTILE, fleet, replica
+from tests.findings_builder import DOMAIN
 
 BLOCKS = "cache_config.block_size"
 
@@ -33,9 +35,9 @@ def finding(number: int = 1, **more: Any) -> Finding:
     return Finding(**{**given, **more})
 
 
-def drawn(*findings: Finding) -> list[tuple[str, str, str]]:
+def drawn(*findings: Finding, **more: Any) -> list[tuple[str, str, str]]:
     members = [replica(f"chat-{number}") for number in range(1, 9)]
-    return first_things(replace(fleet(members), inspection=Inspection(findings=findings)))
+    return first_things(replace(fleet(members), inspection=Inspection(findings=findings, **more)))
 
 
 def test_an_entry_says_what_is_wrong_what_it_breaks_and_who() -> None:
@@ -46,6 +48,14 @@ def test_an_entry_says_what_is_wrong_what_it_breaks_and_who() -> None:
     assert "<small>Prefixes are not found.</small>" in what
     assert 'href="replica?replica=http%3A%2F%2Fchat-1%3A8000"' in whose
     assert ">B</span>" in whose
+
+
+def test_an_entry_says_quietly_that_its_router_is_assumed_and_nothing_of_one_that_fleet_yaml_tells() -> None:
+    declared = replace(DOMAIN, router_basis=Basis.DECLARED)
+    ((_, assumed, _),), ((_, told, _),) = (drawn(finding(), domains={"chat": each}) for each in (DOMAIN, declared))
+
+    assert 'Prefixes are not found. <span class="mute">(router assumed)</span></small>' in assumed
+    assert "assumed" not in told
 
 
 def test_what_is_not_shown_is_counted_and_information_is_left_to_its_page() -> None:

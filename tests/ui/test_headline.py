@@ -49,10 +49,11 @@ def test_the_second_sentence_says_what_was_found_and_what_follows() -> None:
     rollout = Rollout("b", "0.31.0", "0.32.0", ("x", "y"), 6, NOW, NOW)
 
     assert headline.more(now, ["a"], Inspection(rollouts={"b": rollout})) == (
-        "2 critical, 1 warning. Prefixes cannot be shared by all replicas of a. "
+        "2 critical, 1 warning. In a, not all replicas can share prefixes. "
         "b is moving from 0.31.0 to 0.32.0: 2 of 6 are there."
     )
-    assert headline.more(now, list("abcde"), Inspection()).endswith("replicas of a, b, c and 2 more.")
+    assert "In a, b, c and 2 more pools, not all replicas" in headline.more(now, list("abcde"), Inspection())
+    assert "In a, b, c and 1 more pool, not all replicas" in headline.more(now, list("abcd"), Inspection())
 
 
 def test_a_calm_fleet_is_not_praised_for_what_was_not_read() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.models import Fingerprint
+from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.ui.named_paths import by_path, worst
-from dashboard.ui.prefix_words import is_unshared, prefix_band, prefix_sentences, prefix_words, severity
+from dashboard.ui.prefix_words import is_needed, is_unshared, prefix_band, prefix_sentences, prefix_words, severity
 from tests.builders import CONFIG, HOSTILE, alike, document, down, fleet, hashing, replica, story
 
 if TYPE_CHECKING:
@@ -172,3 +174,37 @@ def test_a_pool_that_hashes_no_blocks_stays_calm() -> None:
     off = hashing(Fingerprint(reason="prefix caching is off"))
 
     assert words(fleet(alike("chat", 3, told, engines=off), [told])).endswith("no difference")
+
+
+def test_settings_that_agree_are_not_called_fine_where_roots_are_probably_random() -> None:
+    """Each engine process makes up its root, unless a seed is set that nobody tells."""
+    told = document({"cache_config.prefix_caching_hash_algo": "xxhash"})
+    doubted = fleet(alike("chat", 2, told), [told])
+
+    assert words(doubted).endswith("probably cannot share")
+    assert 'class="glyph unknown"' in words(doubted)
+
+
+def test_not_all_are_said_to_share_where_not_all_tell() -> None:
+    told = document()
+    members = [*alike("chat", 2, told, engines=hashing("a")), replica("chat-9", document=told)]
+
+    assert words(fleet(members, [told])).endswith("no difference")
+
+
+def test_random_roots_that_only_settings_tell_are_no_difference_between_cohorts() -> None:
+    told = document({"seed_policy": "random"})
+
+    assert words(fleet(alike("chat", 2, told), [told])).endswith("A differs within itself")
+
+
+def test_what_nobody_uses_is_quiet() -> None:
+    """Neither a router nor a store finds prefixes of other replicas there."""
+    pool, sentence = story().pools[0], sentence_of(story())
+
+    assert prefix_words(pool, sentence, {}, is_quiet=True) == '<span class="mute">B and C differ from A</span>'
+    domain = story().inspection.domains[pool.name]
+    assert is_needed(domain)
+    assert is_needed(None)
+    assert not is_needed(replace(domain, router=Router.NONE))
+    assert is_needed(replace(domain, router=Router.NONE, kv_store=Store.LMCACHE))

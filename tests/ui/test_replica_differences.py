@@ -20,12 +20,13 @@ def test_every_value_that_is_not_the_majority_s_counts() -> None:
     assert apart_from_majority(pool, USUAL) == ()
 
 
-def test_of_a_tie_every_value_counts() -> None:
-    """Two against two: nobody knows which is right, so nobody is called equal."""
+def test_of_a_tie_every_value_is_marked_and_none_counts() -> None:
+    """One against one: nobody knows which is right, so nobody is called equal, and nobody is called odd."""
     tied = fleet([replica("a", document=USUAL), replica("b", document=OTHER)], [USUAL, OTHER])
     (pool,) = tied.pools
     assert [each.majority for each in apart_from_majority(pool, USUAL)] == [None, None]
     assert len(apart_from_majority(pool, OTHER)) == 2
+    assert numbers(tied.pools, tied.documents) == {("chat", USUAL.id): 0, ("chat", OTHER.id): 0}
 
 
 def test_what_a_document_does_not_tell_is_not_counted() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from dashboard.models import Contradiction, Failure, FailureKind, ReplicaState, Reply, Role, Source
+from dashboard.models import Contradiction, Failure, FailureKind, ReplicaState, Reply, Role, Source, State, Told
+from dashboard.rules.findings import Severity
 from dashboard.ui.replica_differences import Apart
 from dashboard.ui.replica_head import cards, contradictions, head, notices
 from dashboard.ui.replica_settings import Reach
@@ -66,9 +67,31 @@ def test_the_cards_say_where_it_belongs() -> None:
 def test_differences_lead_to_compare_with_this_replica_as_reference() -> None:
     (pool,) = fleet(alike("chat", 3, USUAL), [USUAL]).pools
     member = replica("chat-01", document=USUAL)
-    told = cards(member, pool, (Apart("cache_config.block_size", None),), WHOLE, NOW)
+    told = cards(member, pool, (Apart("cache_config.block_size", Told("16", State.REPORTED)),), WHOLE, NOW)
     assert 'href="compare?pool=chat&amp;reference=http%3A%2F%2Fchat-01%3A8000"' in told
     assert "of 97 settings compared, <a" in told
+
+
+def test_what_has_no_majority_is_no_difference_of_this_replica() -> None:
+    """One against one: neither differs from its pool more than the other does."""
+    (pool,) = fleet(alike("chat", 2, USUAL), [USUAL]).pools
+    ties = (Apart("cache_config.block_size", None), Apart("model_config.seed", None))
+    told = cards(replica("chat-01", document=USUAL), pool, ties, WHOLE, NOW)
+    assert "of 97 settings compared; 2 have no majority, <a" in told
+    assert "glyph differs" not in told
+    assert "glyph good" not in told
+    assert "; 1 has no majority" in cards(replica("chat-01", document=USUAL), pool, ties[:1], WHOLE, NOW)
+
+
+def test_a_replica_that_answers_is_not_called_good_for_it() -> None:
+    """Up is a word; the glyph is that of its worst finding, and there is none without one."""
+    assert "<h1>chat-0</h1>" in head(replica("chat-0"), WHOLE)
+    bad = head(replica(), WHOLE, Severity.CRITICAL)
+    assert '<h1><span class="glyph critical"' in bad
+    assert "critical finding:" in bad
+    assert "glyph good" not in bad
+    both = head(down(), None, Severity.WARNING)
+    assert both.index("glyph critical") < both.index("glyph warning")
 
 
 def test_the_cards_of_what_was_never_read_say_so() -> None:

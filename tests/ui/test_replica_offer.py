@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.collect.probes import INFERENCE_CONFIG
 from dashboard.models import Failure, FailureKind, ReplicaState, Setting, Source, State
-from dashboard.ui.replica_offer import ASKED, ELSEWHERE, INSTALL, KEPT, NAMED, OLDER, UNKNOWN, UNSET, offer
+from dashboard.ui.replica_offer import ASKED, ELSEWHERE, INSTALL, KEPT, NAMED, OLDER, STILL, UNKNOWN, UNSET, offer
 from tests.builders import HOSTILE, down, probe, replica, setting
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -34,20 +34,20 @@ def test_the_names_that_stand_in_the_variable_are_kept() -> None:
         "export VLLM_PLUGINS=lora_resolver,mine,fleet_config",
     ]
     assert lines(setting("mine"))[1] == "export VLLM_PLUGINS=mine,fleet_config"
-    assert notes(setting(["mine"])) == (KEPT, ELSEWHERE)
+    assert notes(setting(["mine"])) == (KEPT, STILL, ELSEWHERE)
 
 
 def test_the_readme_says_the_same_lines() -> None:
     assert f"    {INSTALL}\n" in README
-    assert "python -m dashboard.provider" in README
+    assert f"    {ASKED}\n" in README
     assert ",fleet_config\n" in README
 
 
 def test_where_the_variable_is_not_set_the_reader_is_told_what_setting_it_does() -> None:
     """Unset, vLLM loads every general plugin; set, only those that are named, and nobody here knows them."""
     assert lines(setting(None)) == [INSTALL, ASKED]
-    assert notes(setting(None)) == (UNSET, ELSEWHERE)
-    assert notes() == (UNKNOWN, ELSEWHERE)
+    assert notes(setting(None)) == (UNSET, STILL, ELSEWHERE)
+    assert notes() == (UNKNOWN, STILL, ELSEWHERE)
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,16 @@ def test_a_name_that_stands_there_already_is_not_added_twice() -> None:
     assert notes(setting(["fleet_config"])) == (NAMED,)
 
 
+def test_no_line_hides_that_a_command_failed() -> None:
+    """A shell takes an empty `$(...)` for nothing to do."""
+    for told in (None, setting(None), setting(["mine"]), setting(["fleet_config"])):
+        assert not [line for line in lines(told) if "$(" in line or "eval" in line]
+
+
 def test_an_older_vllm_is_told_that_nobody_tried() -> None:
-    assert notes(setting(["mine"]), "0.20.2") == (KEPT, ELSEWHERE, OLDER)
-    assert notes(setting(["mine"]), "0.33.1") == (KEPT, ELSEWHERE)
-    assert notes(setting(["mine"]), "of my own") == (KEPT, ELSEWHERE)
+    assert notes(setting(["mine"]), "0.20.2") == (KEPT, STILL, ELSEWHERE, OLDER)
+    assert notes(setting(["mine"]), "0.33.1") == (KEPT, STILL, ELSEWHERE)
+    assert notes(setting(["mine"]), "of my own") == (KEPT, STILL, ELSEWHERE)
 
 
 def test_who_has_the_provider_or_does_not_answer_is_offered_nothing() -> None:

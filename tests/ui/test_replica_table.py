@@ -9,7 +9,7 @@ from datetime import timedelta
 import pandas as pd
 import pytest
 
-from dashboard.models import ReplicaState, Role, Source
+from dashboard.models import FailureKind, ReplicaState, Role, Source
 from dashboard.rules.findings import Severity
 from dashboard.ui.replica_table import EXPORTED, SHOWN, filtered, rows_of, shown, to_csv
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, replica, story
@@ -81,9 +81,21 @@ def test_a_replica_without_a_pool_is_in_no_pool() -> None:
 def test_the_page_shows_state_and_age_in_words() -> None:
     table = shown(rows(), NOW)
     assert tuple(table.columns) == tuple(name for name in SHOWN if name != "Role")
-    assert table["State"].to_list()[:2] == ["✕ down, refused", "✓ up"]
+    assert table["State"].to_list()[:2] == ["✕ down, connection refused", "✓ up"]
     assert table["Read"].to_list()[:2] == ["never", "8 s ago"]
-    assert table["Reason"].iloc[0] == "refused: Nothing listens there."
+    assert table["Reason"].iloc[0] == "connection refused: Nothing listens there."
+
+
+def test_an_unreadable_answer_is_not_named_like_the_role_decode() -> None:
+    one = down("a", role=Role.DECODE, kind=FailureKind.DECODE, detail="It is no JSON: at 1.")
+    table = shown(rows_of(fleet([one])), NOW)
+    assert table["State"].to_list() == ["✕ down, unreadable answer"]
+    assert table["Reason"].to_list() == ["unreadable answer: It is no JSON: at 1."]
+
+
+def test_a_tie_is_no_difference_of_either_side() -> None:
+    tied = fleet([replica("a", document=USUAL), replica("b", document=OTHER)], [USUAL, OTHER])
+    assert rows_of(tied)["differences"].to_list() == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_what_is_derived_is_marked_beside_what_is_measured() -> None:
 
 
 def test_what_is_not_known_is_neither_measured_nor_derived() -> None:
-    assert cells(drawn([None, None], [None]))[1] == (
+    assert cells(drawn(["a", "a"], [None]))[1] == (
         "A with B: not known; block hashes are not told, and no setting contradicts"
     )
 
@@ -100,18 +100,32 @@ def test_one_cohort_that_shares_or_does_not_tell_needs_no_table() -> None:
     assert drawn([None, None]) == ""
 
 
+def test_where_nobody_tells_and_no_setting_contradicts_there_is_no_table() -> None:
+    """Many cells of `not known` say no more than the sentence above."""
+    assert drawn([None, None], [None]) == ""
+
+
+def test_what_the_table_is_about_stands_below_it() -> None:
+    """Sharing needs more than equal tokens where requests bring more than tokens."""
+    html = drawn(["a", "a", "a"], ["b"])
+
+    assert html.endswith("LoRA adapters, multimodal inputs and cache salts go into the hashes as well.</p>")
+
+
 def test_of_very_many_cohorts_the_groups_that_share_are_listed() -> None:
     """Thirteen and more are no longer read as a table."""
     few: list[Held] = [["b"]] * (MOST_COHORTS - 5)
-    html = drawn(["a"] * 20, ["b"] * 19, ["a"] * 18, [None] * 17, ["x", "y", "y"], ["z", "z"], *few)
+    part: Held = ["a", *[None] * 15]
+    html = drawn(["a"] * 20, ["b"] * 19, ["a"] * 18, [None] * 17, part, ["x", "y", "y"], ["z", "z"], *few)
 
     assert "<table" not in html
     assert listed(html) == [
         "A and C can share with each other",
-        "B, G, H, I, J, K, L and M can share with each other",
-        "F can share with no other whole cohort",
-        "not all replicas within E can share with each other",
+        "B, H, I, J, K, L, M and N can share with each other",
+        "G can share with no other whole cohort",
+        "not all replicas within F can share with each other",
         "D does not tell block hashes",
+        "not all replicas within E tell block hashes",
     ]
 
 

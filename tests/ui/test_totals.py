@@ -72,6 +72,13 @@ def test_the_devices_of_one_engine_are_counted_and_kinds_are_named() -> None:
     assert device_words([replica("a", devices=())]) == ""
 
 
+def test_what_runs_on_cpus_is_not_said_to_run_on_gpus() -> None:
+    cpus = replica("a", devices=devices(2, "cpu"))
+    assert total([replica("a")]).noun == "GPU"
+    assert total([cpus]).noun == "device"
+    assert total([replica("b"), cpus]).noun == "device"
+
+
 def test_bytes_that_only_some_tell_are_what_there_is_at_least() -> None:
     """A stock vLLM names neither bytes nor devices: a sum without it is no total."""
     stock = replica("b", engines=(engine(5, kv_cache_bytes=None),), devices=())

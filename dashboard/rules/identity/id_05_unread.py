@@ -10,7 +10,7 @@ from dashboard.models import FailureKind, ReplicaState, State
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
-from dashboard.wording import count, joined, middle_cut, one_line
+from dashboard.wording import FAILURE_WORDS, count, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,38 +26,23 @@ LONGEST_ADDRESS = 80  # characters
 NO_REPLY = "No probe gave a reply."
 NO_LONGER = "It was not asked again within three polls."
 
-# What a kind of failure is called in a sentence, and what to do about it where it happens.
-KINDS = {
-    FailureKind.DNS: ("name not found", "Correct the name in {where}, or make it known to DNS."),
-    FailureKind.REFUSED: ("connection refused", "Start vLLM at {where}, or take it off the list of targets."),
-    FailureKind.TIMEOUT: (
-        "timeout",
-        "Look whether vLLM at {where} hangs or is overloaded; if it is only slow, allow it more time.",
-    ),
-    FailureKind.TLS: (
-        "no trusted TLS connection",
-        "Name the CA of the certificate at {where}, or write http:// if there is none.",
-    ),
-    FailureKind.PROTOCOL: (
-        "connection broken off",
-        "Look for a proxy in front of {where}, and read the log of vLLM there.",
-    ),
-    FailureKind.UNAUTHORIZED: ("API key missing or refused", "Give the API key of {where}, and give it there only."),
-    FailureKind.STATUS: (
-        "unexpected status",
-        "If {where} is not vLLM itself, list the address of vLLM; if it is, read its log.",
-    ),
-    FailureKind.TOO_LARGE: ("answer too large", "Raise the limits on answers if it is vLLM that answers at {where}."),
-    FailureKind.DECODE: (
-        "unreadable answer",
-        "In place of {where}, list the address of vLLM itself, not of a proxy in front of it.",
-    ),
+NO_ANSWER = "no answer"  # of a replica that no failure is told of
+# What to do about a kind of failure where it happens.
+STEPS = {
+    FailureKind.DNS: "Correct the name in {where}, or make it known to DNS.",
+    FailureKind.REFUSED: "Start vLLM at {where}, or take it off the list of targets.",
+    FailureKind.TIMEOUT: "Look whether vLLM at {where} hangs or is overloaded; if it is only slow, allow it more time.",
+    FailureKind.TLS: "Name the CA of the certificate at {where}, or write http:// if there is none.",
+    FailureKind.PROTOCOL: "Look for a proxy in front of {where}, and read the log of vLLM there.",
+    FailureKind.UNAUTHORIZED: "Give the API key of {where}, and give it there only.",
+    FailureKind.STATUS: "If {where} is not vLLM itself, list the address of vLLM; if it is, read its log.",
+    FailureKind.TOO_LARGE: "Raise the limits on answers if it is vLLM that answers at {where}.",
+    FailureKind.DECODE: "In place of {where}, list the address of vLLM itself, not of a proxy in front of it.",
     FailureKind.SCHEMA: (
-        "answer of an unknown shape",
-        "Wait if {where} is still starting; else look whether a newer release of this program knows this vLLM.",
+        "Wait if {where} is still starting; else look whether a newer release of this program knows this vLLM."
     ),
-    FailureKind.TARGET: ("no usable address", "Write {where} as http://host:port."),
-    None: ("no answer", "Look whether the list with {where} is still read."),
+    FailureKind.TARGET: "Write {where} as http://host:port.",
+    None: "Look whether the list with {where} is still read.",
 }
 # One line below the target's own address, so that a key is sent to no other.
 OF_TARGET = {
@@ -126,8 +111,8 @@ def _draft(replicas: Sequence[Replica], how: str, whole: str) -> Draft:
     for replica in replicas:
         failed[replica.failure.kind if replica.failure else None].append(replica.id)
     ordered = sorted(failed, key=lambda kind: (-len(failed[kind]), str(kind)))
-    reasons = joined([_counted(KINDS[kind][0], len(failed[kind]), len(failed)) for kind in ordered])
-    steps = " ".join(KINDS[kind][1].format(where=_addresses(failed[kind])) for kind in ordered[:MOST_KINDS])
+    reasons = joined([_counted(_named(kind), len(failed[kind]), len(failed)) for kind in ordered])
+    steps = " ".join(STEPS[kind].format(where=_addresses(failed[kind])) for kind in ordered[:MOST_KINDS])
     paste = [text for kind in ordered[:MOST_KINDS] for text in _paste(kind, failed[kind])]
     return Draft(
         tuple(each.id for each in replicas),
@@ -155,6 +140,10 @@ def _paste(kind: FailureKind | None, ids: Sequence[str]) -> Iterator[str]:
     if kind in IN_PLACE:
         entries = [f"  - http://10.0.0.1:8000 # vLLM itself, for {json.dumps(each)}" for each in ids[:MOST_ADDRESSES]]
         yield "\n".join(["targets:", *entries])
+
+
+def _named(kind: FailureKind | None) -> str:
+    return FAILURE_WORDS[kind] if kind else NO_ANSWER
 
 
 def _counted(reason: str, number: int, kinds: int) -> str:

@@ -36,8 +36,8 @@ HASHES_ALIKE = (
 def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool run different releases of vLLM.
 
-    Builds of one release are the same: 0.32.0+cpu is 0.32.0. Where every replica of one version started after all
-    those of the other, and not long ago, a rollout is in progress.
+    Builds of one release are the same: 0.32.0+cpu is 0.32.0. Where every replica of one version started well
+    after all those of the other, and not long ago, a rollout is in progress.
 
     Why it matters:
         - any pool: Defaults, formats and mistakes change with every release, so the same command line gives

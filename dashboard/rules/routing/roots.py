@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.encoding import tell, votes
+from dashboard.compare.random_root import FIXED_SINCE, RANDOM_WITH
 from dashboard.models import State, Told
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.routing.hashes import groups
@@ -28,9 +29,8 @@ SEED = f"env.{SEED_VARIABLE}"
 SEED_POLICY = "seed_policy"  # what our provider tells in the seed's place: where the root comes from
 FROM_SEED = Told(json.dumps(SeedPolicy.ENVIRONMENT), State.REPORTED)
 UNSEEDED = (json.dumps(SeedPolicy.DEFAULT), json.dumps(SeedPolicy.RANDOM))
-FIXED_SINCE = (0, 29, 0)  # vllm-project/vllm#51875: a fixed seed for algorithms that resist collisions
-# How the names of algorithms begin that resist collisions, and of those that do not (vllm/v1/core/kv_cache_utils.py).
-FIXED_WITH, RANDOM_WITH = "sha256", "xxhash"
+# How the names of algorithms begin that resist collisions (vllm/v1/core/kv_cache_utils.py).
+FIXED_WITH = "sha256"
 LONGEST_SEED = 10  # digits: Python takes seeds up to 4294967295
 
 

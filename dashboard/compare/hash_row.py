@@ -1,0 +1,68 @@
+"""The block hashes that engines tell, as a row of the difference matrix beside the settings that decide them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.compare.matrix import Cell, CellState, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dashboard.compare.columns import Column
+    from dashboard.models import Engine, Replica
+
+LABEL = "block hashes"
+SHOWN = 12  # characters of a digest: enough to see which are equal
+
+
+class _Told(NamedTuple):
+    """Of one column: the digests of its engines, how many replicas tell all of theirs, whether any gives a reason."""
+
+    digests: list[str]
+    telling: int
+    is_reasoned: bool
+
+
+def hash_row(path: str, columns: Sequence[Column], replicas: Mapping[str, Replica]) -> Row | None:
+    """Write in how many ways the engines of each column hash blocks; None where nobody tells.
+
+    The way that most replicas have is what the others differ from; where several are as frequent, all differ. Replicas
+    that do not tell leave it unknown whether a column is like the others.
+    """
+    told = [_told(replicas[key] for key in column.replicas) for column in columns]
+    held = {key: set(_digests(replicas[key].engines)) for column in columns for key in column.replicas}
+    first, *others = Counter(digest for own in held.values() for digest in own).most_common(2) or [("", 0)]
+    if not first[0]:
+        return None
+    is_tie = bool(others) and others[0][1] == first[1]
+    cells = tuple(_cell(own, column, "" if is_tie else first[0]) for own, column in zip(told, columns, strict=True))
+    differs = any(cell.state is CellState.DIFFERS for cell in cells)
+    return Row(path, LABEL, cells, differs=differs, tie=is_tie, comparable=True)
+
+
+def _told(replicas: Iterable[Replica]) -> _Told:
+    engines = [each.engines for each in replicas]
+    digests = [digest for own in engines for digest in _digests(own)]
+    telling = sum(bool(own) and len(_digests(own)) == len(own) for own in engines)
+    return _Told(digests, telling, any(mark.reason for own in engines for each in own if (mark := each.fingerprint)))
+
+
+def _digests(engines: Iterable[Engine]) -> list[str]:
+    return [mark.engine for each in engines if (mark := each.fingerprint) and mark.engine]
+
+
+def _cell(told: _Told, column: Column, usual: str) -> Cell:
+    ways = set(told.digests)
+    if not ways:
+        return Cell(CellState.UNKNOWN, json.dumps("none")) if told.is_reasoned else Cell(CellState.ABSENT, "")
+    if len(ways) == 1:
+        text = f"1 way: {told.digests[0][:SHOWN]}"
+    else:
+        text = f"{len(ways):,} {'different' if len(ways) == len(told.digests) else 'ways'}"
+    is_whole = told.telling == column.count
+    state = CellState.SAME if is_whole else CellState.UNKNOWN
+    state = state if ways == {usual} else CellState.DIFFERS
+    return Cell(state, json.dumps(text), None if is_whole else told.telling)
