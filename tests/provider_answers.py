@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 STARTED_AT = "2026-03-02T09:00:00Z"
 CPU = {"rank": 0, "name": "cpu", "total_memory_bytes": 25276510208, "compute_capability": None, "num_compute_units": 1}
+# The settings that no configuration of vLLM holds.
+PROVIDER_ONLY = {
+    "seed_policy",
+    "chat_template_digest",
+    "chat_template_content_format",
+    "tool_call_parser",
+    "enable_auto_tool_choice",
+    "concurrent_batches",
+}
 
 
 def provider_answer(

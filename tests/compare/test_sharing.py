@@ -1,4 +1,4 @@
-"""Which cohorts can share prefixes: what engines tell of their block hashes comes first, then what settings say."""
+"""Which cohorts can share prefixes by what engines tell of their block hashes, and the laws of sharing."""
 
 from __future__ import annotations
 
@@ -13,13 +13,9 @@ from dashboard.compare.pool import Member
 from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH
 from dashboard.compare.random_root import SEED_POLICY_PATH
 from dashboard.compare.sharing import (
-    CACHING_OFF,
-    CONNECTOR_PATH,
-    DOUBTFUL,
     EQUAL_HASHES,
     LENGTH_ONLY,
     MOST_COHORTS,
-    NOT_MEASURED,
     OTHER_HASHES,
     OTHER_ROOT,
     OWN_ROOTS,
@@ -30,47 +26,13 @@ from dashboard.compare.sharing import (
 )
 from dashboard.models import Fingerprint, Role
 from tests.builders import document, hashing, replica
+from tests.compare.hashing_pools import BLOCK, OFF, VERSION, alone, pair, shared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.compare.sharing import Cell, Hashing, PoolSharing
-
-    Mark = str | Fingerprint | None
-    Cohort = tuple[Mapping[str, Any], Sequence[Sequence[Mark]]]  # its settings, and per replica its engines' marks
-
-OFF = Fingerprint(reason="prefix caching is off, so this engine hashes no blocks")
-VERSION, BLOCK = "version", "cache_config.block_size"
-
-
-def shared(*cohorts: Cohort, **choices: Any) -> PoolSharing:
-    """What a pool of these cohorts shares. Larger cohorts first; a setting of its own keeps each apart."""
-    documents = [document({"model_config.seed": number, **settings}) for number, (settings, _) in enumerate(cohorts)]
-    replicas = [
-        replica(f"r{number}-{place:04}", document=each, engines=hashing(*marks), **choices)
-        for number, (each, (_, held)) in enumerate(zip(documents, cohorts, strict=True))
-        for place, marks in enumerate(held)
-    ]
-    members = [Member(each.id, each.document, fresh=True, identity=0) for each in replicas]
-    pool = compare_pool("chat", Role.BOTH, members, {each.id: each for each in documents})
-    return pool_sharing(pool, {each.id: each for each in replicas})
-
-
-def cell(sharing: PoolSharing, one: str, other: str) -> Cell:
-    """The cell of two letters."""
-    return next(each for each in sharing.cells if (each.one, each.other) == (one, other))
-
-
-def alone(*held: Sequence[Mark], settings: Mapping[str, Any] | None = None) -> tuple[Share, str]:
-    """How the replicas of one cohort stand to each other."""
-    found = shared((settings or {}, held)).cells[0]
-    return found.share, found.reason
-
-
-def pair(first: Cohort, second: Cohort) -> tuple[Share, str, bool]:
-    """How two cohorts stand to each other, and whether that is measured."""
-    found = cell(shared(first, second), "A", "B")
-    return found.share, found.reason, found.is_measured
+    from dashboard.compare.sharing import Hashing
+    from tests.compare.hashing_pools import Cohort, Mark
 
 
 def test_equal_digests_share() -> None:
@@ -191,62 +153,6 @@ def test_who_hashes_alike_although_settings_differ_is_told_with_their_names() ->
     assert although(shared(({}, ["a"])).cohorts) == []
 
 
-def test_an_engine_that_hashes_no_blocks_shares_with_nobody_not_even_its_equals() -> None:
-    off = {CACHING_PATH: False}
-
-    assert alone([OFF], [OFF], settings=off) == (Share.NO, CACHING_OFF)
-    assert pair(({}, ["a", "a"]), (off, [[OFF]])) == (Share.NO, CACHING_OFF, False)
-    assert alone("a", [OFF], settings=off) == (Share.NO, "2 ways of hashing blocks")
-    assert pair(({}, ["a", "a", "a"]), (off, [["a"], [OFF]]))[0] is Share.PARTLY
-
-
-def test_without_a_digest_only_a_cohort_without_caching_is_believed_to_hash_nothing() -> None:
-    """A vLLM of which the provider does not know how it hashes gives a reason, too."""
-    assert alone([OFF], [OFF]) == (Share.UNKNOWN, NOT_MEASURED)
-    assert alone([Fingerprint()], [Fingerprint()], settings={CACHING_PATH: False})[1] == CACHING_OFF
-
-
-def test_a_connector_makes_engines_hash_blocks_without_prefix_caching() -> None:
-    connected = {CACHING_PATH: False, CONNECTOR_PATH: "LMCacheConnectorV1"}
-
-    assert alone([None], [None], settings=connected) == (Share.UNKNOWN, NOT_MEASURED)
-    assert alone([None], [None], settings={CACHING_PATH: False, CONNECTOR_PATH: None}) == (Share.NO, CACHING_OFF)
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({}, (Share.UNKNOWN, NOT_MEASURED, False)),
-        ({BLOCK: 32}, (Share.NO, "block_size differs", False)),
-        ({VERSION: "0.31.0"}, (Share.UNKNOWN, "two versions may hash in different ways", False)),
-        ({VERSION: "0.31.0", BLOCK: 32}, (Share.NO, "block_size differs", False)),
-        ({CACHING_PATH: False}, (Share.NO, CACHING_OFF, False)),
-        ({SEED_POLICY_PATH: "random"}, (Share.NO, OWN_ROOTS, False)),
-    ],
-)
-def test_who_does_not_tell_is_judged_by_settings(
-    settings: Mapping[str, Any], expected: tuple[Share, str, bool]
-) -> None:
-    """A version alone may or may not matter; other settings that decide are certain."""
-    assert pair(({}, [["a"], ["a"]]), (settings, [[None]])) == expected
-
-
-def test_roots_that_are_random_unless_a_seed_is_set_are_doubted_not_called_equal() -> None:
-    """Nobody tells the seed: neither yes nor no, but likelier no."""
-    xxhash = {ALGORITHM_PATH: "xxhash_cbor"}
-
-    assert alone([None], [None], settings=xxhash) == (Share.UNKNOWN, DOUBTFUL)
-    assert alone([None], settings=xxhash) == (Share.UNKNOWN, NOT_MEASURED)
-    assert pair((xxhash, [["a"], [None]]), (xxhash, [[None]])) == (Share.UNKNOWN, DOUBTFUL, False)
-
-
-def test_random_roots_are_derived_within_a_cohort_of_several_replicas() -> None:
-    random = {SEED_POLICY_PATH: "random"}
-
-    assert alone([None], [None], settings=random) == (Share.NO, OWN_ROOTS)
-    assert alone([None], settings=random) == (Share.UNKNOWN, NOT_MEASURED)
-
-
 def test_a_second_address_of_a_process_is_not_counted() -> None:
     """One process behind two addresses hashes alike with itself, which says nothing of others."""
     told = document()
@@ -256,15 +162,6 @@ def test_a_second_address_of_a_process_is_not_counted() -> None:
     pool = compare_pool("chat", Role.BOTH, members, {told.id: told})
 
     assert pool_sharing(pool, {first.id: first, second.id: second}).cohorts[0].replicas == 1
-
-
-def test_what_fleet_yaml_ignores_is_no_reason() -> None:
-    told = [document({BLOCK: size}) for size in (16, 32)]
-    replicas = [replica(f"r{number}", document=each, engines=()) for number, each in enumerate(told)]
-    members = [Member(each.id, each.document, fresh=True, identity=0) for each in replicas]
-    pool = compare_pool("chat", Role.BOTH, members, {each.id: each for each in told}, ignore=[BLOCK])
-
-    assert pool_sharing(pool, {each.id: each for each in replicas}).cells[0].reason == NOT_MEASURED
 
 
 def test_groups_are_the_cohorts_with_one_way_of_hashing() -> None:

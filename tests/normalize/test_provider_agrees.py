@@ -10,27 +10,18 @@ from dashboard.models import Setting, Source, State
 from dashboard.normalize.engine_reports import TOKENS
 from dashboard.normalize.facts import Facts, facts_of
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, captures, snapshot
-from tests.provider_answers import provider_body, with_provider
+from tests.provider_answers import PROVIDER_ONLY, provider_body, with_provider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What no configuration of vLLM holds.
-OWN = {
-    "seed_policy",
-    "chat_template_digest",
-    "chat_template_content_format",
-    "tool_call_parser",
-    "enable_auto_tool_choice",
-    "concurrent_batches",
-}
 # What only engines know: null in the API server's own configuration.
 FILLED_IN = {"cache_config.hash_block_size", "cache_config.cache_hit_alignment_tokens"}
 
 
 def shared(settings: Mapping[str, Setting]) -> dict[str, tuple[str, State]]:
     """What both ways of reading can tell, whoever told it."""
-    return {path: (each.value, each.state) for path, each in settings.items() if path not in OWN | FILLED_IN}
+    return {path: (each.value, each.state) for path, each in settings.items() if path not in PROVIDER_ONLY | FILLED_IN}
 
 
 def facts(answers: Mapping[str, bytes]) -> Facts:
@@ -52,7 +43,7 @@ def test_a_replica_says_the_same_through_the_provider_as_through_server_info(ser
     ours, info = facts(with_provider(server)), facts(server.answers)
 
     assert shared(documented(ours)) == shared(documented(info))
-    assert documented(ours).keys() - documented(info).keys() <= OWN
+    assert documented(ours).keys() - documented(info).keys() <= PROVIDER_ONLY
     assert {path: each.value for path, each in ours.identity.items()} == {
         path: each.value for path, each in info.identity.items()
     }

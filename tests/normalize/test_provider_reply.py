@@ -14,18 +14,9 @@ from dashboard.errors import UnreadableError
 from dashboard.models import Device, EngineReport, Fingerprint, Reply, Source, State
 from dashboard.normalize.reading import read
 from tests.captured import INFERENCE_CONFIG, capture
-from tests.provider_answers import provider_answer
+from tests.provider_answers import PROVIDER_ONLY, provider_answer
 from tests.strategies import json_values
 
-# What no configuration of vLLM holds.
-OWN = {
-    "seed_policy",
-    "chat_template_digest",
-    "chat_template_content_format",
-    "tool_call_parser",
-    "enable_auto_tool_choice",
-    "concurrent_batches",
-}
 LLAMA = capture("llama")
 
 
@@ -94,7 +85,7 @@ def test_what_no_configuration_holds_is_a_setting_where_it_is_told_and_none_wher
         planted(full=full, chat=..., prefix_hashing={"seed_policy": None}, scheduling={"concurrent_batches": None})
     )
 
-    assert {path: everything[path] for path in OWN} == {
+    assert {path: everything[path] for path in PROVIDER_ONLY} == {
         "seed_policy": '"default"',
         "chat_template_digest": '"ab12"',
         "chat_template_content_format": '"auto"',
@@ -102,7 +93,7 @@ def test_what_no_configuration_holds_is_a_setting_where_it_is_told_and_none_wher
         "enable_auto_tool_choice": "true",
         "concurrent_batches": "2",
     }
-    assert not OWN & nothing.settings.keys()
+    assert not PROVIDER_ONLY & nothing.settings.keys()
 
 
 def test_an_answer_without_names_and_version_has_no_such_settings() -> None:

@@ -1,4 +1,4 @@
-"""Findings says what is wrong, on which replicas, what it breaks and what to type; and how far that goes."""
+"""Findings says what is wrong and on which replicas, narrowed by filters; and how far that goes."""
 
 from __future__ import annotations
 
@@ -11,27 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.fleet import empty_fleet
-from dashboard.report.judged_rules import NO_PAIR
-from dashboard.rules.catalogue import ALL_RULES, BY_ID
-from dashboard.rules.domain import Facet
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
 from dashboard.ui.findings_entries import MOST_ENTRIES
 from tests.builders import HOSTILE, POLLED_AT, alike, document, down, fleet, hostile, story
-from tests.findings_builder import BLOCK_SIZE, evidence, finding, inspected_story, judged, outcome, suppression
+from tests.findings_builder import evidence, finding, inspected_story, judged, outcome, suppression
 from tests.page_runner import html, open_page, rerun
+from tests.pages.finding_entries import entries
 
 if TYPE_CHECKING:
-    from streamlit.testing.v1 import AppTest
-
     from dashboard.fleet import Fleet
     from dashboard.rules.findings import Finding
-
-ENTRY = re.compile(r'<li class="(critical|warning|info)"([^>]*)><div class="how">.*?</li>')
-
-
-def entries(app: AppTest) -> list[str]:
-    """The entries of the list, in order."""
-    return [found.group() for found in ENTRY.finditer(html(app))]
 
 
 def many(number: int, sentence: str = "Block size is 32 in {}.") -> Fleet:
@@ -132,119 +121,6 @@ def test_links_of_the_list_keep_the_filters() -> None:
     assert 'href="findings?severity=critical&amp;rules=Skipped&amp;finding=aaaa000001"' in found[0]
 
 
-def test_a_finding_opens_by_its_address_and_says_what_it_is_why_and_what_to_do() -> None:
-    """The sentence, the domain's reason and how the domain is known, the evidence, something to paste."""
-    app = open_page(inspected_story(), "findings", finding="aaaa000004")
-    shown = html(app)
-
-    assert "<h2>Block size is <code>32</code> instead of <code>16</code>, which 16 of 17 replicas have.</h2>" in shown
-    assert "its keys never match the blocks" in shown
-    assert "Assumed: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools." in shown
-    assert "Give these replicas the same block size as the rest of the pool, and restart them." in shown
-    assert [each.value for each in app.code] == ["--block-size 16"]
-    assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"' in shown
-    assert f'href="compare?pool=chat-70b&amp;path={BLOCK_SIZE}"' in shown
-    assert "Was suppressed by ana until 2026-02-01, which is over: a test of larger blocks" in shown
-
-
-def test_the_finding_that_is_open_is_marked_in_the_list_and_can_be_closed() -> None:
-    """The list stays beside it."""
-    app = open_page(inspected_story(), "findings", finding="aaaa000004", severity="critical")
-
-    assert ["aria-current" in each for each in entries(app)] == [False, True]
-    assert '<a href="findings?severity=critical" class="close"' in html(app)
-
-
-def test_every_kind_of_snippet_is_labelled_and_can_be_copied() -> None:
-    """A flag, an environment variable and YAML are told apart."""
-    app = open_page(inspected_story(), "findings", finding="aaaa000001")
-
-    assert re.findall(r'class="snippet">([^<]+)<', html(app)) == ["Flag", "Environment variable", "YAML"]
-    assert [each.language for each in app.code] == ["bash", "bash", "yaml"]
-
-
-def test_snippets_of_which_one_is_enough_stand_with_or_between_them() -> None:
-    """Of those that are all needed, one stands after the other."""
-    told = inspected_story()
-    one, all_of = (html(open_page(told, "findings", finding=each)) for each in ("aaaa000003", "aaaa000001"))
-
-    assert re.findall(r'class="(?:snippet|or)">([^<]+)<', one) == ["Flag", "or", "Command"]
-    assert 'class="or"' not in all_of
-
-
-def test_a_reason_of_any_pool_needs_no_word_on_what_the_pool_shares() -> None:
-    """Development mode, GPU memory, a replica that was not read."""
-    told = story()
-    rule = BY_ID["CO-01"]
-    shown = html(
-        open_page(
-            judged(told, finding(told, rule="CO-01", why=rule.page.why[Facet.MODEL])), "findings", finding="0123456789"
-        )
-    )
-
-    assert rule.page.why[Facet.MODEL].split(";")[0].split("`")[0] in shown
-    assert 'class="basis"' not in shown
-
-
-def test_the_rule_of_the_finding_is_documented_in_place() -> None:
-    """Problem, reasons, fix, exceptions, example and the threads that prove it."""
-    app = open_page(inspected_story(), "findings", finding="aaaa000004")
-
-    assert [each.label for each in app.expander] == ["About rule RT-01 block-size-differs"]
-    assert '<b>prefix-hash</b> <span class="mute">critical</span> <span class="tag">here</span>' in html(app)
-    assert 'href="https://github.com/ai-dynamo/dynamo/issues/1233" target="_blank"' in html(app)
-
-
-def test_a_finding_of_a_rule_that_is_no_longer_known_opens_without_its_page() -> None:
-    """What was found stands, whatever became of the rule."""
-    told = judged(story(), finding(story(), rule="ZZ-99"))
-    app = open_page(told, "findings", finding="0123456789")
-
-    assert "<h2>Block size is <code>32</code>" in html(app)
-    assert not app.expander
-
-
-def test_a_finding_of_a_rollout_says_between_which_versions() -> None:
-    """And that it counts milder as long as that goes on."""
-    shown = html(open_page(inspected_story(), "findings", finding="aaaa000003"))
-
-    assert "It runs along a rollout from 0.31.0 to 0.32.0: 5 of 10 replicas moved" in shown
-
-
-def test_a_finding_of_a_pair_names_both_pools_and_who_of_them_tells_what() -> None:
-    """The holder stands beside the replicas."""
-    shown = html(open_page(inspected_story(), "findings", finding="aaaa000002"))
-
-    assert 'href="compare?pool=deepseek-v3%2Fprefill&amp;path=cache_config.cache_dtype"' in shown
-    assert 'href="compare?pool=deepseek-v3%2Fdecode&amp;path=cache_config.cache_dtype"' in shown
-    assert '<span class="mute">deepseek-v3/decode</span>' in shown
-    assert "Concluded from what replicas tell" in shown
-
-
-def test_a_finding_that_is_gone_says_so_and_the_list_stands() -> None:
-    """It was fixed, or the data changed: nothing else is shown in its place."""
-    app = open_page(inspected_story(), "findings", finding="ffffffffff", severity="critical")
-
-    assert "This finding is gone." in html(app)
-    assert len(entries(app)) == 2
-    assert "What to do" not in html(app)
-
-
-def test_the_parts_of_a_finding_that_a_suppression_cut_in_two_open_apart() -> None:
-    """They have one id; the address tells them apart."""
-    built = story()
-    first = finding(built, ["chat-70b-16"], expired=suppression())
-    rest = finding(built, ["chat-70b-17"])
-    told = judged(built, first, rest)
-
-    assert "http%3A%2F%2Fchat-70b-16" in html(open_page(told, "findings", finding="0123456789")).split("Evidence")[0]
-    assert "<b>1 replica</b> of" in html(open_page(told, "findings", finding="0123456789.2"))
-    assert ["aria-current" in each for each in entries(open_page(told, "findings", finding="0123456789.2"))] == [
-        False,
-        True,
-    ]
-
-
 def test_the_same_finding_of_many_pools_is_one_entry_that_lists_them() -> None:
     """Three pools, one sentence: one entry; opened, it links the finding of each other pool."""
     app = open_page(many(3, "Block size is 32."), "findings", finding="pool-001x")
@@ -299,73 +175,6 @@ def test_a_rule_that_raised_stands_on_top() -> None:
     assert "<b>1 rule failed to run and judged nothing there.</b>" in shown
     assert ">chat-70b, gemma-27b</span>: KeyError: &#x27;x&#x27;" in shown
     assert shown.index("KeyError") < shown.index('class="findings"')
-
-
-def test_all_rules_are_listed_by_outcome_with_where_and_why() -> None:
-    """Counted by pool; the reasons of a skipped rule say what was missing, on how many replicas."""
-    told = inspected_story()
-    passed, skipped = (html(open_page(told, "findings", rules=name)) for name in ("Passed", "Skipped"))
-
-    assert "A rule stands in several lists when it passed for one pool and was skipped for another." in passed
-    assert ">Not told in full by</th>" in passed
-    assert ">CO-02 served-names-differ</span>" in passed
-    assert ">5 pools</span>" in passed
-    assert ">RT-06 hash-root-differs</span>" in skipped
-    assert 'env.PYTHONHASHSEED: told by 0 of 2 replicas<span class="mute"> (×2)</span>; told by 0 of 18' in skipped
-    assert "Only for: kv-store." in html(open_page(told, "findings", rules="Not applicable"))
-
-
-def test_the_control_counts_each_outcome() -> None:
-    """Rules that passed, were skipped, do not apply; findings suppressed; differences ignored."""
-    told = inspected_story()
-    app = open_page(told, "findings")
-    options = [option.content for option in app.segmented_control(key="rules").proto.options]
-
-    idle = len(ALL_RULES) - len({each.rule for each in told.inspection.outcomes} - {"SH-01"})
-    assert options == ["Passed 10", "Skipped 1", f"Not applicable {idle}", "Suppressed 1", "Ignored 0"]
-    assert f", {idle} not applicable anywhere" in html(app)
-
-
-def test_a_rule_that_looked_at_nothing_is_listed_with_the_reason() -> None:
-    """It is counted at the top, so it stands somewhere."""
-    told = judged(story(), outcomes=(outcome(),))
-    shown = html(open_page(told, "findings", rules="Not applicable"))
-
-    assert ">PD-02 prefill-decode-model-path-differs</span>" in shown
-    assert NO_PAIR in shown
-
-
-def test_the_filters_hold_for_the_rules_too() -> None:
-    """Which rules passed on one pool, which of one family."""
-    told = inspected_story()
-
-    assert ">gemma-27b</span></td>" in html(open_page(told, "findings", pool="gemma-27b", rules="Passed"))
-    assert "No rule passed." in html(open_page(told, "findings", family="stores", rules="Passed"))
-    assert "SH-01" in html(open_page(told, "findings", family="stores", rules="Not applicable"))
-
-
-def test_suppressed_findings_can_be_seen_with_owner_reason_and_day() -> None:
-    """And so is an entry that matches nothing; each opens as any other."""
-    shown = html(open_page(inspected_story(), "findings", rules="Suppressed"))
-
-    assert '<td class="">ana</td><td class="">a test of larger blocks</td><td class="short">2026-12-24</td>' in shown
-    assert "suppress[2] in fleet.yaml (RT-02, bob) matches no finding; take it out." in shown
-    assert 'href="findings?rules=Suppressed&amp;finding=aaaa000005"' in shown
-
-    opened = html(open_page(inspected_story(), "findings", finding="aaaa000005"))
-    assert "Suppressed by ana until 2026-12-24: a test of larger blocks" in opened
-
-
-def test_ignored_differences_are_counted_per_pool() -> None:
-    """What fleet.yaml leaves out is seen to be left out."""
-    told = [document(), document({"model_config.max_logprobs": 5})]
-    members = [each for number, one in enumerate(told) for each in alike("chat", 1, one, first=number)]
-    built = judged(fleet(members, told, ignore=("model_config.max_*",)))
-    shown = html(open_page(built, "findings", rules="Ignored"))
-
-    assert '<td class="number">1</td>' in shown
-    assert "<code>model_config.max_logprobs</code>" in shown
-    assert "fleet.yaml ignores <code>model_config.max_*</code>: these never make a finding." in shown
 
 
 def test_nothing_that_servers_or_operators_say_becomes_markup() -> None:

@@ -1,0 +1,30 @@
+"""Fleets of one poll for tests: what captured servers answered at made-up addresses, and replicas that are gone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from dashboard.fleet import Fleet, build_fleet
+from dashboard.models import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
+from tests.captured import AT, METRICS, MODELS, VERSION, capture, snapshot
+
+INTERVAL = timedelta(seconds=30)
+REFUSED = Failure(FailureKind.REFUSED, "Nothing listens there.")
+OPEN = (METRICS, VERSION, MODELS)
+
+
+def built(*snapshots: Snapshot, **more: Any) -> Fleet:
+    """The fleet of these snapshots."""
+    return build_fleet("prod", snapshots, **{"polled_at": AT, "interval": INTERVAL, **more})
+
+
+def at(number: int, case: str = "llama", paths: Any = OPEN, **more: Any) -> Snapshot:
+    """What replica `number` said: by default only on the open endpoints."""
+    return snapshot(capture(case).answers, paths, target=f"http://10.0.0.{number}:8000", **more)
+
+
+def gone(number: int, **labels: str) -> Snapshot:
+    """Replica `number`, which refuses to be asked."""
+    failed = ProbeResult(METRICS, Source.METRICS, AT, 0.0, failure=REFUSED)
+    return Snapshot(Target(f"http://10.0.0.{number}:8000", labels), AT, {METRICS: failed})
