@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WITHOUT, WITH = Kind("without", "llama"), Kind("with", "llama", plugins=(NAME,))
 STARTS = 2  # of each; the second time in the other order
-ROUNDS = 12  # of each pair of servers: one batch each, in turn
+ROUNDS = 24  # of each pair of servers: one batch each, in turn
 COMPLETIONS, AT_ONCE, TOKENS = 50, 8, 8  # of a batch; tokens of a completion
 GETS = 200
 LEAST = 0.95  # of the throughput without: what two servers without it differ by on a quiet machine
