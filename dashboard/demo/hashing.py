@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
+
+from dashboard.compare.random_root import RANDOM_WITH
+from dashboard.models import Fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,16 +14,7 @@ if TYPE_CHECKING:
 CANONICAL_TOKENS = 16  # of the block that all engines hash alike, whatever their own block size: vLLM's default
 DIGEST = 16  # hex digits
 FIXED_ROOT = "vllm-none-hash"  # vllm/v1/core/kv_cache_utils.py, DEFAULT_NONE_HASH_SEED
-RANDOM_WITH = "xxhash"  # how the names of algorithms begin that make up a root in each engine process
 NO_HASHES = "prefix caching is off, so this engine hashes no blocks"
-
-
-class Fingerprint(NamedTuple):
-    """Digests at the canonical and at the engine's own block length; None, with the reason, without hashes."""
-
-    canonical: str | None
-    engine: str | None
-    reason: str | None
 
 
 def seed_policy(cache_config: Mapping[str, Any]) -> Literal["default", "random"] | None:

@@ -39,11 +39,8 @@ _SHAPE: TypeAdapter[tuple[Group, ...]] = TypeAdapter(KVCacheGroups)
 
 def groups_of(kv_cache_config: Callable[[], Any], gathering: Gathering) -> list[dict[str, Any]]:
     """Return all KV cache groups of the engine, or none: the capacity of some would be told for that of all."""
-    read = gathering.take("kv_cache.groups", lambda: _groups(kv_cache_config()), list[dict[str, Any]])
-    if read is None:
-        return []
-    checked = gathering.take("kv_cache.groups", lambda: _checked(read), list[dict[str, Any]])
-    return checked or []
+    told = gathering.take("kv_cache.groups", lambda: _checked(_groups(kv_cache_config())), list[dict[str, Any]])
+    return told or []
 
 
 def bytes_per_device(kv_cache_config: Any) -> int:
