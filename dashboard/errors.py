@@ -5,6 +5,7 @@
     +-- FrameError       a dataframe does not hold what its table says
     +-- UnreadableError  a body is no reply; the edge turns it into a `Failure`
     +-- SnapshotError    a saved fleet cannot be read back
+    +-- ReportError      a report cannot be written
 
 What a replica does wrong is no exception but a `Failure`.
 """
@@ -39,3 +40,7 @@ class UnreadableError(DashboardError):
 
 class SnapshotError(DashboardError):
     """A saved fleet cannot be read back; one sentence says what is wrong, where, and what to do."""
+
+
+class ReportError(DashboardError):
+    """A report cannot be written; one sentence says why, and what to do."""

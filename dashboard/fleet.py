@@ -35,7 +35,10 @@ FRESH_INTERVALS = 3  # a replica that was not read within three polls no longer 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """One complete poll, immutable. `polled_at` is None before the first poll ended."""
+    """One complete poll, immutable. `polled_at` is None before the first poll ended.
+
+    `snapshot` is the id of the frozen snapshot that it was opened from.
+    """
 
     name: str
     generation: int
@@ -47,6 +50,7 @@ class Fleet:
     ignored: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
     inspection: Inspection = field(default_factory=Inspection)
+    snapshot: str | None = None
 
 
 def empty_fleet(name: str) -> Fleet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from dashboard.models import Basis, FailureKind, State
@@ -143,6 +144,12 @@ def clock(time: datetime) -> str:
 def iso(time: datetime) -> str:
     """Write a whole UTC time: `2026-03-02T11:42:05Z`."""
     return f"{time:%Y-%m-%dT%H:%M:%S}Z"
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """Return the key by which names sort as people count: `chat-2` before `chat-10`."""
+    parts = re.split(r"([0-9]{1,18})", name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
 
 
 def _scaled(number: float, scales: tuple[tuple[int, str], ...]) -> str:

@@ -1,4 +1,4 @@
-"""The columns of the difference matrix: cohorts, or replicas."""
+"""The columns of the difference matrix: cohorts, or replicas, and a baseline where it is what they are held against."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from dashboard.compare.reference import Reference
-    from dashboard.models import Document, Pool
+    from dashboard.models import Baseline, Document, Pool
 
 MAX_NOTED = 3  # settings that a note names before it counts the rest
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A cohort or a replica, `key` its letter or its id.
+    """A cohort or a replica, `key` its letter or its id; a baseline, which no replica holds.
 
     `note` says in what it differs from the reference, or that it is the reference; `read_in_part` how many of
     its replicas told less than the cohort together; `version` is None when it is not known.
@@ -68,6 +68,19 @@ def replica_columns(
         )
         for replica in replicas
         if (cohort := cohorts.get(replica))
+    )
+
+
+def baseline_column(baseline: Baseline) -> Column:
+    """Make the column of what was agreed."""
+    return Column(
+        key=ReferenceKind.BASELINE.value,
+        title=f"baseline {baseline.name}",
+        count=0,
+        replicas=(),
+        note="reference",
+        read_in_part=0,
+        version=None,
     )
 
 

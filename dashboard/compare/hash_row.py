@@ -59,7 +59,7 @@ def _cell(told: _Told, column: Column, usual: str) -> Cell:
     if not ways:
         return Cell(CellState.UNKNOWN, json.dumps("none")) if told.is_reasoned else Cell(CellState.ABSENT, "")
     if len(ways) == 1:
-        text = f"1 way: {told.digests[0][:SHOWN]}"
+        text = told.digests[0][:SHOWN]
     else:
         text = f"{len(ways):,} {'different' if len(ways) == len(told.digests) else 'ways'}"
     is_whole = told.telling == column.count

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dashboard.compare.columns import cohort_columns, noted, replica_columns
+from dashboard.compare.baseline import agreed_words, fits
+from dashboard.compare.columns import baseline_column, cohort_columns, noted, replica_columns
 from dashboard.compare.encoding import MISSING, NULL, VALUELESS, encode, why_missing
+from dashboard.compare.pool import COMPARED_AT_LEAST
 from dashboard.compare.prefix import short_name
 from dashboard.compare.reference import ReferenceKind, reference_settings, settings_of, told_by
-from dashboard.normalize.canonical import FILLED_IN_LATER
+from dashboard.normalize.canonical import FILLED_IN_LATER, canonical_text
 from dashboard.normalize.versions import is_unsupported
 
 if TYPE_CHECKING:
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
     from dashboard.compare.columns import Column
     from dashboard.compare.encoding import Table, Unsupported
     from dashboard.compare.reference import Reference
-    from dashboard.models import Document, Pool, Told
+    from dashboard.models import Baseline, Document, Pool, Told
+
+
+NOTHING_AGREED = "not agreed"  # of a path that the baseline does not name
 
 
 class CellState(StrEnum):
@@ -91,6 +96,17 @@ class _Drawing(NamedTuple):
     reference: Mapping[str, Told]
     marks_ties: bool
     unsupported: Unsupported
+    baseline: Baseline | None
+
+    def is_same(self, path: str, told: Told) -> bool | None:
+        """Tell whether a value stands as the reference has it; None where the reference says nothing of the path."""
+        if self.baseline is not None and (fit := fits(self.baseline, path, told)) is not None:
+            return fit
+        return told == self.reference[path] if path in self.reference else None
+
+    def is_comparable(self, path: str) -> bool:
+        """Tell whether the reference says anything of a path."""
+        return path in self.reference or bool(self.baseline and agreed_words(self.baseline, path))
 
 
 class _HeldLess(NamedTuple):
@@ -106,6 +122,7 @@ def build_matrix(
     documents: Mapping[str, Document],
     reference: Reference,
     *,
+    baseline: Baseline | None = None,
     only_differences: bool = True,
     section: str | None = None,
     search: str = "",
@@ -119,8 +136,10 @@ def build_matrix(
     Rows are the pool's differences in their order, then, unless `only_differences`, all other paths. Where a
     cell differs from the reference, its path is a row in any case: a stale replica, say. `paths` asks for
     exactly these rows, told or not. Ignored paths are never rows. All words of `search` must stand in the path
-    or the values of a row.
+    or the values of a row. `baseline` is the pool's: where it is the reference it has the first column, and what it
+    tolerates is the same.
     """
+    agreed = baseline if reference.kind is ReferenceKind.BASELINE else None
     if as_replicas is None:
         columns, first, shown = cohort_columns(pool, documents), 0, []
     else:
@@ -130,7 +149,7 @@ def build_matrix(
     told = [cohort.settings for cohort in pool.cohorts] + shown
     before = len(told)
     told += [documents[held.document].settings for held in held_less]
-    table = encode(told + reference_settings(pool, documents, reference), filled_in_later)
+    table = encode(told + reference_settings(pool, documents, reference, agreed), filled_in_later)
     drawing = _Drawing(
         table=table,
         codes=dict(zip(table.paths, table.codes[first : first + len(columns)].T.tolist(), strict=True)),
@@ -140,18 +159,24 @@ def build_matrix(
         reference=told_by(pool, reference, table),
         marks_ties=reference.kind is ReferenceKind.MAJORITY,
         unsupported=unsupported,
+        baseline=agreed,
     )
     if as_replicas is None:
         columns = tuple(_noted(pool, drawing, reference, columns))
     is_hiding = only_differences and paths is None
     rows = _rows(pool, drawing, is_hiding=is_hiding) if paths is None else _band(pool, drawing, paths)
+    shown_anyway = rows[len(pool.differences) :] if is_hiding and agreed else []
+    equal = sum(_tellers(row, columns) >= COMPARED_AT_LEAST for row in shown_anyway)
+    if agreed is not None:
+        columns, rows = (baseline_column(agreed), *columns), [_with_agreed(row, drawing, agreed) for row in rows]
+    own = encode(told[:before], filled_in_later) if agreed and is_hiding else table  # paths that the pool itself tells
     kept = [row for row in rows if section in {None, _section(row.path)} and _matches(row, search)]
     return Matrix(
         columns=columns,
         rows=tuple(kept),
         sections=tuple(sorted({_section(row.path) for row in rows})),
-        equal=pool.equal if is_hiding else 0,
-        uncompared=_count_uncompared(pool, table) if is_hiding else 0,
+        equal=pool.equal - equal if is_hiding else 0,
+        uncompared=_count_uncompared(pool, own) - len(shown_anyway) + equal if is_hiding else 0,
         identity=pool.identity,
         ignored=len(pool.ignored),
         filtered=len(rows) - len(kept),
@@ -181,7 +206,7 @@ def _noted(pool: Pool, drawing: _Drawing, reference: Reference, columns: Sequenc
     paths = _ordered(pool, drawing)
     for place, column in enumerate(columns):
         own = [(path, drawing.table.told[code]) for path in paths if (code := drawing.codes[path][place]) >= NULL]
-        differing = [path for path, told in own if path in drawing.reference and told != drawing.reference[path]]
+        differing = [path for path, told in own if drawing.is_same(path, told) is False]
         ties = drawing.marks_ties and any(path not in drawing.reference for path, _ in own)
         yield noted(pool, column, reference, differing, ties=ties)
 
@@ -204,6 +229,22 @@ def _band(pool: Pool, drawing: _Drawing, paths: Sequence[str]) -> list[Row]:
     return [_row(drawing, path, short_name(path)) for path in paths if path not in pool.ignored]
 
 
+def _tellers(row: Row, columns: Sequence[Column]) -> int:
+    """Count the replicas that tell a row's path."""
+    pairs = zip(row.cells, columns, strict=True)
+    return sum(column.count if cell.tellers is None else cell.tellers for cell, column in pairs if cell.value)
+
+
+def _with_agreed(row: Row, drawing: _Drawing, baseline: Baseline) -> Row:
+    """Put what was agreed before the values that are held against it: one value, several, or nothing."""
+    words = agreed_words(baseline, row.path)
+    if row.path in drawing.reference:
+        cell = Cell(CellState.SAME, drawing.reference[row.path].value)
+    else:
+        cell = Cell(CellState.SAME if words else CellState.UNKNOWN, canonical_text(words or NOTHING_AGREED))
+    return row._replace(cells=(cell, *row.cells))
+
+
 def _count_uncompared(pool: Pool, table: Table) -> int:
     telling = int((table.codes >= NULL).any(axis=0).sum())
     return telling - len(pool.differences) - pool.equal - len(pool.ignored)
@@ -211,31 +252,31 @@ def _count_uncompared(pool: Pool, table: Table) -> int:
 
 def _row(drawing: _Drawing, path: str, label: str) -> Row:
     codes = drawing.codes.get(path) or [MISSING] * len(drawing.versions)
-    reference = drawing.reference.get(path)
-    tie = drawing.marks_ties and reference is None and any(code >= NULL for code in codes)
+    is_comparable = drawing.is_comparable(path)
+    tie = drawing.marks_ties and not is_comparable and any(code >= NULL for code in codes)
     said = [
         code or why_missing(version, path, drawing.unsupported)
         for code, version in zip(codes, drawing.versions, strict=True)
     ]
     silent = drawing.silent.get(path) or [0] * len(said)
     cells = tuple(
-        _cell(code, drawing.table.told[code], reference, is_tie=tie)._replace(
-            tellers=number - missing if missing and code >= NULL else None
-        )
+        _cell(code, path, drawing, is_tie=tie)._replace(tellers=number - missing if missing and code >= NULL else None)
         for code, missing, number in zip(said, silent, drawing.counts, strict=True)
     )
     differs = any(cell.state is CellState.DIFFERS for cell in cells)
-    return Row(path, label, cells, differs=differs, tie=tie, comparable=tie or reference is not None)
+    return Row(path, label, cells, differs=differs, tie=tie, comparable=tie or is_comparable)
 
 
-def _cell(code: int, told: Told, reference: Told | None, *, is_tie: bool) -> Cell:
+def _cell(code: int, path: str, drawing: _Drawing, *, is_tie: bool) -> Cell:
     if code < NULL:
         return Cell(CellState(VALUELESS[code]), "")
+    told = drawing.table.told[code]
     if is_tie:
         return Cell(CellState.DIFFERS, told.value)
-    if reference is None:
+    is_same = drawing.is_same(path, told)
+    if is_same is None:
         return Cell(CellState.UNKNOWN, told.value)
-    return Cell(CellState.SAME if told == reference else CellState.DIFFERS, told.value)
+    return Cell(CellState.SAME if is_same else CellState.DIFFERS, told.value)
 
 
 def _section(path: str) -> str:

@@ -1,10 +1,11 @@
-"""What a pool is compared with: its majority, one of its cohorts, or one of its replicas."""
+"""What a pool is compared with: its majority, one of its cohorts, one of its replicas, or its baseline."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.compare.baseline import agreed_settings
 from dashboard.compare.encoding import NULL, encode
 from dashboard.normalize.canonical import FILLED_IN_LATER
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from dashboard.compare.encoding import Table
-    from dashboard.models import Document, Pool, Setting, Told
+    from dashboard.models import Baseline, Document, Pool, Setting, Told
 
 
 class ReferenceKind(StrEnum):
@@ -21,6 +22,11 @@ class ReferenceKind(StrEnum):
     MAJORITY = "majority"
     COHORT = "cohort"
     REPLICA = "replica"
+    BASELINE = "baseline"
+
+
+# References that are not among a pool's cohorts.
+BESIDE = frozenset({ReferenceKind.REPLICA, ReferenceKind.BASELINE})
 
 
 class Reference(NamedTuple):
@@ -36,10 +42,13 @@ class Reference(NamedTuple):
 
 
 MAJORITY = Reference(ReferenceKind.MAJORITY)
+BASELINE = Reference(ReferenceKind.BASELINE)
 
 
-def parse_reference(text: str | None, pool: Pool) -> Reference:
-    """Read a reference from a URL: a cohort's letter or a replica's id; all else is the majority."""
+def parse_reference(text: str | None, pool: Pool, baseline: Baseline | None = None) -> Reference:
+    """Read a reference from a URL: a cohort's letter, a replica's id, the pool's baseline; all else is the majority."""
+    if text == BASELINE.text and baseline is not None:
+        return BASELINE
     if text is not None and text in {cohort.letter for cohort in pool.cohorts}:
         return Reference(ReferenceKind.COHORT, text)
     if text is not None and any(text in cohort.held for cohort in pool.cohorts):
@@ -52,23 +61,24 @@ def reference_values(
     documents: Mapping[str, Document],
     reference: Reference,
     *,
+    baseline: Baseline | None = None,
     filled_in_later: Collection[str] = FILLED_IN_LATER,
 ) -> Mapping[str, Told]:
     """Return path -> value for all that the reference tells.
 
     The majority tells nothing of a path without one, such as a tie; where nothing differs, it is what
-    the cohorts tell.
+    the cohorts tell. A baseline tells one value of each path, also where it tolerates others.
     """
-    told = [cohort.settings for cohort in pool.cohorts] + reference_settings(pool, documents, reference)
+    told = [cohort.settings for cohort in pool.cohorts] + reference_settings(pool, documents, reference, baseline)
     return told_by(pool, reference, encode(told, filled_in_later))
 
 
 def told_by(pool: Pool, reference: Reference, table: Table) -> Mapping[str, Told]:
     """Return path -> value of the reference. `table` begins with the pool's cohorts and ends with the reference.
 
-    The last row only counts when the reference is a replica: `reference_settings`.
+    The last row only counts when the reference is no part of the pool's comparison: `reference_settings`.
     """
-    if reference.kind is ReferenceKind.REPLICA:
+    if reference.kind in BESIDE:
         return _row(table, -1)
     if reference.kind is ReferenceKind.COHORT:
         return _row(table, [cohort.letter for cohort in pool.cohorts].index(reference.key))
@@ -76,9 +86,11 @@ def told_by(pool: Pool, reference: Reference, table: Table) -> Mapping[str, Told
 
 
 def reference_settings(
-    pool: Pool, documents: Mapping[str, Document], reference: Reference
+    pool: Pool, documents: Mapping[str, Document], reference: Reference, baseline: Baseline | None = None
 ) -> list[Mapping[str, Setting]]:
-    """Return what the reference adds to the pool's cohorts: the settings of a replica, else nothing."""
+    """Return what the reference adds to the pool's cohorts: the settings of a replica or a baseline, else nothing."""
+    if reference.kind is ReferenceKind.BASELINE and baseline is not None:
+        return [agreed_settings(baseline)]
     return [settings_of(pool, documents, reference.key)] if reference.kind is ReferenceKind.REPLICA else []
 
 

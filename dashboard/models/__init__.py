@@ -1,5 +1,7 @@
 """The nouns of the program: frozen values that cross from one layer to the next."""
 
+from dashboard.models.baselines import Baseline, Tolerance
+from dashboard.models.notes import Note
 from dashboard.models.pools import Cohort, Difference, Distinction, Pool, Told, ValueCount, cohort_letters
 from dashboard.models.replicas import Contradiction, Document, Engine, Replica
 from dashboard.models.replies import (
@@ -16,6 +18,7 @@ from dashboard.models.targets import Credentials, Failure, Target
 from dashboard.models.words import Basis, FailureKind, ReplicaState, Role, Source, State
 
 __all__ = [
+    "Baseline",
     "Basis",
     "Cohort",
     "Contradiction",
@@ -30,6 +33,7 @@ __all__ = [
     "FailureKind",
     "Fingerprint",
     "KVCacheGroup",
+    "Note",
     "Pool",
     "ProbeResult",
     "Replica",
@@ -42,6 +46,7 @@ __all__ = [
     "State",
     "Target",
     "Told",
+    "Tolerance",
     "ValueCount",
     "cohort_letters",
 ]

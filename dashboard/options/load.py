@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
 from dashboard.errors import OptionsError
+from dashboard.options.baselines import load_baselines
 from dashboard.options.document import MAX_DOCUMENT_BYTES, Document, Mistake, dotted, read_document
 from dashboard.options.mistakes import no_such_key, sentence
 from dashboard.options.model import DEFAULT_FILE, Options
@@ -62,7 +63,20 @@ def load_options(path: Path | None = None) -> Options:
     told += [f"{file}:{line}: {text}" for line, text in sorted(mistakes)]
     if told:
         raise OptionsError(*told)
-    return options
+    return options.with_agreed(load_baselines(_patterns(options, origins), file.parent))
+
+
+def _patterns(options: Options, origins: _Origins) -> list[tuple[str, str]]:
+    """Return the paths and globs of baselines, each with where it is written."""
+    told = []
+    for number, pattern in enumerate(options.baselines):
+        place = ("baselines", number)
+        if _holds(origins.environment, place):
+            origin = f"environment variable {_variable(place)}"
+        else:
+            origin = f"{origins.file}:{_line(place, origins.document.lines)}"
+        told.append((f"{origin}: {dotted(place)}", pattern))
+    return told
 
 
 def _spelled(document: Document) -> Document:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
+from dashboard.models import Baseline
 from dashboard.options.address import replica_id
 from dashboard.options.part import Labels, Name, Part, some
 from dashboard.options.rules import PoolOptions, Rules, SuppressOptions
@@ -104,15 +105,29 @@ class Options(Part):
     credentials: CredentialsOptions | None = None
     poll: PollOptions = Field(default_factory=PollOptions)
     ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    baselines: tuple[GlobFromFile, ...] = ()
     pools: dict[str, PoolOptions] = Field(default_factory=dict)  # by name or glob
     rules: Rules = Field(default_factory=dict)
     suppress: tuple[SuppressOptions, ...] = ()
+    snapshots_folder: PathFromFile = Field(default=Path("snapshots"), validate_default=True)
     _file: str = PrivateAttr(DEFAULT_FILE)
+    _agreed: tuple[Baseline, ...] = PrivateAttr(())
 
     @property
     def file(self) -> str:
         """Return the name of the file that they stand in, or could stand in."""
         return self._file
+
+    @property
+    def agreed(self) -> tuple[Baseline, ...]:
+        """Return the baselines, read from the files that `baselines` names."""
+        return self._agreed
+
+    def with_agreed(self, baselines: tuple[Baseline, ...]) -> Self:
+        """Return the same options with baselines that were read."""
+        told = self.model_copy()
+        told._agreed = baselines  # noqa: SLF001  a copy of its own
+        return told
 
     def model_post_init(self, context: Any, /) -> None:
         """Keep the name of the file for messages; what `load_options` gives is no option."""

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 def policy_of(options: Options) -> Policy:
-    """Return what the operator decides about rules. Suppressions are numbered as they are written, from 1."""
+    """Return what the operator decides about rules and pools. Suppressions are numbered as they are written, from 1."""
     return Policy(
         pools={name: _declared(pool) for name, pool in options.pools.items()},
         rules={rule: _change(change) for rule, change in options.rules.items()},
         suppressions=tuple(_suppression(each, number) for number, each in enumerate(options.suppress, start=1)),
+        baselines=options.agreed,
         file=options.file,
     )
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.compare.baseline import agreed_paths
 from dashboard.models import Role, cohort_letters
+from dashboard.rules.baseline.unknown_paths import unknown_paths
 from dashboard.rules.domain import domain_of
 from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Outcome, OutcomeKind
 from dashboard.rules.policy import RuleChange
@@ -16,7 +18,7 @@ from dashboard.rules.registry import Scope
 from dashboard.rules.rollout import is_explained, rollout_of
 from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject
 from dashboard.rules.suppress import sort_out
-from dashboard.wording import count, joined
+from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from dashboard.rules.registry import Rule
     from dashboard.rules.subject import Subject
 
+MOST_NEEDS = 12  # settings that a rule lacks and that are named, before the rest is counted
 LONGEST_REASON = 200  # characters of what a rule raised
 ID_DIGITS = 10
 
@@ -83,7 +86,7 @@ def inspect_fleet(
         outcomes=tuple(sorted(outcomes, key=lambda each: (each.rule, each.subject))),
         domains={each.name: each.domain for each in subjects},
         rollouts={each.name: each.rollout for each in subjects if each.rollout is not None},
-        notes=tuple(_notes(policy, told.unused, [each.name for each in subjects])),
+        notes=tuple(_notes(policy, told.unused, subjects)),
     )
 
 
@@ -102,7 +105,7 @@ def _pool_subjects(
         held = {each.document for each in members if each.document is not None}
         told = [documents[each].settings for each in sorted(held)]
         domain = domain_of(policy.declared(pool.name), [each.role for each in members], told)
-        subject = PoolSubject(pool, domain, members, documents, tuple(ignore))
+        subject = PoolSubject(pool, domain, members, documents, tuple(ignore), baseline=policy.baseline(pool.name))
         subjects.append(replace(subject, rollout=rollout_of(pool.name, subject.members, now)))
     return subjects
 
@@ -130,8 +133,9 @@ def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context)
     if worst is None or reason:
         reason = reason or f"Only for: {' or '.join(rule.severity)}."
         return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason=reason), []
-    whole = whole._replace(unknown=subject.lacking(rule.needs))
-    if (missing := _missing(rule, subject)) is not None:
+    needs = _needs(rule, subject)
+    whole = whole._replace(unknown=subject.lacking(needs))
+    if (missing := _missing(rule, needs, subject)) is not None:
         return whole._replace(kind=OutcomeKind.SKIPPED, reason=missing), []
     facet, severity = worst
     why = rule.page.why.get(facet, "")
@@ -154,18 +158,29 @@ def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -
         return f"{file} disables it."
     if len(subject.all_replicas) < rule.least:
         return "One replica: nothing to compare it with."
+    if rule.holds_to_baseline and isinstance(subject, PoolSubject) and subject.baseline is None:
+        return f"{file} names no baseline of this pool."
     if rule.expects and isinstance(subject, PoolSubject) and getattr(subject.domain.expects, rule.expects) is None:
         return f"{file} does not say what the router expects as {rule.expects}."
     return None
 
 
-def _missing(rule: Rule, subject: Subject) -> str | None:
+def _needs(rule: Rule, subject: Subject) -> Sequence[str]:
+    """Return what a rule needs; what holds a pool to its baseline needs what that says, as far as it is compared."""
+    if not rule.holds_to_baseline or not isinstance(subject, PoolSubject) or subject.baseline is None:
+        return rule.needs
+    return [path for path in agreed_paths(subject.baseline) if not subject.is_ignored(path)]
+
+
+def _missing(rule: Rule, needs: Sequence[str], subject: Subject) -> str | None:
     """Say what a rule lacks; None where it can be judged."""
-    tellers = max(map(subject.telling, rule.needs), default=rule.least)
+    if rule.holds_to_baseline and not needs:
+        return "Every setting of the baseline is ignored."
+    tellers = max(map(subject.telling, needs), default=rule.least)
     if tellers >= rule.least:
         return None
     total = len(subject.all_replicas)
-    return f"{joined(list(rule.needs))}: told by {tellers:,} of {count(total, 'replica')}."
+    return f"{first_of(needs, MOST_NEEDS)}: told by {tellers:,} of {count(total, 'replica')}."
 
 
 def _finding(
@@ -240,10 +255,15 @@ def _worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Fi
     return tuple(sorted(findings, key=key))
 
 
-def _notes(policy: Policy, unused: Sequence[Suppression], pools: Sequence[str]) -> Iterator[str]:
+def _notes(policy: Policy, unused: Sequence[Suppression], subjects: Sequence[PoolSubject]) -> Iterator[str]:
+    pools = [each.name for each in subjects]
     for each in unused:
         entry = f"suppress[{each.number - 1}] in {policy.file} ({each.rule}, {each.owner})"
         yield f"{entry} matches no finding; take it out."
     for glob in policy.pools:
         if not any(pool == glob or fnmatchcase(pool, glob) for pool in pools):
             yield f"pools.{glob} in {policy.file} matches no pool; mend the name or take it out."
+    for baseline in policy.baselines:
+        if not any(pool == baseline.pool or fnmatchcase(pool, baseline.pool) for pool in pools):
+            yield f"pool {baseline.pool} in {baseline.file} matches no pool; mend the name or take the baseline out."
+        yield from unknown_paths(baseline, [each for each in subjects if each.baseline is baseline])

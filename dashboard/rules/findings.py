@@ -49,13 +49,15 @@ class Family(StrEnum):
     CAPACITY = "capacity"  # CP
     BEHAVIOUR = "behaviour"  # CO
     IDENTITY = "identity"  # ID
+    BASELINE = "baseline"  # BL
 
 
 class Evidence(NamedTuple):
     """One value that a finding rests on: who told it.
 
-    `value` is canonical JSON text. `holder` says who tells it where that is not simply these replicas: `router`, or a
-    pool's name. `is_reference` marks what the others are held against.
+    `value` is canonical JSON text. `holder` says who tells it where that is not simply these replicas: `router`, a
+    pool's name, or a baseline's file. `is_reference` marks what the others are held against; `comment` is what people
+    wrote beside it.
     """
 
     path: str
@@ -64,6 +66,7 @@ class Evidence(NamedTuple):
     replicas: tuple[str, ...] = ()
     holder: str = ""
     is_reference: bool = False
+    comment: str = ""
 
 
 class Snippet(NamedTuple):

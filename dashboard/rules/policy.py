@@ -1,4 +1,4 @@
-"""What the operator decides about rules: domains of pools, changed rules, suppressions."""
+"""What the operator decides about rules: domains of pools, changed rules, suppressions, baselines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dashboard.rules.domain import Declared
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dashboard.models import Baseline
     from dashboard.rules.findings import Severity, Suppression
 
 
@@ -33,6 +34,7 @@ class Policy:
     pools: Mapping[str, Declared] = field(default_factory=dict)
     rules: Mapping[str, RuleChange] = field(default_factory=dict)
     suppressions: tuple[Suppression, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
     file: str = "fleet.yaml"
 
     def declared(self, pool: str) -> Declared:
@@ -40,3 +42,9 @@ class Policy:
         if pool in self.pools:
             return self.pools[pool]
         return next((told for glob, told in self.pools.items() if fnmatchcase(pool, glob)), Declared())
+
+    def baseline(self, pool: str) -> Baseline | None:
+        """Return what a pool should look like: by its own name, else by the first glob that matches it."""
+        named = (each for each in self.baselines if each.pool == pool)
+        matching = (each for each in self.baselines if fnmatchcase(pool, each.pool))
+        return next(named, None) or next(matching, None)

@@ -33,7 +33,8 @@ class Rule:
     `severity` is by facet of the domain: of those that hold, the worst counts; where none holds the rule does not
     apply. `needs` are what the function cannot do without (see `subject.Subject.tellers`): the rule is skipped where
     fewer than `least` replicas tell any of it. `expects` names the expectation of the router (`domain.Expectations`)
-    without which the rule does not apply.
+    without which the rule does not apply. `holds_to_baseline`: it needs what the pool's baseline says, and does not
+    apply without one.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Rule:
     page: Page
     parameters: Mapping[str, Any]
     expects: str | None = None
+    holds_to_baseline: bool = False
 
     def severity_in(self, facets: frozenset[Facet]) -> tuple[Facet, Severity] | None:
         """Return the facet that makes it worst among these, and how bad; None where the rule does not apply."""
@@ -64,6 +66,7 @@ def rule(
     scope: Scope = Scope.POOL,
     least: int = 2,
     expects: str | None = None,
+    holds_to_baseline: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule. The function takes its subject, and parameters by keyword, each with a default."""
 
@@ -71,6 +74,8 @@ def rule(
         keywords = list(inspect.signature(check).parameters.values())[1:]
         parameters = {each.name: each.default for each in keywords}
         page = page_of(inspect.getdoc(check) or "")
-        return Rule(id, name, family, scope, severity, needs, least, check, page, parameters, expects)
+        return Rule(
+            id, name, family, scope, severity, needs, least, check, page, parameters, expects, holds_to_baseline
+        )
 
     return declared

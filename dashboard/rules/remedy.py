@@ -22,11 +22,19 @@ if TYPE_CHECKING:
 
 IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
 SERVED_NAMES = "served_model_names"
+# What vLLM has where a variable is not set (vllm/envs.py): it is taken away then, which says the same everywhere.
+LEFT_OUT = {"env.VLLM_SERVER_DEV_MODE": frozenset({"false", "0", '"0"'})}
+IN_ANY_ORDER = frozenset({"env.VLLM_PLUGINS"})  # a list of which vLLM only asks whether it holds a name
 
 
 def set_to(wanted: Iterable[tuple[str, Told]], sentence: str) -> Remedy:
     """Return a remedy with something to paste for each (path, value), as far as a command line can set it."""
-    snippets = [snippet for path, told in wanted if (snippet := pasteable(path, told)) is not None]
+    return of_snippets([pasteable(path, told) for path, told in wanted], sentence)
+
+
+def of_snippets(typed: Iterable[Snippet | None], sentence: str) -> Remedy:
+    """Return a remedy with these to paste, the flags on one line."""
+    snippets = [each for each in typed if each is not None]
     flags = " ".join(each.text for each in snippets if each.kind == "flag")
     rest = [each for each in snippets if each.kind != "flag"]
     return Remedy(sentence, (*([Snippet("flag", flags)] if flags else []), *rest))
@@ -35,10 +43,13 @@ def set_to(wanted: Iterable[tuple[str, Told]], sentence: str) -> Remedy:
 def pasteable(path: str, told: Told) -> Snippet | None:
     """Return what to type for one value; None where nothing can be typed, such as for an option that is not set."""
     section, _, name = path.rpartition(".")
+    if section == "env" and (told.state is State.NULL or is_left_out(path, told)):
+        return Snippet("env", f"unset {name}")
     if told.state is not State.REPORTED:
-        return Snippet("env", f"unset {name}") if section == "env" and told.state is State.NULL else None
+        return None
     value = json.loads(told.value)
     if section == "env":
+        value = sorted(value, key=_word) if path in IN_ANY_ORDER and isinstance(value, list) else value
         return Snippet("env", f"export {name}={shlex.quote(_variable(value))}")
     if path == "version":
         known = release(str(value))
@@ -47,6 +58,16 @@ def pasteable(path: str, told: Told) -> Snippet | None:
         return Snippet("flag", f"--served-model-name {_words(value)}")
     flag = flag_of(path)
     return Snippet("flag", _flag(flag, value)) if flag else None
+
+
+def is_left_out(path: str, told: Told) -> bool:
+    """Tell whether a value of a variable is what vLLM has where it is not set."""
+    return told.value in LEFT_OUT.get(path, ())
+
+
+def is_known(path: str) -> bool:
+    """Tell whether a flag of its own sets a path in the version that `flags.json` is made of."""
+    return path in _flags()
 
 
 def flag_of(path: str) -> str | None:

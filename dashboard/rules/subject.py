@@ -17,7 +17,7 @@ from dashboard.rules.domain import Facet
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from dashboard.models import Document, Engine, Pool, Replica, Setting
+    from dashboard.models import Baseline, Document, Engine, Pool, Replica, Setting
     from dashboard.rules.domain import Domain
     from dashboard.rules.findings import Rollout
 
@@ -58,6 +58,7 @@ class PoolSubject:
 
     `members` are the replicas that are judged: those that are fresh, and when none is, all that were ever read.
     `all_replicas` has the others too. A value that is absent, unsupported, redacted or unknown is never told.
+    `baseline` is what the pool should look like, as fleet.yaml names it.
     """
 
     pool: Pool
@@ -66,6 +67,7 @@ class PoolSubject:
     documents: Mapping[str, Document]
     ignore: tuple[str, ...] = ()
     rollout: Rollout | None = None
+    baseline: Baseline | None = None
     members: tuple[Replica, ...] = field(init=False)
     # What many rules ask for is derived once. A subject lives as long as one fleet is judged.
     _told: dict[str, Holders] = field(init=False, default_factory=dict)

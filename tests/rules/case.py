@@ -22,6 +22,7 @@ from dashboard.models import (
     Source,
     State,
 )
+from dashboard.options.baselines import read_baseline
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import OutcomeKind
@@ -31,7 +32,7 @@ from tests import builders
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from dashboard.models import Document, Engine, Replica, Setting
+    from dashboard.models import Baseline, Document, Engine, Replica, Setting
     from dashboard.rules.findings import Inspection, Outcome
     from dashboard.rules.registry import Rule
 
@@ -59,6 +60,7 @@ class Case:
     domain: dict[str, dict[str, Any]] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     ignore: list[str] = field(default_factory=list)
+    baseline: str = ""
     reason: str = ""
 
     def inspected(self, rule: Rule) -> Inspection:
@@ -69,6 +71,7 @@ class Case:
         policy = Policy(
             pools={pool: declared(said) for pool, said in self.domain.items()},
             rules={rule.id: RuleChange(parameters=self.parameters)},
+            baselines=tuple(agreed(self.baseline)),
         )
         return inspect_fleet([rule], pools, replicas, known, policy, builders.NOW, tuple(self.ignore))
 
@@ -107,6 +110,14 @@ def declared(said: Mapping[str, Any]) -> Declared:
         disaggregated=said.get("disaggregated"),
         expects=Expectations(**expects),
     )
+
+
+def agreed(text: str) -> Iterator[Baseline]:
+    """Read the baseline of a case, which stands there as a file of its own would; empty: none."""
+    if text:
+        baseline, mistakes = read_baseline(text.encode(), "baselines/chat.yaml")
+        assert baseline, mistakes
+        yield baseline
 
 
 def built(fleet: list[dict[str, Any]]) -> tuple[list[Replica], list[Document]]:

@@ -22,6 +22,7 @@ PREFIXES = {
     Family.BEHAVIOUR: "CO",
     Family.CAPACITY: "CP",
     Family.IDENTITY: "ID",
+    Family.BASELINE: "BL",
 }
 SOURCE = re.compile(r"vllm/[\w/]+\.py|[\w.-]+/[\w.-]+#\d+|https?://|captures?/|measured")
 

@@ -57,8 +57,13 @@ class _Graphs(NamedTuple):
 
 def derived(pool: PoolSubject) -> set[str]:
     """Return the members whose sizes follow from their own batch limits."""
-    graphs = pool.of_documents(_graphs)
-    return {replica for replica, told in graphs.items() if told is not None and told.follows}
+    return {replica for replica, is_derived in pool.of_documents(follow).items() if is_derived}
+
+
+def follow(settings: Mapping[str, Setting]) -> bool:
+    """Tell whether the sizes that a document tells are those that vLLM derives of its batch limits."""
+    told = _graphs(settings)
+    return told is not None and told.follows
 
 
 def covering(pool: PoolSubject) -> set[str]:

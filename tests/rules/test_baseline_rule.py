@@ -1,0 +1,168 @@
+"""What BL-01 finds can be traced to the baseline's file, and a baseline for no pool is told of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dashboard.fleet import Fleet, inspected
+from dashboard.models import Baseline, State, Tolerance
+from dashboard.normalize.canonical import canonical_text
+from dashboard.report.findings_document import findings_document
+from dashboard.report.verdict import failing
+from dashboard.rules.findings import Evidence, Severity
+from dashboard.rules.policy import Policy, RuleChange
+from dashboard.ui.findings_evidence import People, evidence_table
+from tests.builders import HOSTILE, NOW, alike, document, fleet
+
+if TYPE_CHECKING:
+    from dashboard.rules.findings import Finding
+
+SEQS = "scheduler_config.max_num_seqs"
+AGREED = Baseline("agreed", "chat", {SEQS: "128"}, comments={SEQS: "fits the GPU"}, file="baselines/agreed.yaml")
+
+
+def judged(*baselines: Baseline, **more: RuleChange) -> Fleet:
+    told = document()
+    policy = Policy(baselines=baselines, rules={"BL-01": more["change"]} if more else {})
+    return inspected(replace(fleet(alike("chat", 2, told), [told]), policy=policy), NOW)
+
+
+def found(built: Fleet) -> list[Finding]:
+    return [each for each in built.inspection.findings if each.rule == "BL-01"]
+
+
+def test_the_evidence_names_the_file_and_what_people_wrote_in_it() -> None:
+    (finding,) = found(judged(AGREED))
+
+    assert finding.evidence == (
+        Evidence(SEQS, "256", State.REPORTED, finding.replicas),
+        Evidence(
+            SEQS, "128", State.REPORTED, holder="baselines/agreed.yaml", is_reference=True, comment="fits the GPU"
+        ),
+    )
+    assert finding.remedy.sentence == (
+        "Give these replicas the agreed values, and restart them; or agree on theirs in baselines/agreed.yaml."
+    )
+    table = evidence_table(finding, People({}, {}, {}, {}))
+    assert "baselines/agreed.yaml" in table
+    assert "“fits the GPU”" in table
+
+
+def test_the_document_of_findings_has_the_comment() -> None:
+    part = next(each for each in findings_document(judged(AGREED), NOW).findings if each.rule == "BL-01")
+
+    assert [(each.holder, each.comment) for each in part.evidence] == [
+        (None, None),
+        ("baselines/agreed.yaml", "fits the GPU"),
+    ]
+
+
+def test_what_should_not_be_set_is_removed_and_the_rest_given() -> None:
+    (finding,) = found(judged(replace(AGREED, expected={SEQS: "null", "model_config.max_logprobs": "5"})))
+    (other,) = found(judged(replace(AGREED, expected={SEQS: "null"})))
+
+    assert finding.remedy.sentence.startswith(
+        "Give these replicas the agreed values and remove --max-num-seqs from these replicas, and restart them;"
+    )
+    assert other.remedy.sentence.startswith("Remove --max-num-seqs from these replicas, and restart them;")
+
+
+def test_a_severity_of_fleet_yaml_goes_before_the_rules_own() -> None:
+    assert [each.severity for each in found(judged(AGREED, change=RuleChange(severity=Severity.INFO)))] == [
+        Severity.INFO
+    ]
+
+
+def test_a_baseline_for_no_pool_is_told_of() -> None:
+    notes = judged(AGREED, replace(AGREED, pool="embed-*", file="baselines/embed.yaml")).inspection.notes
+
+    assert notes == ("pool embed-* in baselines/embed.yaml matches no pool; mend the name or take the baseline out.",)
+
+
+def test_its_deviations_fail_whatever_their_severity_where_it_was_given_unless_nothing_does() -> None:
+    findings = judged(AGREED).inspection.findings
+
+    assert failing(findings, Severity.CRITICAL) == []
+    assert [each.rule for each in failing(findings, Severity.CRITICAL, ("baselines/agreed.yaml",))] == ["BL-01"]
+    assert failing(findings, Severity.CRITICAL, ("other.yaml",)) == []
+    assert failing(findings, None, ("baselines/agreed.yaml",)) == []
+
+
+def test_what_people_write_is_shown_on_one_line_and_never_as_markup() -> None:
+    told = replace(
+        AGREED, name=HOSTILE * 9, comments={SEQS: HOSTILE * 9}, tolerated={"seed": Tolerance(("1",))}, file=HOSTILE
+    )
+    (finding,) = found(judged(told))
+
+    assert len(finding.sentence.splitlines()) == 1
+    assert len(finding.sentence) < 300
+    assert "<script" not in evidence_table(finding, People({}, {}, {}, {}))
+
+
+def test_a_path_that_no_replica_tells_gets_the_one_that_was_probably_meant() -> None:
+    paths = {
+        "block_size": "16",
+        "cache_config.blocksize": "16",
+        "cache_config.kv_offloading_backend": '"native"',
+        "a.b": "1",
+        "cache_config": "1",
+        "x.config.c": "1",
+        "model_config.dtype": '"half"',
+    }
+    told = document()
+    built = fleet(alike("chat", 2, told), [told])
+    policy = Policy(baselines=(replace(AGREED, expected=paths),))
+
+    assert inspected(replace(built, policy=policy), NOW).inspection.notes == (
+        "block_size in baselines/agreed.yaml: no replica tells it; did you mean cache_config.block_size?",
+        "cache_config.blocksize in baselines/agreed.yaml: no replica tells it; did you mean cache_config.block_size?",
+    )
+
+
+def test_a_text_where_vllm_has_a_number_is_not_pasted_but_said() -> None:
+    (finding,) = found(judged(replace(AGREED, expected={SEQS: '"sixteen"'})))
+    (both,) = found(judged(replace(AGREED, expected={SEQS: '"sixteen"', "model_config.max_logprobs": "5"})))
+
+    assert finding.remedy.snippets == ()
+    assert finding.remedy.sentence == (
+        "Agree on a value that vLLM can have in baselines/agreed.yaml. max_num_seqs: the baseline expects text where "
+        "vLLM has a number or a switch; mend it."
+    )
+    assert [each.text for each in both.remedy.snippets] == ["--max-logprobs 5"]
+    assert both.remedy.sentence.startswith("Give these replicas the agreed values, and restart them;")
+
+
+def test_what_vllm_derives_is_not_pasted() -> None:
+    sizes, limits = [1, 2, 4, *range(8, 257, 8)], {SEQS: 128, "scheduler_config.max_num_batched_tokens": 8192}
+    graphs = {
+        "compilation_config.cudagraph_capture_sizes": sizes,
+        "compilation_config.max_cudagraph_capture_size": 256,
+    }
+    expected = {path: canonical_text(value) for path, value in {**limits, **graphs}.items()}
+    told = document(
+        {
+            **limits,
+            SEQS: 64,
+            "compilation_config.cudagraph_capture_sizes": sizes[:19],
+            "compilation_config.max_cudagraph_capture_size": 128,
+        }
+    )
+    policy = Policy(baselines=(replace(AGREED, expected=expected),))
+    (finding,) = found(inspected(replace(fleet(alike("chat", 2, told), [told]), policy=policy), NOW))
+
+    assert [each.text for each in finding.remedy.snippets] == ["--max-num-seqs 128"]
+    assert finding.remedy.sentence.endswith(
+        " Take --cudagraph-capture-sizes and --max-cudagraph-capture-size away where set: vLLM derives what they set "
+        "from the settings above."
+    )
+
+
+def test_a_range_of_which_the_pool_has_no_value_is_said_and_not_pasted() -> None:
+    path = "cache_config.gpu_memory_utilization"
+    told = document({path: 0.97})
+    policy = Policy(baselines=(replace(AGREED, expected={}, tolerated={path: Tolerance((), 0.9, 0.95)}),))
+    (finding,) = found(inspected(replace(fleet(alike("chat", 2, told), [told]), policy=policy), NOW))
+
+    assert finding.remedy.snippets == ()
+    assert finding.remedy.sentence.endswith(" Choose a value for gpu_memory_utilization: 0.9 to 0.95.")

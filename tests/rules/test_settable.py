@@ -1,0 +1,91 @@
+"""How a setting takes its value, and which values are left to people."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.models import Baseline, State, Told, Tolerance
+from dashboard.rules.remedy import pasteable
+from dashboard.rules.settable import How, is_misfit, left_to_people, ways
+
+
+def told(*values: str) -> list[Told]:
+    """Return values as they are told."""
+    return [Told(each, State.REPORTED) for each in values]
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted", "others", "is_one"),
+    [
+        ("cache_config.block_size", '"sixteen"', ("16", "32"), True),
+        ("cache_config.block_size", "true", ("16",), True),
+        ("cache_config.enable_prefix_caching", '"yes"', ("true", "false"), True),
+        ("cache_config.block_size", "64", ("16",), False),
+        ("model_config.dtype", '"half"', ('"auto"',), False),
+        ("a.b", '"auto"', ("1", '"auto"'), False),
+        ("a.b", '"x"', (), False),
+        ("compilation_config.cudagraph_mode", '"FULL"', ("2",), False),
+        ("compilation_config.pass", '"x"', ("[1]",), False),
+    ],
+)
+def test_a_text_where_all_tell_a_number_or_a_switch_is_no_value(
+    path: str, wanted: str, others: tuple[str, ...], *, is_one: bool
+) -> None:
+    """What stands for a number by its name is one, and so is what another replica tells as text."""
+    assert is_misfit(path, told(wanted)[0], told(*others)) is is_one
+
+
+def test_what_is_not_set_fits_everywhere() -> None:
+    """To take an option away is to set no wrong value."""
+    assert not is_misfit("cache_config.block_size", Told("null", State.NULL), told("16"))
+
+
+def test_only_ranges_without_a_usual_value_and_misfits_are_left_to_people() -> None:
+    """A set has a first value to propose."""
+    baseline = Baseline(
+        "agreed",
+        "chat",
+        {"a.size": '"sixteen"', "a.seed": "1"},
+        {"a.low": Tolerance((), 1, 2), "a.high": Tolerance((), 1, 2), "a.set": Tolerance(("1", "2"))},
+    )
+    paths = [*baseline.expected, *baseline.tolerated, "other.inner"]
+
+    assert left_to_people(baseline, {"a.high": told("2")[0]}, lambda _: told("16"), paths) == {
+        "a.size": How.MISFIT,
+        "a.low": How.CHOICE,
+    }
+
+
+def test_what_is_left_to_people_goes_before_how_it_could_be_set() -> None:
+    """And no other path is spoken of."""
+    wanted = {"cache_config.block_size": told("16")[0]}
+
+    assert ways(wanted, derives_sizes=True) == {"cache_config.block_size": How.FLAG}
+    left = {"cache_config.block_size": How.CHOICE, "seed": How.MISFIT}
+    assert ways(wanted, derives_sizes=True, left=left) == {"cache_config.block_size": How.CHOICE}
+
+
+@pytest.mark.parametrize("off", ["false", "0", '"0"'])
+def test_development_mode_is_switched_off_in_one_way(off: str) -> None:
+    """The variable is taken away, as CO-14 says it; other variables are set to 0."""
+    (value,) = told(off)
+    snippet = pasteable("env.VLLM_SERVER_DEV_MODE", value)
+
+    assert snippet is not None
+    assert snippet.text == "unset VLLM_SERVER_DEV_MODE"
+    assert ways({"env.VLLM_SERVER_DEV_MODE": value}, derives_sizes=True) == {
+        "env.VLLM_SERVER_DEV_MODE": How.NO_VARIABLE
+    }
+    other = pasteable("env.VLLM_X", value)
+    assert other is not None
+    assert other.text == "export VLLM_X=0"
+
+
+def test_plugins_stand_in_one_order() -> None:
+    """However a replica tells them: vLLM only asks whether a name is among them."""
+    texts = {pasteable("env.VLLM_PLUGINS", each).text for each in told('["b","a"]', '["a","b"]')}  # type: ignore[union-attr]
+
+    assert texts == {"export VLLM_PLUGINS=a,b"}
+    order = pasteable("env.VLLM_OTHER", told('["b","a"]')[0])
+    assert order is not None
+    assert order.text == "export VLLM_OTHER=b,a"
