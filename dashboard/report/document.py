@@ -6,9 +6,10 @@ that `load.read_snapshot` makes the same fleet of it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from dashboard import __version__
 from dashboard.models import cohort_letters
@@ -45,7 +46,9 @@ from dashboard.report.parts import (
     coverage,
     native,
 )
+from dashboard.report.policy_part import PolicyPart, policy_part
 from dashboard.report.prefix_sharing import PrefixSharingPart, prefix_sharing
+from dashboard.rules.catalogue import RULE_SET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from dashboard.models import Cohort, Device, Difference, Failure, ProbeResult, Replica, Setting
 
 SCHEMA_VERSION: Literal[2] = 2
+MOST_KNOWN = 16_384  # settings that are written once: a fleet says the same a thousand times
 
 
 class PoolPart(JudgedPoolPart):
@@ -94,6 +98,8 @@ class FullFleetDocument(FleetDocument):
     engines: Many[FullEnginePart]
     kv_cache_groups: Many[FullKVCacheGroupPart]
     documents: dict[str, dict[str, SettingPart]]
+    policy: PolicyPart | None = None  # polls that were saved before do not have it
+    rule_set: int | None = Field(default=None, description="which rules judged it; null in polls saved before")
 
 
 # What stands without --full, and with it.
@@ -130,12 +136,12 @@ def to_document(fleet: Fleet, generated_at: datetime, *, full: bool = False) -> 
     if not full:
         return FleetDocument(**told)
     documents = {key: _settings(document.settings) for key, document in fleet.documents.items()}
-    return FullFleetDocument(**told, documents=documents)
+    return FullFleetDocument(**told, documents=documents, policy=policy_part(fleet.policy), rule_set=RULE_SET)
 
 
 def to_json(document: Part, *, indent: int | None = None) -> bytes:
     """Write a document."""
-    return document.model_dump_json(indent=indent).encode()
+    return TypeAdapter(type(document)).dump_json(document, indent=indent)  # not through a string of many megabytes
 
 
 def json_schema() -> dict[str, Any]:
@@ -203,6 +209,7 @@ def _settings(settings: Mapping[str, Setting]) -> dict[str, SettingPart]:
     return {path: _setting(told) for path, told in settings.items()}
 
 
+@lru_cache(maxsize=MOST_KNOWN)
 def _setting(told: Setting) -> SettingPart:
     return SettingPart(value=native(told.value), state=told.state, source=told.source)
 

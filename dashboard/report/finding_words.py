@@ -34,7 +34,7 @@ OR = "or"  # stands between snippets of which one is enough
 def answered(fleet: Fleet) -> str:
     """Write how many could be read: `39 of 40 answered`."""
     counts = coverage(fleet)
-    return f"{counts.up + counts.partial:,} of {counts.targets:,} answered"
+    return f"{counts.answered:,} of {counts.targets:,} answered"
 
 
 def counted(findings: Iterable[Finding]) -> str:

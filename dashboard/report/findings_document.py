@@ -51,8 +51,9 @@ class EvidencePart(Part):
     state: State
     count: int = Field(description="how many replicas tell it")
     replicas: tuple[str, ...] | None = Field(description="their ids; null for the reference, which most tell")
-    holder: str | None = Field(description="`router` or a pool, where that is not simply these replicas")
+    holder: str | None = Field(description="`router`, a pool or a file, where that is not simply these replicas")
     is_reference: bool = Field(description="what the others are held against")
+    comment: str | None = Field(default=None, description="what people wrote beside it in a baseline")
 
 
 class SnippetPart(Part):
@@ -297,6 +298,7 @@ def _evidence(evidence: findings.Evidence) -> EvidencePart:
         replicas=None if evidence.is_reference else evidence.replicas,
         holder=evidence.holder or None,
         is_reference=evidence.is_reference,
+        comment=evidence.comment or None,
     )
 
 

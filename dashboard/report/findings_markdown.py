@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import TYPE_CHECKING
 
 from dashboard.report import finding_words as words
@@ -20,12 +21,19 @@ MOST_CHARACTERS = 60_000  # GitHub refuses comments of more than 65,536
 MOST_LINES = 50  # of what is suppressed, skipped or not read; the rest is counted
 LONGEST = 1000  # characters of one sentence
 PAGES = "`python -m dashboard rules ID` prints the page of a rule, such as `python -m dashboard rules RT-01`."
-# What means something inside a line of CommonMark or of GitHub's: a backslash takes it away. The dot and the colon make
-# links of bare addresses.
-_PUNCTUATION = re.compile(r"([!#$*.:@\[\\\]^_`{|}~])")
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-# Forges look for these in the text itself, after Markdown: @name calls somebody, #12, !12 and the like link something.
-_CALLS = re.compile(r"([@#!~%$])(?=\w)")
+# What means something inside a line of CommonMark or of GitHub's, and only where it does: a backslash takes it away.
+# Underscores within a word do nothing, a bracket that closes needs one that opens, the colon and the dot make links of
+# bare addresses, {+ and {- mark changes at GitLab, and # at the end closes a heading.
+_ACTS = re.compile(
+    r"[\\`*\[|$~]|(?<!\w)_++|(?<!_)_++(?![^\W_])|:(?=//)|(?<=www)\.|\{(?=[-+])|#+(?=\s*$)",
+    re.IGNORECASE,
+)
+_ENTITIES = re.compile(r"<(?![\s\d=])|&(?=#?\w+;)")
+# What would begin a list, a heading, a quotation, a rule or a table at the beginning of a line.
+_BEGINS = re.compile(r"^(?:(?=#|>|[-+](?:\s|$)|=+\s*$|:?-+:?\s*$)|(\d{1,9})(?=[.)](?:\s|$)))")
+# Forges look for these in the text itself, after Markdown: @name calls somebody, #12, !12 and the like link something,
+# and :name: becomes a picture. Of numbers only two do, so that times of day stay as they are.
+_CALLS = re.compile(r"([@#!~%$](?=\w)|:(?=(?:\w*[a-z+-][\w+-]*|100|1234):))", re.IGNORECASE)
 _SEPARATOR = "\N{ZERO WIDTH SPACE}"
 # One backtick on each side. A dollar beside them would begin mathematics on GitHub, whatever stands before the dollar.
 _CODE = re.compile(r"(?<![`$])`([^`]+)`(?![`$])")
@@ -37,7 +45,7 @@ def to_findings_markdown(fleet: Fleet) -> str:
     """Write the findings as one comment of at most MOST_CHARACTERS characters; what does not fit is counted."""
     inspection, names = fleet.inspection, words.replica_names(fleet)
     head = [
-        f"## vLLM fleet: {escaped(fleet.name)}",
+        f"## vLLM fleet: {within(fleet.name)}",
         f"**{words.counted(inspection.findings)}** · {words.answered(fleet)} · {rules_words(inspection)}",
     ]
     tail = [
@@ -55,9 +63,20 @@ def to_findings_markdown(fleet: Fleet) -> str:
 
 
 def escaped(text: str) -> str:
-    """Write foreign text so that Markdown shows it as it is, on one line."""
+    """Write foreign text so that Markdown shows it as it is, on one line; it may stand at the beginning of one."""
+    return begun(within(text))
+
+
+def within(text: str) -> str:
+    """Write foreign text as a part of a line: what means something only at its beginning stays as it is."""
     parted = _CALLS.sub(rf"\1{_SEPARATOR}", plain(text, LONGEST))
-    return _PUNCTUATION.sub(r"\\\1", parted).translate(_ENTITIES)
+    quiet = _ACTS.sub(lambda found: "".join(f"\\{char}" for char in found.group()), parted)
+    return _ENTITIES.sub(lambda found: escape(found.group()), quiet)
+
+
+def begun(markdown: str) -> str:
+    """Keep a line that is written already from beginning a list, a heading, a quotation, a rule or a table."""
+    return _BEGINS.sub(lambda found: f"{found[1] or ''}\\", markdown.lstrip())
 
 
 def with_code(text: str) -> str:
@@ -66,7 +85,7 @@ def with_code(text: str) -> str:
     Whatever stands between two backticks is shown as it is, so a foreign value there is as harmless as elsewhere.
     """
     parts = _CODE.split(plain(text, LONGEST))
-    return "".join(f"`{part}`" if number % 2 else escaped(part) for number, part in enumerate(parts))
+    return "".join(f"`{part}`" if number % 2 else within(part) for number, part in enumerate(parts))
 
 
 def fenced(text: str, language: str) -> str:
@@ -93,8 +112,8 @@ def _fitting(inspection: Inspection, names: Mapping[str, str], room: int) -> lis
 def _finding(finding: Finding, where: str, names: Mapping[str, str], earlier: Finding | None) -> list[str]:
     title = f"{words.GLYPHS[finding.severity]} {finding.severity}: {finding.rule} {BY_ID[finding.rule].name}"
     return [
-        f"### {title} in {escaped(where)}",
-        f"**{escaped(words.who(finding, names))}**: {escaped(finding.sentence)}",
+        f"### {title} in {within(where)}",
+        f"**{within(words.who(finding, names))}**: {within(finding.sentence)}",
         *([escaped(words.as_in(finding, earlier, names))] if earlier else _advice(finding)),
         *map(escaped, words.remarks(finding)),
     ]

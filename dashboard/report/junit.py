@@ -36,7 +36,7 @@ Found = dict[tuple[str, str], list["Finding"]]  # by rule and subject
 def to_junit(fleet: Fleet, fail_on: Severity | None, verdict: Verdict) -> str:
     """Write the outcomes. What is below `fail_on`, or suppressed, fails no case but stands in its output.
 
-    A last suite says whether enough replicas answered.
+    Any deviation from a baseline of the verdict fails its case. A last suite says whether enough replicas answered.
     """
     inspection = fleet.inspection
     names = words.replica_names(fleet)
@@ -44,7 +44,9 @@ def to_junit(fleet: Fleet, fail_on: Severity | None, verdict: Verdict) -> str:
     suites: dict[str, list[ET.Element]] = defaultdict(list)
     for outcome in inspection.outcomes:
         key = (outcome.rule, outcome.subject)
-        suites[outcome.subject].append(_case(outcome, active[key], hidden[key], fail_on, names))
+        suites[outcome.subject].append(
+            _case(outcome, failing(active[key], fail_on, verdict.baselines), active[key], hidden[key], names)
+        )
     root = ET.Element("testsuites", name=_line(fleet.name))
     for subject, cases in sorted(suites.items()):
         root.append(_suite(subject, cases))
@@ -72,14 +74,13 @@ def _suite(name: str, cases: list[ET.Element]) -> ET.Element:
 
 def _case(
     outcome: Outcome,
+    bad: Sequence[Finding],
     active: Sequence[Finding],
     hidden: Sequence[Finding],
-    fail_on: Severity | None,
     names: Mapping[str, str],
 ) -> ET.Element:
     name = f"{outcome.rule} {BY_ID[outcome.rule].name}"
     case = ET.Element("testcase", classname=_line(outcome.subject), name=name)
-    bad = failing(active, fail_on)
     if bad:
         more = f" (and {len(bad) - 1:,} more)" if len(bad) > 1 else ""
         _result(case, "failure", bad[0].severity, f"{_place(bad[0])}{bad[0].sentence}{more}", _told(bad, names))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import replace
 from datetime import UTC
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -29,10 +30,11 @@ from dashboard.models import (
     Reply,
     Setting,
 )
-from dashboard.normalize.canonical import canonical_text, tidy
+from dashboard.normalize.canonical import SHORT, canonical_text, tidy
 from dashboard.normalize.documents import version_of
-from dashboard.report.document import SCHEMA_VERSION, FullFleetDocument
+from dashboard.report.document import MOST_KNOWN, SCHEMA_VERSION, FullFleetDocument
 from dashboard.report.parts import FingerprintPart
+from dashboard.report.policy_part import policy_from
 from dashboard.report.table import plain
 from dashboard.rules.policy import Policy
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from dashboard.fleet import Fleet
+    from dashboard.models import Source, State
     from dashboard.report.parts import FullReplicaPart, OfReplicaPart, ProbePart, Reason, SettingPart
 
 MAX_BYTES = 256 * 2**20  # 1,000 replicas of the benchmark take 23 MB, indented
@@ -52,8 +55,9 @@ Row = TypeVar("Row", Engine, Device, KVCacheGroup)
 def read_snapshot(raw: bytes, policy: Policy | None = None, today: date | None = None) -> Fleet:
     """Return the fleet that was saved, judged under `policy`; raise SnapshotError when it cannot be.
 
-    `today` decides which suppressions are expired: the day of the poll unless told. What the file says of pools and
-    findings is not looked at: both are made anew. Of a probe that was answered only that is known, not the answer.
+    Without a policy it is judged under the one that it was saved with, if there is one. `today` decides which
+    suppressions are expired: the day of the poll unless told. What the file says of pools and findings is not looked
+    at: both are made anew. Of a probe that was answered only that is known, not the answer.
     """
     document = _document(raw)
     _check(document)
@@ -64,7 +68,8 @@ def read_snapshot(raw: bytes, policy: Policy | None = None, today: date | None =
         raise _wrong(error.detail) from None
     polled_at = document.data_as_of.astimezone(UTC)
     fleet = assembled(document.fleet, replicas, documents, polled_at=polled_at, ignore=document.ignored)
-    return inspected(replace(fleet, policy=policy or Policy()), polled_at, today)
+    kept = policy_from(document.policy) if document.policy else Policy()
+    return inspected(replace(fleet, policy=policy or kept), polled_at, today)
 
 
 def _document(raw: bytes) -> FullFleetDocument:
@@ -227,4 +232,15 @@ def _settings(told: Mapping[str, SettingPart]) -> Mapping[str, Setting]:
 
 
 def _setting(path: str, told: SettingPart) -> Setting:
-    return Setting(canonical_text(tidy(path, told.value)), told.state, told.source)
+    value = told.value
+    if isinstance(value, (list, dict)) or (isinstance(value, str) and len(value) > SHORT):
+        return _made(path, value, told.state, told.source)
+    return _known(path, value, told.state, told.source)
+
+
+def _made(path: str, value: Any, state: State, source: Source) -> Setting:
+    return Setting(canonical_text(tidy(path, value)), state, source)
+
+
+# One object for equal settings, as where they are polled: a thousand replicas say mostly the same. Typed: True is 1.
+_known = lru_cache(maxsize=MOST_KNOWN, typed=True)(_made)

@@ -38,7 +38,7 @@ def safe(text: str) -> str:
 
 def _head(column: Column, names: Mapping[str, str]) -> str:
     alone = names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
-    return f"{column.key} x{column.count} {alone}".rstrip() if is_cohort(column) else alone
+    return f"{column.key} x{column.count} {alone}".rstrip() if is_cohort(column) else alone or column.title
 
 
 def _value(cell: Cell) -> str:

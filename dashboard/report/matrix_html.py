@@ -40,11 +40,12 @@ def matrix_html(
     corner: str,
     kinds: Mapping[str, str] | None = None,
     interactive: bool = False,
+    addresses: Mapping[str, str] | None = None,
 ) -> str:
     """Draw a matrix. `names` gives replicas their names.
 
     `kinds` (path -> severity) are the rows that a finding names: their mark, and the tint of what differs in them, are
-    those of the severity.
+    those of the severity. `addresses` (path -> address) makes a link of a row's path.
 
     `interactive` makes cells reachable by keyboard: one stop for Tab, arrow keys from there. Each row carries its
     path, each head the key of its column as data attribute. Columns beyond `MOST_COLUMNS` are left out.
@@ -52,7 +53,10 @@ def matrix_html(
     focus = _Focus() if interactive else None
     columns = matrix.columns[:MOST_COLUMNS]
     head = "".join(_head_cell(column, names, focus) for column in columns)
-    body = "".join(_row(row, columns, focus, (kinds or {}).get(row.path, "")) for row in matrix.rows)
+    kinds, addresses = kinds or {}, addresses or {}
+    body = "".join(
+        _row(row, columns, focus, kinds.get(row.path, ""), addresses.get(row.path, "")) for row in matrix.rows
+    )
     role = ' role="grid"' if interactive else ""
     return (
         f'<div class="scroll matrix"><table{role} style="--columns:{len(columns)}">'
@@ -99,10 +103,18 @@ class _Focus:
 
 def _head_cell(column: Column, names: Mapping[str, str], focus: _Focus | None) -> str:
     title = _cohort_title(column, names) if is_cohort(column) else escape(one_line(names.get(column.key, column.title)))
-    opens = f' data-column="{escape(column.key)}" tabindex="0"' if focus else ""
+    opens = f' data-column="{escape(column.key)}" tabindex="0"' if focus and column.replicas else ""
     partly = f"<small>{_tell_less(column)}</small>" if column.read_in_part else ""
-    note = f"<small>{escape(one_line(column.note))}</small>" if column.note else ""
+    note = f"<small>{_note(column)}</small>" if column.note else ""
     return f'<th scope="col"{opens}>{title}{note}{partly}</th>'
+
+
+def _note(column: Column) -> str:
+    """Write the note of a column; the cohort that a replica's note names has its letter as everywhere else."""
+    _, is_of, letter = column.note.partition("cohort ")
+    if is_of and letter.isalpha() and letter.isupper():
+        return f'cohort <span class="letter c{colour(letter)}">{letter}</span>'
+    return escape(one_line(column.note))
 
 
 def _tell_less(column: Column) -> str:
@@ -122,28 +134,31 @@ def _cohort_title(column: Column, names: Mapping[str, str]) -> str:
     return letter + only
 
 
-def _row(row: Row, columns: Sequence[Column], focus: _Focus | None, kind: str) -> str:
+def _row(row: Row, columns: Sequence[Column], focus: _Focus | None, kind: str, address: str) -> str:
     mark = row_mark(row)
     sign, word = _MARKS["tie" if row.tie and row.differs else mark]
     if kind and row.differs:
         mark, sign, word = kind, _SIGNS[kind], f"{word}: {kind}, a finding names it"
-    path = escape(row.path)
+    path, label = escape(row.path), _breakable(row.label)
+    label = f'<a href="{escape(address)}">{label}</a>' if address else label
     opens = f' data-path="{path}"' if focus else ""
     cells = "".join(_cell(row, cell, column, focus) for cell, column in zip(row.cells, columns, strict=False))
     return (
-        f'<tr{opens}><th scope="row" title="{path}"{_stop(focus)}>{_breakable(row.label)}</th>'
+        f'<tr{opens}><th scope="row" title="{path}"{_stop(focus)}>{label}</th>'
         f'<td class="mark" title="{word}"><span class="glyph {mark}" aria-hidden="true">{sign}</span>'
         f'<span class="said">{word}</span></td>{cells}</tr>'
     )
 
 
 def _breakable(path: str) -> str:
-    """Escape a path and let it break after its dots."""
-    return escape(path).replace(".", ".<wbr>")
+    """Escape a path, let it break after its dots, and make all but the setting's own name quiet."""
+    *sections, name = path.split(".")
+    within = "".join(f"{escape(each)}.<wbr>" for each in sections)
+    return f'<span class="mute">{within}</span>{escape(name)}' if within else escape(name)
 
 
 def _cell(row: Row, cell: Cell, column: Column, focus: _Focus | None) -> str:
-    css, word = _standing(row, cell)
+    css, word = _standing(row, cell, column)
     kind = f' class="{css}"' if css else ""
     said = f'<span class="said"> {word}</span>' if word else ""
     return f"<td{kind}{_stop(focus)}>{escape(cell_text(cell))}{_tellers(cell, column)}{said}</td>"
@@ -158,9 +173,12 @@ def _tellers(cell: Cell, column: Column) -> str:
     return f'{seen}<span class="said"> told by {share} replicas</span>'
 
 
-def _standing(row: Row, cell: Cell) -> tuple[str, str]:
-    """Return the class of a cell and the word for what its colour says."""
-    if not cell.value:
+def _standing(row: Row, cell: Cell, column: Column) -> tuple[str, str]:
+    """Return the class of a cell and the word for what its colour says.
+
+    What a baseline, which no replica holds, does not agree on is no value, but words.
+    """
+    if not cell.value or (cell.state is CellState.UNKNOWN and not column.replicas):
         return "none", ""
     if cell.state is CellState.DIFFERS:
         return "differs", "no majority" if row.tie else "differs"

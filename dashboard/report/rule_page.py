@@ -94,6 +94,8 @@ def _severities(rule: Rule) -> str:
 
 
 def _needs(rule: Rule) -> str:
+    if rule.holds_to_baseline:
+        return "Skipped unless a replica tells a setting of the pool's baseline. Without a baseline it does not apply."
     names = "\n".join(f"- `{need}`" for need in rule.needs)
     replicas = "one replica tells" if rule.least == 1 else f"{rule.least} replicas tell"
     return f"Skipped unless at least {replicas} one of these:\n\n{names}" if names else "It is never skipped."

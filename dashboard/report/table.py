@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.models import Engine, Pool, Replica
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# Control characters, what turns the direction of a line, what is invisible, and what no file in UTF-8 or XML can hold.
+CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff"
+    r"\U000e0000-\U000e007f]"
+)
 MOST_DIFFERENCES = 12  # per pool; the rest is counted
 LONGEST_SENTENCE = 500  # characters
 TOLD = frozenset({State.REPORTED, State.NULL, State.REDACTED})
@@ -39,7 +43,7 @@ def to_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     counts = coverage(fleet)
     parts.append(
         Text(
-            f"\n{counts.up + counts.partial} of {counts.targets} answered: {counts.up} up, "
+            f"\n{counts.answered} of {counts.targets} answered: {counts.up} up, "
             f"{counts.partial} partial, {counts.down} down"
         )
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from tests.benchmarks import bench_core, bench_network, bench_pages
+from tests.benchmarks import bench_core, bench_network, bench_pages, bench_review
 
 
 def main() -> int:
     """Run all; return 1 when a budget is exceeded."""
     results = []
-    for title, bench in (("core", bench_core), ("network", bench_network), ("pages", bench_pages)):
+    benches = {"core": bench_core, "review": bench_review, "network": bench_network, "pages": bench_pages}
+    for title, bench in benches.items():
         print(f"\n== {title}\n", flush=True)
         results.append(bench.main())
     return int(any(results))

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from dashboard.collect.probes import BY_PATH  # noqa: E402
-from dashboard.fleet import build_fleet, inspected  # noqa: E402
+from dashboard.fleet import Fleet, build_fleet, inspected  # noqa: E402
 from dashboard.models import ProbeResult, Snapshot, Target  # noqa: E402
 from dashboard.normalize import documents  # noqa: E402
 from dashboard.normalize.reading import read  # noqa: E402
@@ -45,17 +45,17 @@ AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)
 
 def main() -> int:
     """Print a table of figure, budget and share of the budget; return 1 when one is over."""
-    answers = {path: (CAPTURE / name).read_bytes() for path, name in FILES.items()}
-    many = [_snapshot(number, answers) for number in range(MANY)]
+    answers = captured()
+    many = [snapshot(number, answers) for number in range(MANY)]
     gc.collect()
     gc.freeze()
-    few_first, many_first = _first_poll(many[:FEW]), _first_poll(many)
+    few_first, many_first = first_poll(many[:FEW]), first_poll(many)
     few_next, many_next = _build(many[:FEW]), _build(many)
     few_judged, many_judged = _judge(many[:FEW]), _judge(many)
     bodies = [_server_info(json.loads(answers[SERVER_INFO]), number) for number in range(FEW)]
-    parsing = _best(lambda: [json.loads(body) for body in bodies])
-    reading = _best(lambda: [read(SERVER_INFO, body) for body in bodies])
-    metrics = _best(lambda: [read("/metrics", answers["/metrics"]) for _ in range(FEW)])
+    parsing = best(lambda: [json.loads(body) for body in bodies])
+    reading = best(lambda: [read(SERVER_INFO, body) for body in bodies])
+    metrics = best(lambda: [read("/metrics", answers["/metrics"]) for _ in range(FEW)])
     rows = (
         (f"fleet of {FEW:,} replicas in {DOCUMENTS} documents, first poll, s", few_first, SECONDS),
         (f"fleet of {MANY:,} in the same {DOCUMENTS}, first poll, times the above", many_first / few_first, GROWTH),
@@ -81,24 +81,33 @@ def main() -> int:
     return int(any(measured > budget for _, measured, budget in rows))
 
 
-def _first_poll(snapshots: Sequence[Snapshot]) -> float:
+def first_poll(snapshots: Sequence[Snapshot]) -> float:
+    """Return the seconds that a fleet takes whose documents were never seen."""
+
     def build() -> None:
         documents._remembered.clear()
-        build_fleet("bench", snapshots, polled_at=AT, interval=timedelta(seconds=30))
+        fleet_of(snapshots)
 
-    return _best(build)
+    return best(build)
+
+
+def fleet_of(snapshots: Sequence[Snapshot]) -> Fleet:
+    """Return the fleet of one poll."""
+    return build_fleet("bench", snapshots, polled_at=AT, interval=timedelta(seconds=30))
 
 
 def _build(snapshots: Sequence[Snapshot]) -> float:
-    return _best(lambda: build_fleet("bench", snapshots, polled_at=AT, interval=timedelta(seconds=30)))
+    return best(lambda: fleet_of(snapshots))
 
 
 def _judge(snapshots: Sequence[Snapshot]) -> float:
-    fleet = build_fleet("bench", snapshots, polled_at=AT, interval=timedelta(seconds=30))
-    return _best(lambda: inspected(fleet, AT))
+    fleet = fleet_of(snapshots)
+    return best(lambda: inspected(fleet, AT))
 
 
-def _best(work: Callable[[], object]) -> float:
+def best(work: Callable[[], object]) -> float:
+    """Return the fewest seconds of the processor that some rounds of work take."""
+
     def once() -> float:
         began = time.process_time()
         work()
@@ -107,9 +116,14 @@ def _best(work: Callable[[], object]) -> float:
     return min(once() for _ in range(ROUNDS))
 
 
-def _snapshot(number: int, answers: Mapping[str, bytes]) -> Snapshot:
-    """Return what replica `number` says: one of the documents, and an identity of its own."""
-    bodies = {**answers, SERVER_INFO: _server_info(json.loads(answers[SERVER_INFO]), number)}
+def captured() -> Mapping[str, bytes]:
+    """Return what the captured server answered, by path."""
+    return {path: (CAPTURE / name).read_bytes() for path, name in FILES.items()}
+
+
+def snapshot(number: int, answers: Mapping[str, bytes], turn: int = 0) -> Snapshot:
+    """Return what replica `number` says: one of the documents, another in each turn, and an identity of its own."""
+    bodies = {**answers, SERVER_INFO: _server_info(json.loads(answers[SERVER_INFO]), number, turn)}
     probes = {path: _result(path, body) for path, body in bodies.items()}
     labels = {"pool": f"pool-{number % POOLS}", "zone": f"z{number % 3}"}
     return Snapshot(Target(f"http://10.1.{number // 250}.{number % 250}:8000", labels), AT, probes)
@@ -120,12 +134,12 @@ def _result(path: str, body: bytes) -> ProbeResult:
     return ProbeResult(path, BY_PATH[path].source, AT, 0.01, 200, len(body), reading.raw, reading.reply)
 
 
-def _server_info(told: dict[str, Any], number: int) -> bytes:
+def _server_info(told: dict[str, Any], number: int, turn: int = 0) -> bytes:
     config = told["vllm_config"]
     config["instance_id"] = f"17723{number:014}"
     config["parallel_config"]["data_parallel_master_port"] = 20_000 + number
     config["model_config"]["seed"] = number % DOCUMENTS
-    config["scheduler_config"]["max_num_seqs"] = 128 + number % (DOCUMENTS // POOLS)
+    config["scheduler_config"]["max_num_seqs"] = 128 + turn + number % (DOCUMENTS // POOLS)
     return json.dumps(told).encode()
 
 

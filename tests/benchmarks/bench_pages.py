@@ -1,4 +1,4 @@
-"""What the pages cost at 1,000 replicas: a rerun, drawing in Chromium, open sessions, memory.
+"""What the pages cost at 1,000 replicas: drawing in Chromium, freezing and opening, open sessions, memory.
 
 Run it with `python -m tests.benchmarks.bench_pages`. The dashboard runs in a process of its own against a simulated
 fleet in this one; processor time and memory are read from /proc.
@@ -11,10 +11,13 @@ import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import httpx
 
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour
@@ -22,53 +25,120 @@ from tests.browser import chromium, settle, tab, visit
 from tests.serving import free_port, started, wait_until_healthy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playwright.sync_api import Browser
+
+Row = tuple[str, float, float]  # what, figure, budget
 
 REPLICAS = 1_000
 SESSIONS = 20
 WATCHED_SECONDS = 20.0
-PAGES = ("/", "/findings", "/compare?pool=chat-70b", "/capacity", "/replicas")
+NEXT_POLL_SECONDS = 20.0  # until there is another poll to freeze
+LIVE = ("/", "/findings", "/compare?pool=chat-70b", "/capacity", "/replicas", "/review", "/snapshots")
+WHAT_IF = "/compare?pool=chat-70b&converge=B"
+FROZEN = (WHAT_IF, "/review", "/?")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-BUDGETS = {"drawn": 1.0, "sessions": 15.0, "memory": 400.0}
+BUDGETS = {"drawn": 1.0, "sessions": 15.0, "memory": 400.0, "stall": 1.0}
 
 
 def main() -> int:
     """Print figure, budget and share of the budget; return 1 when one is over."""
-    fleet = [each for each in default_fleet(2 * REPLICAS) if each.behaviour is Behaviour.NORMAL][:REPLICAS]
     with ExitStack() as stack:
-        server = stack.enter_context(in_thread(fleet))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        (folder / "targets.json").write_text(json.dumps(targets(fleet, server.port)))
-        config = folder / "fleet.yaml"
-        config.write_text(json.dumps({"name": "bench", "file_sd": [{"files": ["targets.json"]}]}))
-        port = free_port()
-        command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
-        process = stack.enter_context(started(command))
-        wait_until_healthy(f"http://127.0.0.1:{port}")
-        server_pid = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+        url, pid = _served(stack)
         browser = stack.enter_context(chromium())
-        rows = [
-            (f"{page} drawn warm, s", _drawn(browser, f"http://127.0.0.1:{port}{page}"), BUDGETS["drawn"])
-            for page in PAGES
-        ]
-        alone = _busy(server_pid)
+        rows = [_page_row(browser, url, page) for page in (*LIVE, WHAT_IF)]
+        rows.append(("memory of the server, MB", _memory(pid), BUDGETS["memory"]))
+        rows += _saved(browser, url, pid)
+        alone = _busy(pid)
         with ExitStack() as tabs:
             for _ in range(SESSIONS):
-                visit(tabs.enter_context(tab(browser)), f"http://127.0.0.1:{port}/")
-            together = _busy(server_pid)
+                visit(tabs.enter_context(tab(browser)), f"{url}/")
+            together = _busy(pid)
         rows.append((f"{SESSIONS} open sessions, % of a core above none", together - alone, BUDGETS["sessions"]))
-        rows.append(("memory of the server, MB", _memory(server_pid), BUDGETS["memory"]))
+        rows.append(("memory after them, MB", _memory(pid), BUDGETS["memory"]))
         print(f"polling alone takes {alone:.1f} % of a core ({REPLICAS:,} replicas every 15 s)")
     for name, figure, budget in rows:
         print(f"{name:<60}{figure:>10.2f}{budget:>10.2f}{figure / budget:>10.0%}")
     return int(any(figure > budget for _, figure, budget in rows))
 
 
+def _served(stack: ExitStack) -> tuple[str, int]:
+    """Start a simulated fleet and a dashboard of it; return the address and the process that serves it."""
+    fleet = [each for each in default_fleet(2 * REPLICAS) if each.behaviour is Behaviour.NORMAL][:REPLICAS]
+    server = stack.enter_context(in_thread(fleet))
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    (folder / "targets.json").write_text(json.dumps(targets(fleet, server.port)))
+    config = folder / "fleet.yaml"
+    told = {"name": "bench", "file_sd": [{"files": ["targets.json"]}], "snapshots_folder": str(folder / "snapshots")}
+    config.write_text(json.dumps(told))
+    port = free_port()
+    command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
+    process = stack.enter_context(started(command))
+    wait_until_healthy(f"http://127.0.0.1:{port}")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return f"http://127.0.0.1:{port}", int(children[0])
+
+
+def _saved(browser: Browser, url: str, pid: int) -> list[Row]:
+    """Freeze two polls and open both; measure how long others wait meanwhile, and what stays in memory."""
+    with _others(url) as waits:
+        first = _freeze(browser, url)
+    rows = [("longest wait of others while one freezes, s", max(waits), BUDGETS["stall"])]
+    rows.append(("memory after freezing once, MB", _memory(pid), BUDGETS["memory"]))
+    time.sleep(NEXT_POLL_SECONDS)
+    second = _freeze(browser, url)
+    with _others(url) as waits, tab(browser) as page:
+        visit(page, f"{url}/?snapshot={first}")
+    rows.append(("longest wait of others while one opens, s", max(waits), BUDGETS["stall"]))
+    rows += [_page_row(browser, url, f"{page}&snapshot={first}".replace("review&", "review?")) for page in FROZEN]
+    rows.append(_page_row(browser, url, f"/changes?from={first}&to={second}"))
+    rows.append(("memory after opening two, MB", _memory(pid), BUDGETS["memory"]))
+    return rows
+
+
+def _freeze(browser: Browser, url: str) -> str:
+    """Freeze as a reader does, with the button; return the id."""
+    with tab(browser) as page:
+        visit(page, url)
+        page.get_by_role("button", name="Share").click()
+        page.get_by_role("button", name="Freeze").click()
+        link = page.get_by_role("link", name="open it")
+        link.wait_for()
+        return str(link.get_attribute("href")).partition("snapshot=")[2].partition("&")[0]
+
+
+@contextmanager
+def _others(url: str) -> Iterator[list[float]]:
+    """Ask the server again and again meanwhile; give the seconds that each answer takes."""
+    waits: list[float] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        with httpx.Client(trust_env=False, timeout=30) as client:
+            while not done.wait(0.02):
+                began = time.perf_counter()
+                client.get(f"{url}/healthz")
+                waits.append(time.perf_counter() - began)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield waits
+    finally:
+        done.set()
+        asking.join()
+
+
+def _page_row(browser: Browser, url: str, page: str) -> Row:
+    return f"{page} drawn warm, s", _drawn(browser, f"{url}{page}"), BUDGETS["drawn"]
+
+
 def _drawn(browser: Browser, url: str) -> float:
     """Return the median seconds from asking for a page to the page at rest, the settling apart."""
     with tab(browser) as page:
         visit(page, url)
-        seconds = []
+        seconds: list[float] = []
         for _ in range(5):
             page.goto("about:blank")
             began = time.perf_counter()

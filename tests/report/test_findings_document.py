@@ -135,6 +135,7 @@ def test_a_finding_says_what_on_whom_why_and_what_to_type() -> None:
                 "replicas": [ODD],
                 "holder": None,
                 "is_reference": False,
+                "comment": None,
             },
             {
                 "path": "cache_config.block_size",
@@ -144,6 +145,7 @@ def test_a_finding_says_what_on_whom_why_and_what_to_type() -> None:
                 "replicas": None,
                 "holder": None,
                 "is_reference": True,
+                "comment": None,
             },
         ],
         "unknown": 1,

@@ -118,6 +118,26 @@ def test_a_tie_marks_every_value_and_says_why() -> None:
     assert 'class="mark" title="no majority"' in html
 
 
+def test_the_own_name_of_a_setting_stands_out_from_its_section() -> None:
+    """The section is quiet, and may be broken after; a path without one is its own name."""
+    told = [document({"seed_policy": policy}) for policy in ("default", "random")]
+    html = drawn(story()) + drawn(
+        fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told)
+    )
+
+    assert '<span class="mute">cache_config.<wbr></span>block_size</th>' in html
+    assert 'title="seed_policy">seed_policy</th>' in html
+
+
+def test_a_replicas_column_shows_its_cohort_by_the_letter_on_its_colour() -> None:
+    told = story()
+    pool = told.pools[0]
+    matrix = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas)
+    html = matrix_html(matrix, {}, caption="", corner="")
+
+    assert '<small>cohort <span class="letter c1">B</span></small>' in html
+
+
 def test_equal_rows_have_their_own_sign() -> None:
     """All equal is said, not only shown by the absence of colour."""
     html = row(drawn(story(), show_all=True), "model_config.dtype")

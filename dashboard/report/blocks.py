@@ -1,0 +1,195 @@
+"""What a report is made of, before it is written as HTML, Markdown or JSON. All text here is plain, and foreign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.compare import Matrix
+    from dashboard.report.context import Context
+
+
+class Tone(StrEnum):
+    """How a statement stands: a severity, good, unknown, or nothing of the kind."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+    GOOD = "good"
+    UNKNOWN = "unknown"
+    PLAIN = "plain"
+
+
+class Style(StrEnum):
+    """How a piece of text is set."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    CODE = "code"
+    MUTED = "muted"
+
+
+class Piece(NamedTuple):
+    """A piece of text in one style. `anchor` leads to the part of the report with this name."""
+
+    text: str
+    style: Style = Style.PLAIN
+    anchor: str = ""
+
+
+Line = tuple[Piece, ...]
+
+
+def plain(text: str) -> Line:
+    """Return a line of plain text."""
+    return (Piece(text),)
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A sentence or more; with a tone other than plain it is framed and marked."""
+
+    line: Line
+    tone: Tone = Tone.PLAIN
+
+
+class Figure(NamedTuple):
+    """One number of a row of numbers, with what it counts and a note below."""
+
+    label: str
+    value: str
+    note: str = ""
+    tone: Tone = Tone.PLAIN
+    anchor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A row of numbers."""
+
+    items: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item of a list: its head, what stands at its right, lines below, what can be pasted, and notes at the end.
+
+    `anchor` names it, so that pieces and figures can lead to it; the first entry of a name has it. `notes` are what
+    people wrote on it, not we.
+    """
+
+    tone: Tone
+    head: Line
+    side: str = ""
+    lines: tuple[Line, ...] = ()
+    snippets: tuple[str, ...] = ()
+    anchor: str = ""
+    notes: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A list of statements, each with its tone."""
+
+    items: tuple[Entry, ...]
+
+
+class Column(NamedTuple):
+    """The head of a column; numbers stand at the right. `is_code`: its cells are set in monospace."""
+
+    title: str
+    is_number: bool = False
+    is_code: bool = False
+
+
+class Cell(NamedTuple):
+    """One cell of a table: its text, and its tone where it has one. `letter` is a cohort's, drawn before the text."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+    letter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with a caption and, below, a note such as what it leaves out. `name` is for its file: letters, dashes."""
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceTable:
+    """A difference matrix: what `matrix_html` and `matrix_csv` draw. `kinds` is path -> severity, `names` by id."""
+
+    name: str
+    caption: str
+    matrix: Matrix
+    names: Mapping[str, str]
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+class Bar(NamedTuple):
+    """One bar: what it is of, its value (None: not known), whether that is an upper bound, and a cohort's letter.
+
+    `mark` is a short text at its end, such as `−18 %`; `tone` says that it stands out.
+    """
+
+    label: str
+    value: float | None
+    is_at_most: bool = False
+    letter: str = ""
+    mark: str = ""
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Horizontal bars over one axis that begins at zero; `median` is drawn as a line. `unit` is written at the axis.
+
+    `more` is how many bars are left out, and `name` is for its file.
+    """
+
+    name: str
+    title: str
+    unit: str
+    bars: tuple[Bar, ...]
+    median: float | None = None
+    more: int = 0
+
+
+Block = Paragraph | Figures | Entries | Table | DifferenceTable | Chart
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a report under its own heading. `anchor` is unique in the report: lower case letters, digits, dashes.
+
+    `is_appendix`: long, for reference; it stands at the end and begins a page. `is_aside`: a page folds it.
+    """
+
+    anchor: str
+    title: str
+    blocks: tuple[Block, ...]
+    parts: tuple[Part, ...] = ()
+    is_appendix: bool = False
+    is_aside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole report: one sentence that says what is, one that says more, its parts, and where its data is from."""
+
+    title: str
+    headline: str
+    lead: str
+    context: Context
+    parts: tuple[Part, ...]

@@ -1,0 +1,23 @@
+"""Names of replicas and pools as a list shows them: short, on one line, in the order in which people count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.wording import middle_cut, natural, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MOST_NAMED = 3  # replicas whose names stand in a list; more are counted
+LONGEST_NAME = 40  # characters of a replica's or pool's name in a list
+
+
+def brief(name: str) -> str:
+    """Cut a name for a list; what a list shows stays on its line."""
+    return middle_cut(one_line(name), LONGEST_NAME)
+
+
+def names_of(replicas: Iterable[str], names: Mapping[str, str]) -> list[str]:
+    """Return the names of replicas in the order in which people count."""
+    return sorted((names.get(each, each) for each in replicas), key=natural)

@@ -1,0 +1,238 @@
+"""Findings as entries of a list: where and what, whom it concerns, why it matters, what to do, who takes it on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
+from dashboard.report.domain_words import facet_of, known_how, rollout_words
+from dashboard.report.finding_words import BY_FAR, ROUTER_ASSUMED, named
+from dashboard.report.names import MOST_NAMED, brief, names_of
+from dashboard.report.sentence_lines import with_code, with_values
+from dashboard.rules.catalogue import BY_ID
+from dashboard.wording import count, first_of, iso, joined, natural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dashboard.models import Note
+    from dashboard.report.blocks import Line
+    from dashboard.report.listed_findings import Listed
+    from dashboard.rules.findings import CohortShare, Finding, Inspection
+
+MOST_POOLS = 2  # pools in the head of one entry; more are counted there, and named below
+MOST_PLACES = 12  # pools or replicas that a line names
+MOST_ALIKE = 3  # findings of one rule with other values that are told one by one
+MOST_CHIPS = 4  # cohorts at the side of an entry
+
+
+class Telling(NamedTuple):
+    """What entries are told with: names by the replicas' ids, what was judged, and notes by the findings' ids.
+
+    `before_notes` are those of the last review.
+    """
+
+    names: Mapping[str, str]
+    inspection: Inspection
+    notes: Mapping[str, Note] = {}
+    before_notes: Mapping[str, Note] = {}
+
+    def note_lines(self, finding: str) -> tuple[Line, ...]:
+        """Return what was written on a finding."""
+        return note_lines(self.notes.get(finding), self.before_notes.get(finding))
+
+
+def finding_anchor(key: str) -> str:
+    """Return where in a report a finding stands. `key` is its id, numbered where parts of it stand apart."""
+    return f"finding-{key.replace('.', '-')}"
+
+
+def brief_entries(groups: Iterable[Sequence[Listed]], names: Mapping[str, str], *, is_linked: bool = False) -> Entries:
+    """List findings with their reason. `is_linked`: each as one line that leads to where the report tells it whole."""
+    return Entries(tuple(_brief(group, names, is_linked=is_linked) for group in groups))
+
+
+def full_entries(groups: Iterable[Sequence[Listed]], told: Telling) -> Entries:
+    """List findings with all that a reader needs to act; many of one rule with other values are one entry."""
+    return Entries(tuple(_full(bundle, told) for bundle in bundled(groups)))
+
+
+def bundled(groups: Iterable[Sequence[Listed]]) -> list[list[Sequence[Listed]]]:
+    """Put groups together that have reason and remedy in common, where these are more than a reader would compare."""
+    alike: dict[object, list[Sequence[Listed]]] = {}
+    for group in groups:
+        finding = group[0].finding
+        alike.setdefault((finding.severity, finding.rule, finding.why, finding.remedy), []).append(group)
+    bundles: list[list[Sequence[Listed]]] = []
+    for held in alike.values():
+        bundles += [held] if len(held) > MOST_ALIKE else [[group] for group in held]
+    return bundles
+
+
+def note_lines(note: Note | None, before: Note | None = None) -> tuple[Line, ...]:
+    """Write who takes something on and what was agreed; then what stood there at the last review, if it says more."""
+    lines = [_note(note, "Note")] if note else []
+    lines += [_note(before, "At the last review")] if before and before != note else []
+    return tuple(lines)
+
+
+def rule_words(rule: str) -> str:
+    """Write a rule as id and name; a rule that is no longer known as its id."""
+    return f"{rule} {BY_ID[rule].name}" if rule in BY_ID else rule
+
+
+def cohort_words(shares: Sequence[CohortShare]) -> str:
+    """Write cohorts as `B ×2, C`, with their pool where there are several."""
+    several = len({share.pool for share in shares}) > 1
+    words = [_chip(share, several=several) for share in shares[:MOST_CHIPS]]
+    more = len(shares) - MOST_CHIPS
+    return ", ".join([*words, *([f"and {more:,} more cohorts"] if more > 0 else [])])
+
+
+def _brief(group: Sequence[Listed], names: Mapping[str, str], *, is_linked: bool) -> Entry:
+    finding = group[0].finding
+    anchor = finding_anchor(group[0].key) if is_linked else ""
+    return Entry(
+        tone=Tone(finding.severity),
+        head=head_of(group, anchor),
+        side=_side(group, names),
+        lines=() if is_linked else (with_code(finding.why), *map(plain, _tags(group[0]))),
+    )
+
+
+def _full(bundle: Sequence[Sequence[Listed]], told: Telling) -> Entry:
+    group = bundle[0]
+    finding = group[0].finding
+    either = "One of these is enough:" if finding.remedy.any_of and len(finding.remedy.snippets) > 1 else ""
+    written = [told.note_lines(each.finding.id) for held in bundle for each in held]
+    lines = [
+        (Piece(rule_words(finding.rule), Style.MUTED),),
+        *([_labelled("Who", plain(_who(group, told.names)))] if _is_unnamed(group) else []),
+        *([_labelled("Where", plain(_where(group)))] if len(_pools(group)) > MOST_POOLS else []),
+        *_others(bundle[1:]),
+        _labelled(f"Why it matters{_here(group, 'why')}", with_code(finding.why)),
+        *map(plain, _common_remarks(group, told.inspection)),
+        _labelled(f"What to do{_here(group, 'remedy')}", with_code(finding.remedy.sentence)),
+        *([plain(either)] if either else []),
+    ]
+    return Entry(
+        tone=Tone(finding.severity),
+        head=head_of(group),
+        side=_side(group, told.names),
+        lines=tuple(lines),
+        snippets=tuple(snippet.text for snippet in finding.remedy.snippets),
+        anchor=finding_anchor(group[0].key),
+        notes=tuple(dict.fromkeys(line for held in written for line in held)),
+    )
+
+
+def _here(group: Sequence[Listed], field: str) -> str:
+    """Name the pool of the first finding where another one of the group says something else."""
+    told = {getattr(each.finding, field) for each in group}
+    return f" in {brief(group[0].finding.subject)}" if len(told) > 1 else ""
+
+
+def _common_remarks(group: Sequence[Listed], inspection: Inspection) -> list[str]:
+    """Say what holds of every finding of the group."""
+    first, *rest = (_remarks(each, inspection) for each in group)
+    return [remark for remark in first if all(remark in each for each in rest)]
+
+
+def _others(groups: Sequence[Sequence[Listed]]) -> list[Line]:
+    """Write what the same rule found elsewhere with other values: the first ones, and where the others are."""
+    if not groups:
+        return []
+    number = sum(map(len, groups))
+    lines: list[Line] = [_labelled("Also", plain(f"{count(number, 'more finding')} of this rule, with other values."))]
+    lines += [head_of(group) for group in groups[:MOST_ALIKE]]
+    if rest := groups[MOST_ALIKE:]:
+        pools = list(dict.fromkeys(brief(pool) for group in rest for pool in _pools(group)))
+        lines.append(plain(f"And in {named(pools, MOST_PLACES)}."))
+    return lines
+
+
+def _labelled(label: str, line: Line) -> Line:
+    return (Piece(f"{label}: ", Style.STRONG), *line)
+
+
+def _note(note: Note, label: str) -> Line:
+    who = f"{label}, {brief(note.owner)}: " if note.owner else f"{label}: "
+    when = (Piece(f" ({iso(note.at)})", Style.MUTED),) if note.at else ()
+    return (Piece(who, Style.STRONG), Piece(note.text or "takes it on."), *when)
+
+
+def _pools(group: Sequence[Listed]) -> list[str]:
+    return list(dict.fromkeys(pool for each in group for pool in each.finding.pools))
+
+
+def head_of(group: Sequence[Listed], anchor: str = "") -> Line:
+    """Write where and what; `anchor` is where that leads in the report."""
+    finding, pools = group[0].finding, _pools(group)
+    where = joined([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
+    return (Piece(where or "fleet", Style.STRONG, anchor), Piece(" "), *with_values(finding.sentence, finding.evidence))
+
+
+def _side(group: Sequence[Listed], names: Mapping[str, str]) -> str:
+    finding = group[0].finding
+    if len(group) > 1:
+        return count(len(_replicas(group)), "replica")
+    if not finding.replicas:
+        return ""
+    letters = cohort_words(finding.cohorts)
+    if len(finding.replicas) > MOST_NAMED:
+        return letters
+    few = ", ".join(map(brief, names_of(finding.replicas, names)))
+    return f"{letters} {few}"
+
+
+def _is_unnamed(group: Sequence[Listed]) -> bool:
+    """Tell whether the side of the entry counts the replicas and names none."""
+    return len(group) > 1 or len(group[0].finding.replicas) > MOST_NAMED
+
+
+def _who(group: Sequence[Listed], names: Mapping[str, str]) -> str:
+    """Name the replicas; of many the first ones."""
+    replicas = _replicas(group)
+    told = first_of(map(brief, names_of(replicas, names)), MOST_PLACES)
+    return f"{count(len(replicas), 'replica')}: {told}."
+
+
+def _where(group: Sequence[Listed]) -> str:
+    return f"{named(map(brief, sorted(_pools(group), key=natural)), MOST_PLACES)}."
+
+
+def _replicas(group: Sequence[Listed]) -> list[str]:
+    return list(dict.fromkeys(replica for each in group for replica in each.finding.replicas))
+
+
+def _tags(listed: Listed) -> list[str]:
+    """Say in a few words what else is to be known of a finding."""
+    finding = listed.finding
+    said = [f"{ROUTER_ASSUMED.capitalize()}."] if listed.router_assumed else []
+    return [*said, *(["Rollout in progress."] if finding.is_rollout else [])]
+
+
+def _remarks(listed: Listed, inspection: Inspection) -> list[str]:
+    """Say what else holds of a finding, a sentence each."""
+    finding = listed.finding
+    known = known_how(finding, inspection, facet_of(finding))
+    said = [known] if known else []
+    said += [_ended(finding)] if finding.expired else []
+    if finding.is_rollout:
+        said += [rollout_words(inspection.rollouts[pool]) for pool in finding.pools if pool in inspection.rollouts]
+    said += [BY_FAR[finding.confidence]] if finding.confidence in BY_FAR else []
+    if finding.unknown:
+        silent = f"{finding.unknown:,} of {count(finding.total, 'replica')}"
+        said.append(f"Unknown on {silent}: the settings that it names are not told there.")
+    return said
+
+
+def _ended(finding: Finding) -> str:
+    by = finding.expired
+    return f"Was suppressed by {by.owner} until {by.until}, which is over: {by.reason}" if by else ""
+
+
+def _chip(share: CohortShare, *, several: bool) -> str:
+    letter = share.letter or "not read"
+    where = f"{brief(share.pool)} " if several and share.pool else ""
+    return f"{where}{letter} ×{share.number:,}" if share.number > 1 else f"{where}{letter}"

@@ -1,0 +1,103 @@
+"""What the page Findings says, as a report: all findings that the filters leave, and what was not judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.report.blocks import Cell, Column, Paragraph, Part, Report, Table, Tone, plain
+from dashboard.report.context import context_of
+from dashboard.report.findings_head import NOUNS, calm_words, lead, title
+from dashboard.report.judged_rules import judged_rules
+from dashboard.report.listed_findings import Choice, grouped, kept, known_findings
+from dashboard.report.names import MOST_NAMED, brief, names_of
+from dashboard.report.views.finding_entries import Telling, full_entries
+from dashboard.report.views.glossary import COHORT, SEVERITY, glossary
+from dashboard.report.views.left_out import ignored_blocks, raised_blocks, skipped_table, suppressed_blocks
+from dashboard.rules.findings import Severity
+from dashboard.wording import count, first_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dashboard.fleet import Fleet
+    from dashboard.report.listed_findings import Known, Listed
+
+EVERYTHING = Choice()
+MOST_ROWS = 2_000  # of the table of all findings
+MOST_ENTRIES = 200  # of one severity; more are counted
+
+
+def findings_report(fleet: Fleet, choice: Choice = EVERYTHING, *, name: str = "") -> Report:
+    """Report the findings that a choice leaves. `name` is the snapshot's."""
+    known = known_findings(fleet)
+    told = kept(known.active, choice)
+    hidden = f" {count(len(told), 'finding')} of {len(known.active):,} shown." if len(told) < len(known.active) else ""
+    table = skipped_table(fleet.inspection.outcomes)
+    parts = [
+        *([Part("raised", "Rules that failed to run", raised)] if (raised := raised_blocks(fleet)) else []),
+        *(severity_parts(told, Telling(known.names, fleet.inspection)) or [_none(fleet, known)]),
+        Part("suppressed", "Suppressed and ignored", (*suppressed_blocks(fleet), *ignored_blocks(fleet))),
+        glossary((SEVERITY, COHORT)),
+        *([Part("not-judged", "Not judged", (table,), is_appendix=True)] if table else []),
+    ]
+    return Report(
+        title="Findings",
+        headline=title(fleet.inspection),
+        lead=f"{lead(fleet)}.{hidden}",
+        context=context_of(fleet, name=name, filters=_filters(choice)),
+        parts=tuple(parts),
+    )
+
+
+def severity_parts(listed: Sequence[Listed], told: Telling) -> list[Part]:
+    """Return a part for each severity of which there are findings; what is said of several pools is one entry."""
+    parts = []
+    for severity in Severity:
+        own = [each for each in listed if each.finding.severity is severity]
+        groups = grouped(own)
+        if not groups:
+            continue
+        left = groups[MOST_ENTRIES:]
+        entries = full_entries(groups[:MOST_ENTRIES], told)
+        more = [Paragraph(plain(f"And {count(sum(map(len, left)), 'more finding')}."))] if left else []
+        parts.append(Part(f"severity-{severity}", _title(len(own), len(groups), severity), (entries, *more)))
+    return parts
+
+
+def findings_table(fleet: Fleet) -> Table:
+    """List all findings that stand, a row each, the worst first."""
+    names = {each.id: each.name for each in fleet.replicas}
+    columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Who"))
+    rows = [
+        (
+            Cell(each.sentence, Tone(each.severity)),
+            Cell(each.rule),
+            Cell(brief(each.subject)),
+            Cell(first_of(map(brief, names_of(each.replicas, names)), MOST_NAMED)),
+        )
+        for each in fleet.inspection.findings[:MOST_ROWS]
+    ]
+    left = len(fleet.inspection.findings) - MOST_ROWS
+    note = f"{left:,} more are not listed." if left > 0 else ""
+    return Table("findings", "All findings", columns, tuple(rows), note)
+
+
+def _title(findings: int, entries: int, severity: Severity) -> str:
+    """Write `48 warnings, 6 different ones`: of many pools the same thing is told once."""
+    words = count(findings, *NOUNS[severity])
+    return f"{words}, {entries:,} different" if entries < findings else words
+
+
+def _none(fleet: Fleet, known: Known) -> Part:
+    if known.active:
+        said, tone = f"The filters hide all {count(len(known.active), 'finding')}.", Tone.PLAIN
+    elif (told := judged_rules(fleet.inspection)).judged:
+        said, tone = f"No rule is broken. {calm_words(fleet, told)}", Tone.GOOD
+    else:
+        said, tone = "No rule could be judged; the reasons stand below.", Tone.UNKNOWN
+    return Part("findings", "Findings", (Paragraph(plain(said), tone),))
+
+
+def _filters(choice: Choice) -> list[tuple[str, str]]:
+    """Return what was chosen, by the names that stand in the address of the page."""
+    return [(name, str(value)) for name, value in choice._asdict().items() if value]

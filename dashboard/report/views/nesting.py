@@ -1,0 +1,36 @@
+"""One report inside another: its parts under a heading, their anchors under a prefix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dashboard.report.blocks import Chart, DifferenceTable, Figures, Part, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dashboard.report.blocks import Block
+
+
+def nested(parts: Iterable[Part], prefix: str) -> tuple[Part, ...]:
+    """Return these parts as parts of another report: no anchor and no file name is one of its own."""
+    return tuple(_part(part, prefix) for part in parts)
+
+
+def _part(part: Part, prefix: str) -> Part:
+    return replace(
+        part,
+        anchor=f"{prefix}-{part.anchor}",
+        blocks=tuple(_block(block, prefix) for block in part.blocks),
+        parts=nested(part.parts, prefix),
+        is_appendix=False,
+    )
+
+
+def _block(block: Block, prefix: str) -> Block:
+    if isinstance(block, Figures):
+        return Figures(tuple(each._replace(anchor=each.anchor and f"{prefix}-{each.anchor}") for each in block.items))
+    if isinstance(block, Table | DifferenceTable | Chart):
+        return replace(block, name=f"{prefix}-{block.name}")
+    return block

@@ -1,0 +1,58 @@
+"""What Overview says, as a report: is the fleet fine, and what is wrong first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.report import headline
+from dashboard.report.blocks import Entries, Figures, Paragraph, Part, Report, Tone, plain
+from dashboard.report.context import context_of
+from dashboard.report.first_findings import first_findings
+from dashboard.report.overview_figures import overview_figures
+from dashboard.report.prefix_words import is_needed, is_unshared, prefix_sentences
+from dashboard.report.views.finding_entries import brief_entries
+from dashboard.report.views.glossary import BASIS, COHORT, POOL, glossary
+from dashboard.report.views.left_out import unread_entries
+from dashboard.report.views.pools_table import pools_table
+from dashboard.wording import count
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+    from dashboard.report.headline import Standing
+
+
+def overview_report(fleet: Fleet, name: str = "") -> Report:
+    """Report how the fleet is. `name` is the snapshot's."""
+    now = headline.standing(fleet)
+    parts = [
+        Part("numbers", "In numbers", (Figures(tuple(overview_figures(fleet, now))),)),
+        *([Part("pools", "Pools", (pools_table(fleet, now),))] if fleet.pools else []),
+        _first(fleet, now),
+        *([Part("not-read", "Not read whole", unread_entries(now.unread))] if now.unread else []),
+        glossary((POOL, COHORT, BASIS)),
+    ]
+    return Report("Overview", headline.title(now), more_words(fleet, now), context_of(fleet, name=name), tuple(parts))
+
+
+def more_words(fleet: Fleet, now: Standing) -> str:
+    """Say in a sentence or two what was found, and what follows from it."""
+    domains = fleet.inspection.domains
+    sentences = prefix_sentences(fleet)
+    unshared = [name for name, told in sentences.items() if is_unshared(told) and is_needed(domains.get(name))]
+    return headline.more(now, unshared, fleet.inspection)
+
+
+def calm_paragraph(fleet: Fleet, now: Standing) -> Paragraph:
+    """Say how far it goes that no finding stands first; of a fleet of which nothing was read, that nobody knows."""
+    if not now.read:
+        return Paragraph(plain("Nothing was read, so nothing could be judged."), Tone.UNKNOWN)
+    return Paragraph(plain(headline.calm(now, fleet)), Tone.GOOD)
+
+
+def _first(fleet: Fleet, now: Standing) -> Part:
+    found = first_findings(fleet)
+    left = f"{count(found.left, 'more finding' if found.groups else 'finding')}." if found.left else ""
+    entries: tuple[Entries, ...] = (brief_entries(found.groups, found.names),) if found.groups else ()
+    calm = () if found.groups else (calm_paragraph(fleet, now),)
+    more = (Paragraph(plain(left)),) if left else ()
+    return Part("first", "What is wrong first", (*entries, *calm, *more))

@@ -1,0 +1,84 @@
+"""The pools of a fleet as a table: those that need a look first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard import wording
+from dashboard.models import Role
+from dashboard.report.blocks import Cell, Column, Table, Tone
+from dashboard.report.capacity_words import name_of
+from dashboard.report.findings_head import tally_words
+from dashboard.report.named_paths import by_path, worst
+from dashboard.report.pool_order import ordered, versions_text
+from dashboard.report.prefix_words import is_needed, prefix_sentences, severity, short_words
+from dashboard.report.totals import device_words, total
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dashboard.compare import SharingSentence
+    from dashboard.fleet import Fleet
+    from dashboard.models import Pool, Replica
+    from dashboard.report.headline import Standing
+    from dashboard.rules.findings import Tally
+
+MOST_COHORTS = 6  # named in a cell; more are counted
+_COLUMNS = (
+    Column("Pool"),
+    Column("Devices"),
+    Column("Cohorts"),
+    Column("vLLM"),
+    Column("Findings"),
+    Column("Prefix sharing"),
+    Column("KV tokens", is_number=True),
+)
+
+
+def pools_table(fleet: Fleet, now: Standing) -> Table:
+    """Return a row per pool, in the order in which they need a look."""
+    sentences = prefix_sentences(fleet)
+    members: dict[str, list[Replica]] = {pool.name: [] for pool in fleet.pools}
+    for replica in fleet.replicas:
+        if replica.pool is not None:
+            members[replica.pool].append(replica)
+    rows = [
+        _row(fleet, pool, members[pool.name], sentences[pool.name], now.by_pool[pool.name])
+        for pool in ordered(fleet, sentences, now.by_pool)
+    ]
+    return Table("pools", "Pools and their cohorts", _COLUMNS, tuple(rows))
+
+
+def cohorts_text(pool: Pool) -> str:
+    """Write the cohorts of a pool and what of it was never read: `A ×14, B, 1 not read`."""
+    shown = pool.cohorts[:MOST_COHORTS]
+    words = [f"{each.letter} ×{len(each.replicas):,}" if len(each.replicas) > 1 else each.letter for each in shown]
+    more = len(pool.cohorts) - len(shown)
+    words += [f"{more:,} more"] if more else []
+    rest = len(pool.replicas) - sum(len(each.replicas) for each in pool.cohorts)
+    return ", ".join([*words, *([f"{rest:,} not read"] if rest else [])])
+
+
+def _role(pool: Pool) -> str:
+    """Write the role of a pool that prefills or decodes only, where its name does not say it already."""
+    return "" if pool.role is Role.BOTH or pool.name.endswith(f"/{pool.role}") else f" ({pool.role})"
+
+
+def _row(
+    fleet: Fleet, pool: Pool, members: Sequence[Replica], sentence: SharingSentence, tally: Tally
+) -> tuple[Cell, ...]:
+    held = total(members)
+    missing = f" + {held.unknown:,} not known" if held.tokens is not None and held.unknown else ""
+    rollout = ", rollout" if pool.name in fleet.inspection.rollouts else ""
+    found = tally_words(tally) or ("none" if pool.cohorts else wording.NOT_KNOWN)
+    named = worst(by_path(fleet.inspection, pool.name))
+    is_quiet = not is_needed(fleet.inspection.domains.get(pool.name))
+    return (
+        Cell(f"{name_of(pool.name)}{_role(pool)}"),
+        Cell(device_words(members) or wording.NOT_KNOWN),
+        Cell(cohorts_text(pool)),
+        Cell(versions_text(members) or wording.NOT_KNOWN),
+        Cell(f"{found}{rollout}", Tone(tally.worst) if tally.worst else Tone.PLAIN),
+        Cell(short_words(pool, sentence), Tone.PLAIN if is_quiet else Tone(severity(sentence, named))),
+        Cell(f"{wording.short(held.tokens, held.basis)}{missing}"),
+    )

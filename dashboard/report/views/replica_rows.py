@@ -1,0 +1,85 @@
+"""The replicas of a fleet as a table: what is wrong first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from dashboard import wording
+from dashboard.report import replica_table
+from dashboard.report.blocks import Cell, Column, Table, Tone
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Row = Mapping[Any, Any]
+
+MOST_ROWS = 5_000
+LONGEST_ADDRESS = 80  # characters
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # ages are not used: a report tells times
+NOTE = (
+    "Findings: the worst, how many of these (×), and how many milder ones (+). Differs in: settings that are not what "
+    "most of its pool have; where no value has the majority, none counts."
+)
+_STATES = {"up": Tone.PLAIN, "partial": Tone.UNKNOWN, "down": Tone.CRITICAL}
+_SHORT = (
+    Column("Replica"),
+    Column("State"),
+    Column("Pool"),
+    Column("vLLM"),
+    Column("Findings"),
+    Column("Differs in", is_number=True),
+)
+_LONG = (*_SHORT, Column("Best answer"), Column("Read"), Column("Started"), Column("Address", is_code=True))
+
+
+def replicas_table(rows: pd.DataFrame, *, is_short: bool = False) -> Table:
+    """Return a row for each row of `replica_table.rows_of`; `is_short` leaves out sources, times and addresses."""
+    left = len(rows) - MOST_ROWS
+    told = rows.head(MOST_ROWS)
+    words = replica_table.shown(told, EPOCH).to_dict("records")
+    cells = [_short(row, word) for row, word in zip(told.to_dict("records"), words, strict=True)]
+    if not is_short:
+        cells = [(*first, *_rest(row)) for first, row in zip(cells, told.to_dict("records"), strict=True)]
+    return Table(
+        name="replicas",
+        caption="Replicas",
+        columns=_SHORT if is_short else _LONG,
+        rows=tuple(cells),
+        note=f"{NOTE} {left:,} more are not listed." if left > 0 else NOTE,
+    )
+
+
+def _short(row: Row, words: Row) -> tuple[Cell, ...]:
+    return (
+        Cell(_text(words["Replica"]), letter=_text(row["cohort"])),
+        Cell(_unmarked(words["State"]), _STATES[row["state"]]),
+        Cell(_text(words["Pool"])),
+        Cell(_text(words["vLLM"])),
+        Cell(_unmarked(words["Findings"]), Tone(row["worst"]) if row["worst"] else Tone.PLAIN),
+        Cell(_text(words["Differs in"])),
+    )
+
+
+def _rest(row: Row) -> tuple[Cell, ...]:
+    return (
+        Cell(_text(row["best_answer"])),
+        Cell(_time(row["observed_at"]) or "never"),
+        Cell(_time(row["started_at"])),
+        Cell(wording.middle_cut(wording.one_line(row["id"]), LONGEST_ADDRESS)),
+    )
+
+
+def _unmarked(words: Any) -> str:
+    """Leave out the glyph that the page puts before a state or a severity: a report draws its own."""
+    return _text(words).partition(" ")[2]
+
+
+def _text(value: Any) -> str:
+    return "" if pd.isna(value) else str(value)
+
+
+def _time(value: Any) -> str:
+    return "" if pd.isna(value) else wording.iso(value)

@@ -1,0 +1,44 @@
+"""What the page Replicas says, as a report: all replicas that the filters leave, what is wrong first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.report import headline, replica_table
+from dashboard.report.blocks import Paragraph, Part, Report, plain
+from dashboard.report.context import context_of
+from dashboard.report.views.glossary import COHORT, POOL, glossary
+from dashboard.report.views.left_out import unread_entries
+from dashboard.report.views.replica_rows import replicas_table
+from dashboard.wording import count
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+    from dashboard.report.blocks import Block
+
+
+def replicas_report(
+    fleet: Fleet, *, pool: str | None = None, state: str | None = None, search: str = "", name: str = ""
+) -> Report:
+    """Report the replicas of a pool, in a state, that hold every word of a search. `name` is the snapshot's."""
+    now = headline.standing(fleet)
+    rows = replica_table.filtered(replica_table.rows_of(fleet), pool=pool, state=state, search=search)
+    filters = {"pool": pool, "state": state, "search": search}
+    shown = set(rows["id"])
+    unread = unread_entries(each for each in now.unread if each.id in shown)
+    told: Block = replicas_table(rows) if len(rows) else Paragraph(plain("The filters leave no replica."))
+    return Report(
+        title="Replicas",
+        headline=headline.replicas_title(now),
+        lead=f"{_number(len(rows), now.replicas)} in {count(now.pools, 'pool')}.",
+        context=context_of(fleet, name=name, filters=[(key, value) for key, value in filters.items() if value]),
+        parts=(
+            *([Part("not-read", "Not read whole", unread)] if unread else []),
+            Part("replicas", "Replicas", (told,)),
+            glossary((POOL, COHORT)),
+        ),
+    )
+
+
+def _number(shown: int, total: int) -> str:
+    return f"{shown:,} of {count(total, 'replica')}" if shown < total else count(total, "replica")

@@ -1,0 +1,188 @@
+"""The whole review as one report, in the order of the meeting: what was seen, why it matters, who takes it on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.report import headline, replica_table
+from dashboard.report.blocks import Entries, Entry, Figures, Paragraph, Part, Piece, Report, Style, Tone, plain
+from dashboard.report.context import context_of
+from dashboard.report.finding_words import answered, assumptions, rollouts
+from dashboard.report.first_findings import first_findings
+from dashboard.report.judged_rules import rules_words
+from dashboard.report.listed_findings import grouped, known_findings
+from dashboard.report.overview_figures import overview_figures
+from dashboard.report.views.finding_entries import Telling, brief_entries, bundled, note_lines
+from dashboard.report.views.findings import findings_table, severity_parts
+from dashboard.report.views.glossary import ALL_TERMS, glossary
+from dashboard.report.views.left_out import (
+    ignored_blocks,
+    raised_blocks,
+    skipped_table,
+    suppressed_blocks,
+    unread_entries,
+)
+from dashboard.report.views.overview import calm_paragraph, more_words
+from dashboard.report.views.replica_rows import replicas_table
+from dashboard.report.views.review_agreed import agreed_part
+from dashboard.report.views.review_capacity import CAPACITY, capacity_parts
+from dashboard.report.views.review_differences import (
+    DIFFERENCES,
+    differences_part,
+    differing_pools,
+    full_differences,
+)
+from dashboard.report.views.review_new import NEW, new_part
+from dashboard.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Note
+    from dashboard.report.blocks import Block
+    from dashboard.report.headline import Standing
+    from dashboard.report.listed_findings import Known
+
+FINE, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
+NOT_JUDGED = "not-judged"
+AGENDA = (FINE, NEW, FINDINGS, DIFFERENCES, CAPACITY, NOT_READ, SUPPRESSED)
+MOST_LINES = 3  # pools in a rollout, and pools of which a router is assumed, that have a line each
+_NOTED = (Piece("Noted on this part", Style.MUTED),)
+_NO_NOTES: Mapping[str, Note] = {}
+
+
+def review_report(
+    fleet: Fleet,
+    *,
+    before: Fleet | None = None,
+    notes: Mapping[str, Note] = _NO_NOTES,
+    before_notes: Mapping[str, Note] = _NO_NOTES,
+    name: str = "",
+) -> Report:
+    """Report a fleet for a meeting; `before` is the fleet of the last review, `name` what the snapshot is called.
+
+    Notes are by what they belong to: a finding's id, or the anchor of a part, which are those of `AGENDA`. All of them
+    stand at the top as well, in the part that says what was agreed.
+    """
+    now = headline.standing(fleet)
+
+    def said(anchor: str) -> tuple[Block, ...]:
+        lines = note_lines(notes.get(anchor), before_notes.get(anchor))
+        return (Entries((Entry(Tone.PLAIN, _NOTED, notes=lines),)),) if lines else ()
+
+    known = known_findings(fleet)
+    differing = differing_pools(fleet)
+    capacity, all_ranks = capacity_parts(fleet, said(CAPACITY))
+    agenda = (
+        _fine(fleet, now, known, said(FINE)),
+        new_part(fleet, before, before_notes, said(NEW)),
+        _findings(fleet, known, Telling(known.names, fleet.inspection, notes, before_notes), said(FINDINGS)),
+        differences_part(fleet, differing, said(DIFFERENCES)),
+        capacity,
+        _not_read(now, said(NOT_READ)),
+        _suppressed(fleet, said(SUPPRESSED)),
+    )
+    return Report(
+        title=f"Review of {fleet.name}",
+        headline=headline.title(now),
+        lead=f"{fleet_words(fleet, now)} {more_words(fleet, now)}",
+        context=context_of(fleet, name=name),
+        parts=(
+            *agreed_part(known, agenda, SUPPRESSED, notes),
+            *agenda,
+            glossary(ALL_TERMS),
+            *_all_findings(fleet, known),
+            *_all_replicas(fleet),
+            *all_ranks,
+            *full_differences(fleet, differing),
+            *_not_judged(fleet),
+        ),
+    )
+
+
+def fleet_words(fleet: Fleet, now: Standing) -> str:
+    """Introduce the fleet in a sentence to somebody who has not seen it."""
+    if not now.replicas:
+        return f"The fleet {fleet.name} has no replica."
+    split = len(now.split)
+    parts = [f"{split:,} of them split into cohorts with different settings" if split else ""]
+    parts += [f"{now.read - split:,} uniform"] if now.read > split else []
+    parts += [f"{now.pools - now.read:,} not read"] if now.pools > now.read else []
+    pools = f" in {count(now.pools, 'pool')} ({', '.join(filter(None, parts))})" if now.pools else ""
+    return f"The fleet {fleet.name} has {count(now.replicas, 'vLLM replica')}{pools}; {answered(fleet)}."
+
+
+def _fine(fleet: Fleet, now: Standing, known: Known, said: tuple[Block, ...]) -> Part:
+    figures = overview_figures(fleet, now)
+    shown = (
+        figures.replicas._replace(anchor=NOT_READ if now.unread else "all-replicas"),
+        figures.pools._replace(anchor=DIFFERENCES),
+        figures.critical._replace(anchor="severity-critical"),
+        figures.warnings._replace(anchor="severity-warning"),
+        figures.unknown._replace(anchor=NOT_READ),
+        figures.capacity._replace(anchor=CAPACITY),
+    )
+    first = first_findings(fleet, known)
+    blocks: list[Block] = [Figures(shown), *said]
+    blocks += _rollouts(fleet)
+    if first.groups:
+        blocks.append(Paragraph((Piece("What is wrong first", Style.STRONG),)))
+        blocks.append(brief_entries(first.groups, first.names, is_linked=True))
+    else:
+        blocks.append(calm_paragraph(fleet, now))
+    return Part(FINE, "Is it fine?", tuple(blocks))
+
+
+def _findings(fleet: Fleet, known: Known, told: Telling, said: tuple[Block, ...]) -> Part:
+    parts = severity_parts(known.active, told)
+    basis = Paragraph((Piece(f"{rules_words(fleet.inspection)}.", Style.MUTED),))
+    none = () if parts else (Paragraph(plain("No finding in what was read.")),)
+    lines = [f"Assumed of {each}" for each in assumptions(fleet.inspection)]
+    more = [f"And of {count(len(lines) - MOST_LINES, 'more pool')}."] if len(lines) > MOST_LINES else []
+    assumed = tuple(Paragraph((Piece(line, Style.MUTED),)) for line in [*lines[:MOST_LINES], *more])
+    return Part(FINDINGS, "Findings", (*none, basis, *raised_blocks(fleet), *assumed, *said), tuple(parts))
+
+
+def _rollouts(fleet: Fleet) -> list[Block]:
+    lines = rollouts(fleet.inspection)
+    more = [f"{count(len(lines) - MOST_LINES, 'more pool is', 'more pools are')} in a rollout."]
+    shown = [*lines[:MOST_LINES], *(more if len(lines) > MOST_LINES else [])]
+    return [Paragraph(plain(line), Tone.INFO) for line in shown]
+
+
+def _all_findings(fleet: Fleet, known: Known) -> tuple[Part, ...]:
+    """List the findings one by one where the review tells several in one entry."""
+    groups = grouped(known.active)
+    if len(bundled(groups)) == len(known.active):
+        return ()
+    return (Part("all-findings", "All findings", (findings_table(fleet),), is_appendix=True),)
+
+
+def _not_read(now: Standing, said: tuple[Block, ...]) -> Part:
+    blocks: list[Block] = [*said, *unread_entries(now.unread)]
+    if not now.unread:
+        whole = "Every replica was read whole." if now.replicas else "There is no replica."
+        blocks.append(Paragraph(plain(whole)))
+    if number := now.found.unknown:
+        rules = f"{count(number, 'rule')} could not be judged everywhere, for something was not told."
+        pieces = (Piece(rules), Piece(" The appendix says what was missing.", anchor=NOT_JUDGED))
+        blocks.append(Paragraph(pieces))
+    return Part(NOT_READ, "What could not be read", tuple(blocks))
+
+
+def _suppressed(fleet: Fleet, said: tuple[Block, ...]) -> Part:
+    blocks = (*said, *suppressed_blocks(fleet), *ignored_blocks(fleet))
+    return Part(SUPPRESSED, "What is suppressed", blocks)
+
+
+def _all_replicas(fleet: Fleet) -> tuple[Part, ...]:
+    if not fleet.replicas:
+        return ()
+    table = replicas_table(replica_table.rows_of(fleet), is_short=True)
+    return (Part("all-replicas", "All replicas", (table,), is_appendix=True),)
+
+
+def _not_judged(fleet: Fleet) -> tuple[Part, ...]:
+    table = skipped_table(fleet.inspection.outcomes)
+    return (Part(NOT_JUDGED, "Rules that were not judged", (table,), is_appendix=True),) if table else ()

@@ -1,0 +1,56 @@
+"""What is new since the last review, as a part of the review."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.changes import changes_between
+from dashboard.report.blocks import Entries, Entry, Paragraph, Part, Piece, Style, Tone, plain
+from dashboard.report.context import context_of
+from dashboard.report.names import brief
+from dashboard.report.sentence_lines import with_values
+from dashboard.report.views.changes import changes_report
+from dashboard.report.views.finding_entries import note_lines
+from dashboard.report.views.nesting import nested
+from dashboard.wording import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Note
+    from dashboard.report.blocks import Block
+    from dashboard.rules.findings import Finding
+
+NEW = "new"
+TITLE = "What is new since the last review"
+
+
+def new_part(fleet: Fleet, before: Fleet | None, before_notes: Mapping[str, Note], said: tuple[Block, ...]) -> Part:
+    """Compare with the fleet of the last review, None where this is the first one. `said` are notes on this part."""
+    if before is None:
+        first = "This is the first review of this fleet: there is nothing to compare it with."
+        return Part(NEW, TITLE, (Paragraph(plain(first)), *said))
+    changes = changes_between(before, fleet)
+    told = changes_report(changes, context_of(before), context_of(fleet))
+    since = f"The last review looked at data of {iso(before.polled_at)}. " if before.polled_at else ""
+    head = Paragraph((Piece(since, Style.MUTED), Piece(f"{told.headline}.", Style.STRONG), Piece(f" {told.lead}")))
+    own = () if changes.is_empty else tuple(part for part in told.parts if not part.is_appendix)
+    return Part(NEW, TITLE, (head, *said), (*_settled(fleet, before, before_notes), *nested(own, NEW)))
+
+
+def _settled(fleet: Fleet, before: Fleet, before_notes: Mapping[str, Note]) -> tuple[Part, ...]:
+    """List what was written at the last review of findings that are gone: it can be ticked off, or asked about."""
+    there = {each.id for each in (*fleet.inspection.findings, *fleet.inspection.suppressed)}
+    gone = [
+        each
+        for each in (*before.inspection.findings, *before.inspection.suppressed)
+        if each.id in before_notes and each.id not in there
+    ]
+    items = tuple(_entry(each, before_notes[each.id]) for each in gone)
+    return (Part("settled", "Noted at the last review, and gone", (Entries(items),)),) if items else ()
+
+
+def _entry(finding: Finding, note: Note) -> Entry:
+    head = (Piece(brief(finding.subject), Style.STRONG), Piece(" "), *with_values(finding.sentence, finding.evidence))
+    return Entry(Tone.PLAIN, head, notes=note_lines(None, note))

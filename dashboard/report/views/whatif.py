@@ -1,0 +1,151 @@
+"""What would change if a pool converged, as parts of a report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.report.blocks import Cell, Column, Entries, Entry, Paragraph, Part, Piece, Style, Table, Tone, plain
+from dashboard.report.names import brief, names_of
+from dashboard.report.sentence_lines import with_values
+from dashboard.report.views.finding_entries import cohort_words, rule_words
+from dashboard.report.views.slugs import slug
+from dashboard.whatif.words import (
+    HOW_WORDS,
+    LATER,
+    NOTHING_APPLIED,
+    after_words,
+    before_words,
+    caution,
+    change_words,
+    group_words,
+    later_notes,
+    limits,
+    paste_notes,
+    pasted,
+    summary,
+    target_words,
+    total_words,
+    value_words,
+)
+from dashboard.wording import count, first_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.fleet import Fleet
+    from dashboard.report.blocks import Block
+    from dashboard.rules.findings import Finding
+    from dashboard.whatif import Group, Paste, WhatIf
+
+MOST_NAMES = 12  # replicas of a group by name
+MOST_RANKS = 200  # rows of the table of DP ranks: a report stays readable
+
+
+def whatif_report(fleet: Fleet, what: WhatIf) -> tuple[Part, ...]:
+    """Report what would change if a pool converged. `fleet` is the one that the what-if was made of."""
+    names = {each.id: each.name for each in fleet.replicas}
+    first = caution(what)
+    blocks: list[Block] = [Paragraph(plain(first), Tone.WARNING)] if first else []
+    blocks += [Paragraph(plain(summary(what)), Tone.INFO), Paragraph(plain(NOTHING_APPLIED))]
+    blocks += [Paragraph(plain(said), Tone.UNKNOWN) for said in limits(what, names)]
+    parts = [
+        *verdict_parts(what, names),
+        *([_capacity(what, names)] if what.capacity.ranks else []),
+        *(_group(group, number, names) for number, group in enumerate(what.groups, 1)),
+    ]
+    return (Part("what-if", f"What if all were like {target_words(what)}", tuple(blocks), tuple(parts)),)
+
+
+def verdict_parts(what: WhatIf, names: Mapping[str, str]) -> tuple[Part, ...]:
+    """List the findings that would go, come, reach other replicas, or are known only later."""
+    told = what.verdicts
+    lists = (
+        ("what-if-came", "Would come", told.came),
+        ("what-if-spread", "Would reach more replicas", [after for _, after in told.spread]),
+        ("what-if-gone", "Would go", told.gone),
+        ("what-if-eased", "Would stay on fewer replicas", [after for _, after in told.eased]),
+        ("what-if-open", "Known only after the restart", told.open),
+    )
+    return tuple(
+        Part(anchor, f"{title}: {count(len(found), 'finding')}", (_entries(found, names),))
+        for anchor, title, found in lists
+        if found
+    )
+
+
+def _entries(findings: Sequence[Finding], names: Mapping[str, str]) -> Entries:
+    return Entries(
+        tuple(
+            Entry(
+                Tone(each.severity),
+                with_values(each.sentence, each.evidence),
+                cohort_words(each.cohorts),
+                (
+                    (Piece(rule_words(each.rule), Style.MUTED),),
+                    *([plain(first_of(_named(each.replicas, names), MOST_NAMES))] if each.replicas else []),
+                ),
+            )
+            for each in findings
+        )
+    )
+
+
+def _capacity(what: WhatIf, names: Mapping[str, str]) -> Part:
+    ranks = what.capacity.ranks
+    rows = tuple(
+        (
+            Cell(brief(names[rank.replica])),
+            Cell(str(rank.dp_rank)),
+            Cell(before_words(rank)),
+            Cell(after_words(rank)),
+            Cell(change_words(rank)),
+            Cell(rank.reason),
+        )
+        for rank in ranks[:MOST_RANKS]
+    )
+    columns = (
+        Column("Replica"),
+        Column("DP rank", is_number=True),
+        Column("Tokens now", is_number=True),
+        Column("Tokens then", is_number=True),
+        Column("Change", is_number=True),
+        Column("Where that is from"),
+    )
+    more = len(ranks) - MOST_RANKS
+    note = " ".join([total_words(what.capacity), *([f"{count(more, 'more DP rank')} not listed."] if more > 0 else [])])
+    caption = "KV cache per DP rank, now and then"
+    table = Table(f"what-if-{slug(what.pool)}-kv-cache", caption, columns, rows, note)
+    return Part("what-if-kv-cache", "KV cache", (table,))
+
+
+def _group(group: Group, number: int, names: Mapping[str, str]) -> Part:
+    rows = tuple(
+        (
+            Cell(each.path),
+            Cell(value_words(each.before)),
+            Cell(value_words(each.after)),
+            Cell(HOW_WORDS[each.how]),
+        )
+        for each in group.changes
+    )
+    columns = (
+        Column("Setting", is_code=True),
+        Column("Now", is_code=True),
+        Column("Then", is_code=True),
+        Column("How"),
+    )
+    table = Table(f"what-if-settings-{number}", "Settings that would change", columns, rows)
+    who = first_of(_named(group.replicas, names), MOST_NAMES)
+    blocks: list[Block] = [Paragraph(plain(f"{who}.")), table, *_typed(group.paste, paste_notes(group))]
+    if group.later is not None:
+        blocks += [Paragraph(plain(f"{LATER}:")), *_typed(group.later, later_notes(group))]
+    return Part(f"what-if-group-{number}", group_words(group), tuple(blocks))
+
+
+def _typed(paste: Paste, notes: Sequence[str]) -> list[Block]:
+    items = tuple(Entry(Tone.PLAIN, plain(each.label), snippets=(each.text,)) for each in pasted(paste))
+    return [*([Entries(items)] if items else []), *(Paragraph(plain(said)) for said in notes)]
+
+
+def _named(replicas: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    return [brief(name) for name in names_of(replicas, names)]

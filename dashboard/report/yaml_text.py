@@ -1,0 +1,66 @@
+"""JSON values as YAML that every reader of YAML takes for the same, each on one line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dashboard.normalize.canonical import canonical_text
+
+LONGEST_KEY = 1000  # characters as written: readers look for the colon within 1,024 (YAML 1.1, 7.4.2)
+# Texts that are texts without quotes: words, paths, releases; not the words that YAML 1.1 takes for others.
+_PLAIN = re.compile(r"[A-Za-z_][\w./+-]*|[0-9]+(\.[0-9]+){2}[\w.+-]*", re.ASCII)
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+# What YAML cannot hold as it is (5.1), or what would break the line or turn its direction.
+_ESCAPED = re.compile(
+    '["\\\\]|[^\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]'
+)
+
+
+def yaml_value(value: Any) -> str:
+    """Write a JSON value."""
+    if isinstance(value, str):
+        return yaml_scalar(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(yaml_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(yaml_pair(key, each) for key, each in value.items())}}}"
+    return canonical_text(value)
+
+
+def yaml_pair(key: str, value: Any) -> str:
+    """Write `key: value`."""
+    return f"{yaml_scalar(key)}: {yaml_value(value)}"
+
+
+def is_writable(value: Any, levels: int) -> bool:
+    """Tell whether a JSON value has at most so many levels, and no key that is longer than readers look for a colon."""
+    if isinstance(value, dict):
+        fits = all(len(yaml_scalar(key)) <= LONGEST_KEY for key in value)
+        return fits and levels > 0 and all(is_writable(each, levels - 1) for each in value.values())
+    if isinstance(value, list):
+        return levels > 0 and all(is_writable(each, levels - 1) for each in value)
+    return True
+
+
+def yaml_scalar(text: str) -> str:
+    """Write a text, in quotes unless nobody could take it for anything else."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def yaml_comment(text: str) -> str:
+    """Write a comment on a line of its own, whatever the text holds."""
+    return f"# {_ESCAPED.sub(_blank, text)}".rstrip()
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    if character in '"\\':
+        return f"\\{character}"
+    return f"\\U{ord(character):08x}" if ord(character) > 0xFFFF else f"\\u{ord(character):04x}"  # noqa: PLR2004  \\u holds four digits
+
+
+def _blank(match: re.Match[str]) -> str:
+    return match[0] if match[0] in '"\\' else " "

@@ -1,0 +1,108 @@
+"""What a review costs: freezing a fleet, opening it, comparing it with another, what-if, baselines, the report.
+
+Run it with `python -m tests.benchmarks.bench_review`. Every figure is in times of the first poll of the same replicas,
+measured in the same run: a slower machine is slower in both.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dashboard.changes import changes_between
+from dashboard.fleet import inspected
+from dashboard.models import Baseline
+from dashboard.normalize import documents
+from dashboard.report.html_page import to_html
+from dashboard.report.load import read_snapshot
+from dashboard.report.views.review import review_report
+from dashboard.store.packing import content_of, packed
+from dashboard.whatif import converge
+from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, POOLS, best, captured, first_poll, fleet_of, snapshot
+from tests.captured import INFERENCE_CONFIG, capture
+from tests.provider_answers import provider_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Snapshot
+
+POOL = "pool-0"
+MOST_BYTES = 2e6  # of a review as HTML, for 1,000 replicas
+# In times of the first poll, which may take 0.5 s for 1,000 replicas.
+BUDGETS = {
+    "changes_between, every replica restarted with another document": 1.0,
+    f"converge, one pool of {POOLS}": 1.0,
+    "review_report and to_html": 2.0,
+    "review_report and to_html, with the review before": 3.0,
+    "freeze: content_of and packed": 2.0,
+    "open: read_snapshot": 4.0,
+    f"all rules, and a baseline for each of {POOLS} pools": 1.0,
+    "first poll, when they answer through the provider": 2.0,
+}
+
+
+def main() -> int:
+    """Print a table of figure, budget and share of the budget; return 1 when one is over."""
+    answers = captured()
+    polled = [snapshot(number, answers) for number in range(FEW)]
+    through_provider = _provided(answers)
+    gc.collect()
+    gc.freeze()
+    base = first_poll(polled)
+    fleet, after = fleet_of(polled), fleet_of([snapshot(number, answers, turn=1) for number in range(FEW)])
+    content = content_of(fleet)
+    agreed = replace(fleet, policy=replace(fleet.policy, baselines=_baselines(fleet)))
+    costs = (
+        best(lambda: changes_between(fleet, after)),
+        best(lambda: converge(fleet, POOL, "B")),
+        best(lambda: to_html(review_report(fleet))),
+        best(lambda: to_html(review_report(after, before=fleet))),
+        best(lambda: packed(content_of(fleet))),
+        best(lambda: read_snapshot(content)),
+        best(lambda: inspected(agreed, AT)),
+        first_poll(through_provider),
+    )
+    rows = [(name, cost / base, BUDGETS[name]) for name, cost in zip(BUDGETS, costs, strict=True)]
+    size = len(to_html(review_report(fleet)).encode())
+    rows.append(("bytes of the review as HTML, MB", size / 1e6, MOST_BYTES / 1e6))
+    print(f"{FEW:,} replicas in {DOCUMENTS} documents; their first poll takes {base:.3f} s of the processor\n")
+    print(f"{'in times of the first poll':<64}{'measured':>10}{'budget':>8}{'share':>8}")
+    for name, measured, budget in rows:
+        print(f"{name:<64}{measured:>10.2f}{budget:>8.2f}{measured / budget:>8.0%}")
+    return int(any(measured > budget for _, measured, budget in rows))
+
+
+def _baselines(fleet: Fleet) -> tuple[Baseline, ...]:
+    """Agree, for every pool, on what its largest cohort tells."""
+    return tuple(
+        Baseline(pool.name, pool.name, {path: told.value for path, told in fleet.documents[key].settings.items()})
+        for pool in fleet.pools
+        if (key := pool.majority_document)
+    )
+
+
+def _provided(answers: Mapping[str, bytes]) -> list[Snapshot]:
+    """Return what the same replicas say where each has the provider."""
+    documents._remembered.clear()
+    told = provider_answer(capture("llama"))
+    return [snapshot(number, {**answers, INFERENCE_CONFIG: _answer(told, number)}) for number in range(FEW)]
+
+
+def _answer(told: dict[str, Any], number: int) -> bytes:
+    """Return the provider's answer of one replica, which agrees with its /server_info."""
+    told["fleet"]["settings"]["model_config.seed"] = number % DOCUMENTS
+    most = 128 + number % (DOCUMENTS // POOLS)
+    told["scheduler"]["max_num_seqs"] = told["fleet"]["settings"]["scheduler_config.max_num_seqs"] = most
+    told["parallelism"]["data_parallel_master_port"] = 20_000 + number
+    told["fleet"]["settings"]["parallel_config.data_parallel_master_port"] = 20_000 + number
+    told["fleet"]["settings"]["instance_id"] = f"17723{number:014}"
+    return json.dumps(told).encode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
