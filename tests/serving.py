@@ -29,14 +29,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def dashboard_on(config: Path, *, environment: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Serve a file of options; yield the address once the first poll has ended."""
+def dashboard_on(config: Path, *, environment: Mapping[str, str] | None = None, path: str = "") -> Iterator[str]:
+    """Serve a file of options; yield the address once the first poll has ended. `path` is the prefix of its pages."""
     port = free_port()
     command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
     with started(command, environment=environment):
-        url = f"http://127.0.0.1:{port}"
-        wait_until_healthy(url)
-        yield url
+        wait_until_healthy(f"http://127.0.0.1:{port}")
+        yield f"http://127.0.0.1:{port}{path}"
 
 
 @contextmanager

@@ -1,0 +1,144 @@
+"""All files of one import: each saved fleet is a fleet, and the answers of replicas together are one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.collect.failures import Asked
+from dashboard.collect.probes import BY_PATH
+from dashboard.collect.reader import Reader
+from dashboard.errors import SnapshotError
+from dashboard.fleet import build_fleet
+from dashboard.importing.answers import SAVED_FLEET, Answer, answer_of, refusal_of, replicas_named
+from dashboard.importing.files import MAX_FILES, MAX_TOTAL_BYTES, MIB, File, Refused, opened, shown
+from dashboard.importing.saved_fleet import saved_fleet
+from dashboard.models import Failure, ProbeResult, Snapshot, Target
+from dashboard.normalize.reading import excerpt
+from dashboard.store.carrying import Carried, carried_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from dashboard.fleet import Fleet
+    from dashboard.rules.policy import Policy
+
+SCHEME = "file://"  # of a replica that nobody was asked for: its id is never an address
+SERVED_NAME = "model_config.served_model_name"
+_INTERVAL = timedelta(seconds=15)  # between polls; every answer is as old as the import, so all are fresh
+
+
+class Imported(NamedTuple):
+    """The fleets that were made, each with the name of the file it came from, and what was refused.
+
+    The fleet of answers has no file of its own: its name is empty. `carried` holds, for each fleet in turn, the name
+    and notes that came with it.
+    """
+
+    fleets: tuple[tuple[str, Fleet], ...]
+    refused: tuple[Refused, ...]
+    carried: tuple[Carried, ...] = ()
+
+
+@dataclass(slots=True)
+class _Answers:
+    """What was read so far: answers by replica and path, with the file that each came from."""
+
+    at: datetime
+    reader: Reader = field(default_factory=Reader)
+    probes: dict[str, dict[str, ProbeResult]] = field(default_factory=dict)
+    files: dict[Answer, str] = field(default_factory=dict)
+
+    def add(self, file: str, answer: Answer, content: bytes) -> None:
+        """Read one answer; raise SnapshotError where it says nothing, or where another file said it."""
+        if answer in self.files:
+            raise SnapshotError(
+                f"The answer of {answer.replica} to {answer.path} came from {self.files[answer]} already; "
+                "name each file after its replica, as in chat-1.server_info.json."
+            )
+        self.files[answer] = file
+        probe = BY_PATH[answer.path]
+        said = self.reader.read(probe, Asked(f"{SCHEME}{answer.replica}", answer.path), content)
+        result = ProbeResult(answer.path, probe.source, self.at, 0.0, size_bytes=len(content))
+        results = self.probes.setdefault(answer.replica, {})
+        if isinstance(said, Failure):
+            results[answer.path] = replace(result, failure=said, raw=excerpt(content))
+            raise SnapshotError(refusal_of(answer.path, said.detail, content))
+        results[answer.path] = replace(result, reply=said.reply, raw=said.raw)
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return what each replica said; one of which nothing can be read is left out, for its file was refused."""
+        return [
+            Snapshot(Target(f"{SCHEME}{name}", {"name": name}), self.at, _with_model(results))
+            for name, results in self.probes.items()
+            if any(each.reply for each in results.values())
+        ]
+
+
+def _with_model(results: dict[str, ProbeResult]) -> dict[str, ProbeResult]:
+    """Let the configuration say which model is served where no other answer was brought: that decides the pool."""
+    replies = [each.reply for each in results.values() if each.reply]
+    if any(reply.served_model_names for reply in replies):
+        return results
+    told = next((reply.settings[SERVED_NAME] for reply in replies if SERVED_NAME in reply.settings), None)
+    name = json.loads(told.value) if told is not None and told.value else None
+    if not isinstance(name, str) or not name:
+        return results
+    return {
+        path: replace(each, reply=replace(each.reply, served_model_names=(name,))) if each.reply else each
+        for path, each in results.items()
+    }
+
+
+def imported(
+    files: Sequence[File], at: datetime, name: str, *, policy: Policy | None = None, ignore: Sequence[str] = ()
+) -> Imported:
+    """Make fleets of files. One that cannot be used is refused with a sentence, and the others are used.
+
+    A file of answers tells no time of its own: their data is as of `at`. `name` is what their fleet is called;
+    `policy` and `ignore` are what it is judged under. A saved fleet brings its own time, name and policy.
+    """
+    answers = _Answers(at)
+    named = replicas_named(file.name for file in files)
+    fleets: list[tuple[str, Fleet]] = []
+    carried: list[Carried] = []
+    refused: list[Refused] = []
+    for file, content in _within_limits(files, refused):
+        try:
+            answer = answer_of(file.name, content, named)
+            if answer.path == SAVED_FLEET:
+                fleets.append((shown(file.name), saved_fleet(content)))
+                carried.append(carried_by(file.content))
+            else:
+                answers.add(shown(file.name), answer, content)
+        except SnapshotError as error:
+            refused.append(Refused(shown(file.name), str(error)))
+    if said := answers.snapshots():
+        built = build_fleet(name, said, polled_at=at, interval=_INTERVAL, ignore=ignore, policy=policy)
+        fleets.append(("", built))
+        carried.append(Carried())
+    return Imported(tuple(fleets), tuple(refused), tuple(carried))
+
+
+def _within_limits(files: Sequence[File], refused: list[Refused]) -> Iterable[tuple[File, bytes]]:
+    """Yield each file that can be opened with what it holds, until there are too many; add the others to `refused`."""
+    total = 0
+    for place, file in enumerate(files):
+        if place >= MAX_FILES:
+            refused.append(Refused(shown(file.name), f"Only {MAX_FILES:,} files are read at once; import it later."))
+            return
+        try:
+            content = opened(file)
+        except SnapshotError as error:
+            refused.append(Refused(shown(file.name), str(error)))
+            continue
+        total += len(content)
+        if total > MAX_TOTAL_BYTES:
+            most = MAX_TOTAL_BYTES // MIB
+            refused.append(Refused(shown(file.name), f"Only {most} MiB are read at once; import it by itself."))
+            total -= len(content)
+            continue
+        yield file, content

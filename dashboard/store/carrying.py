@@ -1,0 +1,50 @@
+"""What an exported file carries beside the fleet: its name and notes, as the comment of the gzip file.
+
+Whoever unpacks the file gets the frozen content alone, whose hash is the id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dashboard.redaction import redact_text
+from dashboard.store.packing import comment_of, commented, packed
+from dashboard.store.sidecar import LONGEST_NAME, NotePart, note_of
+
+if TYPE_CHECKING:
+    from dashboard.models.notes import Notes
+    from dashboard.store.sidecar import Sidecar
+
+MOST_BYTES = 8 * 2**20  # of a name and notes: two thousand of the longest ones
+MOST_NOTES = 10_000  # one each for the findings of a very large fleet
+
+
+class Carried(BaseModel):
+    """The name and the notes of an exported snapshot; both empty where the file holds none."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: str = Field(default="", max_length=LONGEST_NAME)
+    parts: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES, alias="notes")
+
+    @property
+    def notes(self) -> Notes:
+        """Return the notes, by what they speak of."""
+        return {key: note_of(part) for key, part in self.parts.items()}
+
+
+def exported(content: bytes, beside: Sidecar) -> bytes:
+    """Write a snapshot as one file; the same snapshot with the same name and notes gives the same bytes."""
+    told = Carried(name=beside.name, notes=beside.notes)
+    return commented(packed(content), told.model_dump_json(by_alias=True).encode())
+
+
+def carried_by(raw: bytes) -> Carried:
+    """Return what a file carries; nothing of a file that no export wrote. Anybody may have written it."""
+    comment = comment_of(raw, MOST_BYTES)
+    try:
+        return Carried.model_validate_json(redact_text(comment.decode(errors="replace")))
+    except ValidationError:
+        return Carried()

@@ -1,0 +1,81 @@
+"""What stands beside a snapshot and may change: its name, notes, and what a list shows of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dashboard import __version__
+from dashboard.models import Note
+from dashboard.report.parts import Time, coverage
+from dashboard.rules import rollup
+from dashboard.rules.catalogue import RULE_SET
+from dashboard.store.packing import time_of
+from dashboard.wording import one_line
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dashboard.fleet import Fleet
+
+LONGEST_NAME = 80
+LONGEST_NOTE = 4_000
+
+
+class NotePart(BaseModel):
+    """A note as it is written to disk."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    text: str = Field(max_length=LONGEST_NOTE)
+    owner: str = Field(default="", max_length=LONGEST_NAME)
+    at: Time | None = None
+
+
+class Sidecar(BaseModel):
+    """What stands beside a snapshot. Counts are those of the moment when it was frozen."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    schema_version: Literal[1] = 1
+    name: str = Field(max_length=LONGEST_NAME)
+    frozen_at: Time
+    fleet: str
+    data_as_of: Time
+    answered: int
+    targets: int
+    critical: int
+    warning: int
+    info: int
+    program_version: str
+    rule_set: int
+    notes: dict[str, NotePart] = Field(default_factory=dict)
+
+
+def sidecar_of(fleet: Fleet, name: str, at: datetime) -> Sidecar:
+    """Describe a fleet that is frozen at `at`."""
+    counts, found = coverage(fleet), rollup.of_fleet(fleet.inspection)
+    return Sidecar(
+        name=tidy_name(name),
+        frozen_at=at,
+        fleet=fleet.name,
+        data_as_of=time_of(fleet),
+        answered=counts.answered,
+        targets=counts.targets,
+        critical=found.critical,
+        warning=found.warning,
+        info=found.info,
+        program_version=__version__,
+        rule_set=RULE_SET,
+    )
+
+
+def tidy_name(name: str) -> str:
+    """Make a name one line that a list has room for."""
+    return " ".join(one_line(name).split())[:LONGEST_NAME]
+
+
+def note_of(part: NotePart) -> Note:
+    """Return a note that was read."""
+    return Note(part.text, part.owner, part.at)

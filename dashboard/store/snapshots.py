@@ -1,0 +1,229 @@
+"""A folder of frozen snapshots: `ID.json.gz` is the fleet and never changes, `ID.notes.json` is its name and notes."""
+
+from __future__ import annotations
+
+import re
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import ValidationError
+
+from dashboard.errors import SnapshotError
+from dashboard.report.load import MAX_BYTES, read_snapshot
+from dashboard.store.carrying import exported
+from dashboard.store.packing import ID_DIGITS, content_of, id_of, packed, time_of, unpacked
+from dashboard.store.sidecar import NotePart, Sidecar, note_of, sidecar_of, tidy_name
+from dashboard.store.writing import write_whole
+from dashboard.wording import NUMBER_WORDS, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Note
+    from dashboard.models.notes import Notes
+
+LARGEST_BESIDE = 16 * 2**20  # bytes of a file of notes: thousands of the longest ones
+SHORTEST = 4  # digits of an id that are enough, where only one snapshot begins so
+_ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
+_FLEET, _BESIDE = ".json.gz", ".notes.json"
+
+
+class Stored(NamedTuple):
+    """One snapshot of the folder, as a list shows it."""
+
+    id: str
+    beside: Sidecar
+    size_bytes: int
+
+    @property
+    def notes(self) -> Notes:
+        """Return its notes, by what they speak of."""
+        return {key: note_of(part) for key, part in self.beside.notes.items()}
+
+
+class Listed(NamedTuple):
+    """What a folder holds: its snapshots, and a sentence for each that cannot be read."""
+
+    snapshots: tuple[Stored, ...]
+    damaged: tuple[str, ...]
+
+
+class Snapshots:
+    """Reads and writes the folder. Every error is a SnapshotError that says what to do; threads may share one."""
+
+    def __init__(self, folder: Path) -> None:
+        """Touch nothing yet: the folder is made when the first snapshot is frozen."""
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._described: dict[str, Sidecar] = {}  # of files that came without notes: opening one takes seconds
+
+    def freeze(self, fleet: Fleet, name: str, at: datetime, notes: Notes | None = None) -> Stored:
+        """Save a fleet that was polled, whole. One that is there already keeps its name and its notes."""
+        content = content_of(fleet)
+        key = id_of(content)
+        with self._lock, self._said("written"):
+            if not self._is_whole(key):
+                self._write(self._file(key, _FLEET), packed(content))
+            if not self._file(key, _BESIDE).exists():
+                parts = {about: NotePart(**note._asdict()) for about, note in (notes or {}).items()}
+                self._keep(key, sidecar_of(fleet, name, at).model_copy(update={"notes": parts}))
+        return self._stored(key)
+
+    def all(self) -> tuple[Stored, ...]:
+        """Return every snapshot that can be read, the newest data first."""
+        return self.listed().snapshots
+
+    def listed(self) -> Listed:
+        """Return every snapshot, the newest data first, and a sentence for each file that is damaged."""
+        found: list[Stored] = []
+        damaged: list[str] = []
+        for key in self._keys():
+            try:
+                found.append(self._stored(key))
+            except SnapshotError as error:
+                damaged += [str(error)] if self._file(key, _FLEET).exists() else []  # else deleted meanwhile
+        return Listed(
+            tuple(sorted(found, key=lambda each: (each.beside.data_as_of, each.id), reverse=True)), tuple(damaged)
+        )
+
+    def find(self, text: str) -> str | None:
+        """Return the id that somebody typed, whole or its first digits; None where none or several begin so."""
+        found = self.beginning(text)
+        return found[0] if len(found) == 1 else None
+
+    def named(self, text: str) -> str:
+        """Return the id that somebody typed; raise SnapshotError where none or several begin so."""
+        found = self.beginning(text)
+        if len(found) > 1:
+            raise SnapshotError(f"{len(found)} snapshots begin with {one_line(text.strip()):.40}; type more of the id.")
+        if not found:
+            raise self._none(text)
+        return found[0]
+
+    def beginning(self, text: str) -> tuple[str, ...]:
+        """Return the ids that begin as somebody typed; spaces, dashes and capital letters do not matter."""
+        typed = _typed(text)
+        if not SHORTEST <= len(typed) <= ID_DIGITS or not re.fullmatch(r"[0-9a-f]+", typed):
+            return ()
+        return tuple(key for key in self._keys() if key.startswith(typed))
+
+    def get(self, key: str) -> Stored:
+        """Return one snapshot; raise SnapshotError where there is none."""
+        self._need(key)
+        return self._stored(key)
+
+    def fleet(self, key: str) -> Fleet:
+        """Open a snapshot: the fleet as it was, judged as it was. Its generation is its own."""
+        content = self._content(key)
+        return replace(read_snapshot(content), snapshot=key, generation=-int(key, 16))
+
+    def export(self, key: str) -> bytes:
+        """Return a snapshot as one file, with its name and notes, to be imported elsewhere."""
+        return exported(self._content(key), self.get(key).beside)
+
+    def rename(self, key: str, name: str) -> None:
+        """Call a snapshot something else."""
+        with self._lock:
+            self._keep(key, self.get(key).beside.model_copy(update={"name": tidy_name(name)}))
+
+    def note(self, key: str, about: str, note: Note | None) -> None:
+        """Keep a note beside a snapshot, or take it away; the other notes stay."""
+        with self._lock:
+            beside = self.get(key).beside
+            notes = {name: told for name, told in beside.notes.items() if name != about}
+            if note is not None:
+                notes[about] = NotePart(**note._asdict())
+            self._keep(key, beside.model_copy(update={"notes": notes}))
+
+    def delete(self, key: str) -> None:
+        """Remove a snapshot and its notes."""
+        self._need(key)
+        with self._lock, self._said("deleted"):
+            for kind in (_FLEET, _BESIDE):
+                self._file(key, kind).unlink(missing_ok=True)
+
+    def _keys(self) -> list[str]:
+        """Return the ids of all files in the folder that are called as snapshots are."""
+        with self._said("read"):
+            try:
+                names = [each.name for each in self.folder.iterdir()]
+            except FileNotFoundError:
+                return []
+        keys = (name.removesuffix(_FLEET) for name in names if name.endswith(_FLEET))
+        return sorted(key for key in keys if _ID.fullmatch(key))
+
+    def _need(self, key: str) -> None:
+        if not _ID.fullmatch(key) or not self._file(key, _FLEET).exists():
+            raise self._none(key)
+
+    def _none(self, text: str) -> SnapshotError:
+        told = one_line(text.strip())
+        short = len(_typed(told)) < SHORTEST
+        why = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id" if short else "it may have been deleted"
+        return SnapshotError(f"There is no snapshot {told:.40} here; {why}.")
+
+    def _is_whole(self, key: str) -> bool:
+        try:
+            return bool(self._content(key))
+        except SnapshotError:
+            return False
+
+    def _content(self, key: str) -> bytes:
+        self._need(key)
+        with self._said("read"), self._file(key, _FLEET).open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        try:
+            content = unpacked(raw)
+        except SnapshotError as error:
+            raise SnapshotError(f"Snapshot {key} is damaged. {error}") from None
+        if id_of(content) != key:
+            raise SnapshotError(
+                f"The file of snapshot {key} was changed after it was frozen; restore it, or delete it."
+            )
+        return content
+
+    def _stored(self, key: str) -> Stored:
+        """Describe a snapshot; where what stands beside it is lost or damaged, from the fleet itself."""
+        with self._said("read"):
+            size = self._file(key, _FLEET).stat().st_size
+            beside = self._file(key, _BESIDE)
+            try:
+                with beside.open("rb") as file:
+                    return Stored(key, Sidecar.model_validate_json(file.read(LARGEST_BESIDE)), size)
+            except (FileNotFoundError, ValidationError):
+                pass
+        if key not in self._described:
+            frozen = self.fleet(key)
+            self._described[key] = sidecar_of(frozen, "", time_of(frozen))
+        return Stored(key, self._described[key], size)
+
+    def _keep(self, key: str, beside: Sidecar) -> None:
+        with self._said("written"):
+            self._write(self._file(key, _BESIDE), beside.model_dump_json(indent=2).encode())
+
+    def _write(self, file: Path, content: bytes) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(file, content)
+
+    def _file(self, key: str, kind: str) -> Path:
+        return self.folder / f"{key}{kind}"
+
+    @contextmanager
+    def _said(self, what: str) -> Iterator[None]:
+        """Say what hinders the disk in a sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise SnapshotError(
+                f"A snapshot cannot be {what} in its folder: {error.strerror}; see snapshots_folder in fleet.yaml."
+            ) from None
+
+
+def _typed(text: str) -> str:
+    """Return what somebody typed as an id, without what people put between digits."""
+    return re.sub(r"[\s-]", "", text).lower()

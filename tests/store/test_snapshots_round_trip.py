@@ -1,0 +1,153 @@
+"""A fleet that is frozen opens as it was: the same fleet is the same snapshot, at any time and on any disk."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.errors import SnapshotError
+from dashboard.fleet import empty_fleet, inspected
+from dashboard.rules.findings import Severity, Suppression
+from dashboard.rules.policy import Policy, RuleChange
+from dashboard.store import Snapshots
+from dashboard.store.packing import content_of
+from tests import builders
+from tests.captured import AT, METRICS, capture, captures
+from tests.captured import snapshot as said
+from tests.collect.hostile import changed_metrics
+from tests.polled_fleets import built
+from tests.provider_answers import with_provider
+from tests.report.saved_fleets import built_of_captures
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dashboard.fleet import Fleet
+
+LATER = AT + timedelta(days=40)
+POLICY = Policy(
+    rules={"RT-01": RuleChange(severity=Severity.INFO)},
+    suppressions=(Suppression("KV-01", "ana", "known", date(2026, 12, 1), pool="chat-70b"),),
+)
+
+
+def of_providers() -> Fleet:
+    """Replicas of which our provider tells everything, fingerprints of several ranks included."""
+    told = [with_provider(each.values[0], fingerprints=("a", "b")) for each in captures() if "dp2" in each.id]
+    return built(*[said(each, target=f"http://10.0.0.{n}:8000") for n, each in enumerate(told)])
+
+
+def opened(folder: Path, fleet: Fleet) -> Fleet:
+    store = Snapshots(folder)
+    return store.fleet(store.freeze(fleet, "a name", LATER).id)
+
+
+def assert_same(back: Fleet, fleet: Fleet) -> None:
+    assert back.inspection == fleet.inspection
+    assert back.pools == fleet.pools
+    assert back.documents == fleet.documents
+    assert back.policy == fleet.policy
+    assert back.polled_at == fleet.polled_at
+    assert [replace(each, probes=()) for each in back.replicas] == [replace(each, probes=()) for each in fleet.replicas]
+    for one, other in zip(back.frames, fleet.frames, strict=True):
+        assert one.equals(other)
+
+
+def test_the_simulated_fleet_opens_as_it_was_judged(demo_fleet: Fleet, tmp_path: Path) -> None:
+    """Its policy has suppressions and declared domains: the snapshot holds them too."""
+    assert demo_fleet.policy != Policy()
+    assert_same(opened(tmp_path, demo_fleet), demo_fleet)
+
+
+def test_a_fleet_opens_under_the_policy_it_was_judged_by(demo_fleet: Fleet, tmp_path: Path) -> None:
+    fleet = inspected(replace(demo_fleet, policy=POLICY), AT)
+
+    assert_same(opened(tmp_path, fleet), fleet)
+
+
+def test_captured_servers_open_as_they_answered(tmp_path: Path) -> None:
+    fleet = built_of_captures()
+
+    assert_same(opened(tmp_path, fleet), fleet)
+
+
+def test_what_the_provider_tells_opens_too(tmp_path: Path) -> None:
+    fleet = of_providers()
+
+    assert any(engine.fingerprint for each in fleet.replicas for engine in each.engines)
+    assert_same(opened(tmp_path, fleet), fleet)
+
+
+def test_a_thousand_replicas_take_a_few_megabytes_and_open_as_they_were(tmp_path: Path) -> None:
+    answers = capture("llama").answers
+    fleet = built(
+        *[
+            said(
+                {**answers, METRICS: changed_metrics(num_gpu_blocks=1000 + n % 7)},
+                target=f"http://10.0.{n // 250}.{n % 250}:8000",
+            )
+            for n in range(1000)
+        ]
+    )
+    stored = Snapshots(tmp_path).freeze(fleet, "large", LATER)
+
+    assert stored.size_bytes < 6_000_000
+    assert_same(Snapshots(tmp_path).fleet(stored.id), fleet)
+
+
+def test_a_fleet_says_which_snapshot_it_was_opened_from(tmp_path: Path) -> None:
+    """Its generation is no poll's, and its own: what is drawn once for all sessions never mixes two fleets."""
+    store = Snapshots(tmp_path)
+    first = store.freeze(built_of_captures(), "a", LATER).id
+    second = store.freeze(builders.fleet([builders.replica()]), "b", LATER).id
+
+    assert store.fleet(first).snapshot == first
+    assert store.fleet(first).generation < 0
+    assert store.fleet(first).generation != store.fleet(second).generation
+
+
+def test_the_same_fleet_frozen_twice_is_one_snapshot_with_its_first_name(tmp_path: Path) -> None:
+    store, fleet = Snapshots(tmp_path), built_of_captures()
+    first = store.freeze(fleet, "before the rollout", LATER)
+    second = store.freeze(fleet, "once more", LATER + timedelta(days=1))
+
+    assert second == first
+    assert [each.beside.name for each in store.all()] == ["before the rollout"]
+
+
+def test_a_snapshot_that_is_frozen_again_is_the_same_one(tmp_path: Path) -> None:
+    """Nothing is added by opening it, so an export that is imported elsewhere has the same id there."""
+    store = Snapshots(tmp_path / "here")
+    stored = store.freeze(built_of_captures(), "x", LATER)
+
+    assert Snapshots(tmp_path / "there").freeze(store.fleet(stored.id), "y", LATER).id == stored.id
+
+
+def test_an_export_is_the_same_bytes_each_time_and_holds_the_whole_fleet(tmp_path: Path) -> None:
+    store, fleet = Snapshots(tmp_path), built_of_captures()
+    key = store.freeze(fleet, "x", LATER).id
+
+    assert store.export(key) == store.export(key)
+    assert gzip.decompress(store.export(key)) == content_of(fleet)
+
+
+def test_a_fleet_that_was_never_polled_cannot_be_frozen(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match="first poll has not ended"):
+        Snapshots(tmp_path / "none").freeze(empty_fleet("prod"), "x", LATER)
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_list_says_what_was_seen_when_it_was_frozen(demo_fleet: Fleet, tmp_path: Path) -> None:
+    beside = Snapshots(tmp_path).freeze(demo_fleet, " two\nlines ", LATER).beside
+    found = [each.severity for each in demo_fleet.inspection.findings]
+
+    assert beside.name == "two lines"
+    assert beside.frozen_at == LATER
+    assert beside.data_as_of == demo_fleet.polled_at
+    assert (beside.fleet, beside.targets) == ("demo", len(demo_fleet.replicas))
+    assert (beside.critical, beside.warning) == (found.count(Severity.CRITICAL), found.count(Severity.WARNING))
+    assert beside.answered < beside.targets
