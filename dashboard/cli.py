@@ -9,16 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+import yaml
 
 import dashboard
 from dashboard import launch, service
-from dashboard.check import check, rules
+from dashboard.commands.baseline import baseline
+from dashboard.commands.check import check, rules
+from dashboard.commands.diff import diff
+from dashboard.commands.report import report
 from dashboard.demo import Restart, default_fleet, in_thread, judging
 from dashboard.demo import targets as demo_targets
 from dashboard.fleet import only_pool
 from dashboard.report.document import to_document, to_json
 from dashboard.report.table import to_table
 from dashboard.terminal import (
+    FAILED,
     PROGRAM,
     Commands,
     ConfigOption,
@@ -77,7 +82,9 @@ def about(
 @cli.command()
 def serve(config: ConfigOption = None, port: PortOption = PORT, address: AddressOption = ADDRESS) -> None:
     """Show the fleet of fleet.yaml in the browser."""
-    options_of(config)
+    options = options_of(config)
+    if not options.targets and not options.file_sd:
+        say(f"Nothing is configured yet: list replicas under targets or file_sd in {options.file}.")
     _need(address, port)
     say(f"Dashboard on {_url(address, port)} (Ctrl-C ends it)")
     raise typer.Exit(launch.run_dashboard(address, port, config))
@@ -113,12 +120,12 @@ def demo(
         with in_thread(fleet, fleet_port, restarts=restarts), tempfile.TemporaryDirectory() as folder:
             config = _demo_options(Path(folder), demo_targets(fleet, fleet_port))
             say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
+            say(f"Options: --config {config}")
             say(f"Dashboard on {_url(address, port)} (Ctrl-C ends both)")
             code = launch.run_dashboard(address, port, config)
     except OSError as error:
-        fail(
-            f"The simulated fleet could not start: {error.strerror or error}. Is another one running? See --fleet-port."
-        )
+        why = f"{error.strerror or error}. Is another one running? See --fleet-port."
+        fail(f"exit {FAILED}: the simulated fleet could not start: {why}")
     raise typer.Exit(code)
 
 
@@ -152,6 +159,9 @@ def poll(
 
 cli.command()(check)
 cli.command()(rules)
+cli.command()(baseline)
+cli.command()(diff)
+cli.command()(report)
 
 
 def _chosen(fleet: Fleet, pool: str) -> Fleet:
@@ -171,7 +181,7 @@ def _restart(text: str | None) -> Restart | None:
 
 
 def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
-    """Write the options of the demo, as an operator would; both files are JSON, which YAML reads."""
+    """Write the options of the demo, as an operator would."""
     (folder / "targets.json").write_text(json.dumps(targets))
     config = folder / "fleet.yaml"
     options = {
@@ -180,13 +190,13 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
         "file_sd": [{"files": ["targets.json"]}],
         "poll": {"interval_seconds": DEMO_INTERVAL_SECONDS, "probe_timeout_seconds": DEMO_PROBE_TIMEOUT_SECONDS},
     }
-    config.write_text(json.dumps(options))
+    config.write_text(yaml.safe_dump(options, sort_keys=False))
     return config
 
 
 def _need(address: str, port: int) -> None:
     if not launch.is_free(address, port):
-        fail(f"Port {port} of {address} is taken; name another one with --port (make: PORT=).")
+        fail(f"exit {FAILED}: port {port} of {address} is taken; name another one with --port (make: PORT=).")
 
 
 def _url(address: str, port: int) -> str:

@@ -70,7 +70,7 @@ def options_of(config: Path | None, targets: Iterable[str] | None = None) -> Opt
     try:
         options = load_options(config)
     except OptionsError as error:
-        _wrong_options(error.mistakes)
+        wrong_options(error.mistakes)
     given = tuple(map(_target, targets or ()))
     return options.model_copy(update={"targets": given, "file_sd": ()}) if given else options
 
@@ -118,7 +118,7 @@ def wrong(sentence: str) -> NoReturn:
     fail(f"exit {WRONG_USAGE}: wrong usage: {_ended(sentence)}", WRONG_USAGE)
 
 
-def _wrong_options(mistakes: Sequence[str]) -> NoReturn:
+def wrong_options(mistakes: Sequence[str]) -> NoReturn:
     """Say every mistake on a line, and end with 2: the last line is the mistake, or how many there are."""
     if len(mistakes) == 1:
         fail(f"exit {WRONG_USAGE}: wrong options: {_ended(mistakes[0])}", WRONG_USAGE)

@@ -164,7 +164,7 @@ def test_a_list_of_targets_that_cannot_be_read_has_not_passed(tmp_path: Path, de
         (["--snapshot", "fleet.json", "host:8000"], "name no addresses beside it"),
         (["--snapshot"], "'--snapshot' requires an argument"),
         (["--min-coverage", "high"], "--min-coverage: not a number; write one such as 100."),
-        (["--nonsense"], "no such option: --nonsense. `root check --help` tells what there is."),
+        (["--zzz"], "no such option: --zzz. `root check --help` tells what there is."),
     ],
 )
 def test_wrong_usage_ends_with_2_and_the_last_line_says_what_is_wrong(arguments: list[str], why: str) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -17,7 +18,6 @@ from tests.serving import ROOT, dashboard_on, free_port, started, wait_until_hea
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from dashboard.demo import DemoServer
 
@@ -181,17 +181,26 @@ def test_streamlit_run_ends_with_exit_code_2_on_wrong_options(tmp_path: Path) ->
     assert "Traceback" not in done.stderr
 
 
-def test_the_demo_says_where_it_is_in_two_lines_and_one_signal_ends_both() -> None:
+def test_the_demo_says_where_it_and_its_options_are_and_one_signal_ends_both() -> None:
     port, fleet_port = free_port(), free_port()
     command = [sys.executable, "-m", "dashboard", "demo", "--port", str(port), "--fleet-port", str(fleet_port)]
     with started([*command, "--replicas", str(FEW)]) as process:
         wait_until_healthy(f"http://127.0.0.1:{port}")
         assert httpx.get(f"http://127.1.0.1:{fleet_port}/version", trust_env=False).status_code == 200
+        assert process.stderr is not None
+        told = [process.stderr.readline() for _ in range(3)]
+        options = Path(told[1].strip().removeprefix("Options: --config "))
+        lines = options.read_text().splitlines()
+        polled = run("poll", "--config", str(options))
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, more = process.communicate(timeout=30)
         assert process.returncode == 0
 
-    assert len(said.strip().splitlines()) == 2
+    said = "".join(told)
+    assert more == ""
+    assert "name: demo" in lines
+    assert max(map(len, lines)) <= 120
+    assert polled.returncode == 0
     assert f"http://localhost:{port}" in said
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
@@ -220,7 +229,17 @@ def test_a_port_that_is_taken_is_said_before_any_address_is(config: Path) -> Non
         done = run("serve", "--config", str(config), "--port", port)
 
     assert done.returncode == 1
-    assert done.stderr == f"Port {port} of 127.0.0.1 is taken; name another one with --port (make: PORT=).\n"
+    assert done.stderr == f"exit 1: port {port} of 127.0.0.1 is taken; name another one with --port (make: PORT=).\n"
+
+
+def test_serve_without_targets_says_that_nothing_is_configured_yet(tmp_path: Path) -> None:
+    """The port is taken, so that the command ends."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run("serve", "--port", str(taken.getsockname()[1]), cwd=tmp_path)
+
+    told = done.stderr.splitlines()
+    assert told[0] == "Nothing is configured yet: list replicas under targets or file_sd in fleet.yaml."
+    assert len(told) == 2
 
 
 def test_the_simulated_fleet_needs_its_port() -> None:
@@ -228,4 +247,5 @@ def test_the_simulated_fleet_needs_its_port() -> None:
         done = run("demo", "--fleet-port", str(taken.port))
 
     assert done.returncode == 1
+    assert done.stderr.startswith("exit 1: the simulated fleet could not start: ")
     assert "--fleet-port" in done.stderr

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dashboard import service
-from dashboard.errors import SnapshotError
+from dashboard.commands.given import with_baselines
+from dashboard.commands.saved import LIVE, fleet_of
+from dashboard.fleet import inspected
 from dashboard.options import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.options.rules import no_such_rule
 from dashboard.report.findings_document import findings_document
@@ -18,7 +20,6 @@ from dashboard.report.findings_markdown import to_findings_markdown
 from dashboard.report.findings_table import to_findings_table
 from dashboard.report.github_annotations import to_github_annotations
 from dashboard.report.junit import to_junit
-from dashboard.report.load import MAX_BYTES, read_snapshot
 from dashboard.report.rule_page import rule_page
 from dashboard.report.rule_table import to_rule_table
 from dashboard.report.sarif import to_sarif
@@ -33,17 +34,29 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "json", "markdown", "junit", "sarif", "github"]
 Level = Literal["critical", "warning", "info", "never"]
-STANDARD_INPUT = Path("-")
 
 
 def check(
     target: TargetsArgument = None,
     config: ConfigOption = None,
     snapshot: Annotated[
-        Path | None,
+        str | None,
+        typer.Option(
+            metavar="FILE_OR_ID",
+            help=(
+                "Judge what `poll --format json --full` saved in this file, or a frozen snapshot by its id, and ask "
+                "nobody. - is standard input."
+            ),
+        ),
+    ] = None,
+    baseline: Annotated[
+        list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Judge what `poll --format json --full` saved in this file, and ask nobody. - is standard input.",
+            help=(
+                "A baseline beside those of the options: any deviation from it fails, whatever its severity. Can be "
+                "given several times."
+            ),
         ),
     ] = None,
     fail_on: Annotated[
@@ -67,10 +80,12 @@ def check(
     """
     if snapshot and target:
         wrong("--snapshot: the file says what was asked; name no addresses beside it")
-    options = options_of(config, target)
+    if snapshot == LIVE:
+        wrong("--snapshot live: without --snapshot every replica is asked now")
+    options, given = with_baselines(options_of(config, target), baseline or ())
     fleet, unread_lists = Polled(_saved(snapshot, options)) if snapshot else polled(options)
     level = None if fail_on == "never" else Severity(fail_on)
-    verdict = verdict_of(fleet, level, min_coverage, unread_lists)
+    verdict = verdict_of(fleet, level, min_coverage, unread_lists, given)
     text = _written(fleet, output, level, verdict, config)
     typer.echo(text.encode(errors="replace"), nl=False)  # UTF-8 whatever the terminal's: JSON and XML are read as that
     say(verdict.sentence)
@@ -93,22 +108,11 @@ def rules(
     print(rule_page(found).rstrip("\n"))
 
 
-def _saved(file: Path, options: Options) -> Fleet:
-    """Return the fleet of a saved poll, judged by these options as of its time; suppressions end by today's date."""
-    try:
-        return read_snapshot(_read(file), policy_of(options), service.utc_now().date())
-    except OSError as error:
-        wrong(f"--snapshot {file}: {error.strerror}")
-    except SnapshotError as error:
-        wrong(f"--snapshot {file}: {error}")
-
-
-def _read(file: Path) -> bytes:
-    """Return what a file holds; a byte more than a snapshot may have tells that it is too large."""
-    if file == STANDARD_INPUT:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with file.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
+def _saved(text: str, options: Options) -> Fleet:
+    """Return a saved fleet, judged by these options as of its time; suppressions end by today's date."""
+    fleet = fleet_of(text, options, option="--snapshot")
+    now = service.utc_now()
+    return inspected(replace(fleet, policy=policy_of(options)), fleet.polled_at or now, now.date())
 
 
 def _written(fleet: Fleet, output: Format, level: Severity | None, verdict: Verdict, config: Path | None) -> str:

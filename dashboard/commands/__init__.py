@@ -1,0 +1,1 @@
+"""The commands beside serve, demo and poll: a file each."""

@@ -1,0 +1,74 @@
+"""The command `diff`: what changed between two fleets, saved or live."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dashboard.changes import changes_between
+from dashboard.commands.saved import LIVE, STANDARD_INPUT, fleet_of
+from dashboard.fleet import only_pool
+from dashboard.report.changes_document import changes_document
+from dashboard.report.changes_table import to_changes_table
+from dashboard.report.changes_words import difference_words
+from dashboard.report.context import context_of
+from dashboard.report.report_markdown import to_markdown
+from dashboard.report.views.changes import changes_report
+from dashboard.terminal import ConfigOption, is_terminal, options_of, say, width, wrong
+
+if TYPE_CHECKING:
+    from dashboard.changes import Changes
+    from dashboard.fleet import Fleet
+
+SAME, DIFFERENT = 0, 1  # as diff(1) has it; 2 is wrong usage
+FORMATS = "What to print."
+SIDE = "A file that `poll --format json --full` or an export wrote, the id of a frozen snapshot, - or live."
+BeforeArgument = Annotated[str, typer.Argument(metavar="BEFORE", help=SIDE)]
+AfterArgument = Annotated[str, typer.Argument(metavar="AFTER", help="In the same way, what it is compared with.")]
+
+
+def diff(
+    before: BeforeArgument,
+    after: AfterArgument,
+    config: ConfigOption = None,
+    pool: Annotated[str | None, typer.Option(help="Compare this pool only.")] = None,
+    output: Annotated[Literal["table", "json", "markdown"], typer.Option("--format", help=FORMATS)] = "table",
+) -> None:
+    """Say what changed from one fleet to another: findings, settings, replicas, capacity.
+
+    A frozen snapshot can be named by the first digits of its id; - is standard input, and live asks every replica now.
+    Each side is judged as it was when it was saved.
+
+    Exit code 0 when nothing changed, 1 when something did, 2 for wrong usage or options. The last line on standard
+    error says what.
+    """
+    if before == after and before in {LIVE, STANDARD_INPUT}:
+        wrong(f"{before}: it can stand for one side only")
+    options = options_of(config)
+    sides = [fleet_of(each, options) for each in (before, after)]
+    if pool is not None:
+        sides = _chosen(sides, pool)
+    changes = changes_between(*sides)
+    typer.echo(_written(changes, sides, output, pool).encode(errors="replace"), nl=False)
+    code = SAME if changes.is_empty else DIFFERENT
+    say(f"exit {code}: {difference_words(changes)}")
+    raise typer.Exit(code)
+
+
+def _chosen(sides: list[Fleet], pool: str) -> list[Fleet]:
+    """Return the part of both sides that is one pool; one of them must have it."""
+    names = sorted({each.name for fleet in sides for each in fleet.pools})
+    if pool not in names:
+        wrong(f"--pool: neither side has a pool {pool!r}; there are: {', '.join(map(repr, names)) or 'none'}")
+    return [only_pool(each, pool) for each in sides]
+
+
+def _written(changes: Changes, sides: list[Fleet], output: str, pool: str | None) -> str:
+    if output == "json":
+        return changes_document(changes).model_dump_json(indent=2) + "\n"
+    filters = [("pool", pool)] if pool is not None else []
+    report = changes_report(changes, *(context_of(each, filters=filters) for each in sides))
+    if output == "markdown":
+        return to_markdown(report)
+    return to_changes_table(report, width=width(), colour=is_terminal())

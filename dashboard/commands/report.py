@@ -1,0 +1,84 @@
+"""The command `report`: the whole review of a fleet as one file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path  # noqa: TC003  typer reads it
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dashboard.commands.saved import LIVE, STANDARD_INPUT, beside_of, fleet_of
+from dashboard.errors import ReportError
+from dashboard.report.export import Format, written
+from dashboard.report.views.review import review_report
+from dashboard.store.writing import write_whole
+from dashboard.terminal import ConfigOption, is_terminal, options_of, say, wrong
+from dashboard.wording import size
+
+if TYPE_CHECKING:
+    from dashboard.report.blocks import Report
+
+NAMES = {Format.HTML: "HTML", Format.PDF: "PDF", Format.MARKDOWN: "Markdown", Format.JSON: "JSON"}
+FOR_A_FILE = {Format.HTML, Format.PDF}  # nobody reads these in a terminal
+SAVED = "what `poll --format json --full` or an export wrote, or the id of a frozen snapshot"
+
+
+def report(
+    config: ConfigOption = None,
+    snapshot: Annotated[
+        str | None,
+        typer.Option(metavar="FILE_OR_ID", help=f"Report this fleet and ask nobody: {SAVED}. - is standard input."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="FILE_OR_ID", help="The fleet of the last review, named in the same way."),
+    ] = None,
+    output: Annotated[
+        Literal["html", "pdf", "markdown", "json"], typer.Option("--format", help="What to write.")
+    ] = "html",
+    file: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write it to this file, over an old one."),
+    ] = None,
+) -> None:
+    """Write the review of a fleet: findings, differences, capacity, what is new, what could not be read.
+
+    Without --snapshot every replica is asked once. Notes that are kept beside a snapshot stand in its report.
+
+    Exit code 0 when it is written, whatever it says; 2 for wrong usage or options, or when there is nothing to report.
+    """
+    kind = Format(output)
+    if file is None and kind in FOR_A_FILE and is_terminal():
+        wrong(f"-o is missing: name the file that the {NAMES[kind]} is written to")
+    if snapshot == since == STANDARD_INPUT:
+        wrong("-: it can stand for one of the two fleets only")
+    options = options_of(config)
+    fleet = fleet_of(snapshot or LIVE, options, option="--snapshot" if snapshot else "")
+    before = fleet_of(since, options, option="--since") if since else None
+    name, notes = beside_of(snapshot or LIVE, fleet, options)
+    before_notes = beside_of(since, before, options)[1] if since and before else {}
+    told = review_report(fleet, before=before, notes=notes, before_notes=before_notes, name=name)
+    content = _content(told, kind)
+    if file is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    else:
+        _write(file, content)
+    say(f"{file or 'standard output'}: the review of {fleet.name}, {NAMES[kind]}, {size(len(content))}.")
+
+
+def _content(told: Report, kind: Format) -> bytes:
+    try:
+        return written(told, kind)
+    except ReportError as error:
+        wrong(f"--format {kind}: {error}")
+
+
+def _write(file: Path, content: bytes) -> None:
+    if file.is_dir():
+        wrong(f"-o {file}: Is a directory")
+    try:
+        write_whole(file, content)
+    except OSError as error:
+        wrong(f"-o {file}: {error.strerror}")

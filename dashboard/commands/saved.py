@@ -1,0 +1,97 @@
+"""FILE_OR_ID: a fleet that was saved, as a file or as a snapshot of the store, or the fleet as it is now."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dashboard.errors import SnapshotError
+from dashboard.report.load import MAX_BYTES, read_snapshot
+from dashboard.store import Snapshots
+from dashboard.store.carrying import MOST_BYTES, Carried, carried_by
+from dashboard.store.packing import id_of, unpacked
+from dashboard.terminal import polled, wrong
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+    from dashboard.models.notes import Notes
+    from dashboard.options import Options
+
+STANDARD_INPUT = "-"
+LIVE = "live"
+
+
+def fleet_of(text: str, options: Options, *, option: str = "") -> Fleet:
+    """Return the fleet that `text` names, judged as it was when it was saved; end with 2 where there is none.
+
+    `-` is standard input, `live` asks every target now, else a file that `poll --format json --full` or an export of a
+    snapshot wrote, else the id of a frozen snapshot, or its first digits. `option` is what `text` was given with.
+    """
+    if text == LIVE:
+        return _live(options)
+    try:
+        raw = _read(text)
+    except FileNotFoundError:
+        return _frozen(text, options, option)
+    except OSError as error:
+        wrong(_said(text, option, error.strerror or str(error)))
+    try:
+        content = unpacked(raw)
+        return replace(read_snapshot(content), snapshot=_id(text, content))
+    except SnapshotError as error:
+        wrong(_said(text, option, str(error)))
+
+
+def beside_of(text: str, fleet: Fleet, options: Options) -> tuple[str, Notes]:
+    """Return the name and the notes of a fleet that `text` named: those in its file, else those that are kept here."""
+    try:
+        with Path(text).open("rb") as stream:
+            carried = carried_by(stream.read(MOST_BYTES))
+    except OSError:
+        carried = Carried()
+    if carried != Carried() or fleet.snapshot is None:
+        return carried.name, carried.notes
+    try:
+        stored = Snapshots(options.snapshots_folder).get(fleet.snapshot)
+    except SnapshotError:
+        return "", {}
+    return stored.beside.name, stored.notes
+
+
+def _live(options: Options) -> Fleet:
+    fleet = polled(options).fleet
+    if not fleet.replicas:
+        wrong("live: there is no target")
+    return fleet
+
+
+def _read(text: str) -> bytes:
+    """Return what a file holds; a byte more than a snapshot may have tells that it is too large."""
+    if text == STANDARD_INPUT:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    with Path(text).open("rb") as stream:
+        return stream.read(MAX_BYTES + 1)
+
+
+def _frozen(text: str, options: Options, option: str) -> Fleet:
+    """Open a snapshot of the store by its id or the first digits of it."""
+    store = Snapshots(options.snapshots_folder)
+    key = store.find(text)
+    if key is None:
+        wrong(_said(text, option, f"No such file or directory, and no snapshot of that id in {store.folder}"))
+    try:
+        return store.fleet(key)
+    except SnapshotError as error:
+        wrong(_said(text, option, str(error)))
+
+
+def _id(text: str, content: bytes) -> str | None:
+    """Return the id of an exported snapshot: its file bears it, and what is in the file has it."""
+    key = id_of(content)
+    return key if Path(text).name.partition(".")[0].endswith(key) else None
+
+
+def _said(text: str, option: str, what: str) -> str:
+    return f"{option} {text}: {what}".lstrip()

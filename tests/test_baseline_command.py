@@ -1,0 +1,272 @@
+"""`baseline` writes what a pool should look like, and `check --baseline` fails where the pool is not like it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dashboard.cli import cli
+from dashboard.models import Failure, FailureKind, ReplicaState
+from dashboard.rules.catalogue import ALL_RULES
+from tests.builders import alike, document, down, fleet, replica
+from tests.report.saved_fleets import saved
+
+if TYPE_CHECKING:
+    from typer.testing import Result
+
+BEGIN = "version: 1\npool: chat\n"
+QUIET = ["--min-coverage", "0"]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in a folder with a saved fleet: three replicas of cohort A, one of B, one that is down."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FLEET_CONFIG", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    first, second = document(), document({"scheduler_config.max_num_seqs": 128})
+    members = [*alike("chat", 3, first), replica("chat-04", document=second), down("chat-05")]
+    Path("fleet.json").write_bytes(saved(fleet(members, [first, second])))
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def made(*arguments: str) -> Result:
+    return run("baseline", "chat", "--snapshot", "fleet.json", *arguments)
+
+
+def checked(*arguments: str) -> Result:
+    return run("check", "--snapshot", "fleet.json", *QUIET, *arguments)
+
+
+def last(done: Result) -> str:
+    return done.stderr.rstrip("\n").splitlines()[-1]
+
+
+def only_baselines(**more: object) -> None:
+    """Write fleet.yaml with BL-01 as the only rule that judges."""
+    off = {rule.id: {"enabled": False} for rule in ALL_RULES if rule.id != "BL-01"}
+    Path("fleet.yaml").write_text(yaml.safe_dump({"rules": off, **more}))
+
+
+def test_it_is_made_of_the_largest_cohort_and_printed() -> None:
+    done = made()
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "# What the replicas of the pool chat should tell. Made of cohort A, 3 replicas.\n" in done.stdout
+    assert "# prod-eu · not frozen · data as of 2026-03-02T11:42:05Z · 4 of 5 answered" in done.stdout
+    assert yaml.safe_load(done.stdout)["expected"]["scheduler_config.max_num_seqs"] == 256
+
+
+@pytest.mark.parametrize("of", ["B", "chat-04", "http://chat-04:8000"])
+def test_another_cohort_or_a_replica_can_be_named(of: str) -> None:
+    assert yaml.safe_load(made("--of", of).stdout)["expected"]["scheduler_config.max_num_seqs"] == 128
+
+
+@pytest.mark.parametrize("of", ["A", "chat-02"])
+def test_where_all_that_it_is_made_of_was_read_in_part_it_says_who_and_why(of: str) -> None:
+    """A server that has just started is slow to tell all: what it did not tell would be missing without a word."""
+    late: dict[str, Any] = {
+        "state": ReplicaState.PARTIAL,
+        "failure": Failure(FailureKind.TIMEOUT, "/server_info took too long."),
+    }
+    first, second = (replica(name, document=document(), **late) for name in ("chat-01", "chat-02"))
+    Path("fleet.json").write_bytes(saved(fleet([first, second], [document()])))
+
+    done = made("--of", of)
+
+    assert done.exit_code == 0
+    assert "Read in part, so settings are missing: " in done.stderr
+    assert "chat-02 (/server_info took too long)" in done.stderr
+    assert ("chat-01" in done.stderr) is (of == "A")
+
+
+def test_where_one_was_read_in_full_nothing_is_missing() -> None:
+    late = replica("chat-02", document=document(), state=ReplicaState.PARTIAL)
+    Path("fleet.json").write_bytes(saved(fleet([replica("chat-01", document=document()), late], [document()])))
+
+    assert made().stderr == ""
+
+
+def test_what_it_writes_a_check_passes_for_those_it_was_made_of_and_fails_for_others() -> None:
+    done = made("-o", "chat.yaml")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert last(done) == "chat.yaml: 17 settings of cohort A, 3 replicas."
+
+    only_baselines()
+    failed = checked("--baseline", "chat.yaml")
+    assert failed.exit_code == 1
+    assert "Deviates from the baseline chat in 1 setting: max_num_seqs 128, agreed 256." in failed.stdout
+    assert last(failed) == (
+        "exit 1: 1 warning (BL-01 in chat); --fail-on critical, and any deviation from --baseline chat.yaml; "
+        "1 of 5 replicas in chat does not tell all of chat.yaml."
+    )
+
+
+def test_a_deviation_from_a_baseline_of_the_options_fails_by_its_severity_only() -> None:
+    made("-o", "chat.yaml")
+    only_baselines(baselines=["chat.yaml"])
+
+    assert checked().exit_code == 0
+    assert checked("--fail-on", "warning").exit_code == 1
+    assert checked("--baseline", "chat.yaml").exit_code == 1
+
+
+def test_never_fails_nothing() -> None:
+    made("-o", "chat.yaml")
+    only_baselines()
+
+    done = checked("--baseline", "chat.yaml", "--fail-on", "never")
+
+    assert done.exit_code == 0
+    assert "--fail-on never; 1 of 5" in last(done)
+
+
+def test_several_can_be_given_and_what_they_say_is_enough() -> None:
+    Path("a.yaml").write_text(f"{BEGIN}expected: {{cache_config.block_size: 16}}")
+    Path("b.yaml").write_text("{version: 1, pool: 'c*', expected: {cache_config.block_size: 32}}")
+    only_baselines()
+
+    done = checked("--baseline", "a.yaml", "--baseline", "b.yaml")
+
+    assert done.exit_code == 3
+    assert "no replica was held against b.yaml (it is for no pool that is here)" in last(done)
+    assert checked("--baseline", "a.yaml").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "why"),
+    [
+        ("{version: 1, pool: embed, expected: {a: 1}}", {}, "it is for no pool that is here"),
+        (f"{BEGIN}expected: {{a: 1}}", {}, "a: told by 0 of 5 replicas"),
+        (f"{BEGIN}expected: {{a: 1}}", {"rules": {"BL-01": {"enabled": False}}}, "fleet.yaml disables it"),
+    ],
+)
+def test_a_baseline_that_nothing_was_held_against_has_not_passed(
+    text: str, options: dict[str, object], why: str
+) -> None:
+    Path("agreed.yaml").write_text(text)
+    only_baselines(**options)
+
+    done = checked("--baseline", "agreed.yaml", "--fail-on", "never")
+
+    assert done.exit_code == 3
+    assert f"exit 3: no replica was held against agreed.yaml ({why})" in last(done)
+
+
+def test_in_junit_a_deviation_from_it_is_a_failure_whatever_its_severity() -> None:
+    made("-o", "chat.yaml")
+    only_baselines(baselines=["chat.yaml"])
+
+    assert "<failure" not in checked("--format", "junit").stdout
+    assert '<failure type="warning"' in checked("--baseline", "chat.yaml", "--format", "junit").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            None,
+            (
+                "exit 2: wrong options: --baseline: no file is there as x.yaml; name the files of baselines, or "
+                "leave it out."
+            ),
+        ),
+        (
+            "version: 2\npool: chat\nexpected: {a: 1}\n",
+            "exit 2: wrong options: x.yaml:1: version: not a version that is read here; write 1.",
+        ),
+        (
+            f"{BEGIN}expected: {{a: 2}}\n",
+            "exit 2: wrong options: x.yaml: pool: chat has a baseline in own.yaml already; keep one.",
+        ),
+        ("", "exit 2: wrong options: x.yaml:1: not a baseline; write lines of `key: value`, the first `version: 1`."),
+    ],
+)
+def test_a_baseline_that_cannot_be_read_ends_with_2(text: str | None, why: str) -> None:
+    Path("own.yaml").write_text(f"{BEGIN}expected: {{a: 1}}\n")
+    only_baselines(baselines=["own.yaml"])
+    if text is not None:
+        Path("x.yaml").write_text(text)
+
+    done = checked("--baseline", "x.yaml")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert last(done) == why
+
+
+def test_a_file_is_brought_up_to_date_and_says_what_became_of_it() -> None:
+    file = Path("chat.yaml")
+    file.write_text(
+        f"{BEGIN}expected:\n  scheduler_config.max_num_seqs: 256 # why\n  a.gone: 1\n"
+        "ignored: ['*_config.[a-lo-z]*', 'v*']\n"
+    )
+
+    done = made("--of", "B", "--update", "chat.yaml")
+
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "  scheduler_config.max_num_seqs: 128 # why\n" in file.read_text()
+    assert last(done).startswith(
+        "chat.yaml, brought up to cohort B, 1 replica: 1 changed (scheduler_config.max_num_seqs); "
+    )
+    assert last(done).endswith("; 1 kept though not told (a.gone).")
+    assert (
+        "chat.yaml: scheduler_config.max_num_seqs changed; see whether what stands beside it still holds: # why"
+    ) in done.stderr
+    assert "added (model_config.max_logprobs, model_config.max_model_len" in last(done)
+
+
+def test_what_is_up_to_date_stays() -> None:
+    made("-o", "chat.yaml")
+    before = Path("chat.yaml").read_bytes()
+
+    assert last(made("--update", "chat.yaml")) == "chat.yaml, brought up to cohort A, 3 replicas: nothing changed."
+    assert Path("chat.yaml").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["nobody"], "there is no pool 'nobody'; there are: 'chat'."),
+        (
+            ["chat", "--of", "Z"],
+            "--of Z: no cohort or replica of chat that tells a setting; there are the cohorts A and B,",
+        ),
+        (["chat", "--of", "chat-05"], "--of chat-05: no cohort or replica of chat that tells a setting"),
+        (
+            ["chat", "-o", "fleet.json"],
+            "-o fleet.json: it is there already; --update fleet.json keeps what people wrote",
+        ),
+        (
+            ["chat", "-o", "a", "--update", "b"],
+            "-o and --update: --update writes the file that it names; leave one out.",
+        ),
+        (["chat", "-o", "no/such/folder"], "no/such/folder: No such file or directory."),
+        (["chat", "--update", "none.yaml"], "--update none.yaml: No such file or directory."),
+        (["chat", "--update", "embed.yaml"], "--update embed.yaml: it is the baseline of embed, not of chat."),
+        (["chat", "--update", "odd.yaml"], "wrong options: odd.yaml:1: not a baseline; write lines"),
+        (["chat", "--snapshot", "none.json"], "--snapshot none.json: No such file or directory"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments: list[str], why: str) -> None:
+    Path("embed.yaml").write_text("{version: 1, pool: embed, expected: {a: 1}}")
+    Path("odd.yaml").write_text("odd")
+    given = [] if "--snapshot" in arguments else ["--snapshot", "fleet.json"]
+
+    done = run("baseline", *arguments, *given)
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert last(done).startswith("exit 2: wrong ")
+    assert why in last(done)
+
+
+def test_of_a_pool_that_was_never_read_there_is_nothing_to_take() -> None:
+    Path("fleet.json").write_bytes(saved(fleet([down("chat-01")])))
+
+    assert last(made()).endswith("tells a setting; there are none.")

@@ -1,0 +1,159 @@
+"""The command `report`: the review as a file, written whole or not at all, with one sentence on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from dashboard.cli import cli
+from dashboard.models import Note
+from dashboard.store import Snapshots
+from tests.builders import alike, document, fleet, story
+from tests.report.saved_fleets import saved
+from tests.serving import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typer.testing import Result
+
+AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Each test runs in a folder of its own, whose options have no target."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FLEET_CONFIG", raising=False)
+    (tmp_path / "fleet.yaml").write_text("name: mine\n")
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(cli, ["report", *arguments])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A saved fleet."""
+    given = tmp_path / "saved.json"
+    given.write_bytes(saved(story()))
+    return given
+
+
+def test_a_saved_fleet_becomes_a_report_that_stands_alone(tmp_path: Path, file: Path) -> None:
+    """The same file gives the same bytes, over an old report, and nothing else is left in the folder."""
+    (tmp_path / "review.html").write_text("old")
+    first = run("--snapshot", str(file), "-o", "review.html")
+    html = (tmp_path / "review.html").read_text()
+    run("--snapshot", str(file), "-o", "again.html")
+
+    assert first.exit_code == 0
+    assert first.stdout == ""
+    assert first.stderr.startswith("review.html: the review of prod-eu, HTML, ")
+    assert html.startswith("<!DOCTYPE html>")
+    assert "Review of prod-eu" in html
+    assert (tmp_path / "again.html").read_text() == html
+    assert {each.name for each in tmp_path.iterdir()} == {"saved.json", "fleet.yaml", "review.html", "again.html"}
+
+
+@pytest.mark.parametrize(("output", "begins"), [("markdown", "## Review of prod-eu"), ("json", "{"), ("html", "<!DOC")])
+def test_a_report_can_be_piped_on(file: Path, output: str, begins: str) -> None:
+    """Without -o it goes to standard output, and the sentence to standard error."""
+    done = run("--snapshot", str(file), "--format", output)
+
+    assert done.exit_code == 0
+    assert done.stdout.startswith(begins)
+    assert done.stderr.startswith("standard output: the review of prod-eu, ")
+
+
+def test_the_json_report_is_json(file: Path) -> None:
+    """For programs."""
+    assert "Review of prod-eu" in json.loads(run("--snapshot", str(file), "--format", "json").stdout).values()
+
+
+def test_nobody_gets_html_into_a_terminal(file: Path) -> None:
+    """The sentence says what is missing; Markdown can be read there."""
+    master, terminal = pty.openpty()
+    command = [sys.executable, "-m", "dashboard", "report", "--snapshot", str(file)]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+    try:
+        refused = subprocess.run(
+            command, env=environment, stdout=terminal, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+        )
+    finally:
+        os.close(terminal)
+        os.close(master)
+
+    assert refused.returncode == 2
+    assert refused.stderr == "exit 2: wrong usage: -o is missing: name the file that the HTML is written to.\n"
+
+
+def test_what_is_new_is_told_since_the_fleet_that_is_named(tmp_path: Path, file: Path) -> None:
+    """As a file, or as a frozen snapshot."""
+    before = tmp_path / "before.json"
+    before.write_bytes(saved(fleet(alike("chat-70b", 2, document()), [document()])))
+    done = run("--snapshot", str(file), "--since", str(before), "--format", "markdown")
+
+    assert "This is the first review" not in done.stdout
+    assert "The last review looked at data of" in done.stdout
+
+
+def test_notes_and_the_name_of_a_frozen_snapshot_stand_in_its_report(tmp_path: Path) -> None:
+    """It is found by the first digits of its id, and the context names it."""
+    store = Snapshots(tmp_path / "snapshots")
+    kept = store.freeze(story(), "before the upgrade", AT)
+    store.note(kept.id, "capacity", Note("two GPUs are ordered", "bob", AT))
+    done = run("--snapshot", kept.id[:6], "--format", "markdown")
+
+    assert done.exit_code == 0
+    assert "two GPUs are ordered" in done.stdout
+    assert f"snapshot {kept.id} “before the upgrade”" in done.stdout
+
+
+def test_an_export_brings_its_name_and_notes_into_its_report(tmp_path: Path) -> None:
+    """Nothing of it is kept here, and its file is called as the browser saved it."""
+    store = Snapshots(tmp_path / "elsewhere")
+    kept = store.freeze(story(), "before the upgrade", AT)
+    store.note(kept.id, "capacity", Note("two GPUs are ordered", "bob", AT))
+    file = tmp_path / f"prod-eu-before-the-upgrade-{kept.id}.json.gz"
+    file.write_bytes(store.export(kept.id))
+    done = run("--snapshot", str(file), "--format", "markdown")
+
+    assert done.exit_code == 0
+    assert "two GPUs are ordered" in done.stdout
+    assert f"snapshot {kept.id} “before the upgrade”" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--snapshot", "nope"), "exit 2: wrong usage: --snapshot nope: No such file or directory"),
+        (("--snapshot", "{file}", "--since", "nope"), "exit 2: wrong usage: --since nope: No such file or directory"),
+        (("--snapshot", "-", "--since", "-"), "exit 2: wrong usage: -: it can stand for one of the two fleets only."),
+        (("--snapshot", "{file}", "-o", "no/x.html"), "exit 2: wrong usage: -o no/x.html: No such file or directory."),
+        (("--snapshot", "{file}", "-o", "."), "exit 2: wrong usage: -o .: Is a directory."),
+        (
+            ("--snapshot", "{file}", "--format", "docx"),
+            "exit 2: wrong usage: --format: 'docx' is not one of",
+        ),
+        ((), "exit 2: wrong usage: live: there is no target."),
+    ],
+)
+def test_wrong_usage_is_one_sentence(tmp_path: Path, file: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    """And nothing is written."""
+    done = run(*(each.format(file=file) for each in arguments))
+
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1].startswith(sentence)
+    assert {each.name for each in tmp_path.iterdir()} == {"saved.json", "fleet.yaml"}

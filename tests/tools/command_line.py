@@ -1,0 +1,32 @@
+"""docs/command-line.md: the help of every command, as it is printed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "command-line.md"
+COMMANDS = ("demo", "serve", "poll", "check", "report", "diff", "baseline", "rules")
+NOTE = "<!-- Written by `make docs` from what the commands print. -->"
+_INTRODUCTION = """\
+# Command line
+
+Results go to standard output, all else to standard error. `FILE_OR_ID` is what `poll --format json --full` wrote,
+a snapshot that was exported from the browser, or the id of a frozen snapshot in the folder `snapshots_folder` of
+fleet.yaml; `-` reads standard input.
+"""
+
+
+def page_text() -> str:
+    """Return the page as it is committed."""
+    blocks = [f"## {name}\n\n```\n$ python -m dashboard {name} --help\n{_help(name)}```\n" for name in COMMANDS]
+    return "\n".join([NOTE, "", _INTRODUCTION, *blocks])
+
+
+def _help(name: str) -> str:
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
+    command = [sys.executable, "-m", "dashboard", name, "--help"]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
