@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.ui import capacity_controls, capacity_view, empty, markup, replica_opening, state
+from dashboard.report.views.capacity import capacity_report
+from dashboard.ui import capacity_controls, capacity_view, empty, frozen_band, markup, replica_opening, share, state
 
 fleet = state.fleet()
 if not fleet.pools:
@@ -20,5 +21,7 @@ parts = capacity_view.parts(
 )
 head.html(parts.head)
 clicked = capacity_view.draw(parts)
+called = frozen_band.context(fleet).name
+share.offer(lambda: capacity_report(fleet, choice.pool, choice.drawn, choice.length, name=called), charts=True)
 if clicked:
     replica_opening.open_replica(clicked)

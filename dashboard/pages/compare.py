@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import streamlit as st
 
+from dashboard.report.compared_pool import members_of, pool_named, unmatched_words
 from dashboard.report.matrix_csv import matrix_csv
-from dashboard.ui import compare_controls, compare_view, empty, links, state, value_dialog
+from dashboard.report.views.compare import compare_report
+from dashboard.ui import (
+    baseline_offer,
+    compare_controls,
+    compare_view,
+    empty,
+    frozen_band,
+    links,
+    share,
+    state,
+    value_dialog,
+    whatif_view,
+)
 from dashboard.ui.matrix import matrix
 from dashboard.ui.overview import overview
 
@@ -20,14 +33,14 @@ with st.container(key="pool_head", horizontal=True, vertical_alignment="center")
 if name is None:
     empty.no_such_pool(st.query_params[links.POOL])
     st.stop()
-pool = compare_view.pool_named(fleet, name)
-members = compare_view.members_of(fleet, pool)
+pool = pool_named(fleet, name)
+members = members_of(fleet, pool)
 names = {member.id: member.name for member in members}
 title.html(compare_view.head(pool, members, fleet.inspection.domains.get(name)))
 
 band = st.container(key="band")
 with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
-    choice = compare_controls.choose(pool, names)
+    choice = compare_controls.choose(pool, names, fleet.policy.baseline(name))
     view = compare_view.view(fleet.generation, fleet.polled_at, name, choice, fleet)
     st.download_button(
         "CSV",
@@ -37,17 +50,22 @@ with st.container(key="controls", horizontal=True, vertical_alignment="bottom", 
         on_click="ignore",
         help="What the table shows, values uncut.",
     )
+    baseline_offer.draw(fleet, pool, choice.reference)
 with band:
     st.html(view.band)
     opened = matrix(view.prefix, key="compare_prefix") if pool.cohorts else None
 if view.matrix.rows:
     opened = matrix(view.table, key="compare_settings") or opened
 elif choice.is_filtered:
-    empty.filter_hides_all(compare_view.unmatched_words(view.matrix, choice), links.to(links.COMPARE, pool=name))
+    empty.filter_hides_all(unmatched_words(view.matrix, choice), links.to(links.COMPARE, pool=name))
 elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
     empty.all_equal("No difference:" if view.is_good else "No setting differs:", view.equal, is_good=view.is_good)
 else:
     empty.nothing_compared(view.notes[-1])
+
+what = whatif_view.draw(fleet, pool)
+called = frozen_band.context(fleet).name
+share.offer(lambda: compare_report(fleet, pool.name, choice, what=what, name=called))
 
 if opened:
     value_dialog.open_from(opened, pool)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.ui import empty, findings_view, links, state
+from dashboard.report.views.findings import findings_report
+from dashboard.ui import empty, findings_view, frozen_band, links, share, state
 
 fleet = state.fleet()
 if not fleet.pools and not fleet.inspection.findings:
@@ -16,6 +17,7 @@ findings_view.draw_head(fleet)
 choice = findings_view.choose(fleet, found)
 asked = st.query_params.get(links.FINDING)
 opened = found.find(asked) if asked else None
+findings_view.reveal(opened.key if opened else None)
 if asked and opened is None:
     findings_view.draw_gone()
 if opened is None:
@@ -27,3 +29,5 @@ else:
     with panel:
         findings_view.draw_detail(fleet, found, opened)
 findings_view.draw_rules(fleet, found, choice)
+called = frozen_band.context(fleet).name
+share.offer(lambda: findings_report(fleet, choice, name=called))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import service
-from dashboard.ui import empty, markup, state
+from dashboard.report.views.overview import overview_report
+from dashboard.ui import empty, frozen_band, guide, markup, share, state
 from dashboard.ui.overview import MOST_POOLS, overview
 from dashboard.ui.unread import unread
 from dashboard.wording import count
 
 fleet = state.fleet()
+guide.draw()
 shown = overview(fleet.generation, fleet.polled_at, fleet)
 st.html(shown.head + shown.cards)
 if fleet.pools:
@@ -21,10 +22,14 @@ if shown.more_pools:
 left, right = st.columns([2.1, 1], gap="medium") if shown.first and shown.unread else (st.container(), st.container())
 with left:
     if shown.first:
-        st.html(markup.section("First things first") + markup.entries(shown.first))
+        st.html(f'<div class="first">{markup.section("First things first")}{markup.entries(shown.first)}</div>')
     elif any(pool.cohorts for pool in fleet.pools):
-        empty.all_equal("No finding.", shown.calm)
+        empty.all_equal("No other finding." if fleet.inspection.findings else "No finding.", shown.calm)
+    elif not fleet.pools and len(shown.unread) < len(fleet.replicas):
+        empty.no_pools()
 with right:
     if shown.unread:
-        entries = markup.entries(unread(shown.unread, service.now()))
-        st.html(markup.section("Could not be read") + entries)
+        entries = markup.section("Could not be read") + markup.entries(unread(shown.unread, state.now()))
+        st.html(entries if shown.first else f'<div class="alone">{entries}</div>')
+called = frozen_band.context(fleet).name
+share.offer(lambda: overview_report(fleet, called))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import service
-from dashboard.ui import links, replica_view, state
+from dashboard.report.views.replica import replica_report
+from dashboard.ui import frozen_band, links, replica_view, share, state
 
 fleet = state.fleet()
 asked = st.query_params.get(links.REPLICA)
@@ -14,7 +14,7 @@ if found is None:
     replica_view.draw_unknown(asked)
     st.stop()
 
-replica_view.draw_head(found, fleet, service.now())
+replica_view.draw_head(found, fleet, state.now())
 settings, engines, identity, probes = replica_view.tabs()
 with settings:
     replica_view.draw_settings(found)
@@ -25,3 +25,5 @@ with identity:
 with probes:
     replica_view.draw_probes(found.replica)
 replica_view.draw_offer(found)
+called = frozen_band.context(fleet).name
+share.offer(lambda: replica_report(fleet, str(asked), name=called))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import service
-from dashboard.ui import empty, links, markup, replica_opening, replicas_view, state
+from dashboard.report.views.replicas import replicas_report
+from dashboard.ui import empty, frozen_band, links, markup, replica_opening, replicas_view, share, state
 
-fleet, now = state.fleet(), service.now()
+fleet, now = state.fleet(), state.now()
 rows = replicas_view.rows(fleet.generation, fleet.polled_at, fleet)
 replicas_view.draw_head(fleet)
 controls = replicas_view.controls()
-kept = replicas_view.kept(rows, replicas_view.choose(fleet, controls))
+choice = replicas_view.choose(fleet, controls)
+kept = replicas_view.kept(rows, choice)
 if kept.empty:
-    empty.filter_hides_all(f"all {len(rows):,} replicas", links.to(links.REPLICAS))
+    empty.filter_hides_all(
+        f"They hide all {len(rows):,} replicas." if len(rows) > 1 else "They hide the only replica.",
+        links.to(links.REPLICAS),
+    )
     st.stop()
 number = replicas_view.number_words(len(kept), len(rows))
 replicas_view.offer_csv(fleet, kept, number, controls)
@@ -21,3 +25,5 @@ chosen = replicas_view.draw_table(kept, now)
 st.html(f'<div class="foot">{markup.text(number)} shown.</div>')
 if chosen:
     replica_opening.open_replica(chosen)
+called = frozen_band.context(fleet).name
+share.offer(lambda: replicas_report(fleet, pool=choice.pool, state=choice.state, search=choice.search, name=called))

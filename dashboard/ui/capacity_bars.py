@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard import wording
 from dashboard.capacity.outliers import medians, outliers
 from dashboard.models import Basis
-from dashboard.ui.capacity_ranks import GIB, Measure, is_at_most, peers, value
-from dashboard.ui.capacity_words import amount, brief, name_of, percent
+from dashboard.report.capacity_ranks import GIB, Measure, is_at_most, peers, value
+from dashboard.report.capacity_remarks import least
+from dashboard.report.capacity_words import amount, brief, name_of, percent
+from dashboard.report.totals import short_device
 from dashboard.ui.charts import Bar, Level
-from dashboard.ui.totals import short_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.capacity.outliers import Outlier
     from dashboard.models import Device
-    from dashboard.ui.capacity_pools import PoolCapacity
-    from dashboard.ui.capacity_ranks import Rank
+    from dashboard.report.capacity_pools import PoolCapacity
+    from dashboard.report.capacity_ranks import Rank
 
 MOST_BARS = 240  # in one chart: about five pixels each on a wide screen
 NOT_COUNTED = "not counted: last read too long ago, or a second address of one process"
@@ -43,7 +44,7 @@ class OnDevice(NamedTuple):
 def rank_chart(ranks: Sequence[Rank], measure: Measure, found: Mapping[int, Outlier]) -> Chart:
     """Draw the ranks of one pool whose value is known. `found` are the outliers among `ranks`, by place."""
     known = [place for place, rank in enumerate(ranks) if value(rank, measure) is not None]
-    shown = _least([(place, value(ranks[place], measure) or 0) for place in known])
+    shown = least([(place, value(ranks[place], measure) or 0) for place in known], MOST_BARS)
     kinds = [kind for _, kind in peers(ranks)]
     order = sorted(shown, key=lambda place: (kinds[place], place))
     bars = tuple(_rank_bar(ranks[place], measure, found.get(place)) for place in order)
@@ -69,7 +70,7 @@ def device_chart(found: Sequence[OnDevice]) -> Chart:
         out.place: out
         for out in outliers(kinds, [size if one.rank.counts else None for one, size in zip(found, held, strict=True)])
     }
-    shown = _least([(place, held[place] or 0) for place in range(len(found))])
+    shown = least([(place, held[place] or 0) for place in range(len(found))], MOST_BARS)
     order = sorted(shown, key=lambda place: (kinds[place], place))
     return Chart(tuple(_device_bar(found[place], apart.get(place)) for place in order), (), len(found) - len(shown))
 
@@ -92,13 +93,6 @@ def pool_chart(pools: Sequence[PoolCapacity], measure: Measure) -> Chart:
     return Chart(tuple(bars), (), 0)
 
 
-def _least(numbers: Sequence[tuple[int, float]]) -> list[int]:
-    """Return the places of the least values: what runs short matters, where not all can be shown."""
-    if len(numbers) <= MOST_BARS:
-        return [place for place, _ in numbers]
-    return [place for place, _ in sorted(numbers, key=lambda one: one[1])[:MOST_BARS]]
-
-
 def _rank_bar(rank: Rank, measure: Measure, outlier: Outlier | None) -> Bar:
     number = value(rank, measure) or 0.0
     at_most = is_at_most(rank, measure)
@@ -109,6 +103,7 @@ def _rank_bar(rank: Rank, measure: Measure, outlier: Outlier | None) -> Bar:
     ]
     lines += [f"basis: {rank.engine.basis}"] if measure is Measure.TOKENS else []
     lines += [short_device(name_of(rank.kind))] if rank.kind else []
+    lines += [f"cohort {rank.letter}"] if rank.letter else []
     lines += [] if rank.counts else [NOT_COUNTED]
     return Bar(
         group=name_of(rank.replica.name),

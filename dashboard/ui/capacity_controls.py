@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
+from dashboard.report.capacity_ranks import Measure
+from dashboard.report.capacity_words import parse_length
 from dashboard.ui import choices, links
-from dashboard.ui.capacity_ranks import Measure
-from dashboard.ui.capacity_words import parse_length
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

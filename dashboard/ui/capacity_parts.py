@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.report.capacity_ranks import Measure, outliers_of, silent_replicas, value
+from dashboard.report.capacity_words import amount, lead, most_common_reason, tick_texts, title
+from dashboard.report.totals import device_noun
 from dashboard.ui import capacity_bars, capacity_notes, charts, markup
 from dashboard.ui.capacity_controls import GPU, POOL, Choice
-from dashboard.ui.capacity_ranks import Measure, outliers_of, value
 from dashboard.ui.capacity_tables import pools_table, ranks_table
-from dashboard.ui.capacity_words import amount, lead, most_common_reason, tick_texts, title
-from dashboard.ui.totals import device_noun
+from dashboard.ui.chart_axis import NARROWEST, NARROWEST_ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
     from dashboard.capacity.outliers import Outlier
     from dashboard.fleet import Fleet
+    from dashboard.report.capacity_pools import PoolCapacity
+    from dashboard.report.capacity_ranks import Rank
     from dashboard.ui.capacity_bars import Chart
-    from dashboard.ui.capacity_pools import PoolCapacity
-    from dashboard.ui.capacity_ranks import Rank
 
 PER_RANK_NOTE = "One bar for each DP rank. Click a bar to open its replica."
 PER_GPU_NOTE = "One bar for each {noun}, in GiB: its KV cache inside its memory. Click a bar to open its replica."
@@ -74,19 +75,13 @@ def parts_of(
     return Parts(
         head=markup.heading(
             markup.text(title(ranks, everywhere, measure)),
-            markup.text(lead(ranks, everywhere, measure, _silent(fleet))),
+            markup.text(lead(ranks, everywhere, measure, silent_replicas(fleet))),
         ),
         drawing=drawing,
-        pools=markup.section("Pools") + pools_table(pools, choice),
+        pools=f'{markup.section("Pools")}<div class="pools">{pools_table(pools, choice)}</div>',
         table=ranks_table(own, apart),
         replicas=tuple(rank.replica.id for rank in own),
     )
-
-
-def _silent(fleet: Fleet) -> int:
-    """Count the replicas of which no rank counts: they do not answer, or no reply tells their engines."""
-    first = [replica for replica in fleet.replicas if not replica.is_second_address]
-    return sum(not (replica.fresh and replica.engines) for replica in first)
 
 
 def _ranks(
@@ -115,7 +110,7 @@ def _devices(ranks: tuple[Rank, ...], colours: charts.Palette) -> Drawing:
     left = f" The {len(chart.bars):,} that hold least; {chart.left_out:,} more are not drawn." if chart.left_out else ""
     unknown = EMPTY_NOTE if any(one.rank.engine.kv_cache_bytes_per_device is None for one in devices) else ""
     return Drawing(
-        figure=_figure(chart, Measure.GIB, colours),
+        figure=_figure(chart, Measure.GIB, colours, NARROWEST_ALONE),
         alt=f"KV cache inside the memory of {len(devices):,} devices",
         below=_note((PER_GPU_NOTE + several).format(noun=noun) + unknown + left) + capacity_notes.not_counted(ranks),
     )
@@ -127,14 +122,18 @@ def _pools(pools: tuple[PoolCapacity, ...], measure: Measure, colours: charts.Pa
         return Drawing(None, "", _unknown(markup.text(f"No pool tells its {measure}.")))
     naive = NAIVE_NOTE if any(bar.whole is not None for bar in chart.bars) else ""
     alt = f"{measure} of {len(chart.bars):,} pools"
-    return Drawing(_figure(chart, measure, colours), alt, _note(f"{PER_POOL_NOTE}{naive}."))
+    return Drawing(_figure(chart, measure, colours, NARROWEST_ALONE), alt, _note(f"{PER_POOL_NOTE}{naive}."))
 
 
-def _figure(chart: Chart, measure: Measure, colours: charts.Palette) -> go.Figure | None:
+def _figure(chart: Chart, measure: Measure, colours: charts.Palette, narrowest: int = NARROWEST) -> go.Figure | None:
     if not chart.bars:
         return None
     return charts.bar_chart(
-        chart.bars, colours, tick_texts=lambda marks: tick_texts(marks, measure), levels=chart.levels
+        chart.bars,
+        colours,
+        tick_texts=lambda marks: tick_texts(marks, measure),
+        levels=chart.levels,
+        narrowest=narrowest,
     )
 
 

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from dashboard import wording
+from dashboard.report.capacity_ranks import GIB, Measure, Rank
+from dashboard.report.capacity_words import length_words, naive_sentence, name_of, percent, ranks_text, sum_text
 from dashboard.ui import markup
 from dashboard.ui.capacity_controls import address
-from dashboard.ui.capacity_ranks import GIB, Measure, Rank
-from dashboard.ui.capacity_words import length_words, naive_sentence, name_of, percent, ranks_text, sum_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.capacity.outliers import Outlier
+    from dashboard.report.capacity_pools import PoolCapacity, Sum
     from dashboard.ui.capacity_controls import Choice
-    from dashboard.ui.capacity_pools import PoolCapacity, Sum
 
 NOT_SERVED = "not served"
+_NAIVE = "Blocks × block size would say"
+_TERMS = {"Ranks": "DP rank", "KV tokens": "capacity", "Basis": "basis", _NAIVE: "naive tokens"}
 
 
 def pools_table(pools: Sequence[PoolCapacity], choice: Choice) -> str:
@@ -28,12 +30,12 @@ def pools_table(pools: Sequence[PoolCapacity], choice: Choice) -> str:
         ("Pool", ""),
         ("Ranks", "number"),
         ("KV tokens", "number"),
-        (f"requests at {length_words(choice.length)}", "number"),
+        (f"Requests at {length_words(choice.length)}", "number"),
         ("KV GiB", "number"),
         ("Basis", "short"),
-        ("blocks × block size would say", ""),
+        (_NAIVE, ""),
     )
-    return markup.table("KV cache capacity of the pools", head, [_row(pool, choice) for pool in pools])
+    return markup.table("KV cache capacity of the pools", head, [_row(pool, choice) for pool in pools], _TERMS)
 
 
 def ranks_table(ranks: Sequence[Rank], found: Mapping[int, Outlier]) -> pd.DataFrame:
@@ -83,7 +85,7 @@ def _row(pool: PoolCapacity, choice: Choice) -> list[str]:
         _number(sum_text(pool.tokens, Measure.TOKENS)),
         _requests(pool),
         _bytes(pool.bytes, pool.ranks),
-        markup.text(pool.basis) if pool.tokens.known else markup.muted(pool.basis),
+        f'<span class="tag">{markup.text(pool.basis)}</span>' if pool.tokens.known else markup.muted(pool.basis),
         said,
     ]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
+from dashboard.report.capacity_pools import pools_of
+from dashboard.report.capacity_ranks import Measure, outliers_of, ranks_of
 from dashboard.ui import charts
 from dashboard.ui.capacity_parts import Parts, parts_of
-from dashboard.ui.capacity_pools import pools_of
-from dashboard.ui.capacity_ranks import Measure, outliers_of, ranks_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from dashboard.fleet import Fleet
+    from dashboard.report.capacity_pools import PoolCapacity
+    from dashboard.report.capacity_ranks import Rank
     from dashboard.ui.capacity_controls import Choice
     from dashboard.ui.capacity_parts import Drawing
-    from dashboard.ui.capacity_pools import PoolCapacity
-    from dashboard.ui.capacity_ranks import Rank
 
 BESIDE = (3.4, 1)  # widths of the bars and of what stands beside them
 

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import math
 from html import escape
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plotly.graph_objects as go
 
 from dashboard.report.matrix_html import colour
+from dashboard.ui.chart_axis import NARROWEST, axis_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-# A chart is as wide as its page; labels are laid out for the narrowest one that has to be readable (1024 px).
-NARROWEST = 640  # px of the plot
-LETTER = 7.5  # px of one letter at LABEL_SIZE
+    from dashboard.ui.chart_axis import Axis
+
 LABEL_SIZE, TEXT_SIZE = 12, 13  # px
-LINE = 15  # px that a label at an angle takes of the axis
-LONGEST_LABEL = 18  # characters under a bar
-SHORT_LABEL = 6  # characters up to which a label that is shown now and then stays level
 HEIGHT = 340  # px
 HEADROOM = 1.14  # of the largest bar, so that a label stands above it
 GROUP_GAP = 0.7  # bars
 FAINT, QUIET = 0.4, 0.88  # opacity of what does not count, and of what is as it should be
 FEW = 14  # bars up to which they need not be as wide as their place
+LETTERED = 40  # bars up to which each has room for the letter of its cohort
 MANY = 80  # bars from which an outlier's label would hide its neighbours
 TICKS = 4
 FONT = '"Source Sans", sans-serif'
@@ -50,8 +47,8 @@ LIGHT = Palette(
     line="#dde2e7",
     ground="#ffffff",
     chip="#e3e8ed",
-    critical="#D55E00",
-    unknown="#7b8691",
+    critical="#bf5300",
+    unknown="#66717c",
     cohorts=("#3566a8", "#8559b5", "#5f7080", "#2f7599", "#9a5fae", "#2c3f6b"),
 )
 DARK = Palette(
@@ -95,19 +92,6 @@ class Level(NamedTuple):
     last: int
 
 
-class Axis(NamedTuple):
-    """The labels under the bars: where, what, and at which angle.
-
-    `names` are a second line under them; `common` is what all names begin with and the labels leave out.
-    """
-
-    places: tuple[float, ...]
-    texts: tuple[str, ...]
-    angle: int
-    names: tuple[tuple[float, str], ...] = ()
-    common: str = ""
-
-
 def palette(theme: str | None) -> Palette:
     """Return the colours of a theme; what is not dark is light."""
     return DARK if theme == "dark" else LIGHT
@@ -120,6 +104,7 @@ def bar_chart(
     tick_texts: Callable[[Sequence[float]], Sequence[str]],
     levels: Sequence[Level] = (),
     height: int = HEIGHT,
+    narrowest: int = NARROWEST,
 ) -> go.Figure:
     """Draw bars by cohort, medians as dashed lines, outliers outlined and named, upper bounds hatched."""
     places = positions([bar.target or bar.group for bar in bars])
@@ -128,11 +113,12 @@ def bar_chart(
     traces += [_trace(letter, bars, places, colours) for letter in letters]
     highest = max([*_heights(bars), *(level.value for level in levels), 0]) * HEADROOM or 1
     marks = ticks(highest)
-    axis = axis_of(bars, places)
+    axis = axis_of(bars, places, narrowest)
     layout = _layout(axis, colours, height, places[-1] if places else 0)
     layout["yaxis"] |= {"range": [0, highest], "tickvals": list(marks), "ticktext": list(tick_texts(marks))}
     layout["shapes"] = [_line(level, places, colours) for level in levels]
-    layout["annotations"] = [*(_label(level, places, colours) for level in levels), *map(_name, axis.names)]
+    labels = (_label(level, places, colours) for level in levels)
+    layout["annotations"] = [*labels, *map(_name, axis.names), *_letters(bars, places, colours)]
     return go.Figure({"data": traces, "layout": layout})
 
 
@@ -146,37 +132,6 @@ def positions(groups: Sequence[str]) -> tuple[float, ...]:
     return tuple(places)
 
 
-def axis_of(bars: Sequence[Bar], places: Sequence[float]) -> Axis:
-    """Choose labels that do not run into each other: ticks above group names, names alone, or every n-th name."""
-    pitch = NARROWEST / (places[-1] + 1) if places else NARROWEST
-    groups = _groups(bars, places)
-    common, names = shortened([name for name, _, _ in groups])
-    several = len(groups) < len(bars)
-    longest_tick = max((len(bar.tick) for bar in bars), default=0)
-    fits = all(_width(name) <= (last - first + 1) * pitch for name, (_, first, last) in zip(names, groups, strict=True))
-    centres = [(first + last) / 2 for _, first, last in groups]
-    if several and fits and longest_tick * LETTER + 2 <= pitch:
-        below = tuple(zip(centres, map(escape, names), strict=True))
-        return Axis(tuple(places), tuple(escape(bar.tick) for bar in bars), 0, below, escape(common))
-    apart = min((after - before for before, after in pairwise(centres)), default=1.0) * pitch
-    every, angle = _thinned(names, apart)
-    return Axis(tuple(centres[::every]), tuple(escape(name) for name in names[::every]), angle, (), escape(common))
-
-
-def shortened(names: Sequence[str]) -> tuple[str, list[str]]:
-    """Return what all names begin with, up to a separator, and the names without it, cut where they are still long."""
-    common = 0
-    if len(names) > 1:
-        first, last = min(names), max(names)
-        while common < min(len(first), len(last)) and first[common] == last[common]:
-            common += 1
-        while common and first[common - 1] not in "-_./:":
-            common -= 1
-    short = [name[common:] or name for name in names]
-    cut = [name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…" for name in short]
-    return (names[0][:common] if common else ""), cut
-
-
 def ticks(highest: float) -> tuple[float, ...]:
     """Return round values from 0 to below `highest`, about TICKS of them above 0."""
     rough = highest / TICKS
@@ -187,33 +142,6 @@ def ticks(highest: float) -> tuple[float, ...]:
 
 def _heights(bars: Sequence[Bar]) -> list[float]:
     return [height for bar in bars for height in (bar.value, bar.whole) if height is not None]
-
-
-def _groups(bars: Sequence[Bar], places: Sequence[float]) -> list[tuple[str, float, float]]:
-    """Return name, first and last place of bars that lead to the same target."""
-    groups: list[tuple[str, float, float]] = []
-    before = None
-    for bar, place in zip(bars, places, strict=True):
-        own = bar.target or bar.group
-        if own == before:
-            groups[-1] = (bar.group, groups[-1][1], place)
-        else:
-            groups.append((bar.group, place, place))
-        before = own
-    return groups
-
-
-def _width(text: str) -> float:
-    return len(text) * LETTER + 8
-
-
-def _thinned(names: Sequence[str], apart: float) -> tuple[int, int]:
-    """Return which names to show (every n-th) and at which angle."""
-    longest = max(map(len, names), default=0)
-    level, tilted = math.ceil(_width("m" * longest) / apart), math.ceil(LINE / apart)
-    if level <= 1 or (tilted > 1 and longest <= SHORT_LABEL):
-        return max(level, 1), 0
-    return tilted, -45
 
 
 def _wholes(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> dict[str, Any]:
@@ -302,6 +230,25 @@ def _name(name: tuple[float, str]) -> dict[str, Any]:
     place, text = name
     below = {"y": 0, "yref": "paper", "yanchor": "top", "yshift": -20}
     return {"x": place, **below, "text": f"<b>{text}</b>", "showarrow": False}
+
+
+def _letters(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> Iterator[dict[str, Any]]:
+    """Write the letter of its cohort into the foot of each bar where there are several: not all eyes see colours."""
+    if len({bar.letter for bar in bars}) < 2 or len(bars) > LETTERED:  # noqa: PLR2004
+        return
+    for bar, place in zip(bars, places, strict=True):
+        if bar.letter and bar.value is not None:
+            yield {
+                "x": place,
+                "y": 0,
+                "text": f"<b>{bar.letter}</b>",
+                "showarrow": False,
+                "yanchor": "bottom",
+                "yshift": 4,
+                "font": {"size": LABEL_SIZE, "color": colours.ground},
+                "bgcolor": colours.cohorts[colour(bar.letter)],
+                "borderpad": 1,
+            }
 
 
 def _layout(axis: Axis, colours: Palette, height: int, last: float) -> dict[str, Any]:

@@ -29,9 +29,9 @@ def bound(name: str, options: Sequence[str] | None = None, *, default: str | boo
     return {"key": name, "on_change": _write, "kwargs": {"name": name, "fallback": fallback}}
 
 
-def chosen(name: str, options: Sequence[str]) -> str:
+def chosen(name: str, options: Sequence[str], *, default: str | None = None) -> str:
     """Return what the URL says is chosen, for what is drawn before the widget or without it."""
-    return str(_told(name, options, fallback=options[0]))
+    return str(_told(name, options, fallback=options[0] if default is None else default))
 
 
 def segments(label: str, name: str, options: Sequence[str]) -> str:

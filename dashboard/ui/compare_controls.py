@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.compare import MAJORITY, parse_reference
-from dashboard.ui import choices, links, markup
+from dashboard.compare import BASELINE, MAJORITY, parse_reference
+from dashboard.report.compared_pool import Choice
+from dashboard.report.glossary import TERMS
+from dashboard.ui import choices, links
+from dashboard.wording import natural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.compare import Reference
-    from dashboard.models import Pool
+    from dashboard.models import Baseline, Pool
 
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 # What a control shows is also what stands in the URL.
@@ -21,21 +23,6 @@ DIFFERENCES, ALL = "Only differences", "All settings"
 COHORTS, REPLICAS = "Cohorts", "Replicas"
 EVERY_SECTION = "all"
 OTHER_POOL = "other_pool"  # the choice in place of a pool that does not exist
-
-
-class Choice(NamedTuple):
-    """What the reader asked for."""
-
-    only_differences: bool
-    section: str | None
-    search: str
-    reference: Reference
-    by_replica: bool
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether section or search may hide rows."""
-        return bool(self.section or self.search)
 
 
 def choose_pool(pools: Sequence[str]) -> str | None:
@@ -56,8 +43,11 @@ def choose_pool(pools: Sequence[str]) -> str | None:
     return str(chosen)
 
 
-def choose(pool: Pool, names: Mapping[str, str]) -> Choice:
-    """Draw the controls into the row that is open and return what they say. `names` gives replicas their names."""
+def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> Choice:
+    """Draw the controls into the row that is open and return what they say.
+
+    `names` gives replicas their names, `baseline` is the pool's if it has one.
+    """
     shown = choices.segments("Show", links.SHOW, (DIFFERENCES, ALL))
     search = st.text_input(
         "Search",
@@ -69,7 +59,7 @@ def choose(pool: Pool, names: Mapping[str, str]) -> Choice:
     sections = sorted({path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings})
     sections = [EVERY_SECTION, *sections]
     section = st.selectbox("Section", sections, **choices.bound(links.SECTION, sections), width=165)
-    reference = _choose_reference(pool, names)
+    reference = _choose_reference(pool, names, baseline)
     columns = COHORTS
     if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
         columns = choices.segments("Columns", links.COLUMNS, (COHORTS, REPLICAS))
@@ -77,23 +67,26 @@ def choose(pool: Pool, names: Mapping[str, str]) -> Choice:
         only_differences=shown != ALL,
         section=None if section in {None, EVERY_SECTION} else section,
         search=search or "",
-        reference=parse_reference(reference, pool),
+        reference=parse_reference(reference, pool, baseline),
         by_replica=columns == REPLICAS,
     )
 
 
-def _choose_reference(pool: Pool, names: Mapping[str, str]) -> str:
+def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> str:
     letters = [cohort.letter for cohort in pool.cohorts]
     replicas = [replica for cohort in pool.cohorts for replica in cohort.replicas]
-    options = [MAJORITY.text, *letters, *sorted(replicas, key=lambda replica: markup.natural(names[replica]))]
+    agreed = {BASELINE.text: f"baseline {baseline.name}"} if baseline else {}
+    options = [MAJORITY.text, *agreed, *letters, *sorted(replicas, key=lambda replica: natural(names[replica]))]
     has_majority = any(difference.majority for difference in pool.differences) or not pool.differences
     shown = {
         **names,
+        **agreed,
         **{letter: f"cohort {letter}" for letter in letters},
         MAJORITY.text: "majority" if has_majority else "majority: there is none",
     }
     bound = choices.bound(links.REFERENCE, options)
-    return str(st.selectbox("Reference", options, **bound, format_func=lambda key: shown[key], width=175))
+    told = TERMS["reference"]
+    return str(st.selectbox("Reference", options, **bound, format_func=lambda key: shown[key], width=175, help=told))
 
 
 def _leave_for() -> None:

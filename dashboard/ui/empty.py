@@ -13,6 +13,13 @@ targets:
   - url: http://10.0.0.12:8000
     labels: {name: chat-2, pool: chat}"""
 
+LABELLED = """\
+targets:
+  - url: http://10.0.0.11:8000
+    labels: {pool: chat}
+  - url: http://10.0.0.12:8000
+    labels: {pool: chat}"""
+
 
 def nothing_configured() -> None:
     """Say how to begin: no target is known."""
@@ -29,12 +36,23 @@ def no_data_yet() -> None:
     _show("Waiting for the first answers", "The first poll is under way. This page fills by itself when it ends.")
 
 
+def no_pools() -> None:
+    """Say how replicas that do not tell their model come into a pool: by a label."""
+    title, replicas = (
+        markup.bold("Say which replicas belong together."),
+        markup.link(links.to(links.REPLICAS), "Replicas"),
+    )
+    how = "Give each target the label <code>pool</code> in <code>fleet.yaml</code>, and start the program again."
+    seen = f"Until then {replicas} shows what each of them told."
+    st.html(markup.notice("unknown", f"{title} {how} {seen}<pre>{markup.text(LABELLED)}</pre>"))
+
+
 def nothing_answered() -> None:
     """Say that every replica was asked and none could be compared."""
     _show(
         "There is no pool to compare",
-        "No replica told which model it serves. The reasons stand on "
-        f"{markup.link(links.to(links.OVERVIEW), 'Overview')}, replica by replica.",
+        "No replica told which model it serves. "
+        f"{markup.link(links.to(links.OVERVIEW), 'Overview')} says why, and what to do.",
     )
 
 
@@ -47,6 +65,18 @@ def nothing_compared(why: str) -> None:
 def no_such_pool(name: str) -> None:
     """Say that the address names a pool that the fleet does not have."""
     _show(f"There is no pool {name}", "The address names a pool that no replica belongs to now. Choose one above.")
+
+
+def no_such_snapshot(why: str) -> None:
+    """Say that the address names a snapshot that cannot be opened, and where the others are."""
+    snapshots = markup.link(links.live(links.SNAPSHOTS), "All snapshots")
+    live = markup.link(links.live(links.OVERVIEW), "The live fleet")
+    _show("This snapshot cannot be opened", markup.text(why), f"{snapshots} · {live}")
+
+
+def same_twice() -> None:
+    """Say that a fleet was to be compared with itself."""
+    _show("The same fleet stands on both sides", "Choose another one above to see what changed.")
 
 
 def filter_hides_all(sentence: str, address: str) -> None:

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from dashboard.report.glossary import TERMS
+from dashboard.report.listed_findings import Choice
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Family, Severity
 from dashboard.ui import choices, links
-from dashboard.ui.findings_list import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.fleet import Fleet
-    from dashboard.ui.findings_list import Known
+    from dashboard.report.listed_findings import Known
 
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
 FILTERS = (links.SEVERITY, links.FAMILY, links.POOL, links.RULE, links.SEARCH)
@@ -56,7 +57,15 @@ def _severity(counts: Mapping[Severity, int]) -> str:
     options: list[str] = [EVERY_SEVERITY, *Severity]
     shown = {EVERY_SEVERITY: EVERY_SEVERITY} | {str(each): f"{each} {counts.get(each, 0):,}" for each in Severity}
     bound = choices.bound(links.SEVERITY, options)
-    return str(st.segmented_control("Severity", options, **bound, required=True, format_func=lambda each: shown[each]))
+    chosen = st.segmented_control(
+        "Severity",
+        options,
+        **bound,
+        required=True,
+        format_func=lambda each: shown[each],
+        help=TERMS["severity"],
+    )
+    return str(chosen)
 
 
 def _one_of(label: str, name: str, options: Sequence[str], width: int) -> str | None:

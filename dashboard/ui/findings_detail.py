@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from dashboard.report.domain_words import facet_of, known_how, rollout_words
+from dashboard.report.names import brief
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_words, links, markup
@@ -19,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.fleet import Fleet
+    from dashboard.report.listed_findings import Known, Listed
     from dashboard.rules.domain import Facet
     from dashboard.rules.findings import Finding, Inspection, Remedy
-    from dashboard.ui.findings_list import Known, Listed
 
 MOST_NAMED = 60  # replicas of one finding by name; the page Replicas lists all
 MOST_SIBLINGS = 24  # other pools with the same finding, as links
@@ -75,9 +77,7 @@ def remarks(finding: Finding, inspection: Inspection) -> str:
         said.append(("warning", f"Was suppressed by {by.owner} until {by.until}, which is over: {by.reason}"))
     if finding.is_rollout:
         said += [
-            ("info", findings_words.rollout_words(inspection.rollouts[pool]))
-            for pool in finding.pools
-            if pool in inspection.rollouts
+            ("info", rollout_words(inspection.rollouts[pool])) for pool in finding.pools if pool in inspection.rollouts
         ]
     if finding.confidence in CONFIDENCE:
         said.append(("info", CONFIDENCE[finding.confidence]))
@@ -88,16 +88,8 @@ def remarks(finding: Finding, inspection: Inspection) -> str:
     return f'<ul class="remarks">{items}</ul>' if said else ""
 
 
-def facet_of(finding: Finding) -> Facet | None:
-    """Return the facet whose reason the finding gives."""
-    rule = BY_ID.get(finding.rule)
-    return next((facet for facet, why in rule.page.why.items() if why == finding.why), None) if rule else None
-
-
 def _why(finding: Finding, inspection: Inspection, facet: Facet | None) -> str:
-    domains = [inspection.domains[pool] for pool in finding.pools if pool in inspection.domains]
-    held = next((domain for domain in domains if facet in domain.facets), None)
-    known = findings_words.domain_words(held, facet) if held and facet else ""
+    known = known_how(finding, inspection, facet)
     below = f'<p class="basis">{markup.text(known)}</p>' if known else ""
     return f"<h3>Why it matters here</h3><p>{marked(finding.why)}</p>{below}"
 
@@ -119,7 +111,7 @@ def _siblings(alike: Sequence[Listed], opened: Listed, address: Mapping[str, str
     shown = [
         markup.link(
             links.to(links.FINDINGS, **address, finding=each.key),
-            markup.text(findings_words.brief(each.finding.subject)),
+            markup.text(brief(each.finding.subject)),
         )
         for each in others[:MOST_SIBLINGS]
     ]

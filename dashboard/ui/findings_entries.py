@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.report.finding_words import ROUTER_ASSUMED
+from dashboard.report.names import MOST_NAMED, brief, names_of
 from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_words, links, markup
 from dashboard.ui.findings_controls import rule_title
-from dashboard.ui.findings_words import MOST_NAMED, brief, chips
+from dashboard.ui.findings_words import chips
 from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dashboard.report.listed_findings import Listed
     from dashboard.rules.findings import Finding
-    from dashboard.ui.findings_list import Listed
 
 MOST_ENTRIES = 40  # entries drawn; filters narrow the list, which nobody reads to its end
+MUCH_UNKNOWN = 4  # a finding says in the list that it is unknown on many: on a quarter of its replicas, or more
 MOST_POOLS = 2  # pools of one entry that are named before they are counted
 
 
@@ -40,12 +42,16 @@ def more_words(groups: Sequence[Sequence[Listed]], total: int) -> str:
 
 
 def tags(finding: Finding, *, router_assumed: bool = False) -> str:
-    """Draw what else is to be known of a finding before it is opened. HTML."""
+    """Draw what else is to be known of a finding before it is opened. HTML.
+
+    One silent replica among many is no news: it would stand at every finding of its pool. Opened, a finding says it.
+    """
     words = [ROUTER_ASSUMED] if router_assumed else []
     words += [f"{finding.confidence}"] if finding.confidence is not Confidence.REPORTED else []
     words += ["rollout"] if finding.is_rollout else []
     words += ["suppression expired"] if finding.expired else []
-    words += [f"unknown on {finding.unknown:,} of {finding.total:,}"] if finding.unknown else []
+    if finding.unknown * MUCH_UNKNOWN >= max(finding.total, 1):
+        words.append(f"unknown on {finding.unknown:,} of {finding.total:,}")
     return "".join(f' <span class="tag">{markup.text(word)}</span>' for word in words)
 
 
@@ -81,5 +87,5 @@ def _whose(group: Sequence[Listed], names: Mapping[str, str]) -> str:
     letters = chips(finding.cohorts, len({share.pool for share in finding.cohorts}))
     if len(finding.replicas) > MOST_NAMED:
         return letters
-    named = ", ".join(brief(name) for name in findings_words.names_of(finding.replicas, names))
+    named = ", ".join(brief(name) for name in names_of(finding.replicas, names))
     return f"{letters} {markup.text(named)}"

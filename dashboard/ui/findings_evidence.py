@@ -6,9 +6,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.models import State
+from dashboard.report.names import brief
 from dashboard.ui import links, markup
-from dashboard.ui.findings_words import brief
-from dashboard.wording import STATE_WORDS, count, middle_cut, one_line, whole_text
+from dashboard.wording import STATE_WORDS, count, middle_cut, natural, one_line, whole_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -75,7 +75,7 @@ def replicas_html(replicas: Iterable[str], people: People, most: int) -> str:
     words, left = [], most
     order = sorted(by_cohort, key=lambda cohort: (not cohort[0], len(cohort[0]), cohort))  # never read comes last
     for letter, pool in order[:MOST_COHORTS]:
-        members = sorted(by_cohort[letter, pool], key=lambda each: markup.natural(people.names.get(each, each)))
+        members = sorted(by_cohort[letter, pool], key=lambda each: natural(people.names.get(each, each)))
         shown = members if len(members) == 1 else members[:left]
         left = max(left - len(shown), 0)
         named = ", ".join(_replica(each, people.names.get(each, each)) for each in shown)
@@ -133,7 +133,8 @@ def _who(evidence: Evidence, people: People) -> str:
     most = MOST_OF_REFERENCE if evidence.is_reference else MOST_ODD
     holder = "the router, as fleet.yaml says" if evidence.holder == ROUTER else evidence.holder
     said = markup.muted(brief(holder)) if holder else ""
-    return "<br>".join(filter(None, (said, replicas_html(evidence.replicas, people, most))))
+    comment = markup.text(f"“{middle_cut(one_line(evidence.comment), LONGEST_VALUE)}”") if evidence.comment else ""
+    return "<br>".join(filter(None, (said, comment, replicas_html(evidence.replicas, people, most))))
 
 
 def _letter(letter: str, number: int, named: str) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.report.names import MOST_NAMED, brief, names_of
 from dashboard.ui import findings_words, links, markup
-from dashboard.ui.findings_words import brief
 from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.models import Pool
+    from dashboard.report.listed_findings import Listed
     from dashboard.rules.findings import Finding
-    from dashboard.ui.findings_list import Listed
 
 MOST_ROWS = 100  # rows of a table
 MOST_PATHS = 8  # settings that a cell names
@@ -28,7 +28,7 @@ def suppressed_html(
         return f'{said}<div class="foot">Nothing is suppressed.</div>'
     head = (("Finding", ""), ("Where", ""), ("Owner", ""), ("Reason", ""), ("Until", "short"))
     rows = [_suppressed(each, names, address) for each in suppressed[:MOST_ROWS]]
-    table = markup.table("Suppressed findings", head, rows)
+    table = markup.table("Suppressed findings", head, rows, {"Finding": "suppressed"})
     left = len(suppressed) - MOST_ROWS
     more = f'<div class="foot">and {left:,} more</div>' if left > 0 else ""
     return f'<div class="exempt">{said}{table}{more}</div>'
@@ -63,8 +63,8 @@ def _suppressed(listed: Listed, names: Mapping[str, str], address: Mapping[str, 
 
 def _where(finding: Finding, names: Mapping[str, str]) -> str:
     chips = findings_words.chips(finding.cohorts, len({share.pool for share in finding.cohorts}))
-    named = findings_words.names_of(finding.replicas, names)
-    few = markup.text(", ".join(map(brief, named))) if len(named) <= findings_words.MOST_NAMED else ""
+    named = names_of(finding.replicas, names)
+    few = markup.text(", ".join(map(brief, named))) if len(named) <= MOST_NAMED else ""
     return f"{markup.bold(brief(finding.subject))}<br>{chips} {few}"
 
 

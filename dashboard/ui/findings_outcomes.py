@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard.report.judged_rules import without_subject
+from dashboard.report.names import brief
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import OutcomeKind
 from dashboard.ui import choices, links, markup
 from dashboard.ui.findings_controls import rule_title
 from dashboard.ui.findings_exempt import MOST_ROWS, ignored_html, suppressed_html
-from dashboard.ui.findings_words import brief
 from dashboard.wording import count, middle_cut, one_line
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dashboard.fleet import Fleet
+    from dashboard.report.listed_findings import Choice, Known
     from dashboard.rules.findings import Outcome
-    from dashboard.ui.findings_list import Choice, Known
 
 # What a control shows is also what stands in the URL.
 PASSED, SKIPPED, NOT_APPLICABLE, SUPPRESSED, IGNORED = "Passed", "Skipped", "Not applicable", "Suppressed", "Ignored"

@@ -1,8 +1,18 @@
-// Scrolls the list beside an open finding to its entry, once per finding: the page itself does not move.
-// The list was drawn anew: if that took the focus away, the entry gets it back, for those who go on by keyboard.
+// Keeps the reader's place in the list: scrolls to the entry of the finding that was opened, and back to it when it is closed.
+// What is drawn anew loses the focus: the entry gets it, for those who go on by keyboard.
+const PANEL = ".finding-head";
+const ENTRIES = ".findings .what a";
+const TRIES = 40;
+const PAUSE = 50; // milliseconds between them: two seconds until a page is drawn
+
+function focused(link) {
+  if (document.activeElement === document.body) link?.focus({ preventScroll: true });
+}
+
+// Beside an open finding the list scrolls by itself: the page does not move.
 function reveal() {
   const entry = document.querySelector(".st-key-findings_beside .findings [aria-current]");
-  if (document.activeElement === document.body) entry?.querySelector("a").focus({ preventScroll: true });
+  focused(entry?.querySelector("a"));
   const list = entry?.closest("[data-testid=stColumn]");
   if (!list) return;
   const [inner, outer] = [entry.getBoundingClientRect(), list.getBoundingClientRect()];
@@ -11,8 +21,22 @@ function reveal() {
   list.scrollTop += inner.top - outer.top - (bottom - outer.top - inner.height) / 2;
 }
 
+// The closed finding stands on the page until the list is drawn in its whole width.
+function goBack(finding, tries = TRIES) {
+  const links = [...document.querySelectorAll(ENTRIES)];
+  if (document.querySelector(PANEL) || !links.length) {
+    if (tries) setTimeout(goBack, PAUSE, finding, tries - 1);
+    return;
+  }
+  const link = links.find((each) => new URL(each.href).searchParams.get("finding") === finding);
+  link?.closest("li").scrollIntoView({ block: "nearest" });
+  focused(link);
+}
+
 export default function ({ data, parentElement }) {
-  if (parentElement.fleetRevealed === data.finding) return;
+  const before = parentElement.fleetRevealed;
+  if (before === data.finding) return;
   parentElement.fleetRevealed = data.finding;
-  requestAnimationFrame(() => requestAnimationFrame(reveal));
+  if (data.finding) requestAnimationFrame(() => requestAnimationFrame(reveal));
+  else if (before) goBack(before);
 }

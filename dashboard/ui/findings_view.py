@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from dashboard.report import findings_head, listed_findings
 from dashboard.report.judged_rules import judged_rules
+from dashboard.report.listed_findings import Choice
 from dashboard.ui import (
     empty,
     findings_controls,
@@ -15,7 +17,6 @@ from dashboard.ui import (
     findings_entries,
     findings_list,
     findings_outcomes,
-    findings_words,
     links,
     markup,
 )
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from dashboard.fleet import Fleet
-    from dashboard.ui.findings_list import Choice, Known, Listed
+    from dashboard.report.listed_findings import Known, Listed
 
 _reveal = st.components.v2.component(
     "findings_reveal", js=Path(__file__).with_name("findings_reveal.js").read_text(encoding="utf-8")
@@ -41,7 +42,7 @@ def draw_head(fleet: Fleet) -> None:
     """Say how bad it is, what that rests on, and which rules failed to run."""
     inspection = fleet.inspection
     st.html(
-        markup.heading(markup.text(findings_words.title(inspection)), markup.text(findings_words.lead(fleet)))
+        markup.heading(markup.text(findings_head.title(inspection)), markup.text(findings_head.lead(fleet)))
         + findings_outcomes.errors_html(inspection.outcomes)
     )
 
@@ -49,8 +50,14 @@ def draw_head(fleet: Fleet) -> None:
 def choose(fleet: Fleet, found: Known) -> Choice:
     """Draw the filters where there is something to filter."""
     if not found.active:
-        return findings_list.Choice()
+        return Choice()
     return findings_controls.choose(fleet, found)
+
+
+def reveal(opened: str | None) -> None:
+    """Keep the reader's place in the list: at the finding that is open, and where it was closed at its entry again."""
+    with st.container(key="findings_reveal"):
+        _reveal(key="findings_reveal_open", data={"finding": opened})
 
 
 def split() -> list[DeltaGenerator]:
@@ -64,18 +71,15 @@ def draw_list(fleet: Fleet, found: Known, choice: Choice, opened: str | None = N
     if not found.active:
         _draw_calm(fleet)
         return
-    kept = findings_list.kept(found.active, choice)
+    kept = listed_findings.kept(found.active, choice)
     if not kept:
         number = len(found.active)
         hidden = f"They hide all {number:,} findings." if number > 1 else "They hide the only finding."
         empty.filter_hides_all(hidden, links.to(links.FINDINGS))
         return
-    groups = findings_list.grouped(kept)
+    groups = listed_findings.grouped(kept)
     address = findings_controls.kept_choices()
     more = markup.text(findings_entries.more_words(groups, len(found.active)))
-    if opened:
-        with st.container(key="findings_reveal"):
-            _reveal(key="findings_reveal_open", data={"finding": opened})
     with st.container(key="findings_beside" if opened else "findings_list"):
         st.html(findings_entries.entries(groups, found.names, address, opened) + f'<div class="foot">{more}</div>')
 
@@ -103,7 +107,7 @@ def _draw_calm(fleet: Fleet) -> None:
     """Say that nothing was found, which is good news only as far as something was judged."""
     told = judged_rules(fleet.inspection)
     if told.judged:
-        empty.all_equal("No rule is broken.", findings_words.calm_words(fleet, told))
+        empty.all_equal("No rule is broken.", findings_head.calm_words(fleet, told))
         return
     glyph = markup.glyph("unknown", "not known:")
     why = markup.text("The reasons stand below, under Skipped and Not applicable.")

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.report.finding_words import ROUTER_ASSUMED
-from dashboard.rules.findings import Severity
+from dashboard.report.first_findings import first_findings
+from dashboard.report.names import MOST_NAMED, brief, names_of
 from dashboard.ui import findings_list, links, markup
 from dashboard.ui.findings_rule import marked
-from dashboard.ui.findings_words import MOST_NAMED, brief, chips, names_of, sentence_html
+from dashboard.ui.findings_words import chips, sentence_html
 from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.fleet import Fleet
+    from dashboard.report.listed_findings import Listed
     from dashboard.rules.findings import Finding
-    from dashboard.ui.findings_list import Listed
 
-MOST = 8  # entries on Overview; the page Findings lists all
-UNREAD = "ID-05"  # replicas that could not be read have a list of their own beside this one
 MOST_POOLS = 2  # pools of one entry that are named before they are counted
 
 
@@ -27,19 +26,16 @@ def first_things(fleet: Fleet) -> list[tuple[str, str, str]]:
     """Return (kind of stripe, what, whose) as HTML: the worst first, the same of many pools once.
 
     What is only for information is left to the page Findings as long as anything else was found. The last entry
-    counts what is not shown.
+    counts what is not shown. Empty where only replicas that could not be read were found: they have their own list.
     """
-    known = findings_list.known(fleet.generation, fleet.polled_at, fleet)
-    beside = [each for each in known.active if each.finding.rule != UNREAD]
-    loud = [each for each in beside if each.finding.severity is not Severity.INFO]
-    shown = findings_list.grouped(loud or beside)[:MOST]
-    left = len(known.active) - sum(map(len, shown))
-    rows = [_entry(group, known.names) for group in shown]
-    return [*rows, _left(left, "more finding" if rows else "finding")] if left else rows
+    found = first_findings(fleet, findings_list.known(fleet.generation, fleet.polled_at, fleet))
+    rows = [_entry(group, found.names) for group in found.groups]
+    return [*rows, _left(found.left)] if rows and found.left else rows
 
 
-def _left(number: int, noun: str) -> tuple[str, str, str]:
-    return "unknown", markup.link(links.to(links.FINDINGS), markup.text(count(number, noun))), ""
+def _left(number: int) -> tuple[str, str, str]:
+    more = markup.link(links.to(links.FINDINGS), markup.text(count(number, "more finding")), css="more")
+    return "unknown", more, ""
 
 
 def _entry(group: Sequence[Listed], names: Mapping[str, str]) -> tuple[str, str, str]:

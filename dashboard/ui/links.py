@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import urlencode
+from typing import cast
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 SCRIPTS = Path(__file__).parents[1] / "pages"
 OVERVIEW, FINDINGS, COMPARE = "", "findings", "compare"
 CAPACITY, REPLICAS, REPLICA_PAGE = "capacity", "replicas", "replica"
+REVIEW, SNAPSHOTS, CHANGES = "review", "snapshots", "changes"
 
 # Names in the URL. A widget whose choice stands there (see choices.py) has its name as its key.
 POOL = "pool"
@@ -30,10 +35,80 @@ SEVERITY = "severity"
 FAMILY = "family"
 RULE = "rule"
 RULES = "rules"  # which outcomes of rules are listed
+FROM, TO = "from", "to"  # the two snapshots that are compared
+MANAGE = "manage"  # the snapshot that is renamed, taken away or deleted
+CONVERGE = "converge"  # what a pool would be made like
+
+# What each page reads of its address: the rest means nothing there.
+KNOWN = {
+    FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, RULES, FINDING},
+    COMPARE: {POOL, SHOW, SEARCH, SECTION, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE},
+    CAPACITY: {POOL, MEASURE, LENGTH, PER},
+    REPLICAS: {SEARCH, POOL, STATE},
+    REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW},
+    REVIEW: {FROM},
+    SNAPSHOTS: {SEARCH, MANAGE},
+    CHANGES: {FROM, TO},
+}
+
+# These hold on every page: navigate.js and `to` carry them on.
+SNAPSHOT = "snapshot"  # the frozen fleet that is shown
+SCREENSHOT = "screenshot"  # the page stands still
+MEETING = "meeting"  # larger type
+CARRIED = (SNAPSHOT, SCREENSHOT, MEETING)
+LIVE = "live"  # the newest poll, where a snapshot could be named
+
+OPENED = "opened_snapshot"  # in the session: the snapshot that is shown, by its whole id
 
 
 def to(page: str, **choices: str | None) -> str:
-    """Return the address of a page with choices in it, relative, so that it also holds behind a path prefix."""
+    """Return the address of a page with choices in it, relative, so that it also holds behind a path prefix.
+
+    It stays within the snapshot that is shown. The rest of CARRIED is added by navigate.js when a link is followed:
+    pages that are drawn once for all sessions cannot hold it.
+    """
+    shown = _opened()
+    return _address(page, {**({SNAPSHOT: shown} if shown else {}), **choices})
+
+
+def onward(page: str, **choices: str | None) -> str:
+    """Return the address of a page with all that holds on every page: where this session goes, and no other."""
+    held = {name: st.query_params.get(name) for name in CARRIED if name != SNAPSHOT}
+    return to(page, **held, **choices)
+
+
+def live(page: str, **choices: str | None) -> str:
+    """Return the address of a page of the live fleet, or of the snapshot that is among the choices."""
+    return _address(page, choices)
+
+
+def choices() -> dict[str, str]:
+    """Return the choices that stand in the address, without what holds on every page."""
+    return {name: value for name, value in st.query_params.items() if name not in CARRIED}
+
+
+def snapshot() -> str | None:
+    """Return the snapshot that the address names, as somebody typed it."""
+    return st.query_params.get(SNAPSHOT)
+
+
+def snapshot_in(text: str) -> str:
+    """Return the snapshot that a whole link names, as somebody pasted it; any other text as it is."""
+    try:
+        named = parse_qs(urlsplit(text.strip()).query).get(SNAPSHOT)
+    except ValueError:  # brackets that are no address, or very many choices
+        return text
+    return named[0] if named else text
+
+
+def _opened() -> str | None:
+    """Return the snapshot that is shown. One that cannot be opened is named in no link."""
+    if get_script_run_ctx(suppress_warning=True) is None:  # a test that draws a part without a page
+        return None
+    return cast("str | None", st.session_state.get(OPENED))
+
+
+def _address(page: str, choices: dict[str, str | None]) -> str:
     chosen = {name: value for name, value in choices.items() if value is not None}
     return f"{page or './'}?{urlencode(chosen)}" if chosen else page or "./"
 

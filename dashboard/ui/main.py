@@ -1,12 +1,18 @@
-"""The script behind every page: the pages' addresses, the header, then the page itself."""
+"""The script behind every page: the pages' addresses, the header, the page itself, and where its data is from."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.ui import empty, links, masthead, state
+from dashboard.ui import empty, frozen_band, links, markup, masthead, meeting, share, state
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import StreamlitPage
+
+    from dashboard.fleet import Fleet
 
 ICON = Path(__file__).with_name("icon.png")
 
@@ -21,13 +27,39 @@ def main() -> None:
             st.Page(links.SCRIPTS / "compare.py", title="Compare"),
             st.Page(links.SCRIPTS / "capacity.py", title="Capacity"),
             st.Page(links.SCRIPTS / "replicas.py", title="Replicas"),
+            st.Page(links.SCRIPTS / "review.py", title="Review"),
+            st.Page(links.SCRIPTS / "snapshots.py", title="Snapshots"),
+            st.Page(links.SCRIPTS / "changes.py", title="Changes", visibility="hidden"),
             st.Page(links.SCRIPTS / "replica.py", title="Replica", visibility="hidden"),
         ],
         position="top",
     )
     st.set_page_config(page_title=f"{page.title} · {fleet.name}", page_icon=str(ICON), layout="wide")
-    masthead.draw(fleet)
-    if fleet.polled_at is None:
+    controls = masthead.draw(fleet)
+    meeting.draw(page.url_path)
+    share.begin()
+    frozen_band.draw_above(fleet, page.url_path)
+    frozen_band.draw_wrong_pool(fleet, page.url_path)
+    body = st.container(key="body")
+    frozen_band.draw_below(fleet, page.url_path)
+    try:
+        with body:
+            _draw(page, fleet)
+    finally:  # a page may stop before its end
+        with controls:
+            share.draw(fleet, page.url_path)
+
+
+def _draw(page: StreamlitPage, fleet: Fleet) -> None:
+    """Draw the page, or why there is nothing to show; snapshots can be looked for at any time."""
+    problem = state.problem()
+    if page.url_path in {links.SNAPSHOTS, links.CHANGES}:
+        if problem is not None:
+            st.html(markup.notice("warning", markup.text(problem)))
+        page.run()
+    elif problem is not None:
+        empty.no_such_snapshot(problem)
+    elif fleet.polled_at is None:
         empty.no_data_yet()
     elif not fleet.replicas:
         empty.nothing_configured()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from html import escape
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from dashboard.report.glossary import TERMS
 from dashboard.report.matrix_html import colour
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+# What a sentence claims: up to what follows as a reason or more, or to its end; a dot inside of 0.32.0 ends nothing.
+_CLAIM = re.compile(r"[^:.;]+(?:[:.](?=\S)[^:.;]*)*")
 _GLYPHS = {
     "good": "✓",
     "critical": "!",
@@ -22,6 +26,8 @@ _GLYPHS = {
     "partly": "≈",
 }
 
+NO_TERMS: Mapping[str, str] = MappingProxyType({})
+
 
 def text(value: object) -> str:
     """Escape a value, for content and for attributes."""
@@ -31,6 +37,12 @@ def text(value: object) -> str:
 def bold(value: object) -> str:
     """Escape a value and make it bold."""
     return f"<b>{text(value)}</b>"
+
+
+def claim(sentence: str) -> str:
+    """Escape a sentence and make what it claims bold; why, and what else is said, is not."""
+    found = _CLAIM.match(sentence)
+    return bold(found.group()) + text(sentence[found.end() :]) if found else text(sentence)
 
 
 def code(value: object) -> str:
@@ -65,6 +77,18 @@ def letter(name: str) -> str:
     return f'<span class="letter c{colour(name)}">{text(name)}</span>'
 
 
+def term(key: str, shown: str = "") -> str:
+    """Write a word of the glossary, whose sentence is seen under the pointer and on focus, and is read aloud.
+
+    Once for each key on a page, for its id is made of the key. Raises KeyError where nobody explains it.
+    """
+    name = f"term-{'-'.join(key.lower().split())}"
+    return (
+        f'<dfn class="term" tabindex="0" aria-describedby="{text(name)}">{text(shown or key)}'
+        f'<span class="told" role="tooltip" id="{text(name)}">{text(TERMS[key])}</span></dfn>'
+    )
+
+
 def heading(title: str, sentence: str = "") -> str:
     """Head a page: one sentence that says what is, and a quieter one that says more. Both are HTML already."""
     below = f'<p class="lead">{sentence}</p>' if sentence else ""
@@ -76,9 +100,16 @@ def section(title: str) -> str:
     return f"<h2>{text(title)}</h2>"
 
 
-def card(label: str, figure: str, note: str, *, address: str | None = None) -> str:
-    """Show one figure, as a link where an address is given. `figure` and `note` are HTML already."""
-    parts = (("label", text(label)), ("figure", figure), ("note", note))
+def card(label: str, figure: str, note: str, *, address: str | None = None, explained: str = "") -> str:
+    """Show one figure, as a link where an address is given. `figure` and `note` are HTML already.
+
+    `explained` is the word of the glossary that the label stands for; a label that is part of a link explains nothing.
+    """
+    parts = (
+        ("label", term(explained, label) if explained and address is None else text(label)),
+        ("figure", figure),
+        ("note", note),
+    )
     inside = "".join(f'<div class="{css}">{part}</div>' for css, part in parts)
     return link(address, inside, css="card") if address is not None else f'<div class="card">{inside}</div>'
 
@@ -88,9 +119,20 @@ def cards(items: Iterable[str]) -> str:
     return f'<div class="cards">{"".join(items)}</div>'
 
 
-def table(caption: str, head: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> str:
-    """Draw a table. `head` pairs a title with a class ("number" aligns right); cells are HTML, the first names it."""
-    titles = "".join(f'<th scope="col" class="{css}">{text(title)}</th>' for title, css in head)
+def table(
+    caption: str,
+    head: Sequence[tuple[str, str]],
+    rows: Iterable[Sequence[str]],
+    terms: Mapping[str, str] = NO_TERMS,
+) -> str:
+    """Draw a table. `head` pairs a title with a class ("number" aligns right); cells are HTML, the first names it.
+
+    `terms` maps titles to the words of the glossary that explain them.
+    """
+    titles = "".join(
+        f'<th scope="col" class="{css}">{term(terms[title], title) if title in terms else text(title)}</th>'
+        for title, css in head
+    )
     body = "".join(_row(cells, head) for cells in rows)
     return (
         f'<div class="scroll"><table class="plain"><caption class="said">{text(caption)}</caption>'
@@ -110,12 +152,6 @@ def entries(rows: Iterable[tuple[str, str, str]]) -> str:
 def notice(kind: str, content: str) -> str:
     """Draw a framed statement that is already HTML."""
     return f'<div class="notice {kind}">{content}</div>'
-
-
-def natural(name: str) -> list[tuple[bool, int, str]]:
-    """Return the key by which names sort as people count: `chat-2` before `chat-10`."""
-    parts = re.split(r"([0-9]{1,18})", name)
-    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
 
 
 def _row(cells: Sequence[str], head: Sequence[tuple[str, str]]) -> str:

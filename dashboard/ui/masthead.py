@@ -1,4 +1,4 @@
-"""The header of every page: whose fleet, how many answered, how old the data is, and a pause."""
+"""The header of every page: whose fleet, how many answered, how old the data is, what can be shared, and a pause."""
 
 from __future__ import annotations
 
@@ -16,23 +16,36 @@ from dashboard.ui.tally import tally_glyphs
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from streamlit.delta_generator import DeltaGenerator
+
     from dashboard.fleet import Fleet
 
 TICK_SECONDS = 5  # how often a session looks for a newer fleet; a look costs a few milliseconds
 STALE_INTERVALS = 3  # data older than this many poll intervals is called stale
 _HERE = Path(__file__).parent
-_LOOK = (_HERE / "look.css").read_text(encoding="utf-8")
+# look.css is the base; a part of a page that needs more brings a look_*.css of its own.
+_LOOK = "".join(file.read_text(encoding="utf-8") for file in sorted(_HERE.glob("look*.css")))
+_STILL = (_HERE / "still.css").read_text(encoding="utf-8")  # nothing moves
+# What stands there is read aloud as soon as it does: navigate.js tells it.
+_LATE = f'<span class="late" data-told="The data is stale.">{markup.glyph("warning", "stale:")}</span> '
 _navigate = st.components.v2.component("navigate", js=(_HERE / "navigate.js").read_text(encoding="utf-8"))
 
 
-def draw(fleet: Fleet) -> None:
-    """Draw the header, and above the page what keeps the data from being fresh."""
-    st.html(f"<style>:root{{--fleet:{css_string(fleet.name)}}}{_LOOK}</style>")
+def draw(fleet: Fleet) -> DeltaGenerator:
+    """Draw the header, and above the page what keeps the data from being fresh; return the place for more controls."""
+    still = _STILL if state.screenshot() else ""
+    st.html(f"<style>:root{{--fleet:{css_string(fleet.name)}}}{_LOOK}{still}</style>")
     with st.container(key="navigate"):
         _navigate(key="navigate_links")
-    _tick()
-    for sentence in service.discovery_failures():
-        st.html(stale_targets(sentence))
+    with st.container(key="masthead", horizontal=True, vertical_alignment="center", gap="small"):
+        _line() if state.still() else _ticking_line()
+        controls = st.container(key="masthead_controls", horizontal=True, vertical_alignment="center", gap="small")
+        if not state.is_frozen() and not state.screenshot():  # neither moves
+            st.toggle("Pause", key=state.PAUSED)
+    if not state.is_frozen():
+        for sentence in service.discovery_failures():
+            st.html(stale_targets(sentence))
+    return controls
 
 
 def words(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool = False) -> str:
@@ -41,22 +54,31 @@ def words(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool 
     if fleet.polled_at is None:
         return f'<div class="asof">{name}waiting for the first poll</div>'
     number, _, word = answered(fleet).rpartition(" ")
-    seconds = (now - fleet.polled_at).total_seconds()
+    frozen = fleet.snapshot is not None
+    as_of = _frozen_as_of(fleet.polled_at) if frozen else _as_of(fleet.polled_at, now, interval_seconds, paused=paused)
+    return f'<div class="asof">{name}{_found(fleet)}<b>{number}</b> <span class="word">{word}</span> · {as_of}</div>'
+
+
+def _as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, paused: bool) -> str:
+    seconds = (now - polled_at).total_seconds()
     still = f"{markup.bold('paused')} · " if paused else ""
-    late = markup.glyph("warning", "stale:") + " " if seconds > STALE_INTERVALS * interval_seconds else ""
+    late = _LATE if seconds > STALE_INTERVALS * interval_seconds else ""
     return (
-        f'<div class="asof">{name}{_found(fleet)}<b>{number}</b> {word} · '
         f'{still}{late}<span class="roomy">data as of </span>'
-        f'<b title="{wording.iso(fleet.polled_at)}">{wording.clock(fleet.polled_at)}</b>'
-        f'<span class="roomy">, <span class="age">{wording.age(seconds)}</span></span></div>'
+        f'<b title="{wording.iso(polled_at)}">{wording.clock(polled_at)}</b>'
+        f'<span class="roomy">, <span class="age">{wording.age(seconds)}</span></span>'
     )
+
+
+def _frozen_as_of(polled_at: datetime) -> str:
+    return f'<span class="roomy">data as of </span><b>{wording.iso(polled_at)}</b>'
 
 
 def _found(fleet: Fleet) -> str:
     """Count the findings that somebody should act on: notes for information stand on their page."""
     tally = rollup.of_fleet(fleet.inspection)._replace(info=0)
     drawn = tally_glyphs(tally)
-    return f"{drawn} · " if drawn else ""
+    return f'<span class="found">{drawn} · </span>' if drawn else ""
 
 
 def stale_targets(sentence: str) -> str:
@@ -70,10 +92,13 @@ def css_string(text: str) -> str:
     return '"{}"'.format("".join(c if c.isascii() and c.isalnum() else f"\\{ord(c):x} " for c in text))
 
 
+def _line() -> None:
+    shown = state.confirmed()
+    st.html(words(shown, state.now(), service.interval_seconds(), paused=state.paused() and not state.is_frozen()))
+
+
 @st.fragment(run_every=TICK_SECONDS)
-def _tick() -> None:
-    with st.container(key="masthead", horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(words(state.confirmed(), service.now(), service.interval_seconds(), paused=state.paused()))
-        st.toggle("Pause", key=state.PAUSED)
+def _ticking_line() -> None:
+    _line()
     if state.outdated():
         st.rerun()

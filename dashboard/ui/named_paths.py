@@ -1,31 +1,16 @@
-"""Which settings of a pool a finding names, and which findings those are: what Compare marks."""
+"""The findings that name a setting or a replica, as a list."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dashboard.ui import findings_words, links, markup
 from dashboard.ui.findings_controls import rule_title
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from dashboard.rules.findings import Finding, Inspection, Severity
-
-
-def by_path(inspection: Inspection, pool: str) -> Mapping[str, list[Finding]]:
-    """Return the findings of a pool by the settings that they name, the worst first."""
-    named: dict[str, list[Finding]] = defaultdict(list)
-    for finding in inspection.findings:
-        for path in finding.paths if pool in finding.pools else ():
-            named[path].append(finding)
-    return named
-
-
-def worst(named: Mapping[str, list[Finding]]) -> dict[str, Severity]:
-    """Return the worst severity of each setting that a finding names."""
-    return {path: findings[0].severity for path, findings in named.items()}
+    from dashboard.rules.findings import Finding
 
 
 def finding_lines(findings: Iterable[Finding]) -> str:

@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard import wording
+from dashboard.report import headline
+from dashboard.report.blocks import Tone
+from dashboard.report.overview_figures import overview_figures
+from dashboard.report.pool_order import ordered
+from dashboard.report.prefix_words import is_needed, is_unshared, prefix_sentences
 from dashboard.rules.findings import Severity
-from dashboard.ui import headline, links, markup
+from dashboard.ui import links, markup
 from dashboard.ui.first_things import first_things
-from dashboard.ui.pool_table import ordered, pool_table
-from dashboard.ui.prefix_words import is_needed, is_unshared, prefix_sentences
-from dashboard.ui.totals import total
+from dashboard.ui.pool_table import pool_table
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from dashboard.fleet import Fleet
     from dashboard.models import Replica
-    from dashboard.ui.headline import Standing
+    from dashboard.report.blocks import Figure
+    from dashboard.report.headline import Standing
 
 
 MOST_POOLS = 15  # rows before the lists below; the calmest pools beyond them are one click away
@@ -63,58 +66,22 @@ def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Over
 
 
 def _cards(fleet: Fleet, now: Standing) -> list[str]:
-    parts = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} partial" if now.partial else ""]
-    states = " · ".join(filter(None, parts)) or "all up"
-    split = len(now.split)
-    counts = ((split, "split"), (now.read - split, "uniform"), (now.pools - now.read, "not read"))
-    pools = ", ".join(f"{number:,} {what}" for number, what in counts if number) or "no replica told its model"
+    """Draw the six numbers; those that a page can show lead there."""
+    shown = overview_figures(fleet, now)
+    addresses = {
+        shown.replicas: links.to(links.REPLICAS),
+        shown.critical: links.to(links.FINDINGS, severity=Severity.CRITICAL),
+        shown.warnings: links.to(links.FINDINGS, severity=Severity.WARNING),
+        shown.capacity: links.to(links.CAPACITY),
+    }
+    if now.unread:
+        addresses[shown.unknown] = links.to(links.REPLICAS)
     return [
-        markup.card(
-            "Replicas",
-            f"{now.replicas - now.down:,} / {now.replicas:,}",
-            markup.text(states),
-            address=links.to(links.REPLICAS),
-        ),
-        markup.card("Pools", f"{now.pools:,}", markup.text(pools)),
-        _found(now, fleet, Severity.CRITICAL, "Critical"),
-        _found(now, fleet, Severity.WARNING, "Warnings"),
-        _unknown(now),
-        _capacity(fleet),
+        markup.card(figure.label, _value(figure), markup.text(figure.note), address=addresses.get(figure))
+        for figure in shown
     ]
 
 
-def _found(now: Standing, fleet: Fleet, severity: Severity, label: str) -> str:
-    """Count the findings of one severity, and what of them is suppressed."""
-    number = getattr(now.found, severity)
-    pools = {pool for each in fleet.inspection.findings if each.severity is severity for pool in each.pools}
-    suppressed = sum(each.severity is severity for each in fleet.inspection.suppressed)
-    notes = [f"in {wording.count(len(pools), 'pool')}"] if pools else []
-    notes += [f"{suppressed:,} suppressed"] if suppressed else []
-    figure = f"{markup.glyph(severity, '')}{number:,}" if number else "0"
-    note = " · ".join(notes) or ("found by no rule" if now.read else "nothing was read")
-    return markup.card(label, figure, markup.text(note), address=links.to(links.FINDINGS, severity=severity))
-
-
-def _unknown(now: Standing) -> str:
-    number = len(now.unread)
-    rules = f"{wording.count(now.found.unknown, 'rule')} not judged everywhere" if now.found.unknown else ""
-    if not number:
-        return markup.card("Unknown", "0", markup.text(rules or "every replica was read"))
-    note = "replicas not read whole" if number > 1 else "replica not read whole"
-    return markup.card("Unknown", f"{markup.glyph('unknown', '')}{number:,}", note)
-
-
-def _capacity(fleet: Fleet) -> str:
-    held = total(fleet.replicas)
-    parts = ["tokens"] if held.tokens is not None else []
-    least = "" if held.whole else "≥ "
-    parts += [f"{least}{wording.size(held.bytes)}"] if held.bytes is not None else []
-    parts += [f"{least}{wording.count(held.devices, held.noun)}"] if held.devices else []
-    parts += [f"{wording.count(held.unknown, 'rank')} not known"] if held.unknown else []
-    label = f"KV cache, {held.basis}" if held.tokens is not None else "KV cache"
-    return markup.card(
-        label,
-        markup.text(wording.short(held.tokens, held.basis)),
-        markup.text(" · ".join(parts)),
-        address=links.to(links.CAPACITY),
-    )
+def _value(figure: Figure) -> str:
+    glyph = markup.glyph(figure.tone, "") if figure.tone is not Tone.PLAIN else ""
+    return f"{glyph}{markup.text(figure.value)}"

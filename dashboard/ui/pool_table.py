@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard import wording
-from dashboard.compare import Verdict
-from dashboard.models import ReplicaState, Role
+from dashboard.models import Role
 from dashboard.report.matrix_html import colour
-from dashboard.ui import links, markup, named_paths
-from dashboard.ui.prefix_words import is_needed, prefix_words
+from dashboard.report.named_paths import by_path, worst
+from dashboard.report.pool_order import versions_text
+from dashboard.report.prefix_words import is_needed
+from dashboard.report.totals import device_words, total
+from dashboard.ui import links, markup
+from dashboard.ui.prefix_words import prefix_words
 from dashboard.ui.tally import tally_glyphs
-from dashboard.ui.totals import device_words, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +33,7 @@ HEAD = (
     ("Prefix sharing", ""),
     ("KV tokens", "number"),
 )
+TERMS = {"Pool": "pool", "Cohorts": "cohort", "Prefix sharing": "prefix sharing", "KV tokens": "capacity"}
 MOST_SEGMENTS = 8  # cohorts drawn in one bar; the rest is one grey segment
 LEAST_SHARE = 0.06  # of a bar's width, so that a cohort of one replica among many is still seen and hit
 
@@ -48,27 +51,13 @@ def pool_table(
             prefix_words(
                 pool,
                 sentences[pool.name],
-                named_paths.worst(named_paths.by_path(fleet.inspection, pool.name)),
+                worst(by_path(fleet.inspection, pool.name)),
                 is_quiet=not is_needed(fleet.inspection.domains.get(pool.name)),
             ),
         )
         for pool in pools
     ]
-    return markup.table("Pools and their cohorts", HEAD, rows)
-
-
-def ordered(fleet: Fleet, sentences: Mapping[str, SharingSentence], found: Mapping[str, Tally]) -> list[Pool]:
-    """Order pools by what is wrong: findings, prefixes not shared, most cohorts, replicas down; the largest first."""
-    domains = fleet.inspection.domains
-    down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
-
-    def calm(pool: Pool) -> tuple[object, ...]:
-        tally = found[pool.name]
-        agrees = sentences[pool.name].verdict is not Verdict.DIFFERS or not is_needed(domains.get(pool.name))
-        wrong = (-tally.critical, -tally.warning, agrees, -max(len(pool.cohorts), 1), pool.name not in down)
-        return (*wrong, -len(pool.replicas), pool.name)
-
-    return sorted(fleet.pools, key=calm)
+    return f'<div class="pool-list">{markup.table("Pools and their cohorts", HEAD, rows, TERMS)}</div>'
 
 
 def _row(pool: Pool, members: list[Replica], findings: str, sharing: str) -> list[str]:
@@ -79,7 +68,7 @@ def _row(pool: Pool, members: list[Replica], findings: str, sharing: str) -> lis
         markup.text(pool.role) if pool.role is not Role.BOTH else markup.muted(pool.role),
         markup.text(device_words(members)) or markup.muted(wording.NOT_KNOWN),
         cohort_bar(pool),
-        _versions(members),
+        markup.text(versions_text(members)) or markup.muted(wording.NOT_KNOWN),
         findings,
         sharing,
         (
@@ -126,14 +115,3 @@ def _rest(pool: Pool, rest: int) -> str:
     return markup.text(
         f"{rest:,} not read" if never_read else f"{rest:,} in {len(pool.cohorts) - MOST_SEGMENTS:,} more cohorts"
     )
-
-
-def _versions(members: list[Replica]) -> str:
-    versions = sorted({replica.version for replica in members if replica.version}, key=_version_key)
-    if not versions:
-        return markup.muted(wording.NOT_KNOWN)
-    return markup.text(" → ".join(versions if len(versions) <= 2 else [versions[0], "…", versions[-1]]))  # noqa: PLR2004
-
-
-def _version_key(version: str) -> list[tuple[bool, int, str]]:
-    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in version.split(".")]

@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
-from dashboard.compare import PREFIX_PATHS, Verdict, pool_sharing, sharing_sentence
-from dashboard.compare.prefix import is_tie
-from dashboard.compare.sharing import DECIDING_PATHS
-from dashboard.models import State
-from dashboard.rules.domain import Router, Store
-from dashboard.rules.subject import FINGERPRINT
+from dashboard.compare import Verdict
+from dashboard.compare.derived_sentence import DERIVED
+from dashboard.compare.sharing_sentence import MEASURED
+from dashboard.report.prefix_words import severity, short_words
 from dashboard.ui import markup
-from dashboard.wording import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from dashboard.compare import SharingSentence
-    from dashboard.fleet import Fleet
-    from dashboard.models import Difference, Pool
-    from dashboard.rules.domain import Domain
+    from dashboard.compare import Part, SharingSentence
+    from dashboard.models import Pool
     from dashboard.rules.findings import Severity
 
-MOST_LETTERS = 4  # cohorts named in a table's cell
-_TOLD = {State.REPORTED, State.NULL}
-_KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown"}
+_BASES = {MEASURED.strip(), DERIVED.strip()}
 _SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "good:", Verdict.UNKNOWN: "not known:"}
-
-
-def prefix_sentences(fleet: Fleet) -> dict[str, SharingSentence]:
-    """Say of every pool, by name, who can share prefixes."""
-    replicas = {replica.id: replica for replica in fleet.replicas}
-    return {
-        pool.name: sharing_sentence(pool, pool_sharing(pool, replicas), fleet.documents, replicas)
-        for pool in fleet.pools
-    }
 
 
 def prefix_words(
@@ -46,89 +29,27 @@ def prefix_words(
     `named` are the settings that findings of the pool name, with the worst severity. `is_quiet`: it matters to nobody.
     """
     if is_quiet:
-        return markup.muted(_words(pool, sentence))
-    return f"{markup.glyph(severity(sentence, named), _SAID[sentence.verdict])} {markup.text(_words(pool, sentence))}"
+        return markup.muted(f"not needed here ({short_words(pool, sentence)})")
+    kind, words = severity(sentence, named), short_words(pool, sentence)
+    return f"{markup.glyph(kind, _SAID[sentence.verdict])} {markup.text(words)}"
 
 
 def prefix_band(sentence: SharingSentence, named: Mapping[str, Severity]) -> str:
-    """Write the whole sentence as a framed statement, its values in monospace. HTML."""
-    body = "".join(markup.code(part.text) if part.is_value else markup.text(part.text) for part in sentence.parts)
+    """Write the whole sentence as a framed statement: its claim in bold, its values in monospace. HTML."""
+    body = "".join(_parts(sentence.parts))
     kind = severity(sentence, named)
     return markup.notice(kind, f"{markup.glyph(kind, _SAID[sentence.verdict])} {body}")
 
 
-def severity(sentence: SharingSentence, named: Mapping[str, Severity]) -> str:
-    """Say how bad a verdict is: as bad as the worst finding that names one of the settings that decide it.
-
-    Without such a finding a version alone warns, for it may or may not hash differently; the rest only differs.
-    """
-    if sentence.verdict is not Verdict.DIFFERS:
-        return _KINDS[sentence.verdict]
-    worst = min(
-        (named[path] for path in (*DECIDING_PATHS, FINGERPRINT) if path in named),
-        key=lambda each: each.rank,
-        default=None,
-    )
-    return worst or ("info" if sentence.is_certain else "warning")
-
-
-def is_unshared(sentence: SharingSentence) -> bool:
-    """Say whether it is certain that not all replicas can share prefixes."""
-    return sentence.verdict is Verdict.DIFFERS and sentence.is_certain
-
-
-def is_needed(domain: Domain | None) -> bool:
-    """Say whether anything of a pool uses shared prefixes: a router or a store, also an assumed one."""
-    return domain is None or domain.router is not Router.NONE or domain.kv_store is not Store.NONE
-
-
-def _words(pool: Pool, sentence: SharingSentence) -> str:
-    if sentence.verdict is Verdict.UNKNOWN:
-        return "probably cannot share" if sentence.is_doubted else _not_known(pool, sentence.not_known)
-    if sentence.verdict is Verdict.AGREES:
-        return "all can share" if sentence.is_measured and not sentence.not_known else "no difference"
-    return _measured(sentence) if sentence.is_measured or sentence.split else _apart(pool, sentence)
-
-
-def _measured(sentence: SharingSentence) -> str:
-    """Name who does not share within itself, and who not with the cohort that others are held against."""
-    split, apart = (first_of(letters, MOST_LETTERS) for letters in (sentence.split, sentence.apart))
-    said = []
-    if split:
-        said.append(
-            f"{split} differs within itself" if len(sentence.split) == 1 else f"{split} differ within themselves"
-        )
-    if apart:
-        said.append(f"{apart} {'differs' if len(sentence.apart) == 1 else 'differ'} from {sentence.base}")
-    return ", ".join(said) or "cohorts differ"
-
-
-def _apart(pool: Pool, sentence: SharingSentence) -> str:
-    """Name the cohorts that tell another value than the largest one, of anything that decides."""
-    if not sentence.is_certain:
-        return "versions differ"
-    deciding = [difference for difference in pool.differences if difference.path in PREFIX_PATHS]
-    if not deciding:
-        return "cohorts differ"
-    if all(is_tie(each) for each in deciding):
-        return "cohorts differ, no majority"
-    first = pool.cohorts[0].letter
-    letters = {letter for each in deciding for letter in _against(each, first)}
-    apart = [cohort.letter for cohort in pool.cohorts if cohort.letter in letters]
-    if not apart:
-        return "cohorts differ"
-    return f"{first_of(apart, MOST_LETTERS)} {'differs' if len(apart) == 1 else 'differ'} from {first}"
-
-
-def _against(difference: Difference, letter: str) -> set[str]:
-    """Return the cohorts that tell another value than this one; none if it tells nothing itself."""
-    sides = [value.cohorts for value in difference.values if value.state in _TOLD]
-    return {other for side in sides if letter not in side for other in side} if letter in chain(*sides) else set()
-
-
-def _not_known(pool: Pool, number: int) -> str:
-    if not pool.cohorts:
-        return "not known"
-    if number:
-        return f"not known for {number:,}"
-    return "one replica" if len(pool.replicas) == 1 else "partly not known"
+def _parts(parts: Sequence[Part]) -> Iterator[str]:
+    """Write in a quiet voice how it is known, what is claimed in bold, then why; once, or for each way to know."""
+    is_claimed = False
+    for part in parts:
+        if part.is_value:
+            yield markup.code(part.text)
+        elif part.text.strip() in _BASES:
+            is_claimed = False
+            yield markup.muted(part.text)
+        else:
+            yield markup.text(part.text) if is_claimed else markup.claim(part.text)
+            is_claimed = True

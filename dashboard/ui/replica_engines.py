@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from dashboard import wording
 from dashboard.models import Basis
+from dashboard.report.capacity_ranks import GIB
 from dashboard.ui import markup
 from dashboard.ui.capacity_notes import NO_DEVICES
-from dashboard.ui.capacity_ranks import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,12 @@ _ONLY_WHERE_TOLD = {  # columns of devices that only the provider fills
     "PP rank": "pipeline_parallel_rank",
 }
 NO_GROUPS = "No reply tells its KV cache groups; where they are known, tokens can be derived for any length."
+
+# By table: what its titles mean, where the page has not said it yet.
+_TERMS = {
+    "Engines": {"Block size": "block size", "blocks × size": "naive tokens", "Basis": "basis"},
+    "KV cache groups": {"Group": "KV cache group"},
+}
 
 
 def served(replica: Replica) -> str:
@@ -101,7 +107,7 @@ def _table(
         return f'{markup.section(title)}<div class="foot">{markup.text(nothing)}</div>'
     left = number - len(rows)
     more = f'<div class="foot">{left:,} more are not shown.</div>' if left else ""
-    return markup.section(title) + markup.table(title, head, rows) + more
+    return markup.section(title) + markup.table(title, head, rows, _TERMS.get(title, markup.NO_TERMS)) + more
 
 
 def _engine(engine: Engine) -> list[str]:

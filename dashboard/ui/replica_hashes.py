@@ -126,7 +126,7 @@ def _table(engines: Sequence[Engine]) -> str:
     left = len(engines) - MOST_ROWS
     more = f" {left:,} more ranks are not shown." if left > 0 else ""
     note = f"Equal under Engine: equal tokens give equal block hashes. Canonical leaves the block length out.{more}"
-    return markup.table(TITLE, head, rows) + _foot(note)
+    return markup.table(TITLE, head, rows, {"DP rank": "DP rank"}) + _foot(note)
 
 
 def _row(engine: Engine) -> list[str]:

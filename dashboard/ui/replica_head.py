@@ -6,22 +6,21 @@ from typing import TYPE_CHECKING
 
 from dashboard import wording
 from dashboard.models import ReplicaState
+from dashboard.report.findings_head import NOUNS
+from dashboard.report.replica_differences import from_majority
+from dashboard.report.replica_sources import SOURCES
+from dashboard.report.replica_standing import standing_words
+from dashboard.report.totals import total
+from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
-from dashboard.ui.replica_differences import from_majority
-from dashboard.ui.replica_sources import best_answer
-from dashboard.ui.tally import NOUNS
-from dashboard.ui.totals import total
-from dashboard.ui.unread import reason
-from dashboard.ui.value_dialog import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from dashboard.models import Cohort, Contradiction, Pool, Replica
-    from dashboard.rules.findings import Severity
-    from dashboard.ui.replica_differences import Apart
-    from dashboard.ui.replica_settings import Reach
+    from dashboard.report.replica_differences import Apart
+    from dashboard.report.replica_settings import Reach
 
 LONGEST_NAME = 60  # characters
 MOST_CONTRADICTIONS = 12  # shown one by one
@@ -32,21 +31,23 @@ _KINDS = {ReplicaState.PARTIAL: "unknown", ReplicaState.DOWN: "critical"}
 def head(replica: Replica, reach: Reach | None, worst: Severity | None = None) -> str:
     """Head the page: the name, a way back, and how the replica stands. `reach` is None where nothing was read.
 
-    `worst` is the worst severity of its findings. A replica that answers is not called good for it: its glyph is
-    that of its findings, and it has none without them.
+    `worst` is the worst severity of its findings. One glyph says the worse of state and findings. A replica that
+    answers is not called good for it: its glyph is that of its findings, and it has none without them.
     """
-    glyphs = [markup.glyph(_KINDS[replica.state], f"{replica.state}:")] if replica.state in _KINDS else []
-    glyphs += [markup.glyph(worst, f"{NOUNS[worst][0]}:")] if worst else []
     name = markup.text(_short(replica.name))
-    words = {ReplicaState.PARTIAL: "Read in part", ReplicaState.DOWN: "Down"}
-    sentence = "Up: it answers." if replica.state is ReplicaState.UP else f"{words[replica.state]}: {reason(replica)}"
-    if reach is not None and reach.read < reach.of_pool:
-        sentence += f" It tells {reach.read:,} of the {reach.of_pool:,} settings that its pool tells."
-    best = best_answer(replica.sources)
-    sentence += f" Best answer: {best}." if best else ""
     back = markup.link(links.to(links.REPLICAS), "All replicas")
-    lead = f"{back} · {markup.code(wording.one_line(replica.id))} · {markup.text(sentence)}"
-    return markup.heading(" ".join([*glyphs, name]), lead)
+    lead = f"{back} · {markup.code(wording.one_line(replica.id))} · {markup.text(standing_words(replica, reach))}"
+    return markup.heading(f"{_mark(replica.state, worst)}{name}", lead)
+
+
+def _mark(state: ReplicaState, worst: Severity | None) -> str:
+    """Draw one glyph with the words of both: what is down cannot stand worse, what is only read in part can."""
+    said = [f"{state}:"] if state in _KINDS else []
+    said += [f"{NOUNS[worst][0]}:"] if worst else []
+    is_loud = worst is not None and worst is not Severity.INFO
+    kind = _KINDS.get(state) if state is ReplicaState.DOWN or not is_loud else None
+    kind = kind or (str(worst) if worst else None)
+    return f"{markup.glyph(kind, ' '.join(said))} " if kind else ""
 
 
 def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Reach, now: datetime) -> str:
@@ -120,7 +121,7 @@ def _pool(replica: Replica, pool: Pool | None) -> str:
     where = f"cohort {markup.letter(cohort.letter)} of {len(pool.cohorts):,}" if cohort and pool else "in no cohort"
     role = "" if replica.role == "both" else f"{markup.text(replica.role)} · "
     name = markup.link(links.to(links.COMPARE, pool=replica.pool), _cut(replica.pool), title=replica.pool)
-    return markup.card("Pool", name, f"{role}{where}")
+    return markup.card("Pool", name, f"{role}{where}", explained="pool")
 
 
 def _differences(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Reach) -> str:
@@ -155,9 +156,9 @@ def _capacity(replica: Replica) -> str:
     parts += [wording.size(held.bytes)] if held.bytes is not None else []
     parts += [f"{held.unknown:,} not known"] if held.unknown and held.tokens is not None else []
     parts += [str(held.basis)] if held.tokens is not None else []
-    return markup.card(
-        "KV cache tokens", markup.text(wording.short(held.tokens, held.basis)), markup.text(" · ".join(parts))
-    )
+    number = wording.short(held.tokens, held.basis)
+    figure = markup.text(number) if held.tokens is not None else markup.muted(number)
+    return markup.card("KV cache tokens", figure, markup.text(" · ".join(parts)))
 
 
 def _read(replica: Replica, now: datetime) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NAME = "fleet_config"  # in VLLM_PLUGINS and in both groups of entry points
 VARIABLE = "env.VLLM_PLUGINS"
-INSTALL = f"pip install --no-deps vllm_fleet_dashboard-{__version__}-py3-none-any.whl"
+INSTALL = f"pip install --no-deps vllm_fleet_provider-{__version__}-py3-none-any.whl"
 ASKED = "python -m dashboard.provider"  # prints the line that names what vLLM loads now, and the provider
 # A name that a shell takes as it is: what a server says is never put into a line to be run unless it is such a list.
 _NAMES = re.compile(r"[A-Za-z0-9_.-]{1,100}(,[A-Za-z0-9_.-]{1,100}){0,31}")

@@ -19,5 +19,10 @@ _component = st.components.v2.component(
 
 def open_replica(replica: str) -> None:
     """Let the browser go to the page of one replica, as it would by a link."""
+    open_address(links.onward(links.REPLICA_PAGE, replica=replica))
+
+
+def open_address(address: str) -> None:
+    """Let the browser go to an address of ours, as it would by a link."""
     with st.container(key="navigate_once"):
-        _component(key="open_address", data={"address": links.to(links.REPLICA_PAGE, replica=replica)})
+        _component(key="open_address", data={"address": address})

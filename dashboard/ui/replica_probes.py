@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dashboard.models import ProbeResult
 
 LONGEST = 60_000  # characters of a raw answer that are shown; a browser colours them in a moment
+NOT_KEPT = "A snapshot keeps no raw answers, only what was read from them."
+NO_ANSWER = "No answer came that could be shown."
 NOT_HERE = "This replica has no such path."
 
 

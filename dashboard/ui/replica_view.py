@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from dashboard import wording
+from dashboard.report import replica_settings
+from dashboard.report.replica_beside import beside_its_pool
 from dashboard.rules.findings import Severity
 from dashboard.ui import (
     choices,
@@ -18,9 +20,8 @@ from dashboard.ui import (
     replica_head,
     replica_offer,
     replica_probes,
-    replica_settings,
+    state,
 )
-from dashboard.ui.replica_differences import apart_from_majority
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
-    from dashboard.ui.replica_differences import Apart
+    from dashboard.report.replica_differences import Apart
 
 MOST_FINDINGS = 12  # shown above the tabs; the page Findings lists all
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")
@@ -44,7 +45,7 @@ _SETTING_WIDTHS = {  # px; together they fit a page of 1,024
     "Value": 220,
     replica_settings.POOL_HAS: 150,
     "State": 84,
-    "Said by": 150,
+    "Told by": 150,
 }
 
 
@@ -66,21 +67,15 @@ def known(generation: int, polled_at: datetime | None, replica: str, _fleet: Fle
     found = next((each for each in _fleet.replicas if each.id == replica), None)
     if found is None:
         return None
-    pool = next((pool for pool in _fleet.pools if pool.name == found.pool), None)
+    beside = beside_its_pool(_fleet, found)
     document = _fleet.documents.get(found.document or "")
-    apart = apart_from_majority(pool, document) if pool and document else ()
     own = document.settings if document else {}
-    held = {each.document for each in _fleet.replicas if each.pool == found.pool and each.id != replica}
-    others = [each for name, each in _fleet.documents.items() if name in held]
-    beside = replica_settings.comparable(pool, others) if pool else frozenset()
-    table = replica_settings.settings_table(own, apart, beside)
-    of_pool = {*own, *(path for other in others for path in other.settings)}
     return Known(
         replica=found,
-        pool=pool,
-        apart=apart,
-        settings=table,
-        reach=replica_settings.reach(table, of_pool),
+        pool=beside.pool,
+        apart=beside.apart,
+        settings=beside.settings,
+        reach=beside.reach,
         hashes=replica_hashes.block_hashes(found, replica_hashes.peers(found, _fleet.replicas), own),
         offer=replica_offer.offer(found, own),
     )
@@ -207,6 +202,10 @@ def draw_probes(replica: Replica) -> None:
         },
     )
     answers = {probe.path: probe for probe in probes if probe.raw}
+    if not answers:
+        said = replica_probes.NOT_KEPT if state.is_frozen() else replica_probes.NO_ANSWER
+        st.html(f'<div class="foot">{markup.text(said)}</div>')
+        return
     chosen = st.selectbox(
         "Raw answer, secrets removed", list(answers), index=None, key="raw", placeholder="choose a path", width=420
     )

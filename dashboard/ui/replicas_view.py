@@ -8,7 +8,8 @@ import streamlit as st
 
 from dashboard import wording
 from dashboard.models import ReplicaState
-from dashboard.ui import choices, headline, links, markup, replica_table
+from dashboard.report import headline, replica_table
+from dashboard.ui import choices, links, markup
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -55,15 +56,8 @@ def rows(generation: int, polled_at: datetime | None, _fleet: Fleet) -> pd.DataF
 def draw_head(fleet: Fleet) -> None:
     """Say how many replicas there are and how they stand."""
     now = headline.standing(fleet)
-    words = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} read in part" if now.partial else ""]
-    wrong = wording.joined([word for word in words if word])
-    title = (
-        f"{wording.count(now.replicas, 'replica')}: {wrong}"
-        if wrong
-        else f"{wording.count(now.replicas, 'replica')}, all read"
-    )
     lead = f"{wording.count(now.pools, 'pool')}. {HINT}"
-    st.html(markup.heading(markup.text(title), markup.text(lead)))
+    st.html(markup.heading(markup.text(headline.replicas_title(now)), markup.text(lead)))
 
 
 def choose(fleet: Fleet, row: DeltaGenerator) -> Choice:

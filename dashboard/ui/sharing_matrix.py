@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.compare import Share
-from dashboard.compare.sharing import MOST_COHORTS, Cell, PoolSharing, within
+from dashboard.compare.sharing import MOST_COHORTS, Cell, PoolSharing
+from dashboard.report.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.ui import markup
-from dashboard.wording import count, first_of
+from dashboard.wording import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-MOST_GROUPS = 8  # lines of the list; the rest is counted
-MOST_LETTERS = 12  # of one group, before the rest is counted
 _GLYPHS = {Share.YES: "good", Share.NO: "differs", Share.PARTLY: "partly", Share.UNKNOWN: "unknown"}
-_WORDS = {Share.YES: "yes", Share.NO: "no", Share.PARTLY: "partly", Share.UNKNOWN: "not known"}
-_SPLIT = {Share.NO, Share.PARTLY}
-ABOUT = "This is about equal tokens: LoRA adapters, multimodal inputs and cache salts go into the hashes as well."
 _ONE = markup.said("one replica")
 
 
@@ -32,10 +28,10 @@ def sharing_matrix(sharing: PoolSharing, kind: str) -> str:
         drawn = _groups(sharing)
     else:
         cells = sharing.cells
-        is_split = any(cell.share in _SPLIT for cell in cells)
+        is_split = any(cell.share in SPLIT for cell in cells)
         is_told = is_split or any(each.tells for each in sharing.cohorts)
         drawn = _table(sharing, cells, kind) if is_split or (number > 1 and is_told) else ""
-    return f'{drawn}<p class="foot">{ABOUT}</p>' if drawn else ""
+    return f'<div class="sharing-row">{drawn}<p class="foot">{ABOUT}</p></div>' if drawn else ""
 
 
 def _table(sharing: PoolSharing, cells: Iterable[Cell], kind: str) -> str:
@@ -49,7 +45,7 @@ def _table(sharing: PoolSharing, cells: Iterable[Cell], kind: str) -> str:
         f'<tr><th scope="row">{markup.letter(own)}</th>'
         + "".join(
             _alone(own)
-            if own == other and own in single and by_pair[own, own].share not in _SPLIT
+            if own == other and own in single and by_pair[own, own].share not in SPLIT
             else _cell(by_pair[own, other], own, other, is_mixed=is_mixed)
             for other in letters
         )
@@ -71,10 +67,10 @@ def _cell(cell: Cell, own: str, other: str, *, is_mixed: bool) -> str:
     """Draw one cell: a glyph, its word, and as a tooltip and for the ear how it is known, and why."""
     source = "" if cell.share is Share.UNKNOWN else "measured, " if cell.is_measured else "derived from settings, "
     who = f"within {own}" if own == other else f"{own} with {other}"
-    why = f"{who}: {_WORDS[cell.share]}; {source}{cell.reason}"
-    derived = " " + markup.muted("derived") if is_mixed and source and not cell.is_measured else ""
+    why = f"{who}: {SHARE_WORDS[cell.share]}; {source}{cell.reason}"
+    derived = " " + markup.muted("(derived)") if is_mixed and source and not cell.is_measured else ""
     kind = f"{cell.share} own" if own == other else cell.share
-    seen = f"{markup.glyph(_GLYPHS[cell.share], '')} {_WORDS[cell.share]}{derived}"
+    seen = f"{markup.glyph(_GLYPHS[cell.share], '')} {SHARE_WORDS[cell.share]}{derived}"
     return f'<td class="{kind}" title="{markup.text(why)}">{seen}{markup.said(f": {source}{cell.reason}")}</td>'
 
 
@@ -84,26 +80,5 @@ def _alone(own: str) -> str:
 
 
 def _groups(sharing: PoolSharing) -> str:
-    """List which cohorts share, the group with the largest cohort first, and which do not share within themselves."""
-    lines = [first_of(letters, MOST_LETTERS) for letters in sharing.groups if len(letters) > 1]
-    more = len(lines) - MOST_GROUPS
-    said = [f"{line} can share with each other" for line in lines[:MOST_GROUPS]]
-    said += [f"{count(more, 'more group')} of cohorts can share among themselves"] if more > 0 else []
-    said += [*_exceptions(sharing)]
-    items = "".join(f"<li>{markup.text(each)}</li>" for each in said)
+    items = "".join(f"<li>{markup.text(each)}</li>" for each in group_lines(sharing))
     return f'<ul class="sharing-groups" aria-label="Groups that share prefixes">{items}</ul>' if items else ""
-
-
-def _exceptions(sharing: PoolSharing) -> Iterator[str]:
-    alone = [letters[0] for letters in sharing.groups if len(letters) == 1]
-    split = [each.letter for each in sharing.cohorts if within(each).share in _SPLIT]
-    silent = [each.letter for each in sharing.cohorts if not each.tells]
-    if alone:
-        yield f"{first_of(alone, MOST_LETTERS)} can share with no other whole cohort"
-    if split:
-        yield f"not all replicas within {first_of(split, MOST_LETTERS)} can share with each other"
-    if silent and len(silent) < len(sharing.cohorts):
-        yield f"{first_of(silent, MOST_LETTERS)} {'does' if len(silent) == 1 else 'do'} not tell block hashes"
-    partly = [each.letter for each in sharing.cohorts if within(each).share is Share.UNKNOWN and each.tells]
-    if partly:
-        yield f"not all replicas within {first_of(partly, MOST_LETTERS)} tell block hashes"

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.report.findings_head import NOUNS
 from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
 from dashboard.wording import count
 
 if TYPE_CHECKING:
     from dashboard.rules.findings import Tally
-
-NOUNS = {
-    Severity.CRITICAL: ("critical finding", "critical findings"),
-    Severity.WARNING: ("warning", "warnings"),
-    Severity.INFO: ("finding for information", "findings for information"),
-}
 
 
 def tally_glyphs(tally: Tally, *, pool: str | None = None) -> str:

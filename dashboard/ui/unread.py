@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from dashboard import wording
 from dashboard.models import ReplicaState
+from dashboard.report.names import brief
+from dashboard.report.replica_standing import reason
 from dashboard.ui import links, markup
 
 if TYPE_CHECKING:
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from dashboard.models import Replica
 
 MOST = 8  # entries on Overview; the page Replicas lists all
-IN_PART = "Answers, but its cache configuration could not be read."
 
 
 def unread(replicas: Sequence[Replica], now: datetime, most: int = MOST) -> list[tuple[str, str, str]]:
@@ -24,13 +25,8 @@ def unread(replicas: Sequence[Replica], now: datetime, most: int = MOST) -> list
     rows = [(_kind(replica), _content(replica, now), "") for replica in shown]
     if len(shown) < len(replicas):
         left = f"{len(replicas) - len(shown):,} more"
-        rows.append(("unknown", markup.link(links.to(links.REPLICAS), markup.text(left)), ""))
+        rows.append(("unknown", markup.link(links.to(links.REPLICAS), markup.text(left), css="more"), ""))
     return rows
-
-
-def reason(replica: Replica) -> str:
-    """Say in one sentence why a replica was not read whole."""
-    return replica.failure.detail if replica.failure else IN_PART
 
 
 def _kind(replica: Replica) -> str:
@@ -39,10 +35,13 @@ def _kind(replica: Replica) -> str:
 
 def _content(replica: Replica, now: datetime) -> str:
     glyph = markup.glyph(_kind(replica), f"{replica.state}:")
-    name = markup.link(links.to(links.REPLICA_PAGE, replica=replica.id), markup.bold(replica.name))
+    name = markup.link(
+        links.to(links.REPLICA_PAGE, replica=replica.id), markup.bold(brief(replica.name)), title=replica.name
+    )
     state = "down" if replica.state is ReplicaState.DOWN else "partial"
     kind = f" · {wording.FAILURE_WORDS[replica.failure.kind]}" if replica.failure else ""
     seen = ""
     if replica.state is ReplicaState.DOWN and replica.observed_at is not None:
         seen = f" Last read {wording.age((now - replica.observed_at).total_seconds())}; its values are kept and marked."
-    return f"{glyph} {name} {markup.muted(state + kind)}<small>{markup.text(reason(replica) + seen)}</small>"
+    who = f'<span class="who">{glyph} {name} {markup.muted(state + kind)}</span>'
+    return f"{who}<small>{markup.text(reason(replica) + seen)}</small>"

@@ -7,28 +7,20 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard.compare import ValueHeld, values
-from dashboard.models import Source, State
+from dashboard.models import State
+from dashboard.report.named_paths import by_path
+from dashboard.report.replica_sources import SOURCES
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.ui import links, markup, named_paths
-from dashboard.wording import STATE_WORDS, count, whole_text
+from dashboard.ui import links, markup, named_paths, replica_opening
+from dashboard.wording import STATE_WORDS, count, natural, whole_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dashboard.fleet import Fleet
     from dashboard.models import Cohort, Pool
     from dashboard.ui.matrix import Opened
 
-SOURCES: Mapping[Source, str] = {
-    Source.PROVIDER: "the provider",
-    Source.SERVER_INFO: "/server_info",
-    Source.CONFIG_API: "config API",
-    Source.PLUGIN: "plugin API",
-    Source.METRICS: "/metrics",
-    Source.MODELS: "/v1/models",
-    Source.VERSION: "/version",
-    Source.KV_EVENT_SOURCES: "/kv_event_sources",
-}
 MOST_TOLD = 10  # different texts shown of which a part is equal
 MOST_NAMED = 60  # replicas named per value; the page Replicas lists all
 
@@ -49,7 +41,7 @@ def open_from(opened: Opened, pool: Pool) -> None:
     if opened.path:
         st.query_params[links.PATH] = opened.path
     elif opened.column in pool.replicas:
-        st.switch_page(links.SCRIPTS / "replica.py", query_params={links.REPLICA: opened.column})
+        replica_opening.open_replica(opened.column)
     elif opened.column:
         st.query_params[links.COHORT] = opened.column
 
@@ -65,7 +57,7 @@ def _path(fleet: Fleet, pool: Pool, path: str) -> None:
     names = {each.id: each.name for each in replicas.values()}
     held = values(pool, fleet.documents, path)
     st.html(f'<p class="dialog-head">{markup.code(path)} in {markup.bold(pool.name)}</p>')
-    if named := named_paths.by_path(fleet.inspection, pool.name).get(path):
+    if named := by_path(fleet.inspection, pool.name).get(path):
         st.html(named_paths.finding_lines(named))
     if path == FINGERPRINT:
         st.html(
@@ -114,11 +106,20 @@ def _cohort(fleet: Fleet, pool: Pool, cohort: Cohort) -> None:
     if cohort.read_in_part:
         partly = f"Tell less: {replica_links(cohort.read_in_part, names)}"
         st.html(f'<p class="members">{partly}</p>')
+    st.html(f'<p class="next">{" · ".join(_next(pool, cohort.letter))}</p>')
+
+
+def _next(pool: Pool, letter: str) -> Iterator[str]:
+    """Link to what a reader may want to know next of one cohort among several."""
+    if len(pool.cohorts) > 1:
+        compared = links.to(links.COMPARE, pool=pool.name, reference=letter)
+        yield markup.link(compared, f"Compare with {letter}")
+        yield markup.link(links.to(links.COMPARE, pool=pool.name, converge=letter), f"What if all were like {letter}")
 
 
 def replica_links(replicas: Iterable[str], names: Mapping[str, str]) -> str:
     """Write replicas as links to their pages, the first ones by name."""
-    members = sorted(replicas, key=lambda member: markup.natural(names.get(member, member)))
+    members = sorted(replicas, key=lambda member: natural(names.get(member, member)))
     shown = [
         markup.link(links.to(links.REPLICA_PAGE, replica=member), markup.text(names.get(member, member)))
         for member in members[:MOST_NAMED]

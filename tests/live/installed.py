@@ -8,11 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.serving import ROOT
+from tests.tools.provider_wheel import cut
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt")
+PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt", "requirements-pdf.txt")
 
 
 def install(venv: Path, folder: Path) -> Path:
@@ -22,8 +23,8 @@ def install(venv: Path, folder: Path) -> Path:
     for name in PROJECT:
         shutil.copyfile(ROOT / name, source / name)
     _pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source))
-    (wheel,) = folder.glob("*.whl")
-    _pip(str(venv / "bin" / "python"), "install", "--no-deps", "--target", str(site), str(wheel))
+    (whole,) = folder.glob("*.whl")
+    _pip(str(venv / "bin" / "python"), "install", "--no-deps", "--target", str(site), str(cut(whole)))
     return site
 
 

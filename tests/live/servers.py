@@ -40,13 +40,17 @@ TOKENS = list(range(1000))  # a prompt of several blocks; the captures hold the 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one server is started. `options` are vLLM's own; `plugins` those that VLLM_PLUGINS names, None: not set."""
+    """How one server is started. `options` are vLLM's own; `plugins` those that VLLM_PLUGINS names, None: not set.
+
+    `port` is for one that is started again where another stood; None: a free one.
+    """
 
     name: str
     model: str
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     plugins: tuple[str, ...] | None = None
+    port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ def running(kinds: Sequence[Kind], venv: Path, folder: Path, path: Sequence[Path
 
 @contextmanager
 def _running(kind: Kind, venv: Path, folder: Path, path: Sequence[Path]) -> Iterator[Server]:
-    port = free_port()
+    port = kind.port or free_port()
     log = folder / f"{kind.name}.log"
     command = [venv / "bin" / "vllm", "serve", f"./{kind.model}", "--load-format", "dummy", "--skip-tokenizer-init"]
     fixed = ["--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--port", str(port)]

@@ -34,7 +34,7 @@ def test_the_band_on_prefix_sharing_stands_on_top_with_a_plain_sentence() -> Non
     """All that decides prefix sharing is in the band, equal or not, and the sentence names who stands apart."""
     app = open_page(story(), "compare", pool="chat-70b")
 
-    assert "B and C cannot share prefixes with A: B cuts blocks of <code>32</code>" in html(app)
+    assert "<b>B and C cannot share prefixes with A</b>: B cuts blocks of <code>32</code>" in html(app)
     assert rows(tables(app)[0])[:2] == ["version", "cache_config.enable_prefix_caching"]
     assert len(rows(tables(app)[0])) == 6
 
@@ -45,7 +45,7 @@ def test_equal_settings_with_other_block_hashes_are_said_first_and_shown() -> No
     members = [replica(f"chat-{index}", document=told, engines=hashing(f"root {index}")) for index in range(3)]
     shown = html(open_page(fleet(members, [told]), "compare"))
 
-    assert "Measured: No replica of A can share prefixes with any other, though their settings agree" in shown
+    assert "<b>No replica of A can share prefixes with any other, though their settings agree</b>: " in shown
     assert (
         shown.index("Measured:") < shown.index("Which cohorts can share prefixes") < shown.index("No setting differs:")
     )
@@ -225,6 +225,15 @@ def test_a_cohort_in_the_url_opens_its_replicas() -> None:
 
     assert app.code[0].value == "cache_config.prefix_caching_hash_algo = xxhash"
     assert ">chat-70b-16</a>" in html(app)
+    assert '<a href="compare?pool=chat-70b&amp;reference=C">Compare with C</a>' in html(app)
+    assert '<a href="compare?pool=chat-70b&amp;converge=C">What if all were like C</a>' in html(app)
+
+
+def test_the_only_cohort_has_no_other_to_be_compared_with() -> None:
+    told = document()
+    app = open_page(fleet(alike("chat", 3, told), [told]), "compare", pool="chat", cohort="A")
+
+    assert "Compare with" not in html(app)
 
 
 def test_the_page_keeps_its_fleet_while_paused_and_follows_again_after() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from dashboard.fleet import empty_fleet
@@ -16,7 +17,7 @@ def test_the_headline_says_what_is_wrong() -> None:
     """Pools with critical findings, then replicas that are down; below it what that means."""
     shown = html(open_page(story()))
 
-    assert "attention; 1 replica is down</h1>" in shown
+    assert "critical findings; 1 replica is down</h1>" in shown
     assert "In chat-70b, not all replicas can share prefixes." in shown
 
 
@@ -24,7 +25,7 @@ def test_the_header_says_how_many_answered_and_how_old_that_is() -> None:
     """39 of 40 answered, data as of a time, and its age in words."""
     shown = html(open_page(story()))
 
-    assert "<b>39 of 40</b> answered" in shown
+    assert '<b>39 of 40</b> <span class="word">answered</span>' in shown
     assert ">11:42:05 UTC</b>" in shown
     assert "8 s ago" in shown
 
@@ -49,7 +50,7 @@ def test_a_pool_with_equal_settings_and_other_block_hashes_is_not_said_to_have_n
     alike_ones = alike("calm", 4, document(), engines=hashing("one"))
     shown = html(open_page(fleet([*alike_ones, *apart], [told, document()])))
 
-    assert "A differs within itself" in shown
+    assert "A: equal settings, different hashes" in shown
     assert "all can share" in shown
     assert "no difference" not in shown
     assert "In chat, not all replicas can share prefixes." in shown
@@ -144,12 +145,37 @@ def test_a_fleet_that_does_not_answer_says_so_and_why() -> None:
     assert "down · name not found" in shown
 
 
+def test_a_fleet_of_which_nobody_told_a_model_is_not_called_calm_and_says_what_to_do() -> None:
+    """Nothing was compared, which is not good news: a label in fleet.yaml mends it."""
+    shown = html(open_page(fleet([replica(f"chat-{index}", pool=None) for index in range(2)])))
+
+    assert "<h1>Nothing can be compared yet</h1>" in shown
+    assert "No replica told which model it serves" in shown
+    assert "labels: {pool: chat}" in shown
+    assert "found nothing" not in shown
+
+
+def test_where_only_unread_replicas_were_found_no_list_of_one_line_is_drawn() -> None:
+    """They have their own list, which is then all that stands below the pools."""
+    shown = html(open_page(fleet([down("chat-1"), down("chat-2")])))
+
+    assert "Could not be read" in shown
+    assert "First things first" not in shown
+    assert "No finding" not in shown
+
+
+def test_what_was_not_read_whole_leads_to_the_page_that_lists_it() -> None:
+    shown = html(open_page(story()))
+
+    assert re.search(r'<a href="replicas" class="card"><div class="label">Unknown<', shown)
+
+
 def test_many_unread_replicas_are_cut_and_the_rest_is_counted() -> None:
     """A hundred dead replicas do not push everything else away: eight entries, the last one counts."""
     shown = html(open_page(fleet([down(f"chat-{index}", pool=None) for index in range(100)])))
 
     assert shown.count('<li class="critical">') == 7
-    assert '<a href="replicas">93 more</a>' in shown
+    assert '<a href="replicas" class="more">93 more</a>' in shown
 
 
 def test_a_replica_that_is_only_partly_read_needs_no_failure_to_be_explained() -> None:
@@ -194,7 +220,7 @@ def test_a_pool_in_which_nothing_shares_prefixes_is_not_counted_in_the_headline(
     shown = html(open_page(replace(apart, inspection=Inspection(domains={"chat": lone}))))
 
     assert "not all replicas can share prefixes" not in shown
-    assert '<span class="mute">A differs within itself</span>' in shown
+    assert '<span class="mute">not needed here (A: equal settings, different hashes)</span>' in shown
     assert "not all replicas can share prefixes" in html(
         open_page(replace(apart, generation=apart.generation + 1, inspection=Inspection(domains={"chat": routed})))
     )

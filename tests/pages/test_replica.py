@@ -138,6 +138,15 @@ def test_what_was_never_asked_has_no_probes() -> None:
     assert "It was never asked." in html(open_page(fleet([new]), "replica", replica=new.id))
 
 
+def test_where_no_answer_came_there_is_none_to_choose() -> None:
+    """A box without options would lead nowhere."""
+    silent = down("chat-1", probes=(probe(raw=b"", failure=Failure(FailureKind.TIMEOUT, "No answer within 5 s.")),))
+    app = open_page(fleet([silent]), "replica", replica=silent.id)
+
+    assert "No answer came that could be shown." in html(app)
+    assert "Raw answer, secrets removed" not in [box.label for box in app.selectbox]
+
+
 def test_every_probe_is_shown_and_its_raw_answer_on_demand() -> None:
     probes = (
         probe(raw=b"a 1.0", reply=Reply(Source.METRICS)),
@@ -201,7 +210,7 @@ def test_a_replica_with_the_provider_shows_how_it_hashes_and_is_offered_nothing(
     assert "Its hashes begin at the root that is the same everywhere" in page
     assert ">f00d</code>" in page
     assert not app.expander
-    settings = app.dataframe[0].value.set_index("Setting")["Said by"]
+    settings = app.dataframe[0].value.set_index("Setting")["Told by"]
     assert settings["seed_policy"] == "the provider"
     assert settings["block_size"] == "/server_info"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dashboard.models import Basis
+from dashboard.report.capacity_pools import pools_of
+from dashboard.report.capacity_ranks import GIB, Measure, Rank, outliers_of, ranks_of
 from dashboard.ui.capacity_bars import MOST_BARS, NOT_COUNTED, device_chart, devices_of, held_of, pool_chart, rank_chart
-from dashboard.ui.capacity_pools import pools_of
-from dashboard.ui.capacity_ranks import GIB, Measure, Rank, outliers_of, ranks_of
 from tests.builders import HOSTILE, alike, devices, document, engine, fleet, replica
 
 DOCUMENT = document()
@@ -26,7 +26,7 @@ def chart(*members: Any, measure: Measure = Measure.TOKENS) -> Any:
 
 def test_a_bar_says_whose_it_is_how_much_it_holds_and_how_that_is_known() -> None:
     (bar,) = chart(replica("chat-0", document=DOCUMENT)).bars
-    assert bar.hover == ("chat-0, rank 0", "1,200,000 tokens", "basis: reported", "H100")
+    assert bar.hover == ("chat-0, rank 0", "1,200,000 tokens", "basis: reported", "H100", "cohort A")
     assert (bar.group, bar.tick, bar.letter, bar.target) == ("chat-0", "0", "A", "http://chat-0:8000")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.models import Basis
+from dashboard.report.capacity_ranks import GIB, Measure, outliers_of, ranks_of
 from dashboard.ui.capacity_notes import NO_DEVICES, device_shares, lines, outlier_entries
-from dashboard.ui.capacity_ranks import GIB, Measure, outliers_of, ranks_of
 from tests.builders import HOSTILE, alike, devices, document, down, engine, fleet, replica
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_devices_of_one_kind_share_a_row() -> None:
     told = device_shares(ranks_of(fleet([replica("a"), replica("b")]), None))
     assert "H100 ×8" in told
     assert "46.0 of 80 GiB" in told
-    assert "flex:57.50" in told
+    assert 'style="width:57.50%"' in told
 
 
 def test_a_device_that_holds_less_has_a_row_of_its_own() -> None:

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from dashboard.models import Basis
+from dashboard.report.capacity_pools import pools_of
+from dashboard.report.capacity_ranks import Measure, outliers_of, ranks_of
 from dashboard.ui.capacity_controls import RANK, Choice
-from dashboard.ui.capacity_pools import pools_of
-from dashboard.ui.capacity_ranks import Measure, outliers_of, ranks_of
 from dashboard.ui.capacity_tables import pools_table, ranks_table
 from tests.builders import HOSTILE, alike, document, engine, fleet, replica
 
@@ -53,6 +53,18 @@ def test_a_pool_leads_to_its_bars_with_the_same_choices() -> None:
 def test_a_misleading_number_is_marked() -> None:
     pools = pools_of(ranks_of(fleet([replica(engines=(engine(100, naive_tokens=630),))]), None))
     assert '<span class="glyph warning"' in pools_table(pools, Choice(Measure.TOKENS, None, "chat", RANK))
+
+
+def test_a_basis_that_is_known_is_a_tag_and_one_that_is_not_is_quiet() -> None:
+    """How a number is known stands out from the number."""
+    unknown = replica("x", engines=(engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None),))
+    tables = [
+        pools_table(pools_of(ranks_of(fleet([one]), None)), Choice(Measure.TOKENS, None, "chat", RANK))
+        for one in (replica(), unknown)
+    ]
+
+    assert '<span class="tag">reported</span>' in tables[0]
+    assert 'class="tag"' not in tables[1]
 
 
 def test_every_rank_is_a_row_with_typed_columns() -> None:

@@ -8,19 +8,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.ui.charts import (
-    DARK,
-    LIGHT,
-    Bar,
-    Level,
-    Palette,
-    axis_of,
-    bar_chart,
-    palette,
-    positions,
-    shortened,
-    ticks,
-)
+from dashboard.ui.chart_axis import NARROWEST_ALONE, axis_of, shortened
+from dashboard.ui.charts import DARK, LETTERED, LIGHT, Bar, Level, Palette, bar_chart, palette, positions, ticks
 
 CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
 
@@ -176,6 +165,30 @@ def test_long_names_are_tilted() -> None:
     assert len(told.texts) == 20
 
 
+def test_a_chart_with_nothing_beside_it_has_room_for_longer_names() -> None:
+    """Five pools by their whole names, level."""
+    pools = [bar(name) for name in ("chat-70b", "deepseek-v3/decode", "deepseek-v3/prefill", "gemma-27b", "qwen3-8b")]
+    alone = axis_of(pools, positions([each.target for each in pools]), NARROWEST_ALONE)
+
+    assert axis(*pools).angle == -45
+    assert (alone.angle, alone.texts[2]) == (0, "deepseek-v3/prefill")
+
+
+def test_several_cohorts_are_told_apart_by_letters_too() -> None:
+    """To some eyes two of the colours are one; a bar without a cohort or value has no letter."""
+    told = (bar("a"), bar("b", letter="B"), bar("c", letter=""), bar("d", letter="C", value=None))
+
+    letters = [each["text"] for each in draw(*told)["layout"]["annotations"]]
+    assert letters == ["<b>A</b>", "<b>B</b>"]
+
+
+def test_one_cohort_or_bars_too_thin_for_letters_have_none() -> None:
+    thin = [bar(str(index), letter="AB"[index % 2]) for index in range(LETTERED + 1)]
+
+    for told in ((bar("a"), bar("b")), thin):
+        assert "annotations" not in draw(*told)["layout"]
+
+
 def test_of_two_hundred_bars_some_are_named() -> None:
     """No label touches its neighbour."""
     told = axis(*[bar(f"chat-{index:03}") for index in range(200)])
@@ -211,7 +224,7 @@ def test_what_labels_leave_out_stands_under_the_axis() -> None:
 
 
 def test_a_long_name_is_cut() -> None:
-    assert shortened(["x" * 40]) == ("", ["x" * 17 + "…"])
+    assert shortened(["x" * 40]) == ("", ["x" * 19 + "…"])
 
 
 @pytest.mark.parametrize(

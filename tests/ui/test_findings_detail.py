@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboard.report.domain_words import facet_of
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_detail
@@ -38,9 +39,9 @@ def test_everything_else_that_holds_is_a_line() -> None:
 
 def test_the_facet_is_the_one_whose_reason_the_finding_gives() -> None:
     """A rule or a reason that is not known has none."""
-    assert findings_detail.facet_of(finding(FLEET)) is Facet.PREFIX_HASH
-    assert findings_detail.facet_of(finding(FLEET, why="other")) is None
-    assert findings_detail.facet_of(finding(FLEET, rule="ZZ-99")) is None
+    assert facet_of(finding(FLEET)) is Facet.PREFIX_HASH
+    assert facet_of(finding(FLEET, why="other")) is None
+    assert facet_of(finding(FLEET, rule="ZZ-99")) is None
 
 
 def test_the_head_has_no_markup_but_ours() -> None:

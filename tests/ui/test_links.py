@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import parse_qs, urlsplit
 
 from hypothesis import given
@@ -17,6 +18,19 @@ def test_a_page_without_choices_is_its_name() -> None:
     assert links.to(links.COMPARE, pool=None) == "compare"
 
 
+def test_a_link_to_the_live_fleet_or_to_a_snapshot_names_it_itself() -> None:
+    """Whatever is shown: the page that draws it says where it leads."""
+    assert links.live(links.FINDINGS, severity="critical") == "findings?severity=critical"
+    assert links.live(links.OVERVIEW, snapshot="3fa9c01b2e") == "./?snapshot=3fa9c01b2e"
+
+
+def test_navigation_carries_what_links_say_holds_on_every_page() -> None:
+    """The same names stand in the script that follows links."""
+    script = (links.SCRIPTS.parent / "ui" / "navigate.js").read_text()
+
+    assert f"const CARRIED = {json.dumps(links.CARRIED)};" in script
+
+
 @given(st.text())
 def test_a_name_comes_back_as_it_was(name: str) -> None:
     """Slashes, ampersands and spaces in a pool's name open that pool."""
@@ -28,6 +42,7 @@ def test_a_name_comes_back_as_it_was(name: str) -> None:
 def test_every_page_has_its_script() -> None:
     """The names in addresses are the names of files."""
     scripts = [links.FINDINGS, links.COMPARE, links.CAPACITY, links.REPLICAS, links.REPLICA_PAGE, "overview"]
+    scripts += [links.REVIEW, links.SNAPSHOTS, links.CHANGES]
 
     assert [name for name in scripts if not (links.SCRIPTS / f"{name}.py").is_file()] == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dashboard.report.glossary import TERMS
 from dashboard.ui import markup
 from tests.builders import HOSTILE
 
@@ -45,3 +46,41 @@ def test_a_glyph_is_never_alone() -> None:
     assert markup.glyph("critical", "down:") == (
         '<span class="glyph critical" aria-hidden="true">!</span><span class="said">down:</span>'
     )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "html"),
+    [
+        ("2 would restart; 1 would not.", "<b>2 would restart</b>; 1 would not."),
+        ("B cannot share: it hashes.", "<b>B cannot share</b>: it hashes."),
+        ("0.32.0 runs. Others too.", "<b>0.32.0 runs</b>. Others too."),
+        ("<b>:", "<b>&lt;b&gt;</b>:"),
+        ("; no claim", "; no claim"),
+    ],
+)
+def test_what_a_sentence_claims_is_bold(sentence: str, html: str) -> None:
+    assert markup.claim(sentence) == html
+
+
+def test_a_word_is_explained_by_the_glossary_to_those_who_see_and_to_those_who_hear() -> None:
+    """It can be reached by keyboard, and its sentence is its description."""
+    html = markup.term("DP rank", "Ranks")
+
+    assert html.startswith('<dfn class="term" tabindex="0" aria-describedby="term-dp-rank">Ranks<span')
+    assert f'role="tooltip" id="term-dp-rank">{markup.text(TERMS["DP rank"])}</span></dfn>' in html
+
+
+def test_only_the_words_that_are_named_are_explained_in_a_table() -> None:
+    html = markup.table("Pools", [("Pool", ""), ("Role", "")], [["chat", "both"]], {"Pool": "pool"})
+
+    assert f'<th scope="col" class="">{markup.term("pool", "Pool")}</th><th scope="col" class="">Role</th>' in html
+
+
+def test_a_card_that_is_a_link_holds_nothing_else_that_takes_the_focus() -> None:
+    assert "<dfn" in markup.card("Pool", "chat", "", explained="pool")
+    assert "<dfn" not in markup.card("Pool", "chat", "", explained="pool", address="./compare")
+
+
+def test_a_word_that_nobody_explains_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        markup.term("no such word")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,7 +16,7 @@ def test_it_says_how_many_answered_when_and_how_long_ago() -> None:
     """The whole time stands in the title, the age in words."""
     line = words(fleet([replica("a"), down("b")]), NOW, 15)
 
-    assert "<b>1 of 2</b> answered" in line
+    assert '<b>1 of 2</b> <span class="word">answered</span>' in line
     assert 'title="2026-03-02T11:42:05Z"' in line
     assert "8 s ago" in line
     assert line.count('class="roomy"') == 2  # what a narrow header leaves out: these words and the age
@@ -29,6 +30,18 @@ def test_data_older_than_three_intervals_is_called_stale() -> None:
 
     assert "stale" not in fresh
     assert "stale" in stale
+    assert 'data-told="The data is stale."' in stale  # for those who hear the page
+
+
+def test_a_snapshot_has_a_time_and_no_age() -> None:
+    """It never gets older, and nobody can pause what stands."""
+    frozen = replace(fleet([replica("a")]), snapshot="3fa9c01b2e")
+    line = words(frozen, NOW + timedelta(days=90), 15, paused=True)
+
+    assert "<b>2026-03-02T11:42:05Z</b>" in line
+    assert "ago" not in line
+    assert "stale" not in line
+    assert "paused" not in line
 
 
 def test_a_paused_page_says_so() -> None:

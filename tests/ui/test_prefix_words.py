@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.models import Fingerprint
+from dashboard.report.named_paths import by_path, worst
+from dashboard.report.prefix_words import is_needed, is_unshared, prefix_sentences, severity
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.ui.named_paths import by_path, worst
-from dashboard.ui.prefix_words import is_needed, is_unshared, prefix_band, prefix_sentences, prefix_words, severity
+from dashboard.ui.prefix_words import prefix_band, prefix_words
 from tests.builders import CONFIG, HOSTILE, alike, document, down, fleet, hashing, replica, story
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def test_equal_settings_with_other_block_hashes_are_not_called_no_difference() -
     members = [replica(f"chat-{index}", document=told, engines=hashing(f"digest {index}")) for index in range(3)]
     split = fleet(members, [told])
 
-    assert words(split).endswith("A differs within itself")
+    assert words(split).endswith("A: equal settings, different hashes")
     assert 'class="glyph critical"' in words(split)
     assert is_unshared(sentence_of(split))
 
@@ -139,7 +140,7 @@ def test_cohorts_that_measurably_hash_in_other_ways_are_held_against_the_largest
     cohorts = {cohort.replicas[0][7:13]: cohort.letter for cohort in split.pools[0].cohorts}
     others = sorted([cohorts["chat-3"], cohorts["chat-4"]])
 
-    assert f"{others[0]} and {others[1]} differ within themselves, " in words(split)
+    assert f"{others[0]} and {others[1]}: equal settings, different hashes; " in words(split)
     assert " differs from " in words(split)
 
 
@@ -195,16 +196,33 @@ def test_not_all_are_said_to_share_where_not_all_tell() -> None:
 def test_random_roots_that_only_settings_tell_are_no_difference_between_cohorts() -> None:
     told = document({"seed_policy": "random"})
 
-    assert words(fleet(alike("chat", 2, told), [told])).endswith("A differs within itself")
+    assert words(fleet(alike("chat", 2, told), [told])).endswith("A: equal settings, different hashes")
 
 
 def test_what_nobody_uses_is_quiet() -> None:
     """Neither a router nor a store finds prefixes of other replicas there."""
     pool, sentence = story().pools[0], sentence_of(story())
 
-    assert prefix_words(pool, sentence, {}, is_quiet=True) == '<span class="mute">B and C differ from A</span>'
+    assert (
+        prefix_words(pool, sentence, {}, is_quiet=True)
+        == '<span class="mute">not needed here (B and C differ from A)</span>'
+    )
     domain = story().inspection.domains[pool.name]
     assert is_needed(domain)
     assert is_needed(None)
     assert not is_needed(replace(domain, router=Router.NONE))
     assert is_needed(replace(domain, router=Router.NONE, kv_store=Store.LMCACHE))
+
+
+def test_the_claim_stands_out_from_how_it_is_known_and_why() -> None:
+    """Bold up to the reason or the end of the sentence; a value in it is in monospace, never cut."""
+    told = document()
+    settings = prefix_band(sentence_of(story()), named(story()))
+    measured = fleet([replica(f"chat-{n}", document=told, engines=hashing("a")) for n in range(2)], [told])
+
+    assert '<span class="mute">Measured: </span><b>All 2 replicas can share prefixes</b>.' in prefix_band(
+        sentence_of(measured), {}
+    )
+    assert settings.count("<b>") == 1
+    assert "</b>: " in settings
+    assert settings.index("</b>") < settings.index("<code>")

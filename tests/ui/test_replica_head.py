@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from dashboard.models import Contradiction, Failure, FailureKind, ReplicaState, Reply, Role, Source, State, Told
+from dashboard.report.replica_differences import Apart
+from dashboard.report.replica_settings import Reach
 from dashboard.rules.findings import Severity
-from dashboard.ui.replica_differences import Apart
 from dashboard.ui.replica_head import cards, contradictions, head, notices
-from dashboard.ui.replica_settings import Reach
 from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, probe, replica, setting
 
 USUAL = document()
@@ -90,8 +90,20 @@ def test_a_replica_that_answers_is_not_called_good_for_it() -> None:
     assert '<h1><span class="glyph critical"' in bad
     assert "critical finding:" in bad
     assert "glyph good" not in bad
-    both = head(down(), None, Severity.WARNING)
-    assert both.index("glyph critical") < both.index("glyph warning")
+
+
+def test_one_glyph_says_the_worse_of_state_and_findings_and_its_words_say_both() -> None:
+    """Down stands alone; what is only read in part can have a finding that is worse, or a milder one."""
+    partial = replica(state=ReplicaState.PARTIAL)
+    for told, kind, said in (
+        (head(down(), None, Severity.WARNING), "critical", "down: warning:"),
+        (head(partial, WHOLE, Severity.CRITICAL), "critical", "partial: critical finding:"),
+        (head(partial, WHOLE, Severity.INFO), "unknown", "partial: "),
+        (head(partial, WHOLE), "unknown", "partial:"),
+    ):
+        assert told.count('class="glyph') == 1
+        assert f'class="glyph {kind}"' in told
+        assert said in told
 
 
 def test_the_cards_of_what_was_never_read_say_so() -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare import pool_sharing
 from dashboard.compare.sharing import MOST_COHORTS
-from dashboard.ui.sharing_matrix import MOST_GROUPS, sharing_matrix
+from dashboard.report.sharing_words import MOST_GROUPS
+from dashboard.ui.sharing_matrix import sharing_matrix
 from tests.builders import HOSTILE, document, fleet, hashing, replica
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def test_what_is_derived_is_marked_beside_what_is_measured() -> None:
     mixed = drawn(["a", "a", "a", "a"], ["b", "b"], [None], algorithm=["sha256", "sha256", "xxhash"])
     derived = drawn([None, None], [None], algorithm=["sha256", "xxhash"])
 
-    assert 'no <span class="mute">derived</span>' in mixed
+    assert 'no <span class="mute">(derived)</span>' in mixed
     assert "A with C: no; derived from settings, prefix_caching_hash_algo differs" in cells(mixed)
-    assert "derived</span>" not in derived
+    assert "derived)</span>" not in derived
     assert "A with B: no; derived from settings, prefix_caching_hash_algo differs" in cells(derived)
 
 
@@ -105,11 +106,11 @@ def test_where_nobody_tells_and_no_setting_contradicts_there_is_no_table() -> No
     assert drawn([None, None], [None]) == ""
 
 
-def test_what_the_table_is_about_stands_below_it() -> None:
+def test_what_the_table_is_about_stands_beside_it() -> None:
     """Sharing needs more than equal tokens where requests bring more than tokens."""
     html = drawn(["a", "a", "a"], ["b"])
 
-    assert html.endswith("LoRA adapters, multimodal inputs and cache salts go into the hashes as well.</p>")
+    assert html.endswith("LoRA adapters, multimodal inputs and cache salts go into the hashes as well.</p></div>")
 
 
 def test_of_very_many_cohorts_the_groups_that_share_are_listed() -> None:

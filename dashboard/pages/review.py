@@ -1,0 +1,34 @@
+"""Review: the agenda of a meeting on one page, and what was agreed in it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard.report.views.review import review_report
+from dashboard.report.views.review_new import NEW
+from dashboard.ui import review_before, review_notes, review_page, review_view, share, state
+
+fleet = state.fleet()
+known = review_before.earlier(fleet)
+last = review_before.opened(review_before.chosen(known, fleet))
+notes = review_notes.notes_of(fleet.snapshot)
+shown = review_view.review(fleet.generation, fleet.polled_at, last.id, last.noted, fleet, last.fleet)
+
+review_page.draw_agenda(shown.sections)
+review_page.draw_controls(fleet)
+for section in shown.sections:
+    with st.container(key=section.key):
+        review_page.draw_title(section, shown.head)
+        if section.anchor == NEW:
+            review_before.draw(known, last, fleet)
+        review_page.draw_body(section, fleet.snapshot, notes)
+st.html(shown.appendix)
+share.offer(
+    lambda: review_report(
+        fleet,
+        before=last.fleet,
+        notes=review_notes.notes_of(fleet.snapshot),
+        before_notes=last.notes,
+        name=review_notes.name_of(fleet.snapshot),
+    )
+)

@@ -1,0 +1,135 @@
+// The agenda of the review, and in a meeting the keys that lead through it. The sections arrive by the class of their container.
+const TYPED_IN = "input, textarea, select, [contenteditable=true], [role=combobox], [role=listbox], [role=dialog], [role=slider]";
+const STEPS = { j: 1, n: 1, ArrowRight: 1, k: -1, p: -1, ArrowLeft: -1 };
+const MEETING = "meeting"; // as in links.py
+const SCREEN = 0.85; // of the window that Page Down goes on by: a few lines stay in sight
+
+const main = () => document.querySelector("[data-testid=stMain]");
+const section = (key) => document.querySelector(`.st-key-${key}`);
+const title = (key) => section(key)?.querySelector("h1, h2");
+
+// The address changes as it does when the reader goes back, and Streamlit follows.
+function leave() {
+  const address = new URL(window.location.href);
+  if (!address.searchParams.has(MEETING)) return;
+  address.searchParams.delete(MEETING);
+  window.history.pushState({}, "", address.href);
+  window.dispatchEvent(new PopStateEvent("popstate"));
+}
+
+class Agenda {
+  constructor(root, items) {
+    this.root = root;
+    this.all = items.map((item) => item.key);
+  }
+
+  // The sections that are drawn: the agenda is there before them.
+  get keys() {
+    return this.all.filter(section);
+  }
+
+  // How far down the window a section begins when it is the current one: below the header and the agenda, which stay.
+  top() {
+    const header = document.querySelector("[data-testid=stHeader]")?.getBoundingClientRect().bottom ?? 0;
+    return header + this.root.querySelector("nav").getBoundingClientRect().height + 1;
+  }
+
+  // The section that is read: the last one that has begun, and at the end of the page the last of all.
+  place() {
+    if (this.keys.includes(this.chosen) && main().scrollTop === this.scrolled) return this.keys.indexOf(this.chosen);
+    const limit = this.top() + 0.25 * main().clientHeight;
+    const begun = this.keys.findLastIndex((key) => section(key).getBoundingClientRect().top < limit);
+    return Math.max(begun, 0); // at the top of the page none has begun
+  }
+
+  // The list is one line, and scrolls sideways where it is narrow.
+  current(button) {
+    if (button.hasAttribute("aria-current")) return;
+    button.setAttribute("aria-current", "step");
+    const list = button.closest("ol");
+    list.scrollLeft += button.getBoundingClientRect().left - list.getBoundingClientRect().left - 40;
+  }
+
+  mark() {
+    const key = this.keys[this.place()] ?? this.all[0];
+    for (const button of this.root.querySelectorAll("button[data-key]")) {
+      if (button.dataset.key === key) this.current(button);
+      else button.removeAttribute("aria-current");
+    }
+  }
+
+  go(place) {
+    const key = this.keys[place];
+    if (!key) return;
+    const heading = title(key);
+    main().scrollBy({ top: section(key).getBoundingClientRect().top - this.top() - 12, behavior: "instant" });
+    [this.chosen, this.scrolled] = [key, main().scrollTop];
+    if (heading) {
+      heading.tabIndex = -1;
+      heading.focus({ preventScroll: true });
+    }
+    this.root.querySelector("[aria-live]").textContent = this.root.querySelector(`[data-key="${key}"]`).textContent;
+    this.mark();
+  }
+
+  // Page Down, and the button of a presenter: through a long section screen by screen, then to the next one.
+  page(direction) {
+    const box = section(this.keys[this.place()]).getBoundingClientRect();
+    const [from, to] = [this.top(), main().getBoundingClientRect().bottom];
+    const rest = direction > 0 ? box.bottom - to : from - box.top - 13;
+    if (rest > 1) main().scrollBy({ top: direction * Math.min(rest + 12, SCREEN * (to - from)), behavior: "instant" });
+    else this.go(Math.min(Math.max(this.place() + direction, 0), this.keys.length - 1));
+  }
+
+  // Show the keys, or hide them.
+  explain() {
+    const hidden = this.root.querySelector(".keys").toggleAttribute("hidden");
+    this.root.querySelector("[data-keys]").setAttribute("aria-expanded", String(!hidden));
+  }
+
+  pressed(event) {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.composedPath().some((node) => node.matches?.(TYPED_IN))) return;
+    if (document.querySelector("[role=dialog]")) return;
+    if (event.key === "Escape") leave();
+    else if (!this.keys.length) return;
+    else if (event.key in STEPS) this.go(this.place() + STEPS[event.key]);
+    else if (event.key === "PageDown" || event.key === "PageUp") this.page(event.key === "PageDown" ? 1 : -1);
+    else if (event.key >= "1" && event.key <= "9") this.go(Number(event.key) - 1);
+    else if (event.key === "?") this.explain();
+    else return;
+    event.preventDefault();
+  }
+}
+
+// Enter keeps a note, as leaving its field does; with Shift it begins a line.
+function typed(event) {
+  const field = event.target.closest?.("[class*=st-key-note_] textarea");
+  if (!field || event.isComposing || event.shiftKey) return;
+  if (event.key === "Enter" || event.key === "Escape") {
+    event.preventDefault();
+    event.stopPropagation();
+    field.blur();
+  }
+}
+
+export default function ({ data, parentElement }) {
+  const root = parentElement.querySelector(".agenda-surface");
+  if (root.fleetHtml !== data.html) [root.innerHTML, root.fleetHtml] = [data.html, data.html];
+  root.fleetEnd?.();
+  const ended = new AbortController();
+  const on = (target, name, act, capture = false) => target.addEventListener(name, act, { signal: ended.signal, capture });
+  const agenda = new Agenda(root, data.items);
+  on(root, "click", (event) => {
+    const key = event.target.closest("[data-key]")?.dataset.key;
+    if (key) agenda.go(agenda.keys.indexOf(key));
+    else if (event.target.closest("[data-keys]")) agenda.explain();
+    else if (event.target.closest("[data-leave]")) leave();
+  });
+  on(document, "keydown", typed, true);
+  if (data.meeting) on(document, "keydown", (event) => agenda.pressed(event));
+  on(main(), "scroll", () => agenda.mark());
+  agenda.mark();
+  root.fleetEnd = () => ended.abort();
+  return root.fleetEnd;
+}

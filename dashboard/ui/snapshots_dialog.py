@@ -1,0 +1,95 @@
+"""One snapshot in a dialog: rename it, take it away as a file, delete it after a second question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from dashboard import service
+from dashboard.errors import SnapshotError
+from dashboard.store.sidecar import LONGEST_NAME
+from dashboard.ui import links, markup
+from dashboard.ui.snapshots_list import UNNAMED
+from dashboard.wording import count, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dashboard.store import Stored
+
+ASKED = "snapshot_to_delete"
+
+
+def draw() -> None:
+    """Open the dialog of the snapshot that the address names."""
+    key = st.query_params.get(links.MANAGE)
+    if key is None:
+        return
+    try:
+        stored = service.snapshots().get(key)
+    except SnapshotError as error:
+        st.html(markup.notice("warning", markup.text(error)))
+        return
+    st.dialog("Snapshot", width="medium", on_dismiss=close)(_body)(stored)
+
+
+def close() -> None:
+    """Take what was open out of the URL."""
+    st.query_params.pop(links.MANAGE, None)
+    st.session_state.pop(ASKED, None)
+
+
+def _body(stored: Stored) -> None:
+    beside = stored.beside
+    told = f"{markup.code(stored.id)} · data as of {iso(beside.data_as_of)} · frozen {iso(beside.frozen_at)}"
+    st.html(f'<p class="dialog-head">{told}</p>')
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        name = st.text_input("Name", value=beside.name, max_chars=LONGEST_NAME, key=f"name_{stored.id}")
+        if st.button("Rename", disabled=not name or name == beside.name, key="rename"):
+            _do(lambda: service.snapshots().rename(stored.id, name))
+    with st.container(horizontal=True, gap="small"):
+        st.download_button(
+            "Export",
+            data=lambda: service.snapshots().export(stored.id),
+            file_name=f"{links.file_name(beside.fleet, beside.name or 'snapshot', stored.id)}.json.gz",
+            mime="application/gzip",
+            on_click="ignore",
+            key="download",
+            help="One file with the fleet, its name and its notes, to be imported elsewhere.",
+        )
+        st.button("Delete …", key="delete", on_click=_ask, args=(stored.id,))
+    if st.session_state.get(ASKED) == stored.id:
+        _confirm(stored)
+
+
+def _ask(key: str | None) -> None:
+    st.session_state[ASKED] = key
+
+
+def _confirm(stored: Stored) -> None:
+    notes = f" Its {count(len(stored.notes), 'note')} go with it." if stored.notes else ""
+    name = markup.bold(stored.beside.name or UNNAMED)
+    st.html(markup.notice("warning", f"Delete {name} for good? Links to it will open nothing any more.{notes}"))
+    with st.container(horizontal=True, gap="small"):
+        if st.button("Delete for good", type="primary", key="delete_for_good"):
+            _do(lambda: _delete(stored.id))
+        st.button("Keep it", key="keep", on_click=_ask, args=(None,))
+
+
+def _delete(key: str) -> None:
+    service.snapshots().delete(key)
+    asked = links.snapshot()
+    if asked is not None and key.startswith(asked):
+        st.query_params.pop(links.SNAPSHOT, None)
+
+
+def _do(change: Callable[[], None]) -> None:
+    """Change something and draw the page again; say it where the disk does not let it."""
+    try:
+        change()
+    except SnapshotError as error:
+        st.html(markup.notice("warning", markup.text(error)))
+        return
+    close()
+    st.rerun()

@@ -1,0 +1,235 @@
+"""An ops review on live servers: agreed, frozen, one replica restarted otherwise, found, discussed, and put right."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.browser import chromium, tab
+from tests.live.review_story import (
+    AGREED,
+    MEETING,
+    NAMES,
+    ODD,
+    OWNER,
+    SERVER_INFO,
+    Desk,
+    Ran,
+    ask_what_if,
+    await_poll,
+    differing,
+    drop_answers,
+    freeze,
+    key_of,
+    shown,
+    take_note,
+)
+from tests.live.servers import Server, running
+from tests.serving import dashboard_on, free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.vllm
+FIRST, SECOND = NAMES
+BLOCK_SIZE, ALGORITHM = "cache_config.block_size", "cache_config.prefix_caching_hash_algo"
+DEFAULT_BLOCK_SIZE = "128"  # tokens, of vLLM 0.32 on a CPU
+
+
+class Calm(NamedTuple):
+    """While both servers are alike: what was agreed, what was frozen, and what its link opens."""
+
+    made: Ran
+    checked: Ran
+    key: str
+    seen: str
+    reports: dict[str, bytes]
+
+
+class Split(NamedTuple):
+    """After the second was started otherwise: what commands and pages say, and what is to be pasted."""
+
+    checked: Ran
+    compared: Ran
+    seen: str
+    html: bytes
+    noted: tuple[str, str]
+    review: str
+    what_if: str
+    flags: tuple[str, ...]
+    live: dict[str, set[str]]
+    dropped: dict[str, set[str]]
+
+
+class Mended(NamedTuple):
+    """After the second was started with what was to be pasted."""
+
+    checked: Ran
+    compared: Ran
+    seen: str
+    review: str
+
+
+class Story(NamedTuple):
+    """The review from its begin to its end."""
+
+    calm: Calm
+    split: Split
+    mended: Mended
+
+
+@pytest.fixture(scope="module")
+def story(venv: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """Go through the whole review once."""
+    folder = tmp_path_factory.mktemp("review")
+    desk = Desk(folder, (free_port(), free_port()))
+    with running([desk.kind(FIRST)], venv, folder) as (first,), ExitStack() as second, chromium() as browser:
+        first.json(SERVER_INFO)  # the first answer takes longer than a poll waits
+        _start(second, desk, venv)
+        with dashboard_on(desk.config) as url, tab(browser) as page:
+            calm = _calm(desk, page, url)
+            odd = _start(second, desk, venv, *ODD)
+            split = _split(desk, page, url, calm.key, [first, odd])
+            _start(second, desk, venv, *ODD, *split.flags)
+            return Story(calm, split, _mended(desk, page, url, calm.key))
+
+
+def _start(second: ExitStack, desk: Desk, venv: Path, *more: str) -> Server:
+    """End the second server if it runs, and start it."""
+    second.close()
+    (server,) = second.enter_context(running([desk.kind(SECOND, *more)], venv, desk.folder))
+    server.json(SERVER_INFO)
+    return server
+
+
+def _calm(desk: Desk, page: Page, url: str) -> Calm:
+    await_poll(page, url, cohorts=1)
+    baseline = desk.folder / "chat.yaml"
+    made = desk.run("baseline", "chat", "-o", str(baseline))
+    link = freeze(page, url)
+    key = key_of(link)
+    reports = {output: desk.reported(key, output) for output in ("html", "pdf", "markdown")}
+    return Calm(made, _checked(desk), key, shown(page, link), reports)
+
+
+def _split(desk: Desk, page: Page, url: str, key: str, servers: list[Server]) -> Split:
+    await_poll(page, url, cohorts=2)
+    html = desk.reported(key, "html")
+    what_if, flags = ask_what_if(page, url, FIRST)
+    return Split(
+        checked=_checked(desk),
+        compared=desk.run("diff", key, "live"),
+        seen=_link(page, url, key),
+        html=html,
+        noted=take_note(page, f"{url}/review?snapshot={key}"),
+        review=shown(page, f"{url}/review"),
+        what_if=what_if,
+        flags=flags,
+        live=differing(page, f"{url}/compare?pool=chat"),
+        dropped=differing(page, f"{url}/compare?snapshot={drop_answers(page, url, servers)}"),
+    )
+
+
+def _mended(desk: Desk, page: Page, url: str, key: str) -> Mended:
+    await_poll(page, url, cohorts=1)
+    seen, review = _link(page, url, key), shown(page, f"{url}/review?from={key}")
+    return Mended(_checked(desk), desk.run("diff", key, "live"), seen, review)
+
+
+def _checked(desk: Desk) -> Ran:
+    return desk.run("check", "--baseline", str(desk.folder / "chat.yaml"))
+
+
+def _link(page: Page, url: str, key: str) -> str:
+    return shown(page, f"{url}/compare?pool=chat&snapshot={key}")
+
+
+def test_a_baseline_is_made_of_both_and_holds_all_that_development_mode_tells(story: Story) -> None:
+    words = story.calm.made.last.split()
+
+    assert story.calm.made.code == 0, story.calm.made.last
+    assert story.calm.made.last.endswith("of cohort A, 2 replicas.")
+    assert int(words[words.index("settings") - 1]) > 300
+
+
+def test_the_pool_that_it_was_made_of_passes(story: Story) -> None:
+    assert story.calm.checked.code == 0, story.calm.checked.last
+
+
+def test_the_snapshot_is_reported_in_every_format(story: Story) -> None:
+    reports = story.calm.reports
+
+    assert reports["pdf"].startswith(b"%PDF-")
+    assert reports["html"].startswith(b"<!DOCTYPE html>")
+    assert f"snapshot {story.calm.key} “{MEETING}”" in reports["markdown"].decode()
+    assert f"snapshot {story.calm.key} “{MEETING}”" in reports["html"].decode()
+
+
+def test_the_check_fails_once_a_replica_deviates_and_its_last_line_says_so(story: Story) -> None:
+    assert story.split.checked.code == 1
+    assert story.split.checked.last.startswith("exit 1: ")
+    assert "BL-01 in chat" in story.split.checked.last
+    assert f"block_size 32, agreed {DEFAULT_BLOCK_SIZE}" in story.split.checked.out
+
+
+def test_what_changed_since_the_snapshot_names_the_replica_its_restart_and_the_settings(story: Story) -> None:
+    told = story.split.compared
+
+    assert told.code == 1
+    assert f"1 of 2 replicas of chat: block_size {DEFAULT_BLOCK_SIZE} to 32" in told.out
+    assert f"{ALGORITHM} sha256 to sha256_cbor" in told.out
+    assert f"It restarted. {SECOND}" in told.out
+    assert "RT-01 block-size-differs" in told.out
+    assert told.last.startswith("exit 1: 2 new findings; 1 replica changed")
+
+
+def test_the_old_link_opens_what_was_seen_while_the_fleet_goes_on(story: Story) -> None:
+    assert story.calm.key in story.calm.seen
+    assert MEETING in story.calm.seen
+    assert story.split.seen == story.calm.seen
+    assert story.mended.seen == story.calm.seen
+
+
+def test_the_report_of_the_snapshot_is_the_same_bytes_later(story: Story) -> None:
+    assert story.split.html == story.calm.reports["html"]
+
+
+def test_a_note_survives_and_the_next_review_shows_it(story: Story) -> None:
+    assert story.split.noted == (OWNER, AGREED)
+    assert f"At the last review, {OWNER}: {AGREED}" in story.split.review
+
+
+def test_the_review_says_what_is_new_since_the_last_one(story: Story) -> None:
+    new = story.split.review.partition("What is new since the last review")[2]
+
+    assert MEETING in new
+    assert "2 new findings; 1 replica changed" in new, new
+    assert "RT-05 hash-algorithm-differs" in new
+
+
+def test_what_if_says_that_the_odd_one_would_restart_and_what_to_paste(story: Story) -> None:
+    assert "1 of 2 replicas would restart; 2 critical findings would go, none would come" in story.split.what_if
+    assert SECOND in story.split.what_if
+    assert story.split.flags == ("--block-size", DEFAULT_BLOCK_SIZE, "--prefix-caching-hash-algo", "sha256")
+
+
+def test_what_was_pasted_takes_the_difference_away(story: Story) -> None:
+    told = story.mended.compared
+
+    assert "No setting has another value on the 2 replicas that were compared." in told.out
+    assert "New findings 0" in told.out
+    assert SECOND in told.out.partition("1 replica restarted")[2]
+    assert story.mended.checked.code == 0, story.mended.checked.last
+    assert told.last == "exit 1: 1 replica restarted."
+    assert "1 replica restarted" in story.mended.review, story.mended.review
+    assert "RT-01" not in story.mended.review
+
+
+def test_answers_that_were_saved_with_curl_give_a_fleet_with_the_same_differences(story: Story) -> None:
+    assert story.split.live[BLOCK_SIZE] == {DEFAULT_BLOCK_SIZE, "32"}
+    assert story.split.live[ALGORITHM] == {"sha256", "sha256_cbor"}
+    assert story.split.dropped == story.split.live

@@ -1,0 +1,188 @@
+"""The page of changes says what is different between two fleets, and leads into both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from dashboard import service
+from dashboard.fleet import empty_fleet
+from dashboard.report.export import Format, written
+from dashboard.ui import share
+from tests import builders
+from tests.builders import HOSTILE, NOW
+from tests.page_runner import html, rerun
+from tests.snapshot_pages import address, shown_beside, visit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from dashboard.fleet import Fleet
+
+BLOCK_SIZE = "cache_config.block_size"
+
+
+class Kept(NamedTuple):
+    """A week ago and today."""
+
+    before: str
+    live: Fleet
+
+
+def a_fleet(
+    number: int = 4, *, days: int = 0, name: str = "prod-eu", settings: Mapping[str, object] | None = None
+) -> Fleet:
+    told = builders.document(settings)
+    started = NOW - timedelta(days=days + 1)
+    members = builders.alike("chat", number, told, started_at=started)
+    return builders.fleet(members, [told], name=name, polled_at=NOW - timedelta(days=days))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    """A fleet in which, since last week, block_size became 32 everywhere and one replica went."""
+    live = a_fleet(settings={BLOCK_SIZE: 32})
+    shown_beside(live, tmp_path)
+    return Kept(service.snapshots().freeze(a_fleet(5, days=7), "last week", NOW).id, live)
+
+
+def test_it_says_first_what_changed_since_the_newest_snapshot(kept: Kept) -> None:
+    """Without anything in the address the newest poll is held against the snapshot before it."""
+    page = html(visit("changes"))
+
+    assert "block_size" in page
+    assert "16" in page
+    assert "32" in page
+    assert kept.before in page
+    assert "chat-05" in page
+
+
+def test_a_setting_that_changed_leads_to_all_its_values_where_it_changed_to(kept: Kept) -> None:
+    page = html(visit("changes"))
+
+    assert f"compare?pool=chat&amp;path={BLOCK_SIZE}" in page
+    swapped = html(visit("changes", **{"from": "live", "to": kept.before}))
+    assert f"compare?snapshot={kept.before}&amp;pool=chat&amp;path={BLOCK_SIZE}" in swapped
+
+
+def test_a_finding_that_is_gone_leads_to_the_fleet_that_had_it(tmp_path: Path) -> None:
+    worse = builders.document({BLOCK_SIZE: 32})
+    good = builders.document()
+    members = [*builders.alike("chat", 3, good), builders.replica("chat-04", pool="chat", document=worse)]
+    shown_beside(a_fleet(), tmp_path)
+    bad = builders.fleet(members, [good, worse], polled_at=NOW - timedelta(days=1))
+    key = service.snapshots().freeze(bad, "bad", NOW).id
+
+    assert f"findings?snapshot={key}&amp;rule=RT-01" in html(visit("changes"))
+    assert "findings?rule=RT-01" in html(visit("changes", **{"from": "live", "to": key})).replace(
+        f"snapshot={key}&amp;", ""
+    )
+
+
+def test_both_sides_can_be_swapped(kept: Kept) -> None:
+    page = html(visit("changes", **{"from": kept.before, "to": "live"}))
+
+    assert f"changes?from=live&amp;to={kept.before}" in page
+
+
+def test_a_side_that_is_chosen_stands_in_the_address(kept: Kept) -> None:
+    other = service.snapshots().freeze(a_fleet(3, days=3), "three days ago", NOW).id
+    app = visit("changes", **{"from": kept.before, "to": "live"})
+    app.selectbox(key="changes_side_to").set_value(other)
+    rerun(app)
+
+    assert address(app, "to") == other
+    assert "three days ago" in html(app)
+
+
+@pytest.mark.parametrize("page", ["changes", "snapshots"])
+def test_both_choices_stand_as_the_address_says_after_a_newer_poll(kept: Kept, tmp_path: Path, page: str) -> None:
+    """The words of the newest poll tell its time, and a choice whose words change begins anew."""
+    app = visit(page, **{"from": kept.before, "to": "live"})
+    service.put(replace(kept.live, polled_at=NOW + timedelta(minutes=1)), NOW + timedelta(minutes=1), tmp_path)
+    rerun(app)
+
+    assert "2026-03-02T11:43:13Z" in app.selectbox[0].options[0]
+    shown = [(each.proto.set_value, each.proto.raw_value.rpartition(" ")[2]) for each in app.selectbox]
+    assert shown[0] == (True, kept.before)
+    assert shown[1] == (True, "2026-03-02T11:43:13Z")
+
+
+def test_first_digits_of_an_id_are_enough(kept: Kept) -> None:
+    app = visit("changes", **{"from": kept.before[:5].upper(), "to": "live"})
+
+    assert "block_size" in html(app)
+    assert app.selectbox(key="changes_side_from").value == kept.before
+
+
+def test_the_same_fleet_on_both_sides_says_so(kept: Kept) -> None:
+    page = html(visit("changes", **{"from": kept.before, "to": kept.before}))
+
+    assert "The same fleet stands on both sides" in page
+
+
+def test_nothing_changed_is_said_as_such(tmp_path: Path) -> None:
+    shown_beside(a_fleet(), tmp_path)
+    told = builders.document()
+    same = builders.fleet(
+        builders.alike("chat", 4, told, started_at=NOW - timedelta(days=1)),
+        [told],
+        polled_at=NOW - timedelta(hours=1),
+    )
+    before = service.snapshots().freeze(same, "an hour ago", NOW).id
+    after = service.snapshots().freeze(a_fleet(), "now", NOW).id
+
+    assert "<h1>Nothing changed</h1>" in html(visit("changes", **{"from": before, "to": after}))
+
+
+@pytest.mark.parametrize("name", ["from", "to"])
+@pytest.mark.parametrize("key", ["0000000000", "zz", HOSTILE, "../../x"])
+def test_an_id_that_nobody_has_says_so_and_another_can_be_chosen(kept: Kept, name: str, key: str) -> None:
+    app = visit("changes", **{"from": kept.before, "to": "live", name: key})
+    page = html(app)
+
+    assert "There is no snapshot" in page
+    assert "<script>" not in page
+    assert app.selectbox(key=f"changes_side_{name}").value is None
+    assert len(app.selectbox(key=f"changes_side_{name}").options) == 2
+
+
+@pytest.mark.parametrize("live", [empty_fleet("prod"), builders.fleet(polled_at=NOW)], ids=["unpolled", "no target"])
+def test_without_a_live_fleet_two_snapshots_are_compared(live: Fleet, tmp_path: Path) -> None:
+    shown_beside(live, tmp_path)
+    assert "There is no live fleet to compare with" in html(visit("changes"))
+
+    service.snapshots().freeze(a_fleet(5, days=7), "last week", NOW)
+    service.snapshots().freeze(a_fleet(4, days=1, settings={BLOCK_SIZE: 32}), "yesterday", NOW)
+    assert "block_size" in html(visit("changes"))
+
+
+def test_a_frozen_page_compares_with_the_live_fleet(kept: Kept) -> None:
+    """`live` is the newest poll also where the reader stands in a snapshot."""
+    page = html(visit("changes", **{"from": kept.before, "to": "live", "snapshot": kept.before}))
+
+    assert "block_size" in page
+    assert "The same fleet" not in page
+
+
+def test_names_that_attack_stay_text(tmp_path: Path) -> None:
+    shown_beside(builders.hostile(), tmp_path)
+    service.snapshots().freeze(a_fleet(days=1, name=HOSTILE), HOSTILE, NOW)
+    page = html(visit("changes"))
+
+    assert "<script>" not in page
+    assert "<img" not in page
+
+
+def test_what_is_shown_can_be_taken_away_as_it_is_shown(kept: Kept) -> None:
+    """The exported report has the headline of the page, and both sides."""
+    app = visit("changes")
+    report = app.session_state[share.OFFERED].report()
+    taken = written(report, Format.HTML).decode()
+
+    assert report.headline in taken
+    assert kept.before in taken

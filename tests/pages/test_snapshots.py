@@ -1,0 +1,329 @@
+"""The page of snapshots lists, opens, renames, takes away, deletes, imports and compares; it never breaks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard import service
+from dashboard.fleet import empty_fleet
+from dashboard.models import Note
+from dashboard.store.packing import content_of, packed
+from tests import builders
+from tests.builders import HOSTILE, NOW
+from tests.captured import SERVER_INFO, capture
+from tests.page_runner import html, opened, rerun
+from tests.report.saved_fleets import built_of_captures
+from tests.snapshot_pages import address, shown_beside, visit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamlit.testing.v1 import AppTest
+
+    from dashboard.fleet import Fleet
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Fleet:
+    fleet = builders.story()
+    shown_beside(fleet, tmp_path / "kept")
+    return fleet
+
+
+def freeze(fleet: Fleet, name: str = "Ops review") -> str:
+    return service.snapshots().freeze(fleet, name, NOW).id
+
+
+def earlier(days: int) -> Fleet:
+    told = builders.document()
+    return builders.fleet(builders.alike("chat", 4, told), [told], polled_at=NOW - timedelta(days=days))
+
+
+def drop(app: AppTest, *files: tuple[str, bytes]) -> AppTest:
+    """Drop files and press Import."""
+    app.file_uploader[0].set_value([(name, content, "application/octet-stream") for name, content in files])
+    rerun(app)
+    app.button(key="import").click()
+    return rerun(app)
+
+
+@pytest.mark.usefixtures("live")
+def test_an_empty_folder_says_in_two_sentences_what_a_snapshot_is_and_how_to_make_one() -> None:
+    page = html(visit("snapshots"))
+
+    assert "There is no snapshot yet" in page
+    assert "choose Share above and press Freeze, or import a file below" in page
+
+
+@pytest.mark.parametrize("fleet", [empty_fleet("prod"), builders.fleet(polled_at=NOW)], ids=["unpolled", "no target"])
+def test_snapshots_open_without_any_target(fleet: Fleet, tmp_path: Path) -> None:
+    """A laptop without a network: nothing is configured, and yet everything can be looked at."""
+    shown_beside(fleet, tmp_path)
+    key = freeze(builders.story())
+
+    assert "Ops review" in html(visit("snapshots"))
+    assert "chat-70b" in html(visit(snapshot=key))
+
+
+def test_each_snapshot_says_what_it_holds(live: Fleet) -> None:
+    key = freeze(live)
+    service.snapshots().note(key, "x", Note("mind this"))
+    page = html(visit("snapshots"))
+
+    for told in (key, "Ops review", "2026-03-02T11:42:05Z", "39 of 40", "3 critical findings", "10 warnings", "KiB"):
+        assert told in page
+    assert f'href="./?snapshot={key}"' in page
+    assert f"findings?snapshot={key}&amp;severity=critical" in page
+
+
+def test_the_newest_data_stands_first(live: Fleet) -> None:
+    freeze(earlier(9), "older")
+    freeze(live, "newer")
+    page = html(visit("snapshots"))
+
+    assert page.index("newer") < page.index("older")
+
+
+@pytest.mark.usefixtures("live")
+def test_many_snapshots_can_be_searched() -> None:
+    for day in range(9):
+        freeze(earlier(day), f"review of day-{day}")
+    app = visit("snapshots")
+    app.text_input(key="search").set_value("DAY-7 review")
+    page = html(rerun(app))
+    assert page.count("Export, manage") == 1
+    assert ">review of day-7<" in page
+
+
+@pytest.mark.usefixtures("live")
+def test_names_that_attack_stay_text() -> None:
+    freeze(builders.hostile(), HOSTILE)
+    for url in ({}, {"manage": service.snapshots().all()[0].id}):
+        page = html(visit("snapshots", **url))
+        assert "<script>" not in page
+        assert "<img" not in page
+
+
+def test_a_damaged_file_is_told_beside_the_others(live: Fleet, tmp_path: Path) -> None:
+    freeze(live)
+    (tmp_path / "kept" / "0123456789.json.gz").write_bytes(b"nonsense")
+    page = html(visit("snapshots"))
+
+    assert "Ops review" in page
+    assert "0123456789 was changed after it was frozen" in page
+
+
+def test_a_folder_that_cannot_be_read_is_said_with_the_option_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    shown_beside(builders.story(), tmp_path / "file")
+
+    assert "snapshots_folder in fleet.yaml" in html(visit("snapshots"))
+
+
+def test_a_typed_id_opens_its_snapshot(live: Fleet) -> None:
+    key = freeze(live)
+    app = visit("snapshots")
+    app.text_input(key="snapshot_id").set_value(f" {key[:6].upper()} ")
+
+    assert opened(rerun(app)) == [f"./?snapshot={key}"]
+
+
+def test_an_id_that_nobody_has_says_so(live: Fleet) -> None:
+    freeze(live)
+    app = visit("snapshots")
+    app.text_input(key="snapshot_id").set_value("ffff")
+    rerun(app)
+
+    assert "There is no snapshot ffff here; it may have been deleted." in html(app)
+    assert opened(app) == []
+
+
+@pytest.mark.parametrize("typed", ["39", "f", "3-9 a"])
+def test_too_few_digits_of_an_id_are_asked_for_and_no_path_of_the_server_is_told(
+    live: Fleet, tmp_path: Path, typed: str
+) -> None:
+    freeze(live)
+    app = visit("snapshots")
+    app.text_input(key="snapshot_id").set_value(typed)
+    page = html(rerun(app))
+
+    assert f"There is no snapshot {typed} here; type at least four digits of its id." in page
+    assert str(tmp_path) not in page
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "http://localhost:8501/findings?severity=critical&snapshot={}",
+        " https://ops.example.com/fleet?snapshot={}&screenshot=1#top ",
+        "./?snapshot={}",
+    ],
+)
+def test_a_whole_link_opens_the_snapshot_that_it_names(live: Fleet, link: str) -> None:
+    key = freeze(live)
+    app = visit("snapshots")
+    app.text_input(key="snapshot_id").set_value(link.format(key))
+
+    assert opened(rerun(app)) == [f"./?snapshot={key}"]
+
+
+@pytest.mark.parametrize(
+    "typed", ["http://[", f"{HOSTILE}?snapshot=", "?snapshot=../../x", "&".join("x=1" for _ in range(9))]
+)
+def test_what_is_no_link_to_a_snapshot_is_no_id_either(live: Fleet, typed: str) -> None:
+    freeze(live)
+    app = visit("snapshots")
+    app.text_input(key="snapshot_id").set_value(typed)
+
+    assert "There is no snapshot" in html(rerun(app))
+    assert "<script>" not in html(app)
+
+
+def test_a_snapshot_is_renamed(live: Fleet) -> None:
+    key = freeze(live)
+    app = visit("snapshots", manage=key)
+    app.text_input(key=f"name_{key}").set_value("After the rollout")
+    rerun(app)
+    app.button(key="rename").click()
+    rerun(app)
+
+    assert service.snapshots().get(key).beside.name == "After the rollout"
+    assert address(app, "manage") is None
+    assert "After the rollout" in html(app)
+
+
+def test_a_snapshot_is_deleted_only_after_a_second_question(live: Fleet) -> None:
+    key = freeze(live)
+    app = visit("snapshots", manage=key)
+    app.button(key="delete").click()
+    rerun(app)
+    assert "for good? Links to it will open nothing any more." in html(app)
+    assert service.snapshots().find(key) == key
+
+    app.button(key="delete_for_good").click()
+    rerun(app)
+    assert service.snapshots().find(key) is None
+    assert "There is no snapshot yet" in html(app)
+
+
+def test_who_thinks_again_keeps_the_snapshot(live: Fleet) -> None:
+    key = freeze(live)
+    app = visit("snapshots", manage=key)
+    app.button(key="delete").click()
+    rerun(app)
+    app.button(key="keep").click()
+    rerun(app)
+
+    assert service.snapshots().find(key) == key
+    assert "for good" not in html(app)
+
+
+def test_the_snapshot_that_is_open_can_be_deleted_and_the_page_is_live_again(live: Fleet) -> None:
+    key = freeze(live)
+    app = visit("snapshots", manage=key, snapshot=key)
+    app.button(key="delete").click()
+    rerun(app)
+    app.button(key="delete_for_good").click()
+    rerun(app)
+
+    assert address(app, "snapshot") is None
+
+
+def test_a_snapshot_that_somebody_else_deleted_says_so_in_its_dialog(live: Fleet) -> None:
+    freeze(live)
+
+    assert "There is no snapshot 0000000000" in html(visit("snapshots", manage="0000000000"))
+
+
+def test_any_two_can_be_compared_and_the_live_fleet_with_the_last_review(live: Fleet) -> None:
+    last = freeze(builders.fleet([], name=live.name, polled_at=NOW - timedelta(days=7)), "last week")
+    older = freeze(earlier(30), "last month")
+    app = visit("snapshots")
+    assert f"changes?from={last}&amp;to=live" in html(app)
+    assert "What changed since the last review" in html(app)
+
+    app.selectbox(key="snapshots_side_from").set_value(older)
+    app.selectbox(key="snapshots_side_to").set_value(last)
+    assert f"changes?from={older}&amp;to={last}" in html(rerun(app))
+
+
+@pytest.mark.usefixtures("live")
+def test_files_that_are_dropped_are_frozen_and_opened() -> None:
+    answer = capture("llama").answers[SERVER_INFO]
+    app = drop(visit("snapshots"), ("chat-1.json", answer), ("chat-2.json", answer))
+
+    (stored,) = service.snapshots().all()
+    assert stored.beside.fleet == "imported"
+    assert stored.beside.targets == 2
+    assert opened(app) == [f"./?snapshot={stored.id}"]
+    assert "<h1>./llama</h1>" in html(visit("compare", snapshot=stored.id))
+
+
+def test_an_export_of_another_dashboard_is_the_same_snapshot_here(live: Fleet, tmp_path: Path) -> None:
+    shown_beside(live, tmp_path / "here")
+    key = freeze(built_of_captures())
+    exported = service.snapshots().export(key)
+    shown_beside(builders.fleet(polled_at=NOW), tmp_path / "there")
+    app = drop(visit("snapshots"), ("prod-eu-ops-review.json.gz", exported))
+
+    assert [(each.id, each.beside.name) for each in service.snapshots().all()] == [(key, "Ops review")]
+    assert opened(app) == [f"./?snapshot={key}"]
+
+
+def test_an_export_brings_its_notes_and_leaves_those_that_are_there(live: Fleet, tmp_path: Path) -> None:
+    shown_beside(live, tmp_path / "here")
+    key = freeze(built_of_captures())
+    service.snapshots().note(key, "x", Note("Ana restarts it.", "ana", NOW))
+    exported = service.snapshots().export(key)
+    shown_beside(builders.fleet(polled_at=NOW), tmp_path / "there")
+    drop(visit("snapshots"), ("fleet.json.gz", exported))
+    assert service.snapshots().get(key).notes == {"x": Note("Ana restarts it.", "ana", NOW)}
+
+    service.snapshots().note(key, "x", Note("Mine."))
+    drop(visit("snapshots"), ("fleet.json.gz", exported))
+    assert service.snapshots().get(key).notes == {"x": Note("Mine.")}
+
+
+def test_a_file_that_was_exported_without_a_name_is_called_after_itself(live: Fleet, tmp_path: Path) -> None:
+    shown_beside(builders.fleet(polled_at=NOW), tmp_path / "there")
+    drop(visit("snapshots"), ("prod-eu-ops-review.json.gz", packed(content_of(live))))
+
+    assert [each.beside.name for each in service.snapshots().all()] == ["prod-eu-ops-review"]
+
+
+def test_the_list_leads_to_the_export_of_each(live: Fleet) -> None:
+    key = freeze(live)
+    assert f'href="snapshots?manage={key}"' in html(visit("snapshots"))
+    assert "Export, manage" in html(visit("snapshots"))
+
+    (button,) = [each for each in visit("snapshots", manage=key).get("download_button") if each.key == "download"]
+    assert button.proto.label == "Export"
+
+
+@pytest.mark.usefixtures("live")
+def test_each_file_that_cannot_be_used_has_its_own_sentence_and_the_others_are_frozen() -> None:
+    app = drop(
+        visit("snapshots"),
+        (f"{HOSTILE}.json", b"<html>"),
+        ("chat-1.json", capture("llama").answers[SERVER_INFO]),
+        ("chat-2.json", b"{"),
+    )
+    page = html(app)
+
+    (stored,) = service.snapshots().all()
+    assert "web page or XML" in page
+    assert "no complete UTF-8 JSON" in page
+    assert f"./?snapshot={stored.id}" in page
+    assert "<script>" not in page
+    assert opened(app) == []
+
+
+def test_a_disk_that_is_full_is_said_and_nothing_breaks(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    shown_beside(builders.story(), tmp_path / "file")
+    app = drop(visit("snapshots"), ("chat-1.json", capture("llama").answers[SERVER_INFO]))
+
+    assert "cannot be read in" in html(app) or "cannot be written in" in html(app)

@@ -1,0 +1,127 @@
+"""Below its table Compare says what would change if all replicas of the pool were like one cohort."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dashboard.fleet import inspected
+from dashboard.models import Baseline
+from dashboard.rules.policy import Policy
+from tests.builders import HOSTILE, NOW, alike, document, fleet, replica, story
+from tests.page_runner import html, open_page, rerun
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
+
+    from dashboard.fleet import Fleet
+
+
+def codes(app: AppTest) -> list[str]:
+    """Return what the page offers to paste."""
+    return [each.value for each in app.code]
+
+
+def agreed(fleet: Fleet, pool: str = "chat-70b") -> Fleet:
+    """Return a fleet with a baseline for a pool."""
+    baseline = Baseline("agreed", pool, {"cache_config.block_size": "16"})
+    return inspected(replace(fleet, policy=Policy(baselines=(baseline,))), NOW)
+
+
+def test_it_is_closed_until_somebody_asks() -> None:
+    """The page says that it can be asked, and nothing more."""
+    app = open_page(story(), "compare", pool="chat-70b")
+
+    assert app.selectbox(key="converge").value == "nothing"
+    assert "would restart" in html(app)
+    assert "of 18 replicas would restart" not in html(app)
+    assert codes(app) == []
+
+
+def test_choosing_a_cohort_answers_and_stands_in_the_url() -> None:
+    """One sentence, the findings, the capacity, what to paste, and that nothing is applied."""
+    app = open_page(story(), "compare", pool="chat-70b")
+    app.selectbox(key="converge").set_value("A")
+    rerun(app)
+
+    shown = html(app)
+    assert app.query_params["converge"] == "A"
+    assert "<b>2 of 18 replicas would restart</b>; " in shown
+    assert "<h3>Would go</h3>" in shown
+    assert "<h3>KV cache</h3>" in shown
+    assert "Nothing is applied: this program only reads." in shown
+    assert "chat-70b-18 was never read: what would change is not known." in shown
+    assert "--prefix-caching-hash-algo sha256_cbor" in codes(app)
+
+
+def test_the_url_opens_it_again() -> None:
+    """A link says what was seen; a cohort that is no more is as if nothing was asked."""
+    assert "<h3>Would go</h3>" in html(open_page(story(), "compare", pool="chat-70b", converge="A"))
+    assert "<h3>Would go</h3>" not in html(open_page(story(), "compare", pool="chat-70b", converge="Z"))
+
+
+def test_a_pool_whose_replicas_agree_asks_nothing() -> None:
+    """There is nothing to converge to, unless something was agreed."""
+    one = open_page(story(), "compare", pool="gemma-27b")
+    assert not [each for each in one.selectbox if each.key == "converge"]
+
+    told = document()
+    known = agreed(fleet(alike("chat", 3, told), [told]), "chat")
+    app = open_page(known, "compare", pool="chat", converge="baseline")
+    assert "<b>No replica would restart</b>: none of 3 replicas that were read" in html(app)
+    assert '<div class="notice good whatif-summary">' in html(app)
+
+
+def test_one_cohort_that_differs_inside_says_why_nothing_is_asked(demo_fleet: Fleet) -> None:
+    """In the place of the control: Compare says above that the cohort differs, so somebody would look for it."""
+    app = open_page(demo_fleet, "compare", pool="deepseek-v3/decode")
+
+    assert not [each for each in app.selectbox if each.key == "converge"]
+    assert "No what-if here: the pool has one cohort, so there is no other to be like." in html(app)
+    assert "No what-if here" not in html(open_page(story(), "compare", pool="gemma-27b"))
+
+
+def test_going_back_on_a_rollout_is_said_before_all_else(demo_fleet: Fleet) -> None:
+    """And where the version changes, the image alone stands open; the rest is folded away."""
+    app = open_page(demo_fleet, "compare", pool="gemma-27b", converge="A")
+    shown = html(app)
+    warned = shown.index("gemma-27b is moving from 0.32.0 to 0.32.1; this goes back on it")
+
+    assert warned < shown.index("2 of 8 replicas would restart")
+    onward = open_page(demo_fleet, "compare", pool="gemma-27b", converge="B")
+    assert "this goes back on it" not in html(onward)
+    later = next(each for each in onward.expander if each.label == "After the restart, look again")
+    assert next(each.value for each in later.code) == "--enable-prefix-caching"
+
+
+def test_a_baseline_can_be_chosen() -> None:
+    """It stands first, by its name."""
+    app = open_page(agreed(story()), "compare", pool="chat-70b", converge="baseline")
+
+    assert app.selectbox(key="converge").options[1] == "baseline agreed"
+    assert "<b>1 of 18 replicas would restart</b>; " in html(app)
+    assert "--block-size 16" in codes(app)
+
+
+def test_many_groups_are_cut_and_counted() -> None:
+    """Six are drawn; the others are said to be in the export."""
+    usual = document()
+    odd = [document({"model_config.max_logprobs": number}) for number in range(1, 9)]
+    members = [
+        *alike("chat", 3, usual),
+        *(replica(f"odd-{n}", pool="chat", document=each) for n, each in enumerate(odd)),
+    ]
+    app = open_page(fleet(members, [usual, *odd]), "compare", pool="chat", converge="A")
+
+    assert "2 more groups with 2 replicas: the export has all." in html(app)
+
+
+def test_what_servers_tell_stays_text() -> None:
+    """Names, values and pools are escaped here too."""
+    told = [document({"model_config.tokenizer": HOSTILE, HOSTILE: index}) for index in range(2)]
+    members = [replica(f"{HOSTILE}{index}", pool=HOSTILE, document=each) for index, each in enumerate(told)]
+    shown = html(open_page(fleet(members, told), "compare", pool=HOSTILE, converge="A"))
+
+    assert "1 of 2 replicas would restart" in shown
+    assert "<script>" not in shown
+    assert "<img" not in shown

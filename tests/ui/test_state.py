@@ -1,0 +1,102 @@
+"""The address decides which fleet is shown, and what moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard import service
+from tests import builders
+from tests.builders import NOW
+from tests.page_runner import html, rerun
+from tests.snapshot_pages import shown_beside, visit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dashboard.fleet import Fleet
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Fleet:
+    fleet = builders.fleet([builders.replica("now-1", pool="now")])
+    shown_beside(fleet, tmp_path)
+    return fleet
+
+
+def poll_again(fleet: Fleet, name: str) -> None:
+    """A newer poll in which there is another replica."""
+    newer = builders.fleet([builders.replica(name, pool="now")], generation=fleet.generation + 1)
+    service.put(newer, NOW, service.snapshots().folder)
+
+
+def shows(app: object, name: str) -> bool:
+    return any(each.name == name for each in app.session_state["shown_fleet"].replicas)  # type: ignore[attr-defined]
+
+
+def test_a_live_page_shows_the_newest_poll(live: Fleet) -> None:
+    app = visit()
+    poll_again(live, "now-2")
+
+    assert shows(rerun(app), "now-2")
+
+
+@pytest.mark.parametrize("url", [{"screenshot": "1"}, {"meeting": "1"}])
+def test_nothing_moves_in_a_meeting_and_for_a_screenshot(live: Fleet, url: dict[str, str]) -> None:
+    app = visit(**url)
+    poll_again(live, "now-2")
+
+    assert shows(rerun(app), "now-1")
+
+
+def test_who_pauses_keeps_the_fleet_and_gets_the_newest_when_it_goes_on(live: Fleet) -> None:
+    app = visit()
+    app.toggle(key="paused").set_value(True)
+    rerun(app)
+    poll_again(live, "now-2")
+    assert shows(rerun(app), "now-1")
+
+    app.toggle(key="paused").set_value(False)
+    assert shows(rerun(app), "now-2")
+
+
+def test_who_leaves_a_snapshot_of_a_paused_page_finds_it_as_it_was(live: Fleet) -> None:
+    key = service.snapshots().freeze(builders.story(), "x", NOW).id
+    app = visit()
+    app.toggle(key="paused").set_value(True)
+    rerun(app)
+    app.query_params["snapshot"] = key
+    assert shows(rerun(app), "chat-70b-01")
+    poll_again(live, "now-2")
+
+    del app.query_params["snapshot"]
+    assert not shows(rerun(app), "chat-70b-01")
+
+
+@pytest.mark.usefixtures("live")
+def test_the_clock_of_a_screenshot_is_that_of_its_data() -> None:
+    before = html(visit(screenshot="1"))
+    service.put(service.current(), NOW + timedelta(days=9), service.snapshots().folder)
+
+    assert html(visit(screenshot="1")) == before
+    assert "0 s ago" in before
+
+
+def test_a_snapshot_that_several_begin_like_asks_for_more_digits(live: Fleet) -> None:
+    """Two snapshots, and an address that fits both."""
+    store = service.snapshots()
+    key = store.freeze(live, "one", NOW).id
+    (store.folder / f"{key[:6]}{'0' * 4 if key[6:] != '0000' else '1111'}.json.gz").write_bytes(b"")
+
+    assert f"2 snapshots begin with {key[:4]}; type more of the id." in html(visit(snapshot=key[:4]))
+
+
+def test_the_last_few_snapshots_stay_in_memory_and_a_deleted_one_opens_no_more(live: Fleet) -> None:
+    key = service.snapshots().freeze(replace(live, name="old"), "one", NOW).id
+    assert service.frozen(key) is service.frozen(key)
+
+    service.snapshots().delete(key)
+    assert "it may have been deleted" in html(visit(snapshot=key))

@@ -1,0 +1,65 @@
+"""What the part below Compare's table is made of, as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dashboard.ui.whatif_view import MOST_FINDINGS, MOST_RANKS, capacity_html, changes_html, findings_html
+from dashboard.whatif import Verdicts, converge
+from tests.builders import HOSTILE, alike, document, engine, fleet, replica
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+
+LARGER = {"cache_config.block_size": 32}
+
+
+def test_findings_stand_below_what_would_become_of_them(demo_fleet: Fleet) -> None:
+    """Each kind under its own heading, none where there is nothing of the kind."""
+    drawn = findings_html(converge(demo_fleet, "chat-70b", "B"))
+
+    assert drawn.index("<h3>Would reach more replicas</h3>") < drawn.index("<h3>Would go</h3>")
+    assert "Would come" not in drawn
+    assert '<li class="critical">' in drawn
+    assert "1 finding of this pool would stay as it is." in drawn
+
+
+def test_many_findings_are_cut_and_counted(demo_fleet: Fleet) -> None:
+    """Nothing is left out in silence."""
+    what = converge(demo_fleet, "chat-70b", "A")
+    many = replace(what, verdicts=Verdicts(came=what.verdicts.gone * 4, stay=2))
+    drawn = findings_html(many)
+
+    assert drawn.count("<li class=") == MOST_FINDINGS
+    assert "16 more: the export has all." in drawn
+    assert "2 findings of this pool would stay as they are." in drawn
+
+
+def test_ranks_show_now_and_then_with_their_source() -> None:
+    """Of replicas with several ranks the rank is named; of many rows the rest is counted."""
+    told = document(), document(LARGER)
+    two = (engine(500), engine(600, dp_rank=1))
+    odd = [replica(f"odd-{each}", pool="chat", document=told[1], engines=two) for each in range(10)]
+    before = fleet([*alike("chat", 12, told[0]), *odd], told)
+    drawn = capacity_html(converge(before, "chat", "A"), {each.id: each.name for each in before.replicas})
+
+    assert "odd-0, rank 1" in drawn
+    assert "+1,199,500" in drawn
+    assert drawn.count("<tr>") == MOST_RANKS + 1
+    assert "8 more DP ranks not shown." in drawn
+    assert "As 12 engines on NVIDIA H100" in drawn
+
+
+def test_settings_say_how_they_are_set_and_stay_text() -> None:
+    """What is foreign is escaped."""
+    told = document(), document({**LARGER, HOSTILE: HOSTILE, "cache_config.hash_block_size": 32})
+    hostile = document({HOSTILE: "x"})
+    before = fleet([*alike("chat", 3, hostile), replica("chat-9", document=told[1])], [hostile, told[1]])
+    (group,) = converge(before, "chat", "A").groups
+    drawn = changes_html(group)
+
+    assert "<script>" not in drawn
+    assert "<img" not in drawn
+    assert "follows: no flag sets it" in drawn
+    assert '<span class="mute">flag</span>' in drawn
