@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 CONFIG ?=
+ONLY ?=
 PORT ?= 8501
 ADDRESS ?= 127.0.0.1
 FLEET_PORT ?= 8000
@@ -49,16 +50,17 @@ bench-vllm: $(VENV)/dev.stamp  ## What the provider costs a live vLLM server, as
 	@tests/live/make-venv $(VLLM)
 	@VLLM_VENV=$(abspath $(VLLM)) $(BIN)/python -m tests.benchmarks.bench_provider
 
-screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew
+screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew, and show what changed (ONLY=)
 	@tests/tools/install-chromium $(BIN)/python
-	UPDATE_SCREENSHOTS=1 $(BIN)/python -m pytest tests/e2e -k screenshot
+	@$(BIN)/python -m tests.tools.screenshots $(if $(ONLY),-k "$(ONLY)")
 
 docs: $(VENV)/run.stamp  ## Write docs/*.schema.json and docs/rules anew
 	@$(BIN)/python -m tests.tools.write_docs
 
-wheel: $(BIN)/python  ## dist/*.whl: the provider for vLLM; with [dashboard], the dashboard
+wheel: $(BIN)/python  ## dist/*.whl: the provider for vLLM; the dashboard, as the extra [dashboard] of the other
 	@rm -rf build dist
 	@$(PIP) wheel --no-deps --wheel-dir dist .
+	@$(BIN)/python tests/tools/provider_wheel.py dist
 	@rm -rf build *.egg-info
 	@ls dist/*.whl
 
@@ -74,7 +76,7 @@ $(VENV)/run.stamp: requirements.txt | $(BIN)/python
 	@$(PIP) install -r requirements.txt
 	@touch $@
 
-$(VENV)/dev.stamp: requirements.txt requirements-dev.txt | $(BIN)/python
+$(VENV)/dev.stamp: requirements.txt requirements-pdf.txt requirements-dev.txt | $(BIN)/python
 	@echo "Installing what the checks need (once, about a minute) ..." >&2
 	@$(PIP) install -r requirements-dev.txt
 	@touch $@ $(VENV)/run.stamp

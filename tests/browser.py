@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MILLISECONDS = 30_000
+HEIGHT = 1000  # pixels of a window, until it grows with its page
+TALLEST, MOST_GROWTHS = 8_000, 3  # pixels; how often the page may ask for more once it has more
 
 # The same pixels on every machine: no colour profile, no hinting, no subpixel text.
 ARGUMENTS = (
@@ -40,6 +42,19 @@ AT_REST = """() => {
 }"""
 
 
+# Of the page, and of a dialog above it.
+WHOLE_HEIGHT = """() => Math.max(...[...document.querySelectorAll('[data-testid=stMain],[data-testid=stDialog]')]
+  .map(part => part.scrollHeight))"""
+
+# What sticks while the page scrolls is a layer of its own; at half a pixel it is drawn now on this line, now on that.
+# In a window as high as the page nothing scrolls.
+NOTHING_STICKS = """() => {
+  for (const part of document.querySelectorAll('[data-testid=stMain] *')) {
+    if (getComputedStyle(part).position === 'sticky') part.style.position = 'static';
+  }
+}"""
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start Chromium: an installed one, else Playwright's own."""
@@ -54,7 +69,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def tab(
-    browser: Browser, *, width: int = 1600, height: int = 1000, theme: Literal["light", "dark"] = "light"
+    browser: Browser, *, width: int = 1600, height: int = HEIGHT, theme: Literal["light", "dark"] = "light"
 ) -> Iterator[Page]:
     """Open an empty page of a given size and theme, in English and UTC, with nothing moving."""
     context = browser.new_context(
@@ -78,14 +93,19 @@ def visit(page: Page, url: str) -> None:
     settle(page)
 
 
-def settle(page: Page) -> None:
-    """Wait until the page is drawn and two screenshots in a row are equal."""
+def at_rest(page: Page) -> None:
+    """Wait until Streamlit says that the page is drawn; its last pixels may still be on their way."""
     page.wait_for_function(AT_REST)
+
+
+def settle(page: Page) -> bytes:
+    """Wait until the page is drawn and two screenshots in a row are equal; return the second."""
     before = b""
     for _ in range(PATIENCE_MILLISECONDS // 150):
+        at_rest(page)
         image = picture(page)
         if image == before:
-            return
+            return image
         before = image
         page.wait_for_timeout(150)
     raise Error("the page does not come to rest")
@@ -96,10 +116,20 @@ def picture(page: Page) -> bytes:
     return page.screenshot(animations="disabled", caret="hide")
 
 
-def grow(page: Page) -> None:
-    """Make the window as high as the page, so that one picture shows all of it; Streamlit scrolls inside."""
-    height = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
-    size = page.viewport_size
-    assert size is not None
-    page.set_viewport_size({"width": size["width"], "height": max(int(height), size["height"])})
-    settle(page)
+def grow(page: Page) -> bytes:
+    """Make the window as high as the page, so that one picture shows all of it; return that picture.
+
+    Streamlit scrolls inside the window. What fills a part of the window grows with it: hence a second look.
+    """
+    taken = b""
+    for _ in range(MOST_GROWTHS):
+        size = page.viewport_size
+        assert size is not None
+        height = min(int(page.evaluate(WHOLE_HEIGHT)), TALLEST)
+        if taken and height <= size["height"]:
+            break
+        page.set_viewport_size({"width": size["width"], "height": max(height, size["height"])})
+        at_rest(page)
+        page.evaluate(NOTHING_STICKS)
+        taken = settle(page)
+    return taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def frozen_url() -> Iterator[str]:
     """Serve the simulated fleet as it stood at one moment."""
+    with _frozen_app() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def changing_url() -> Iterator[str]:
+    """Serve one fleet after the other, each as it stood at one moment: a server that no other test looks at."""
+    with _frozen_app() as url:
+        yield url
+
+
+@contextmanager
+def _frozen_app() -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "tests/e2e/frozen_app.py", "--server.headless=true"]
     with started([*command, f"--server.port={port}"], environment={"PYTHONPATH": str(ROOT)}):

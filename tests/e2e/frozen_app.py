@@ -1,9 +1,36 @@
-"""The dashboard on the simulated fleet as it stood at one moment: same clock, same seed, same pixels."""
+"""The dashboard on fleets as they stood at one moment: same clock, same seed, same pixels.
+
+It shows the simulated fleet; /frozen/NAME puts another one in its place, for everybody who looks.
+"""
+
+import os
+import tempfile
 
 import streamlit as st
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from dashboard import server, service
-from tests.frozen import AT, frozen_fleet
+from tests.e2e.frozen_fleets import NOTHING, STORY, frozen
+from tests.e2e.frozen_store import snapshots
+from tests.frozen import AT
 
-service.put(frozen_fleet(), AT)
-app = st.App("../../dashboard/ui/main.py", routes=server.routes())
+
+def put(name: str) -> None:
+    """Show the fleet of this name from now on. Where nothing is configured, nothing was ever frozen."""
+    store, _ = snapshots()
+    service.put(frozen(name), AT, None if name == NOTHING else store.folder)
+
+
+async def show(request: Request) -> Response:
+    """Show another fleet, and tell the ids of the snapshots by what stands for them in addresses."""
+    put(request.path_params["name"])
+    return JSONResponse(snapshots()[1])
+
+
+# A working folder of its own: servers that run at once keep their snapshots apart, in folders of the same name.
+_OWN = tempfile.TemporaryDirectory(prefix="frozen-app-")
+os.chdir(_OWN.name)
+put(STORY)
+app = st.App("../../dashboard/ui/main.py", routes=[*server.routes(), Route("/frozen/{name}", show)])

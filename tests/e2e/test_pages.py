@@ -159,6 +159,42 @@ def test_a_finding_that_is_opened_by_keyboard_keeps_the_focus_in_the_list(page: 
     expect(page.locator(".findings [aria-current] a")).to_be_focused()
 
 
+def test_a_finding_that_is_closed_by_keyboard_gives_the_focus_back_to_its_entry_in_sight(
+    page: Page, frozen_url: str
+) -> None:
+    """Whoever reads one finding after the other goes on where they were, not at the top of the page."""
+    visit(page, f"{frozen_url}/findings")
+    entry = page.get_by_role("link", name="Limit of log probabilities")
+    entry.focus()
+    page.keyboard.press("Enter")
+    close = page.get_by_role("link", name="Close")
+    close.focus()
+    page.keyboard.press("Enter")
+    expect(close).to_have_count(0)
+
+    expect(entry).to_be_focused()
+    expect(entry).to_be_in_viewport()
+
+
+def test_on_a_phone_overview_is_one_column_that_needs_no_scrolling_sideways(browser: Browser, frozen_url: str) -> None:
+    """The header covers nothing, cards stand two by two, and a pool shows all that its row shows on a wide page."""
+    with tab(browser, width=390, height=844) as page:
+        visit(page, frozen_url)
+        overflow = "e => e.scrollWidth - e.clientWidth"
+        top = "e => e.getBoundingClientRect().top"
+        cards = [card.evaluate(top) for card in page.locator(".card").all()[:3]]
+        bottom = page.locator(".asof").evaluate("e => e.getBoundingClientRect().bottom")
+        cells = page.locator(".pool-list tbody tr").first.locator("th, td")
+        right = [cell.evaluate("e => e.getBoundingClientRect().right") for cell in cells.all()]
+
+        assert page.locator("[data-testid=stMain]").evaluate(overflow) <= 0
+        assert page.locator(".pool-list .scroll").first.evaluate(overflow) <= 0
+        assert bottom < page.locator("h1").evaluate(top)
+        assert cards[0] == cards[1] < cards[2]
+        assert len(right) == 8
+        assert max(right) <= 390
+
+
 def test_a_cell_opens_by_click_and_says_who_has_which_value(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/compare?pool=chat-70b")
     page.locator(f'tr[data-path="{HASH}"] td[tabindex]').last.click()
@@ -241,7 +277,7 @@ def test_the_bar_of_an_outlier_opens_its_replica_and_back_leads_to_what_was_seen
 
     page.go_back()
     expect(page).to_have_url(f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode&length=32k")
-    expect(page.get_by_text("requests at 32 k")).to_be_visible()
+    expect(page.get_by_text("Requests at 32 k")).to_be_visible()
 
 
 def test_back_from_a_replica_leads_to_the_replicas_that_were_found(page: Page, frozen_url: str) -> None:

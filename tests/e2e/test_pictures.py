@@ -1,10 +1,10 @@
-"""The comparison of screenshots fails when an area changed, and only then."""
+"""The comparison of screenshots fails when an area changed, and only then; what changed stands side by side."""
 
 from __future__ import annotations
 
 from PIL import Image, ImageDraw
 
-from tests.e2e.pictures import difference
+from tests.e2e.pictures import CHANGED, GAP, NOTHING, difference, side_by_side
 
 SIZE = (320, 240)
 
@@ -32,3 +32,32 @@ def test_a_changed_word_fails_although_it_is_a_small_share_of_a_large_page() -> 
 def test_a_change_all_over_and_another_size_fail() -> None:
     assert "of the pixels" in str(difference(Image.new("RGB", SIZE), Image.new("RGB", SIZE, (255, 255, 255))))
     assert "size" in str(difference(Image.new("RGB", SIZE), Image.new("RGB", (10, 10))))
+
+
+def test_before_after_and_what_differs_stand_side_by_side() -> None:
+    """What stayed is pale in the third picture, what changed is marked at its place."""
+    before = Image.new("RGB", SIZE, (0, 0, 0))
+    after = before.copy()
+    after.putpixel((30, 40), (255, 255, 255))
+    sheet = side_by_side(before, after)
+    step = SIZE[0] + GAP
+
+    assert sheet.size == (3 * SIZE[0] + 2 * GAP, SIZE[1])
+    assert [sheet.getpixel((place * step + 30, 40)) for place in range(3)] == [(0, 0, 0), (255, 255, 255), CHANGED]
+    stayed = sheet.getpixel((2 * step, 0))
+    assert isinstance(stayed, tuple)
+    assert min(stayed) > 150
+
+
+def test_pictures_of_two_sizes_are_compared_where_both_are_and_the_rest_is_marked() -> None:
+    sheet = side_by_side(Image.new("RGB", (100, 100)), Image.new("RGB", (100, 140)))
+    third = 2 * (100 + GAP)
+
+    assert sheet.getpixel((0, 120)) == NOTHING
+    assert sheet.getpixel((third, 120)) == CHANGED
+    assert sheet.getpixel((third, 50)) != CHANGED
+
+
+def test_grey_stands_for_a_picture_that_there_is_not() -> None:
+    assert side_by_side(None, Image.new("RGB", SIZE)).getpixel((5, 5)) == NOTHING
+    assert side_by_side(Image.new("RGB", SIZE), None).getpixel((SIZE[0] + GAP + 5, 5)) == NOTHING

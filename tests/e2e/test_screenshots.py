@@ -1,31 +1,48 @@
-"""Overview, Findings and Compare look as they did when somebody last looked."""
+"""Every page, state and theme looks as it did when somebody last looked; states.py lists them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from contextlib import ExitStack
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser import grow, picture, tab, visit
-from tests.e2e.pictures import compare
+from tests.e2e.album import Change, compare, is_updating, tally, write_report
+from tests.e2e.stage import Stage
+from tests.e2e.states import STATES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playwright.sync_api import Browser
 
+    from tests.e2e.states import State
+
 pytestmark = pytest.mark.browser
-FINDING = "/findings?finding=5bf5975562"  # its id says what is wrong, and stays while that does
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(
-    ("name", "path"), [("overview", "/"), ("findings", FINDING), ("compare", "/compare?pool=chat-70b")]
-)
-def test_the_page_looks_as_committed(
-    browser: Browser, frozen_url: str, name: str, path: str, theme: Literal["light", "dark"]
-) -> None:
-    with tab(browser, width=1600, theme=theme) as page:
-        visit(page, frozen_url + path)
-        grow(page)
-        taken = picture(page)
+@pytest.fixture(scope="module")
+def stage(browser: Browser, changing_url: str) -> Iterator[Stage]:
+    with ExitStack() as stack:
+        yield Stage(browser, changing_url, stack)
 
-    compare(f"{name}-{theme}", taken)
+
+@pytest.fixture(scope="module")
+def changes() -> Iterator[list[Change]]:
+    """Gather what changed; in the end it stands side by side in one report, also when that is nothing."""
+    found: list[Change] = []
+    yield found
+    if not is_updating():
+        report = write_report(found)
+        print(f"\n{tally(found)}: {report}")
+
+
+@pytest.mark.parametrize("state", STATES, ids=attrgetter("name"))
+def test_the_page_looks_as_committed(stage: Stage, changes: list[Change], state: State) -> None:
+    taken = {state.picture(look): stage.take(state, look) for look in state.looks}
+
+    changed = [change for name, data in taken.items() if (change := compare(name, data))]
+    changes.extend(changed)
+    told = [f"{each.name}: {each.sentence}" for each in changed]
+    assert not told, "see test-results/screenshots.html, and `make screenshots` if this is wanted"

@@ -19,6 +19,8 @@ CORE = (
     "wording",
     "rules",
     "fleet",
+    "changes",
+    "whatif",
     "report",
 )
 

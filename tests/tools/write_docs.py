@@ -6,15 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dashboard.report.changes_document import changes_schema
 from dashboard.report.document import json_schema
 from dashboard.report.findings_document import findings_schema
+from dashboard.report.report_json import report_schema
 from dashboard.report.rule_page import NOTE, page_path, rule_index, rule_page
 from dashboard.rules.catalogue import ALL_RULES
-from tests.tools import config_api
+from tests.tools import command_line, config_api
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "docs" / "fleet.schema.json"
 FINDINGS_SCHEMA = SCHEMA.with_name("findings.schema.json")
+CHANGES_SCHEMA = SCHEMA.with_name("changes.schema.json")
+REPORT_SCHEMA = SCHEMA.with_name("report.schema.json")
 RULES = SCHEMA.with_name("rules")
 
 
@@ -26,6 +30,16 @@ def schema_text() -> str:
 def findings_schema_text() -> str:
     """Return the JSON Schema of the document of findings as it is committed."""
     return _written(findings_schema())
+
+
+def changes_schema_text() -> str:
+    """Return the JSON Schema of the document of changes as it is committed."""
+    return _written(changes_schema())
+
+
+def report_schema_text() -> str:
+    """Return the JSON Schema of a report as it is committed."""
+    return _written(report_schema())
 
 
 def rule_pages() -> dict[Path, str]:
@@ -44,12 +58,14 @@ def main() -> None:
     pages = rule_pages()
     for stale in set(RULES.glob("*.md")) - pages.keys():
         stale.unlink()
-    schemas = {SCHEMA: schema_text(), FINDINGS_SCHEMA: findings_schema_text()}
+    schemas = {SCHEMA: schema_text(), FINDINGS_SCHEMA: findings_schema_text(), REPORT_SCHEMA: report_schema_text()}
+    schemas |= {CHANGES_SCHEMA: changes_schema_text()}
     api = {
         config_api.OPENAPI: config_api.openapi_text(),
         config_api.PAGE: config_api.page_text(config_api.PAGE.read_text()),
     }
-    for file, text in {**schemas, **api, **pages}.items():
+    commands = {command_line.PAGE: command_line.page_text()}
+    for file, text in {**schemas, **api, **commands, **pages}.items():
         file.write_text(text)
 
 

@@ -1,0 +1,103 @@
+"""The fleets that are looked at, each as it stood at one moment, by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING
+
+from dashboard.demo import default_fleet
+from dashboard.fleet import empty_fleet, inspected
+from dashboard.models import Baseline, FailureKind
+from tests import builders
+from tests.frozen import AT, frozen_fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dashboard.fleet import Fleet
+
+STORY = "story"  # the simulated fleet, with something to find in every pool
+WAITING = "waiting"  # the first poll has not ended
+NOTHING = "nothing"  # no target is configured
+DOWN = "down"  # nobody answers, each for a reason of its own
+UNNAMED = "unnamed"  # all answer, and nobody told which model it serves
+BARE = "bare"  # one pool whose settings were never read
+AGREED = "agreed"  # the story, held against a baseline
+UNIFORM = "uniform"  # one pool, all alike, nothing to find
+NAME = "demo"
+POLLED_AT = AT - timedelta(seconds=8)  # of the fleets that are built
+
+REASONS = (
+    (FailureKind.REFUSED, "Nothing listens there."),
+    (FailureKind.TIMEOUT, "No answer within 5 s."),
+    (FailureKind.UNAUTHORIZED, "401: an API key is wanted, and none is given for this target."),
+    (FailureKind.DNS, "The name is not known."),
+    (FailureKind.DECODE, "A page for people instead of metrics."),
+)
+
+
+@cache
+def frozen(name: str) -> Fleet:
+    """Return a fleet by its name. Its generation is its own, for pages are kept by generation and time."""
+    number = list(_FLEETS).index(name)
+    return replace(_FLEETS[name](), generation=number + 1)
+
+
+def _waiting() -> Fleet:
+    return empty_fleet(NAME)
+
+
+def _nothing() -> Fleet:
+    return builders.fleet(name=NAME, polled_at=POLLED_AT)
+
+
+def _down() -> Fleet:
+    members = [
+        builders.down(f"{pool}-{number}", pool=pool, kind=kind, detail=detail)
+        for pool in ("chat-70b", "embed-8b")
+        for number, (kind, detail) in enumerate(REASONS)
+    ]
+    return builders.fleet(members, name=NAME, polled_at=POLLED_AT)
+
+
+def _unnamed() -> Fleet:
+    members = [builders.replica(f"10.0.0.{number}:8000", pool=None) for number in range(1, 6)]
+    return builders.fleet(members, name=NAME, polled_at=POLLED_AT)
+
+
+def _bare() -> Fleet:
+    members = [builders.replica(f"chat-{number}") for number in range(1, 5)]
+    return builders.fleet(members, name=NAME, polled_at=POLLED_AT)
+
+
+def _uniform() -> Fleet:
+    """Poll eight replicas that are all as the first one of the story."""
+    usual = next(each for each in default_fleet() if each.name == "chat-70b-01")
+    return frozen_fleet(
+        simulated=[replace(usual, name=f"chat-70b-{n:02}", address=f"127.1.0.{n}") for n in range(1, 9)]
+    )
+
+
+def _agreed() -> Fleet:
+    story = frozen(STORY)
+    expected = {
+        "cache_config.block_size": "16",
+        "cache_config.prefix_caching_hash_algo": '"sha256_cbor"',
+        "scheduler_config.max_num_seqs": "192",
+    }
+    baseline = Baseline("chat-70b", "chat-*", expected, file="baselines/chat-70b.yaml")
+    return inspected(replace(story, policy=replace(story.policy, baselines=(baseline,))), AT)
+
+
+_FLEETS: Mapping[str, Callable[[], Fleet]] = {
+    STORY: frozen_fleet,
+    WAITING: _waiting,
+    NOTHING: _nothing,
+    DOWN: _down,
+    UNNAMED: _unnamed,
+    BARE: _bare,
+    UNIFORM: _uniform,
+    AGREED: _agreed,
+}

@@ -1,0 +1,56 @@
+"""Two frozen snapshots of the simulated fleet: as it was two weeks earlier, when less was wrong, and as it is."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dashboard.demo import default_fleet
+from dashboard.store import Snapshots
+from tests.e2e.frozen_fleets import STORY, frozen
+from tests.frozen import AT, frozen_fleet
+
+if TYPE_CHECKING:
+    from dashboard.demo.describe import DemoReplica
+    from dashboard.fleet import Fleet
+
+# Stand in addresses for the ids of the snapshots, which change with every version of the program.
+BEFORE, LATEST = "SNAPSHOT-BEFORE", "SNAPSHOT-LATEST"
+FOLDER = Path("test-results/frozen-snapshots")  # in the working folder; always the same, for it stands on the pages
+AGO = timedelta(days=14)
+# What was changed since, and whose configuration it had until then.
+CHANGED = {
+    "chat-70b-04": "chat-70b-01",
+    "chat-70b-11": "chat-70b-01",
+    "gemma-27b-04": "gemma-27b-02",
+    **{f"qwen3-8b-{number:02}": "qwen3-8b-05" for number in range(1, 5)},
+}
+
+
+@cache
+def snapshots() -> tuple[Snapshots, dict[str, str]]:
+    """Freeze both; return them, and their ids by what stands for them."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    store = Snapshots(FOLDER)
+    before = store.freeze(_before(), "Review of 6 November", AT - AGO)
+    latest = store.freeze(frozen(STORY), "Review of 20 November", AT)
+    return store, {BEFORE: before.id, LATEST: latest.id}
+
+
+def _before() -> Fleet:
+    told = {each.name: each for each in default_fleet()}
+    earlier = [
+        replace(each, configuration=told[CHANGED.get(each.name, each.name)].configuration) for each in told.values()
+    ]
+    return frozen_fleet(simulated=[_younger(each) for each in earlier], at=AT - AGO)
+
+
+def _younger(replica: DemoReplica) -> DemoReplica:
+    """Return a replica as it ran then; one that has been started since had been started alike."""
+    ago = AGO.total_seconds()
+    uptime = replica.uptime_seconds
+    return replace(replica, uptime_seconds=uptime - ago if uptime > ago else uptime)

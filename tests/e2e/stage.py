@@ -1,0 +1,61 @@
+"""Takes the pictures of states: one tab for each theme, which goes from page to page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import httpx
+
+from tests.browser import HEIGHT, at_rest, grow, tab
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from playwright.sync_api import Browser, Page
+
+    from tests.e2e.states import Look, State, Theme
+
+STILL = "screenshot=1"
+PATIENCE_SECONDS = 60.0  # a fleet is polled when it is shown for the first time
+
+
+class Stage:
+    """Shows states in a browser. A tab keeps what it has loaded, so that a page is there in half a second."""
+
+    def __init__(self, browser: Browser, url: str, stack: ExitStack) -> None:
+        """Open nothing yet; `stack` closes what was opened."""
+        self._browser, self._url, self._stack = browser, url, stack
+        self._fleet: str | None = None
+        self._ids: dict[str, str] = {}
+        self._tabs: dict[Theme, Page] = {}
+
+    def take(self, state: State, look: Look) -> bytes:
+        """Bring a state about and take the picture of the whole page, as PNG."""
+        self._show(state.fleet)
+        page = self._tab(look.theme)
+        page.set_viewport_size({"width": look.width, "height": HEIGHT})
+        page.mouse.move(0, 0)  # what lies under the pointer is drawn otherwise
+        page.goto(self._url + self._address(state))
+        at_rest(page)
+        if state.do:
+            state.do(page)
+            page.mouse.move(0, 0)
+        return grow(page)
+
+    def _show(self, fleet: str) -> None:
+        if fleet != self._fleet:
+            shown = httpx.get(f"{self._url}/frozen/{fleet}", timeout=PATIENCE_SECONDS, trust_env=False)
+            shown.raise_for_status()
+            self._fleet, self._ids = fleet, shown.json()
+
+    def _address(self, state: State) -> str:
+        """Write the address of a state, with the ids that snapshots have in this run."""
+        path = state.path
+        for name, key in self._ids.items():
+            path = path.replace(name, key)
+        return f"{path}{'&' if '?' in path else '?'}{STILL}" if state.still else path
+
+    def _tab(self, theme: Theme) -> Page:
+        if theme not in self._tabs:
+            self._tabs[theme] = self._stack.enter_context(tab(self._browser, theme=theme))
+        return self._tabs[theme]

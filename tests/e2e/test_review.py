@@ -1,0 +1,256 @@
+"""In a real browser: the keys of a meeting, notes that outlive a reload, and type that can be read from afar."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from dashboard.store import Snapshots
+from tests.browser import settle, tab, visit
+from tests.frozen import AT
+from tests.serving import ROOT, free_port, started, wait_until_healthy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Locator, Page
+
+    from dashboard.fleet import Fleet
+
+pytestmark = pytest.mark.browser
+
+APP = """\
+from pathlib import Path
+import streamlit as st
+from dashboard import server, service
+from dashboard.store import Snapshots
+from tests.frozen import AT
+folder = Path({folder!r})
+service.put(Snapshots(folder).fleet({key!r}), AT, folder)
+app = st.App({main!r}, routes=server.routes())
+"""
+AGENDA = ["Is it fine?", "New", "Findings", "Differences", "Capacity", "Not read", "Suppressed"]
+MEETING = "&meeting=1"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Snapshots:
+    return Snapshots(tmp_path_factory.mktemp("review") / "snapshots")
+
+
+@pytest.fixture(scope="module")
+def url(store: Snapshots, demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the review of a snapshot, served with a folder of its own."""
+    key = store.freeze(demo_fleet, "Review", AT).id
+    script: Path = tmp_path_factory.mktemp("app") / "review_app.py"
+    main = str(ROOT / "dashboard" / "ui" / "main.py")
+    script.write_text(APP.format(folder=str(store.folder), key=key, main=main))
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless=true"]
+    with started([*command, f"--server.port={port}"], environment={"PYTHONPATH": str(ROOT)}):
+        address = f"http://127.0.0.1:{port}"
+        wait_until_healthy(address)
+        yield f"{address}/review?snapshot={key}"
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    with tab(browser) as found:
+        yield found
+
+
+def current(page: Page) -> Locator:
+    """The entry of the agenda that is marked."""
+    return page.locator(".agenda [aria-current=step]")
+
+
+def is_at(page: Page, title: str) -> None:
+    """Wait until the agenda marks a section; then its heading has the focus, and stands below the agenda."""
+    expect(current(page)).to_contain_text(title)
+    heading = page.locator(":is(h1, h2):focus")
+    expect(heading).to_be_in_viewport()
+    agenda, place = page.locator("nav.agenda").bounding_box(), heading.bounding_box()
+    assert agenda
+    assert place
+    assert place["y"] >= agenda["y"] + agenda["height"] - 1
+
+
+def first_note(page: Page) -> Locator:
+    return page.locator("[class*=st-key-topic_] textarea").first
+
+
+def test_keys_lead_through_the_agenda_in_both_directions(page: Page, url: str) -> None:
+    visit(page, url + MEETING)
+    expect(current(page)).to_contain_text(AGENDA[0])
+
+    for title in AGENDA[1:]:
+        page.keyboard.press("j")
+        is_at(page, title)
+    for title in reversed(AGENDA[:-1]):
+        page.keyboard.press("k")
+        is_at(page, title)
+
+
+def test_digits_jump_and_the_title_is_read_aloud(page: Page, url: str) -> None:
+    visit(page, url + MEETING)
+
+    page.keyboard.press("5")
+
+    is_at(page, "Capacity")
+    expect(page.locator("[aria-live=polite]").filter(has_text="Capacity")).to_have_count(1)
+
+
+def test_the_keys_are_shown_on_demand_by_key_and_by_click(page: Page, url: str) -> None:
+    visit(page, url + MEETING)
+    keys, button = page.locator(".agenda .keys"), page.get_by_role("button", name="? keys")
+    expect(button).to_have_attribute("aria-expanded", "false")
+    expect(keys).to_be_hidden()
+
+    page.keyboard.press("?")
+    expect(keys).to_contain_text("next and previous section")
+    expect(button).to_have_attribute("aria-expanded", "true")
+
+    button.click()
+    expect(keys).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [760, 1024, 1400])
+def test_a_meeting_has_its_agenda_on_one_line(browser: Browser, url: str, width: int) -> None:
+    """Also where the window is narrow; Share stays, on the line of the pages."""
+    with tab(browser, width=width, height=900) as page:
+        visit(page, url + MEETING)
+        agenda = page.locator("nav.agenda").bounding_box()
+        share = page.get_by_role("button", name="Share").bounding_box()
+
+    assert agenda
+    assert share
+    assert agenda["height"] < 60
+    assert share["y"] + share["height"] < 61
+
+
+def test_page_down_goes_through_a_long_section_and_then_to_the_next(page: Page, url: str) -> None:
+    """The button of a presenter sends Page Down: nothing of the findings is skipped."""
+    visit(page, url + MEETING)
+    page.keyboard.press("3")
+    is_at(page, "Findings")
+
+    page.keyboard.press("PageDown")
+    expect(current(page)).to_contain_text("Findings")
+    for _ in range(60):
+        page.keyboard.press("PageDown")
+        if "Findings" not in current(page).inner_text():
+            break
+    is_at(page, "Differences")
+    page.keyboard.press("PageUp")
+    expect(current(page)).to_contain_text("Findings")
+
+
+def test_keys_never_fire_in_a_field(page: Page, url: str) -> None:
+    visit(page, url + MEETING)
+    page.keyboard.press("3")
+    is_at(page, "Findings")
+
+    first_note(page).click()
+    page.keyboard.type("jk 5?")
+
+    expect(first_note(page)).to_have_value("jk 5?")
+    expect(current(page)).to_contain_text("Findings")
+    first_note(page).fill("")
+    page.keyboard.press("Escape")
+    settle(page)
+    assert "meeting=1" in page.url
+
+
+def test_escape_leaves_the_meeting_and_stays_on_the_page(page: Page, url: str) -> None:
+    visit(page, url + MEETING)
+
+    page.keyboard.press("Escape")
+
+    expect(page).not_to_have_url(re.compile("meeting"))
+    expect(page).to_have_url(re.compile("snapshot="))
+    expect(page.get_by_role("button", name="Meeting mode")).to_be_visible()
+
+
+def test_keys_do_nothing_outside_of_a_meeting(page: Page, url: str) -> None:
+    visit(page, url)
+
+    page.keyboard.press("5")
+    page.keyboard.press("j")
+
+    expect(current(page)).to_contain_text(AGENDA[0])
+
+
+def test_the_agenda_leads_to_a_section_by_click(page: Page, url: str) -> None:
+    visit(page, url)
+
+    page.get_by_role("button", name="Differences").click()
+
+    is_at(page, "Differences")
+
+
+def test_a_meeting_is_larger_on_every_page_and_goes_on_there(page: Page, url: str) -> None:
+    """The type grows by a third, a link keeps the meeting, and from there a link leads back."""
+    visit(page, url)
+    before = page.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)")
+    page.get_by_role("button", name="Meeting mode").click()
+    expect(page).to_have_url(re.compile("meeting=1"))
+    settle(page)
+
+    size = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
+    assert page.evaluate(size) == pytest.approx(before * 1.35)
+    page.get_by_role("link", name="Capacity", exact=True).first.click()
+    expect(page).to_have_url(re.compile("/capacity.*meeting=1"))
+    settle(page)
+    assert page.evaluate(size) == pytest.approx(before * 1.35)
+    page.get_by_role("link", name="Back to the review").click()
+    expect(page).to_have_url(re.compile("/review.*meeting=1"))
+    expect(page).to_have_url(re.compile("snapshot="))
+
+
+def test_enter_keeps_a_note_and_it_is_there_after_a_reload(page: Page, url: str, store: Snapshots) -> None:
+    visit(page, url)
+    topic = page.locator("[class*=st-key-topic_]").first
+    topic.get_by_placeholder("Owner").fill("ana")
+    first_note(page).click()
+    page.keyboard.type("Restart it.")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("On Thursday.")
+    page.keyboard.press("Enter")
+
+    expect(topic.get_by_text("saved 11:42")).to_be_visible()
+    page.reload()
+    settle(page)
+    expect(first_note(page)).to_have_value("Restart it.\nOn Thursday.")
+    expect(topic.get_by_placeholder("Owner")).to_have_value("ana")
+    (stored,) = store.all()
+    assert ("Restart it.\nOn Thursday.", "ana") in {note[:2] for note in stored.notes.values()}
+
+
+def test_what_is_typed_survives_the_saving_of_the_field_before(page: Page, url: str) -> None:
+    """Leaving the owner saves and draws the page again while the note is being typed: not a letter is lost."""
+    visit(page, url)
+    topic = page.locator("[class*=st-key-topic_]").nth(1)
+    topic.get_by_placeholder("Owner").fill("bo")
+    topic.locator("textarea").click()
+    page.keyboard.type("A note that is typed while the owner is being saved, letter by letter.", delay=15)
+    settle(page)
+
+    expect(topic.locator("textarea")).to_have_value(
+        "A note that is typed while the owner is being saved, letter by letter."
+    )
+
+
+@pytest.mark.parametrize("width", [1024, 1280, 1600])
+@pytest.mark.parametrize("mode", ["", MEETING])
+def test_the_page_never_scrolls_sideways(browser: Browser, url: str, mode: str, width: int) -> None:
+    with tab(browser, width=width) as page:
+        visit(page, url + mode)
+
+        assert page.locator("[data-testid=stException]").count() == 0
+        overflow = "e => e.scrollWidth - e.clientWidth"
+        assert page.locator("[data-testid=stMain]").evaluate(overflow) <= 0

@@ -1,0 +1,50 @@
+"""What README says about screenshot tests of one's own fleet works as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.browser import NAMES
+from tests.e2e.frozen_fleets import STORY
+from tests.e2e.frozen_store import LATEST
+from tests.e2e.pictures import difference, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def example(readme: str) -> str:
+    """The program of the chapter."""
+    chapter = readme.partition("## Screenshot tests of your own fleet")[2].partition("\n## ")[0]
+    found = re.search(r"```python\n(.*?)```", chapter, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_example_takes_the_same_picture_twice(frozen_url: str, example: str, tmp_path: Path) -> None:
+    """Of a snapshot, as README has it; only the address, and which Chromium is there, are not the same everywhere."""
+    snapshot = httpx.get(f"{frozen_url}/frozen/{STORY}", timeout=60, trust_env=False).json()[LATEST]
+    assert "localhost:8501" in example
+    program = example.replace("http://localhost:8501", frozen_url).replace("SNAPSHOT", snapshot)
+    installed = next((path for name in NAMES if (path := shutil.which(name))), None)
+    program = program.replace("launch()", f"launch(executable_path={installed!r}, args=['--no-sandbox'])")
+
+    pictures = []
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=dict(os.environ), check=True)
+        pictures.append((tmp_path / "compare.png").read_bytes())
+    shown, again = (read(each) for each in pictures)
+    assert difference(shown, again) is None
+    assert shown.size == (1600, 1000)
+    assert len(shown.getcolors(1 << 20) or []) > 500, "the page is not drawn"

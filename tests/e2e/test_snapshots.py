@@ -1,0 +1,255 @@
+"""In a real browser: a frozen snapshot stays open from page to page, is left on purpose only, and comes from files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from playwright.sync_api import expect
+
+from dashboard.store import Snapshots
+from tests.browser import settle, tab, visit
+from tests.captured import SERVER_INFO, capture
+from tests.frozen import AT
+from tests.serving import dashboard_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+    from dashboard.fleet import Fleet
+
+pytestmark = pytest.mark.browser
+
+PAGES = ("Overview", "Findings", "Compare", "Capacity", "Replicas", "Review", "Snapshots")
+NOBODY = "name: prod\ntargets: [http://127.0.0.1:9]\nsnapshots_folder: kept\n"
+
+
+class Served(NamedTuple):
+    """A dashboard whose live fleet does not answer, and the snapshot that it holds."""
+
+    url: str
+    key: str
+    store: Snapshots
+
+
+@pytest.fixture(scope="module")
+def served(demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder: Path = tmp_path_factory.mktemp("served")
+    (folder / "fleet.yaml").write_text(NOBODY)
+    store = Snapshots(folder / "kept")
+    key = store.freeze(demo_fleet, "Ops review", AT).id
+    with dashboard_on(folder / "fleet.yaml") as url:
+        yield Served(url, key, store)
+
+
+@pytest.fixture
+def page(browser: Browser, served: Served) -> Iterator[Page]:
+    assert served.url  # the dashboard is there before the tab
+    with tab(browser) as found:
+        yield found
+
+
+def band(page: Page) -> str:
+    return page.locator(".frozen").inner_text()
+
+
+def test_the_navigation_and_back_stay_in_the_snapshot(page: Page, served: Served) -> None:
+    visit(page, f"{served.url}/?snapshot={served.key}")
+    addresses = []
+    for name in PAGES:
+        page.locator("[data-testid=stTopNavLink]", has_text=name).click()
+        expect(page).to_have_title(re.compile(f"^{name}"))
+        settle(page)
+        assert f"snapshot={served.key}" in page.url
+        assert served.key in band(page)
+        addresses.append(page.url)
+    for earlier in reversed(addresses[:-1]):
+        page.go_back()
+        expect(page).to_have_url(earlier)
+        settle(page)
+        assert served.key in band(page)
+
+
+def test_links_and_what_a_click_opens_stay_in_the_snapshot(page: Page, served: Served) -> None:
+    visit(page, f"{served.url}/?snapshot={served.key}")
+    page.get_by_role("link", name="chat-70b", exact=True).first.click()
+    expect(page.get_by_role("heading", name="chat-70b")).to_be_visible()
+    expect(page).to_have_url(re.compile(f"compare.*snapshot={served.key}"))
+
+    page.locator("tr[data-path] td[tabindex]").first.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    expect(page).to_have_url(re.compile(f"snapshot={served.key}.*path=|path=.*snapshot={served.key}"))
+
+
+def test_a_row_of_the_table_opens_its_replica_in_the_snapshot(page: Page, served: Served) -> None:
+    visit(page, f"{served.url}/replicas?snapshot={served.key}&screenshot=1")
+    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
+    assert table is not None
+    page.mouse.click(table["x"] + 300, table["y"] + 55)
+
+    expect(page).to_have_url(re.compile("/replica\\?"))
+    assert f"snapshot={served.key}" in page.url
+    assert "screenshot=1" in page.url
+
+
+def test_a_snapshot_is_left_by_its_band_and_the_page_stays(page: Page, served: Served) -> None:
+    visit(page, f"{served.url}/findings?snapshot={served.key}&severity=critical&screenshot=1")
+    page.get_by_role("link", name="Back to the live fleet").click()
+    settle(page)
+
+    assert page.url == f"{served.url}/findings?severity=critical&screenshot=1"
+    expect(page.locator(".frozen")).to_have_count(0)
+    expect(page.locator(".asof")).to_contain_text("0 of 1")
+
+
+def test_a_page_that_is_opened_in_a_tab_of_its_own_shows_the_same_snapshot(page: Page, served: Served) -> None:
+    visit(page, f"{served.url}/?snapshot={served.key}&screenshot=1")
+    link = page.locator("[data-testid=stTopNavLink]", has_text="Capacity")
+    link.hover()
+
+    assert link.get_attribute("href") == f"{served.url}/capacity?snapshot={served.key}&screenshot=1"
+
+
+def test_a_frozen_page_asks_for_nothing_while_it_stands(page: Page, served: Served) -> None:
+    """A live page looks for a newer fleet every few seconds; a frozen one is still."""
+    visit(page, f"{served.url}/?snapshot={served.key}")
+    sent: list[object] = []
+    page.on("websocket", lambda _: sent.append("opened"))
+    page.evaluate(
+        """() => { window.asked = 0; const send = WebSocket.prototype.send;
+        WebSocket.prototype.send = function (...told) { window.asked += 1; return send.apply(this, told); } }"""
+    )
+    page.wait_for_timeout(6_500)  # a live page asks every five seconds
+
+    assert page.evaluate("window.asked") == 0
+    assert sent == []
+
+
+def test_what_is_frozen_under_share_opens_by_its_link(page: Page, served: Served) -> None:
+    visit(page, f"{served.url}/findings?severity=warning")
+    page.get_by_role("button", name="Share").click()
+    page.get_by_label("Name").fill("Nobody answers")
+    page.get_by_role("button", name="Freeze", exact=True).click()
+    link = page.get_by_role("link", name="open it")
+    expect(link).to_be_visible()
+    told = page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code").inner_text()
+    link.click()
+    expect(page.locator(".frozen")).to_contain_text("Nobody answers")
+    expect(page.locator("[data-testid=stPopoverBody]")).to_have_count(0)
+
+    assert page.url == told
+    assert "severity=warning" in page.url
+
+
+@pytest.mark.parametrize("path", ["", "/", "/findings?severity=critical", "/snapshots"])
+def test_the_link_to_copy_is_the_address_of_the_page_itself(page: Page, served: Served, path: str) -> None:
+    joined = "&" if "?" in path else "?"
+    visit(page, f"{served.url}{path}{joined}snapshot={served.key}")
+    page.get_by_role("button", name="Share").click()
+
+    expect(page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code")).to_have_text(page.url)
+
+
+def test_behind_a_path_prefix_the_link_to_copy_has_it(browser: Browser, served: Served, tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text(f"{NOBODY.rpartition('kept')[0]}{served.store.folder}\n")
+    prefix = {"STREAMLIT_SERVER_BASE_URL_PATH": "ops/fleet"}
+    with dashboard_on(tmp_path / "fleet.yaml", environment=prefix, path="/ops/fleet") as url, tab(browser) as page:
+        for path in ("/", "/findings"):
+            visit(page, f"{url}{path}?snapshot={served.key}")
+            page.get_by_role("button", name="Share").click()
+            expect(page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code")).to_have_text(page.url)
+
+
+def test_what_changed_since_the_last_review_names_both_sides(
+    browser: Browser, demo_fleet: Fleet, tmp_path: Path
+) -> None:
+    """Polls go on meanwhile: the choice tells the time of the newest, and its words change with each."""
+    (tmp_path / "fleet.yaml").write_text(f"{NOBODY}poll: {{interval_seconds: 1}}\n")
+    older = replace(demo_fleet, name="prod", polled_at=AT - timedelta(days=7))
+    key = Snapshots(tmp_path / "kept").freeze(older, "Last week", AT).id
+    with dashboard_on(tmp_path / "fleet.yaml") as url, tab(browser) as page:
+        visit(page, f"{url}/snapshots")
+        before, after = (page.get_by_role("combobox", name=name) for name in ("Before", "After"))
+        expect(before).to_have_value(re.compile(key))
+        first = after.input_value()
+        page.wait_for_timeout(1_500)  # a newer poll
+        page.get_by_role("link", name="What changed since the last review").click()
+        expect(page).to_have_title(re.compile("^Changes"))
+        settle(page)
+
+        expect(after).not_to_have_value(first)
+        expect(after).to_have_value(re.compile("^prod now"))
+        expect(before).to_have_value(re.compile(key))
+
+
+def test_a_file_that_is_dropped_opens_as_a_fleet(page: Page, served: Served) -> None:
+    visit(page, f"{served.url}/snapshots")
+    answer = capture("llama").answers[SERVER_INFO]
+    files = [{"name": f"chat-{n}.json", "mimeType": "application/json", "buffer": answer} for n in (1, 2)]
+    page.locator("input[type=file]").set_input_files(files)  # type: ignore[arg-type]
+    page.get_by_role("button", name="Import 2 files").click()
+
+    expect(page.locator(".frozen")).to_contain_text("imported")
+    expect(page.locator(".asof")).to_contain_text("2 of 2")
+
+
+def test_a_snapshot_is_renamed_and_deleted_after_a_second_question(
+    page: Page, served: Served, demo_fleet: Fleet
+) -> None:
+    key = served.store.freeze(replace(demo_fleet, name="other"), "To be deleted", AT).id
+    visit(page, f"{served.url}/snapshots")
+    row = page.locator(".snapshots tr", has_text="To be deleted")
+    row.get_by_role("link", name="Manage").click()
+    page.get_by_label("Name").fill("Old")
+    page.get_by_label("Name").press("Enter")
+    page.get_by_role("button", name="Rename").click()
+    expect(page.locator(".snapshots")).to_contain_text("Old")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+    page.locator(".snapshots tr", has_text="Old").get_by_role("link", name="Manage").click()
+    page.get_by_role("button", name="Delete …").click()
+    page.get_by_role("button", name="Delete for good").click()
+    expect(page.locator(".snapshots")).not_to_contain_text("Old")
+    assert served.store.find(key) is None
+    settle(page)
+    assert "manage" not in page.url
+
+
+def test_figures_of_what_changed_lead_to_their_part_of_the_page(page: Page, served: Served) -> None:
+    visit(page, f"{served.url}/changes?from={served.key}&to=live")
+    page.locator("a.card", has_text="Replicas that went").click()
+    settle(page)
+
+    expect(page.get_by_role("heading", name="Replicas", exact=True)).to_be_in_viewport()
+    expect(page.get_by_role("heading", name=re.compile("went"))).to_have_count(1)
+
+
+@pytest.mark.parametrize("width", [1024, 1280, 1600])
+@pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "live"])
+def test_the_header_has_room_for_all_pages_and_controls(
+    browser: Browser, served: Served, width: int, *, is_frozen: bool
+) -> None:
+    with tab(browser, width=width) as page:
+        visit(page, f"{served.url}/?snapshot={served.key}" if is_frozen else served.url)
+        page.add_style_tag(content=':root { --fleet: "production-europe-west-4-inference" !important; }')
+        boxes = [
+            page.locator("[data-testid=stTopNavLink]").last.bounding_box(),
+            page.locator(".asof").bounding_box(),
+            page.get_by_role("button", name="Share").bounding_box(),
+        ]
+        if not is_frozen:
+            boxes.append(page.locator(".st-key-paused").bounding_box())
+        found = [box for box in boxes if box is not None]
+
+        assert len(found) == len(boxes)
+        for left, right in pairwise(found):
+            assert left["x"] + left["width"] <= right["x"]
+        assert found[-1]["x"] + found[-1]["width"] <= width
+        assert all(box["y"] + box["height"] <= 46 for box in found)

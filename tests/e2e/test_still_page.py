@@ -1,0 +1,109 @@
+"""With `?screenshot=1` a page stands still while the fleet moves on, so that anybody can compare pictures of theirs."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from playwright.sync_api import expect
+
+from dashboard.demo import default_fleet, in_thread, targets
+from tests.browser import grow, settle, tab, visit
+from tests.serving import dashboard_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+
+REPLICAS = 4
+POLL_SECONDS = 1
+MOVING = "() => document.getAnimations().filter(each => each.playState === 'running').length"
+
+
+class Polled(NamedTuple):
+    """A dashboard that polls, and the file that lists its targets."""
+
+    url: str
+    listed: Path
+    entries: list[dict[str, object]]
+
+    def forget_one(self) -> None:
+        """Take the last target out of the list: the next poll finds another fleet."""
+        self.listed.write_text(json.dumps(self.entries[:-1]))
+
+
+@pytest.fixture
+def polled(tmp_path: Path) -> Iterator[Polled]:
+    with in_thread(default_fleet(REPLICAS)) as server:
+        entries = targets(server.fleet, server.port)
+        listed, config = tmp_path / "targets.json", tmp_path / "fleet.yaml"
+        listed.write_text(json.dumps(entries))
+        options = {"file_sd": [{"files": [str(listed)]}], "poll": {"interval_seconds": POLL_SECONDS}}
+        config.write_text(json.dumps({"name": "demo", **options}))  # JSON is YAML
+        with dashboard_on(config) as url:
+            yield Polled(url, listed, entries)
+
+
+def test_a_still_page_looks_the_same_after_the_fleet_has_changed(browser: Browser, polled: Polled) -> None:
+    """The page beside it, without the word in its address, shows the new fleet by itself."""
+    with tab(browser) as still, tab(browser) as live:
+        visit(still, f"{polled.url}/?screenshot=1")
+        visit(live, polled.url)
+        before = settle(still)
+        expect(live.locator(".asof")).to_contain_text(f"{REPLICAS} of {REPLICAS} answered")
+        polled.forget_one()
+        expect(live.locator(".asof")).to_contain_text(f"{REPLICAS - 1} of {REPLICAS - 1} answered")
+
+        assert settle(still) == before
+
+
+def test_a_still_page_asks_for_nothing_and_nothing_on_it_moves(browser: Browser, polled: Polled) -> None:
+    """In the time in which another page looks for a newer fleet, it sends no word to the server."""
+    with tab(browser) as still, tab(browser) as live:
+        said: list[str | bytes] = []
+
+        def hear(frame: str | bytes) -> None:
+            said.append(frame)
+
+        still.on("websocket", lambda socket: socket.on("framesent", hear))
+        with live.expect_websocket() as opened:
+            visit(live, polled.url)
+        visit(still, f"{polled.url}/?screenshot=1")
+        before = len(said)
+        assert before > 0
+        opened.value.wait_for_event("framesent")
+        opened.value.wait_for_event("framesent")
+
+        assert len(said) == before
+        assert still.evaluate(MOVING) == 0
+
+
+def test_the_clock_of_a_still_page_stands_at_the_time_of_its_data(browser: Browser, polled: Polled) -> None:
+    with tab(browser) as page:
+        visit(page, f"{polled.url}/?screenshot=1")
+        expect(page.locator(".asof .age")).to_have_text("0 s ago")
+
+
+def test_a_still_page_stays_still_where_its_links_lead(browser: Browser, polled: Polled) -> None:
+    with tab(browser) as page:
+        visit(page, f"{polled.url}/?screenshot=1")
+        page.get_by_role("link", name="Capacity", exact=True).first.click()
+        expect(page).to_have_title(re.compile("^Capacity"))
+        expect(page).to_have_url(re.compile("screenshot=1"))
+
+
+def test_another_session_sees_the_same_still_page(browser: Browser, frozen_url: str) -> None:
+    """Two pictures of one fleet are equal, whoever takes them."""
+    pictures = []
+    for _ in range(2):
+        with tab(browser) as page:
+            visit(page, f"{frozen_url}/findings?screenshot=1")
+            pictures.append(grow(page))
+
+    assert pictures[0] == pictures[1]

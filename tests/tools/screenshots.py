@@ -1,0 +1,32 @@
+"""Take the committed screenshots anew, remove those of states that are no more, and show side by side what changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from tests.e2e import album
+from tests.e2e.states import STATES
+
+TESTS = "tests/e2e/test_screenshots.py"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the report on what a commit would change; return pytest's exit code. `arguments` are for pytest."""
+    before = album.committed()
+    os.environ[album.UPDATE] = "1"
+    code = pytest.main([TESTS, "--quiet", *arguments])
+    for file in album.orphans([name for state in STATES for name in state.pictures]):
+        file.unlink()
+    after = album.held()
+    names = sorted({*before, *after})
+    told = [album.change_between(name, before.get(name), after.get(name)) for name in names]
+    changes = [change for change in told if change]
+    print(f"{len(after)} pictures: {album.tally(changes)} since the last commit. Look at {album.write_report(changes)}")
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
