@@ -19,15 +19,15 @@ import pytest
 import dashboard
 from dashboard.provider.switch import NAME
 from tests.serving import ROOT, free_port, started, wait_until_healthy
+from tests.tools.provider_wheel import CUT, WHOLE, cut
 
 if TYPE_CHECKING:
     from email.message import Message
     from pathlib import Path
 
-PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt")
+PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt", "requirements-pdf.txt")
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 REQUIREMENT = re.compile(r"^[a-z][\w-]*", re.MULTILINE)
-CONFIG_MAP_BYTES = 1 << 20  # kubernetes.io/docs/concepts/configuration/configmap: "cannot exceed 1 MiB"
 ANNOTATION_BYTES = 256 << 10  # all of an object's together: k8s.io/apimachinery/pkg/api/validation/objectmeta.go
 BARE = {"PATH": "/usr/bin:/bin"}
 
@@ -51,6 +51,20 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel as `pip install --no-deps --target` puts it there."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def provider(wheel: Path) -> Path:
+    """The wheel for vLLM, as `make wheel` cuts it out of the whole one."""
+    return cut(wheel)
+
+
+@pytest.fixture(scope="module")
+def provider_site(provider: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("provider")
+    with zipfile.ZipFile(provider) as archive:
         archive.extractall(folder)
     return folder
 
@@ -87,11 +101,21 @@ def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(wheel: Path)
     assert "dashboard/ui/.streamlit/config.toml" in held
 
 
-def test_the_wheel_fits_into_a_config_map_but_not_into_an_annotation(wheel: Path) -> None:
-    """So `kubectl create` takes it, and `kubectl apply`, which keeps a copy in an annotation, does not."""
-    size = len(b64encode(wheel.read_bytes()))
+def test_the_providers_wheel_fits_into_a_config_map_that_kubectl_applies(provider: Path) -> None:
+    """`kubectl apply` keeps a copy in an annotation, which may hold less than a ConfigMap."""
+    assert len(b64encode(provider.read_bytes())) < ANNOTATION_BYTES
 
-    assert ANNOTATION_BYTES < size < CONFIG_MAP_BYTES
+
+def test_the_providers_wheel_holds_what_it_says_and_only_what_it_imports(provider: Path) -> None:
+    with zipfile.ZipFile(provider) as archive:
+        names = archive.namelist()
+        record = archive.read(next(name for name in names if name.endswith("/RECORD"))).decode()
+        assert archive.testzip() is None
+
+    assert [line.partition(",")[0] for line in record.splitlines()] == names
+    packages = {name.split("/")[1] for name in names if name.startswith("dashboard/")}
+    assert packages == {"__init__.py", "errors.py", "redaction.py", "provider", "schemas"}
+    assert cut(provider.with_name(provider.name.replace(CUT, WHOLE))).read_bytes() == provider.read_bytes()
 
 
 def test_the_wheel_is_named_versioned_and_licensed(metadata: Message) -> None:
@@ -104,16 +128,20 @@ def test_the_wheel_is_named_versioned_and_licensed(metadata: Message) -> None:
 def test_the_provider_needs_nothing_and_the_dashboard_what_requirements_txt_says(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist", [])
 
-    assert metadata.get_all("Provides-Extra") == ["dashboard"]
-    assert [each for each in required if not each.endswith('; extra == "dashboard"')] == []
-    names = [match.group() for each in required if (match := REQUIREMENT.match(each))]
-    assert names == REQUIREMENT.findall((ROOT / "requirements.txt").read_text())
+    assert metadata.get_all("Provides-Extra") == ["dashboard", "pdf"]
+    by_extra = {"dashboard": "requirements.txt", "pdf": "requirements-pdf.txt"}
+    told = {extra: [each for each in required if each.endswith(f'; extra == "{extra}"')] for extra in by_extra}
+    assert [each for each in required if not any(each in some for some in told.values())] == []
+    for extra, file in by_extra.items():
+        names = [match.group() for each in told[extra] if (match := REQUIREMENT.match(each))]
+        assert names == REQUIREMENT.findall((ROOT / file).read_text())
 
 
+@pytest.mark.parametrize("where", ["site", "provider_site"])
 def test_vllm_finds_both_entry_points_under_the_name_that_is_switched_on(
-    site: Path, monkeypatch: pytest.MonkeyPatch
+    where: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "path", [str(site)])
+    monkeypatch.setattr(sys, "path", [str(request.getfixturevalue(where))])
 
     for group, value in (("general", "register"), ("endpoint", "endpoint")):
         (found,) = entry_points(group=f"vllm.{group}_plugins")
@@ -121,10 +149,13 @@ def test_vllm_finds_both_entry_points_under_the_name_that_is_switched_on(
         assert found.value == f"dashboard.provider.plugin:{value}"
 
 
-def test_the_provider_tells_its_switch_where_nothing_but_vllm_is_installed(site: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["site", "provider_site"])
+def test_the_provider_tells_its_switch_where_nothing_but_vllm_is_installed(
+    where: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     (tmp_path / "vllm").mkdir()
     (tmp_path / "vllm" / "__init__.py").touch()
-    done = python("-S", "-m", "dashboard.provider", path=site, cwd=tmp_path, environment=BARE)
+    done = python("-S", "-m", "dashboard.provider", path=request.getfixturevalue(where), cwd=tmp_path, environment=BARE)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout == "export VLLM_PLUGINS=fleet_config\n"
