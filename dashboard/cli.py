@@ -20,8 +20,8 @@ from dashboard.commands.report import report
 from dashboard.demo import Restart, default_fleet, in_thread, judging
 from dashboard.demo import targets as demo_targets
 from dashboard.fleet import only_pool
-from dashboard.report.document import to_document, to_json
-from dashboard.report.table import to_table
+from dashboard.report.fleet.document import to_document, to_json
+from dashboard.report.fleet.table import to_table
 from dashboard.terminal import (
     FAILED,
     PROGRAM,

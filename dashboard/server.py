@@ -17,10 +17,10 @@ from starlette.routing import Route
 from dashboard import service
 from dashboard.errors import OptionsError
 from dashboard.options import load_options
-from dashboard.report.document import to_document, to_json
-from dashboard.report.findings_document import findings_document
+from dashboard.report.findings.document import findings_document
+from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.parts import coverage
-from dashboard.report.table import plain
+from dashboard.report.plain import plain
 from dashboard.rules.findings import OutcomeKind
 
 if TYPE_CHECKING:

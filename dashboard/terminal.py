@@ -20,7 +20,7 @@ from dashboard.discovery import Discovery, replica_id
 from dashboard.errors import OptionsError
 from dashboard.options import Options, TargetOptions, load_options
 from dashboard.options.mistakes import worded
-from dashboard.report.table import plain
+from dashboard.report.plain import plain
 from dashboard.wording import count
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread, targets
-from dashboard.report.rule_page import rule_page
+from dashboard.report.rules.page import rule_page
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from tests.serving import free_port
 

@@ -16,8 +16,8 @@ from dashboard.collect.poller import Poller
 from dashboard.fleet import build_fleet
 from dashboard.models import ReplicaState
 from dashboard.options import Options
-from dashboard.report.document import to_document, to_json
-from dashboard.report.table import to_table
+from dashboard.report.fleet.document import to_document, to_json
+from dashboard.report.fleet.table import to_table
 from tests.collect.hostile import BAD_ANSWERS, HostileServer, answers, changed_metrics, everywhere
 from tests.frozen import AT
 from tests.page_runner import html, open_page

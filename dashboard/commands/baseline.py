@@ -11,9 +11,9 @@ from dashboard.commands.saved import LIVE, fleet_of
 from dashboard.models import ReplicaState
 from dashboard.options.baselines import read_baseline
 from dashboard.options.document import MAX_DOCUMENT_BYTES
-from dashboard.report.baseline_source import taken_from
-from dashboard.report.baseline_update import updated
-from dashboard.report.baseline_yaml import agreeable, baseline_yaml
+from dashboard.report.baseline.source import taken_from
+from dashboard.report.baseline.update import updated
+from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
 from dashboard.report.context import context_line, context_of
 from dashboard.rules.policy import Policy
 from dashboard.store.writing import write_whole
@@ -23,7 +23,7 @@ from dashboard.wording import count, first_of, middle_cut, one_line
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.models import Baseline, Pool
-    from dashboard.report.baseline_source import Taken
+    from dashboard.report.baseline.source import Taken
 
 LARGEST = "A"  # cohort
 LONGEST_COMMENT = 80  # characters of what people wrote, in the summary

@@ -15,22 +15,22 @@ from dashboard.commands.saved import LIVE, fleet_of
 from dashboard.fleet import inspected
 from dashboard.options import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.options.rules import no_such_rule
-from dashboard.report.findings_document import findings_document
-from dashboard.report.findings_markdown import to_findings_markdown
-from dashboard.report.findings_table import to_findings_table
-from dashboard.report.github_annotations import to_github_annotations
-from dashboard.report.junit import to_junit
-from dashboard.report.rule_page import rule_page
-from dashboard.report.rule_table import to_rule_table
-from dashboard.report.sarif import to_sarif
-from dashboard.report.verdict import verdict_of
+from dashboard.report.ci.github_annotations import to_github_annotations
+from dashboard.report.ci.junit import to_junit
+from dashboard.report.ci.sarif import to_sarif
+from dashboard.report.ci.verdict import verdict_of
+from dashboard.report.findings.document import findings_document
+from dashboard.report.findings.markdown import to_findings_markdown
+from dashboard.report.findings.table import to_findings_table
+from dashboard.report.rules.page import rule_page
+from dashboard.report.rules.table import to_rule_table
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.findings import Severity
 from dashboard.terminal import ConfigOption, Polled, TargetsArgument, is_terminal, options_of, polled, say, width, wrong
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
-    from dashboard.report.verdict import Verdict
+    from dashboard.report.ci.verdict import Verdict
 
 Format = Literal["table", "json", "markdown", "junit", "sarif", "github"]
 Level = Literal["critical", "warning", "info", "never"]

@@ -9,11 +9,11 @@ import typer
 from dashboard.changes import changes_between
 from dashboard.commands.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.fleet import only_pool
-from dashboard.report.changes_document import changes_document
-from dashboard.report.changes_table import to_changes_table
-from dashboard.report.changes_words import difference_words
+from dashboard.report.changes.document import changes_document
+from dashboard.report.changes.table import to_changes_table
+from dashboard.report.changes.words import difference_words
 from dashboard.report.context import context_of
-from dashboard.report.report_markdown import to_markdown
+from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
 from dashboard.terminal import ConfigOption, is_terminal, options_of, say, width, wrong
 

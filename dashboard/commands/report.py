@@ -10,7 +10,7 @@ import typer
 
 from dashboard.commands.saved import LIVE, STANDARD_INPUT, beside_of, fleet_of
 from dashboard.errors import ReportError
-from dashboard.report.export import Format, written
+from dashboard.report.formats.export import Format, written
 from dashboard.report.views.review import review_report
 from dashboard.store.writing import write_whole
 from dashboard.terminal import ConfigOption, is_terminal, options_of, say, wrong

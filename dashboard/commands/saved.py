@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard.errors import SnapshotError
-from dashboard.report.load import MAX_BYTES, read_snapshot
+from dashboard.report.fleet.load import MAX_BYTES, read_snapshot
 from dashboard.store import Snapshots
 from dashboard.store.carrying import MOST_BYTES, Carried, carried_by
 from dashboard.store.packing import id_of, unpacked

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json, to_json
 
 from dashboard.redaction import is_secret, redact, redact_text
-from dashboard.report.load import read_snapshot
+from dashboard.report.fleet.load import read_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.report.compared_pool import members_of, pool_named, unmatched_words
-from dashboard.report.matrix_csv import matrix_csv
+from dashboard.report.formats.matrix_csv import matrix_csv
+from dashboard.report.pools.compared import members_of, pool_named, unmatched_words
 from dashboard.report.views.compare import compare_report
 from dashboard.ui import (
     baseline_offer,

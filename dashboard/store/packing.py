@@ -8,8 +8,8 @@ import zlib
 from typing import TYPE_CHECKING
 
 from dashboard.errors import SnapshotError
-from dashboard.report.document import to_document, to_json
-from dashboard.report.load import MAX_BYTES
+from dashboard.report.fleet.document import to_document, to_json
+from dashboard.report.fleet.load import MAX_BYTES
 
 if TYPE_CHECKING:
     from datetime import datetime

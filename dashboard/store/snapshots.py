@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from dashboard.errors import SnapshotError
-from dashboard.report.load import MAX_BYTES, read_snapshot
+from dashboard.report.fleet.load import MAX_BYTES, read_snapshot
 from dashboard.store.carrying import exported
 from dashboard.store.packing import ID_DIGITS, content_of, id_of, packed, time_of, unpacked
 from dashboard.store.sidecar import NotePart, Sidecar, note_of, sidecar_of, tidy_name

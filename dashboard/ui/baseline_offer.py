@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.report.baseline_source import taken_from
-from dashboard.report.baseline_yaml import baseline_yaml
+from dashboard.report.baseline.source import taken_from
+from dashboard.report.baseline.yaml_file import baseline_yaml
 from dashboard.report.context import context_line, context_of
 from dashboard.ui import links
 from dashboard.wording import middle_cut

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard import wording
 from dashboard.capacity.outliers import medians, outliers
 from dashboard.models import Basis
-from dashboard.report.capacity_ranks import GIB, Measure, is_at_most, peers, value
-from dashboard.report.capacity_remarks import least
-from dashboard.report.capacity_words import amount, brief, name_of, percent
-from dashboard.report.totals import short_device
+from dashboard.report.capacity.ranks import GIB, Measure, is_at_most, peers, value
+from dashboard.report.capacity.remarks import least
+from dashboard.report.capacity.totals import short_device
+from dashboard.report.capacity.words import amount, brief, name_of, percent
 from dashboard.ui.charts import Bar, Level
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from dashboard.capacity.outliers import Outlier
     from dashboard.models import Device
-    from dashboard.report.capacity_pools import PoolCapacity
-    from dashboard.report.capacity_ranks import Rank
+    from dashboard.report.capacity.pools import PoolCapacity
+    from dashboard.report.capacity.ranks import Rank
 
 MOST_BARS = 240  # in one chart: about five pixels each on a wide screen
 NOT_COUNTED = "not counted: last read too long ago, or a second address of one process"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.report.capacity_ranks import Measure
-from dashboard.report.capacity_words import parse_length
+from dashboard.report.capacity.ranks import Measure
+from dashboard.report.capacity.words import parse_length
 from dashboard.ui import choices, links
 
 if TYPE_CHECKING:

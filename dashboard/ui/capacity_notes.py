@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dashboard import wording
 from dashboard.capacity.outliers import outliers
-from dashboard.report.capacity_remarks import first_of_names, remarks, uncounted
-from dashboard.report.capacity_words import name_of, outlier_sentence, percent, rank_name
-from dashboard.report.totals import device_noun, short_device
+from dashboard.report.capacity.remarks import first_of_names, remarks, uncounted
+from dashboard.report.capacity.totals import device_noun, short_device
+from dashboard.report.capacity.words import name_of, outlier_sentence, percent, rank_name
 from dashboard.ui import links, markup
 from dashboard.ui.capacity_bars import devices_of, held_of
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from dashboard.capacity.outliers import Outlier
     from dashboard.models import Replica
-    from dashboard.report.capacity_ranks import Measure, Rank
-    from dashboard.report.capacity_remarks import Remark
+    from dashboard.report.capacity.ranks import Measure, Rank
+    from dashboard.report.capacity.remarks import Remark
     from dashboard.ui.capacity_bars import OnDevice
 
 MOST_OUTLIERS = 6  # named one by one; all of them stand in the table of ranks

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.report.capacity_ranks import Measure, outliers_of, silent_replicas, value
-from dashboard.report.capacity_words import amount, lead, most_common_reason, tick_texts, title
-from dashboard.report.totals import device_noun
+from dashboard.report.capacity.ranks import Measure, outliers_of, silent_replicas, value
+from dashboard.report.capacity.totals import device_noun
+from dashboard.report.capacity.words import amount, lead, most_common_reason, tick_texts, title
 from dashboard.ui import capacity_bars, capacity_notes, charts, markup
 from dashboard.ui.capacity_controls import GPU, POOL, Choice
 from dashboard.ui.capacity_tables import pools_table, ranks_table
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from dashboard.capacity.outliers import Outlier
     from dashboard.fleet import Fleet
-    from dashboard.report.capacity_pools import PoolCapacity
-    from dashboard.report.capacity_ranks import Rank
+    from dashboard.report.capacity.pools import PoolCapacity
+    from dashboard.report.capacity.ranks import Rank
     from dashboard.ui.capacity_bars import Chart
 
 PER_RANK_NOTE = "One bar for each DP rank. Click a bar to open its replica."

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from dashboard import wording
-from dashboard.report.capacity_ranks import GIB, Measure, Rank
-from dashboard.report.capacity_words import length_words, naive_sentence, name_of, percent, ranks_text, sum_text
+from dashboard.report.capacity.ranks import GIB, Measure, Rank
+from dashboard.report.capacity.words import length_words, naive_sentence, name_of, percent, ranks_text, sum_text
 from dashboard.ui import markup
 from dashboard.ui.capacity_controls import address
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.capacity.outliers import Outlier
-    from dashboard.report.capacity_pools import PoolCapacity, Sum
+    from dashboard.report.capacity.pools import PoolCapacity, Sum
     from dashboard.ui.capacity_controls import Choice
 
 NOT_SERVED = "not served"

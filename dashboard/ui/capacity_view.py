@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.report.capacity_pools import pools_of
-from dashboard.report.capacity_ranks import Measure, outliers_of, ranks_of
+from dashboard.report.capacity.pools import pools_of
+from dashboard.report.capacity.ranks import Measure, outliers_of, ranks_of
 from dashboard.ui import charts
 from dashboard.ui.capacity_parts import Parts, parts_of
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from dashboard.fleet import Fleet
-    from dashboard.report.capacity_pools import PoolCapacity
-    from dashboard.report.capacity_ranks import Rank
+    from dashboard.report.capacity.pools import PoolCapacity
+    from dashboard.report.capacity.ranks import Rank
     from dashboard.ui.capacity_controls import Choice
     from dashboard.ui.capacity_parts import Drawing
 

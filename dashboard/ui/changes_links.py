@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Entries
-from dashboard.report.changes_words import pool_name
+from dashboard.report.changes.words import pool_name
 from dashboard.report.names import brief
 from dashboard.report.views.finding_entries import rule_words
 from dashboard.ui import links

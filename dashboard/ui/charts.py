@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from dashboard.report.matrix_html import colour
+from dashboard.report.formats.matrix_html import colour
 from dashboard.ui.chart_axis import NARROWEST, axis_of
 
 if TYPE_CHECKING:

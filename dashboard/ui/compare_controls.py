@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard.compare import BASELINE, MAJORITY, parse_reference
-from dashboard.report.compared_pool import Choice
 from dashboard.report.glossary import TERMS
+from dashboard.report.pools.compared import Choice
 from dashboard.ui import choices, links
 from dashboard.wording import natural
 

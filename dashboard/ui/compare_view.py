@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.report.compared_pool import (
+from dashboard.report.formats.matrix_html import matrix_html
+from dashboard.report.pools.compared import (
     Choice,
     compared,
     coverage_words,
@@ -17,7 +18,6 @@ from dashboard.report.compared_pool import (
     members_of,
     pool_named,
 )
-from dashboard.report.matrix_html import matrix_html
 from dashboard.ui import markup
 from dashboard.ui.prefix_words import prefix_band
 from dashboard.ui.sharing_matrix import sharing_matrix

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from dashboard.report.findings.listed import Choice
 from dashboard.report.glossary import TERMS
-from dashboard.report.listed_findings import Choice
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Family, Severity
 from dashboard.ui import choices, links
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.fleet import Fleet
-    from dashboard.report.listed_findings import Known
+    from dashboard.report.findings.listed import Known
 
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
 FILTERS = (links.SEVERITY, links.FAMILY, links.POOL, links.RULE, links.SEARCH)

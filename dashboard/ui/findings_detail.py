@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.report.domain_words import facet_of, known_how, rollout_words
 from dashboard.report.names import brief
+from dashboard.report.pools.domain_words import facet_of, known_how, rollout_words
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_words, links, markup
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.fleet import Fleet
-    from dashboard.report.listed_findings import Known, Listed
+    from dashboard.report.findings.listed import Known, Listed
     from dashboard.rules.domain import Facet
     from dashboard.rules.findings import Finding, Inspection, Remedy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.report.finding_words import ROUTER_ASSUMED
+from dashboard.report.findings.words import ROUTER_ASSUMED
 from dashboard.report.names import MOST_NAMED, brief, names_of
 from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_words, links, markup
@@ -15,7 +15,7 @@ from dashboard.wording import count
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.report.listed_findings import Listed
+    from dashboard.report.findings.listed import Listed
     from dashboard.rules.findings import Finding
 
 MOST_ENTRIES = 40  # entries drawn; filters narrow the list, which nobody reads to its end

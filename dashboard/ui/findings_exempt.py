@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.models import Pool
-    from dashboard.report.listed_findings import Listed
+    from dashboard.report.findings.listed import Listed
     from dashboard.rules.findings import Finding
 
 MOST_ROWS = 100  # rows of a table

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.report.listed_findings import Known, known_findings
+from dashboard.report.findings.listed import Known, known_findings
 
 if TYPE_CHECKING:
     from datetime import datetime

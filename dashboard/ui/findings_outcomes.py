@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.report.judged_rules import without_subject
+from dashboard.report.findings.judged_rules import without_subject
 from dashboard.report.names import brief
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import OutcomeKind
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dashboard.fleet import Fleet
-    from dashboard.report.listed_findings import Choice, Known
+    from dashboard.report.findings.listed import Choice, Known
     from dashboard.rules.findings import Outcome
 
 # What a control shows is also what stands in the URL.

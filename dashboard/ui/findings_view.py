@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.report import findings_head, listed_findings
-from dashboard.report.judged_rules import judged_rules
-from dashboard.report.listed_findings import Choice
+from dashboard.report.findings import head as findings_head
+from dashboard.report.findings import listed as listed_findings
+from dashboard.report.findings.judged_rules import judged_rules
+from dashboard.report.findings.listed import Choice
 from dashboard.ui import (
     empty,
     findings_controls,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from dashboard.fleet import Fleet
-    from dashboard.report.listed_findings import Known, Listed
+    from dashboard.report.findings.listed import Known, Listed
 
 _reveal = st.components.v2.component(
     "findings_reveal", js=Path(__file__).with_name("findings_reveal.js").read_text(encoding="utf-8")

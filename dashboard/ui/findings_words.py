@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Style
+from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.names import brief
-from dashboard.report.sentence_lines import with_values
 from dashboard.ui import links, markup
 from dashboard.wording import joined
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.report.finding_words import ROUTER_ASSUMED
-from dashboard.report.first_findings import first_findings
+from dashboard.report.findings.first import first_findings
+from dashboard.report.findings.words import ROUTER_ASSUMED
 from dashboard.report.names import MOST_NAMED, brief, names_of
 from dashboard.ui import findings_list, links, markup
 from dashboard.ui.findings_rule import marked
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.fleet import Fleet
-    from dashboard.report.listed_findings import Listed
+    from dashboard.report.findings.listed import Listed
     from dashboard.rules.findings import Finding
 
 MOST_POOLS = 2  # pools of one entry that are named before they are counted

@@ -7,8 +7,8 @@ from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from dashboard.report.formats.matrix_html import colour
 from dashboard.report.glossary import TERMS
-from dashboard.report.matrix_html import colour
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

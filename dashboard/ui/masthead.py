@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard import service, wording
-from dashboard.report.finding_words import answered
+from dashboard.report.findings.words import answered
 from dashboard.rules import rollup
 from dashboard.ui import markup, state
 from dashboard.ui.tally import tally_glyphs

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.report import headline
 from dashboard.report.blocks import Tone
-from dashboard.report.overview_figures import overview_figures
-from dashboard.report.pool_order import ordered
-from dashboard.report.prefix_words import is_needed, is_unshared, prefix_sentences
+from dashboard.report.findings import headline
+from dashboard.report.pools.order import ordered
+from dashboard.report.pools.prefix_words import is_needed, is_unshared, prefix_sentences
+from dashboard.report.views.overview_figures import overview_figures
 from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
 from dashboard.ui.first_things import first_things
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.models import Replica
     from dashboard.report.blocks import Figure
-    from dashboard.report.headline import Standing
+    from dashboard.report.findings.headline import Standing
 
 
 MOST_POOLS = 15  # rows before the lists below; the calmest pools beyond them are one click away

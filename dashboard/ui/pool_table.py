@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from dashboard import wording
 from dashboard.models import Role
-from dashboard.report.matrix_html import colour
-from dashboard.report.named_paths import by_path, worst
-from dashboard.report.pool_order import versions_text
-from dashboard.report.prefix_words import is_needed
-from dashboard.report.totals import device_words, total
+from dashboard.report.capacity.totals import device_words, total
+from dashboard.report.formats.matrix_html import colour
+from dashboard.report.pools.named_paths import by_path, worst
+from dashboard.report.pools.order import versions_text
+from dashboard.report.pools.prefix_words import is_needed
 from dashboard.ui import links, markup
 from dashboard.ui.prefix_words import prefix_words
 from dashboard.ui.tally import tally_glyphs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dashboard.compare import Verdict
 from dashboard.compare.derived_sentence import DERIVED
 from dashboard.compare.sharing_sentence import MEASURED
-from dashboard.report.prefix_words import severity, short_words
+from dashboard.report.pools.prefix_words import severity, short_words
 from dashboard.ui import markup
 
 if TYPE_CHECKING:

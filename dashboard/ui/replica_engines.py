@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dashboard import wording
 from dashboard.models import Basis
-from dashboard.report.capacity_ranks import GIB
+from dashboard.report.capacity.ranks import GIB
 from dashboard.ui import markup
 from dashboard.ui.capacity_notes import NO_DEVICES
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from dashboard import wording
 from dashboard.models import ReplicaState
-from dashboard.report.findings_head import NOUNS
-from dashboard.report.replica_differences import from_majority
-from dashboard.report.replica_sources import SOURCES
-from dashboard.report.replica_standing import standing_words
-from dashboard.report.totals import total
+from dashboard.report.capacity.totals import total
+from dashboard.report.findings.head import NOUNS
+from dashboard.report.replicas.differences import from_majority
+from dashboard.report.replicas.sources import SOURCES
+from dashboard.report.replicas.standing import standing_words
 from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dashboard.models import Cohort, Contradiction, Pool, Replica
-    from dashboard.report.replica_differences import Apart
-    from dashboard.report.replica_settings import Reach
+    from dashboard.report.replicas.differences import Apart
+    from dashboard.report.replicas.settings import Reach
 
 LONGEST_NAME = 60  # characters
 MOST_CONTRADICTIONS = 12  # shown one by one

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from dashboard import wording
-from dashboard.report import replica_settings
-from dashboard.report.replica_beside import beside_its_pool
+from dashboard.report.replicas import settings as replica_settings
+from dashboard.report.replicas.beside import beside_its_pool
 from dashboard.rules.findings import Severity
 from dashboard.ui import (
     choices,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
-    from dashboard.report.replica_differences import Apart
+    from dashboard.report.replicas.differences import Apart
 
 MOST_FINDINGS = 12  # shown above the tabs; the page Findings lists all
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")

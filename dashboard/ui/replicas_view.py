@@ -8,7 +8,8 @@ import streamlit as st
 
 from dashboard import wording
 from dashboard.models import ReplicaState
-from dashboard.report import headline, replica_table
+from dashboard.report.findings import headline
+from dashboard.report.replicas import table as replica_table
 from dashboard.ui import choices, links, markup
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from dashboard.report.blocks import (
     Table,
     Tone,
 )
-from dashboard.report.matrix_html import matrix_html
-from dashboard.report.svg_chart import to_svg
+from dashboard.report.formats.matrix_html import matrix_html
+from dashboard.report.formats.svg_chart import to_svg
 from dashboard.ui import markup
 
 if TYPE_CHECKING:

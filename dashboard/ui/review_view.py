@@ -10,8 +10,8 @@ import streamlit as st
 
 from dashboard.models import ReplicaState
 from dashboard.report.blocks import Entries, Paragraph, Style, Table
-from dashboard.report.capacity_words import name_of
-from dashboard.report.listed_findings import grouped
+from dashboard.report.capacity.words import name_of
+from dashboard.report.findings.listed import grouped
 from dashboard.report.names import brief
 from dashboard.report.views.finding_entries import finding_anchor, note_lines
 from dashboard.report.views.review import AGENDA, FINDINGS, FINE, NOT_JUDGED, NOT_READ, SUPPRESSED, review_report
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dashboard.models import Note
     from dashboard.models.notes import Notes
     from dashboard.report.blocks import Block, Entry, Part
-    from dashboard.report.listed_findings import Listed
+    from dashboard.report.findings.listed import Listed
     from dashboard.ui.review_blocks import Drawn
 
     Noted = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
-from dashboard.report.export import SUFFIXES, Format, written
+from dashboard.report.formats.export import SUFFIXES, Format, written
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.ui import links, markup
 from dashboard.wording import iso

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare import Share
 from dashboard.compare.sharing import MOST_COHORTS, Cell, PoolSharing
-from dashboard.report.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
+from dashboard.report.pools.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.ui import markup
 from dashboard.wording import count
 

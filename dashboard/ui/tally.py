@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.report.findings_head import NOUNS
+from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
 from dashboard.wording import count

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dashboard import wording
 from dashboard.models import ReplicaState
 from dashboard.report.names import brief
-from dashboard.report.replica_standing import reason
+from dashboard.report.replicas.standing import reason
 from dashboard.ui import links, markup
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import streamlit as st
 
 from dashboard.compare import ValueHeld, values
 from dashboard.models import State
-from dashboard.report.named_paths import by_path
-from dashboard.report.replica_sources import SOURCES
+from dashboard.report.pools.named_paths import by_path
+from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.ui import links, markup, named_paths, replica_opening
 from dashboard.wording import STATE_WORDS, count, natural, whole_text

@@ -16,8 +16,8 @@ from dashboard.changes import changes_between
 from dashboard.fleet import inspected
 from dashboard.models import Baseline
 from dashboard.normalize import documents
-from dashboard.report.html_page import to_html
-from dashboard.report.load import read_snapshot
+from dashboard.report.fleet.load import read_snapshot
+from dashboard.report.formats.html_page import to_html
 from dashboard.report.views.review import review_report
 from dashboard.store.packing import content_of, packed
 from dashboard.whatif import converge

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from dashboard.report.html_page import to_html
+from dashboard.report.formats.html_page import to_html
 from dashboard.report.views.review import review_report
 from tests.browser import at_rest, tab
 from tests.e2e.frozen_fleets import STORY

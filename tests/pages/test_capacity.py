@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.models import Basis
-from dashboard.report.capacity_ranks import NO_BYTES
+from dashboard.report.capacity.ranks import NO_BYTES
 from dashboard.ui.capacity_notes import NO_DEVICES
 from dashboard.ui.capacity_parts import EMPTY_NOTE
 from dashboard.ui.charts import DARK, LIGHT

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard import service
 from dashboard.fleet import empty_fleet
-from dashboard.report.export import Format, written
+from dashboard.report.formats.export import Format, written
 from dashboard.ui import share
 from tests import builders
 from tests.builders import HOSTILE, NOW

@@ -9,8 +9,8 @@ from dashboard.compare import BASELINE, build_matrix
 from dashboard.fleet import Fleet, inspected
 from dashboard.models import Baseline
 from dashboard.options.baselines import read_baseline
-from dashboard.report.baseline_source import taken_from
-from dashboard.report.matrix_csv import matrix_csv
+from dashboard.report.baseline.source import taken_from
+from dashboard.report.formats.matrix_csv import matrix_csv
 from dashboard.rules.policy import Policy
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, hostile, story
 from tests.page_runner import html, open_page, tables

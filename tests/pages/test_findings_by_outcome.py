@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.report.judged_rules import NO_PAIR
+from dashboard.report.findings.judged_rules import NO_PAIR
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import alike, document, fleet, story
 from tests.findings_builder import inspected_story, judged, outcome

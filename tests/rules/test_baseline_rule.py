@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from dashboard.fleet import Fleet, inspected
 from dashboard.models import Baseline, State, Tolerance
 from dashboard.normalize.canonical import canonical_text
-from dashboard.report.findings_document import findings_document
-from dashboard.report.verdict import failing
+from dashboard.report.ci.verdict import failing
+from dashboard.report.findings.document import findings_document
 from dashboard.rules.findings import Evidence, Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.ui.findings_evidence import People, evidence_table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dashboard.models import Basis
-from dashboard.report.capacity_pools import pools_of
-from dashboard.report.capacity_ranks import GIB, Measure, Rank, outliers_of, ranks_of
+from dashboard.report.capacity.pools import pools_of
+from dashboard.report.capacity.ranks import GIB, Measure, Rank, outliers_of, ranks_of
 from dashboard.ui.capacity_bars import MOST_BARS, NOT_COUNTED, device_chart, devices_of, held_of, pool_chart, rank_chart
 from tests.builders import HOSTILE, alike, devices, document, engine, fleet, replica
 

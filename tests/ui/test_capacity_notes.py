@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.models import Basis
-from dashboard.report.capacity_ranks import GIB, Measure, outliers_of, ranks_of
+from dashboard.report.capacity.ranks import GIB, Measure, outliers_of, ranks_of
 from dashboard.ui.capacity_notes import NO_DEVICES, device_shares, lines, outlier_entries
 from tests.builders import HOSTILE, alike, devices, document, down, engine, fleet, replica
 

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from dashboard.models import Basis
-from dashboard.report.capacity_pools import pools_of
-from dashboard.report.capacity_ranks import Measure, outliers_of, ranks_of
+from dashboard.report.capacity.pools import pools_of
+from dashboard.report.capacity.ranks import Measure, outliers_of, ranks_of
 from dashboard.ui.capacity_controls import RANK, Choice
 from dashboard.ui.capacity_tables import pools_table, ranks_table
 from tests.builders import HOSTILE, alike, document, engine, fleet, replica

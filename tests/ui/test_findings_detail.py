@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.report.domain_words import facet_of
+from dashboard.report.pools.domain_words import facet_of
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_detail

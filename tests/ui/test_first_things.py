@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from dashboard.models import State
-from dashboard.report.first_findings import MOST
-from dashboard.report.named_paths import by_path, worst
+from dashboard.report.findings.first import MOST
+from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.rules.domain import Basis
 from dashboard.rules.findings import CohortShare, Confidence, Evidence, Finding, Inspection, Remedy, Severity, Tally
 from dashboard.ui import named_paths, tally

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.models import Fingerprint
-from dashboard.report.named_paths import by_path, worst
-from dashboard.report.prefix_words import is_needed, is_unshared, prefix_sentences, severity
+from dashboard.report.pools.named_paths import by_path, worst
+from dashboard.report.pools.prefix_words import is_needed, is_unshared, prefix_sentences, severity
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT

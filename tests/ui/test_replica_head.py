@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from dashboard.models import Contradiction, Failure, FailureKind, ReplicaState, Reply, Role, Source, State, Told
-from dashboard.report.replica_differences import Apart
-from dashboard.report.replica_settings import Reach
+from dashboard.report.replicas.differences import Apart
+from dashboard.report.replicas.settings import Reach
 from dashboard.rules.findings import Severity
 from dashboard.ui.replica_head import cards, contradictions, head, notices
 from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, probe, replica, setting

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare import pool_sharing
 from dashboard.compare.sharing import MOST_COHORTS
-from dashboard.report.sharing_words import MOST_GROUPS
+from dashboard.report.pools.sharing_words import MOST_GROUPS
 from dashboard.ui.sharing_matrix import sharing_matrix
 from tests.builders import HOSTILE, document, fleet, hashing, replica
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dashboard.compare.baseline import deviations
 from dashboard.fleet import empty_fleet, inspected
 from dashboard.models import Baseline, Basis, State, Tolerance
-from dashboard.report.document import to_document, to_json
+from dashboard.report.fleet.document import to_document, to_json
 from dashboard.rules.policy import Policy
 from dashboard.whatif import How, converge
 from dashboard.whatif.target import told_by

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Entries, Paragraph, Part, Report, Table
 from dashboard.report.context import context_of
-from dashboard.report.html_page import to_html
-from dashboard.report.report_markdown import to_markdown
+from dashboard.report.formats.html_page import to_html
+from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.whatif import MOST_RANKS, whatif_report
 from dashboard.whatif import Verdicts, converge
 from tests.builders import HOSTILE, alike, document, fleet, replica

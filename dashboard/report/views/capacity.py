@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Paragraph, Part, Report, Tone, plain
-from dashboard.report.capacity_pools import pools_of
-from dashboard.report.capacity_ranks import Measure, outliers_of, ranks_of, silent_replicas
-from dashboard.report.capacity_words import lead, most_common_reason, name_of, title
+from dashboard.report.capacity.pools import pools_of
+from dashboard.report.capacity.ranks import Measure, outliers_of, ranks_of, silent_replicas
+from dashboard.report.capacity.words import lead, most_common_reason, name_of, title
 from dashboard.report.context import context_of
 from dashboard.report.views.capacity_blocks import (
     PoolRanks,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dashboard.capacity.outliers import Outlier
     from dashboard.fleet import Fleet
     from dashboard.report.blocks import Block
-    from dashboard.report.capacity_ranks import Rank
+    from dashboard.report.capacity.ranks import Rank
 
 
 def capacity_report(

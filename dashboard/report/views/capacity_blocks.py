@@ -21,9 +21,10 @@ from dashboard.report.blocks import (
     Tone,
     plain,
 )
-from dashboard.report.capacity_ranks import GIB, Measure, is_at_most, outliers_of, peers, value
-from dashboard.report.capacity_remarks import least, remarks, uncounted
-from dashboard.report.capacity_words import (
+from dashboard.report.capacity.ranks import GIB, Measure, is_at_most, outliers_of, peers, value
+from dashboard.report.capacity.remarks import least, remarks, uncounted
+from dashboard.report.capacity.totals import short_device
+from dashboard.report.capacity.words import (
     NEAR,
     amount,
     length_words,
@@ -35,7 +36,6 @@ from dashboard.report.capacity_words import (
     ranks_text,
     sum_text,
 )
-from dashboard.report.totals import short_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from dashboard.capacity.outliers import Outlier
     from dashboard.fleet import Fleet
     from dashboard.report.blocks import Block
-    from dashboard.report.capacity_pools import PoolCapacity, Sum
-    from dashboard.report.capacity_ranks import Rank
+    from dashboard.report.capacity.pools import PoolCapacity, Sum
+    from dashboard.report.capacity.ranks import Rank
 
 MOST_BARS = 48  # of one chart: a page of paper, at a third of a centimetre each
 MOST_OUTLIERS = 6  # named one by one; all of them stand in the table of ranks

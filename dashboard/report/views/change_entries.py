@@ -6,10 +6,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dashboard.changes import Elsewhere
-from dashboard.report import changes_words as words
 from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
+from dashboard.report.changes import words
+from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.names import MOST_NAMED, brief, names_of
-from dashboard.report.sentence_lines import with_values
 from dashboard.report.views.finding_entries import cohort_words, rule_words
 from dashboard.wording import count, first_of, joined, middle_cut, one_line, told_text
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dashboard.report import changes_words as words
 from dashboard.report.blocks import Cell, Column, Table, Tone
+from dashboard.report.changes import words
 from dashboard.report.names import brief, names_of
 from dashboard.wording import count, first_of, iso, short, size, told_text
 

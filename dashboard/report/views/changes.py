@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.changes import Elsewhere
-from dashboard.report import changes_words as words
 from dashboard.report.blocks import Entries, Entry, Figure, Figures, Paragraph, Part, Report, Tone, plain
-from dashboard.report.finding_words import counted
+from dashboard.report.changes import words
+from dashboard.report.findings.words import counted
 from dashboard.report.views import change_entries as entries
 from dashboard.report.views import change_tables as tables
 from dashboard.wording import count, first_of

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.compare import MAJORITY
-from dashboard.report import listed_findings
 from dashboard.report.blocks import Paragraph, Part, Report, plain
-from dashboard.report.compared_pool import (
+from dashboard.report.context import context_of
+from dashboard.report.findings import listed as listed_findings
+from dashboard.report.findings.listed import grouped, kept, known_findings
+from dashboard.report.pools.compared import (
     Choice,
     compared,
     equal_words,
@@ -18,8 +20,6 @@ from dashboard.report.compared_pool import (
     pool_named,
     unmatched_words,
 )
-from dashboard.report.context import context_of
-from dashboard.report.listed_findings import grouped, kept, known_findings
 from dashboard.report.views.finding_entries import Telling, full_entries
 from dashboard.report.views.glossary import COHORT, REFERENCE, glossary
 from dashboard.report.views.pool_blocks import cohorts_table, difference_table, sharing_band, sharing_blocks
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
     from dashboard.report.blocks import Block
-    from dashboard.report.compared_pool import Compared
+    from dashboard.report.pools.compared import Compared
     from dashboard.whatif.nouns import WhatIf
 
 ONLY_DIFFERENCES = Choice(only_differences=True, section=None, search="", reference=MAJORITY, by_replica=False)

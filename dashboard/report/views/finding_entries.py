@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
-from dashboard.report.domain_words import facet_of, known_how, rollout_words
-from dashboard.report.finding_words import BY_FAR, ROUTER_ASSUMED, named
+from dashboard.report.findings.sentence_lines import with_code, with_values
+from dashboard.report.findings.words import BY_FAR, ROUTER_ASSUMED, named
 from dashboard.report.names import MOST_NAMED, brief, names_of
-from dashboard.report.sentence_lines import with_code, with_values
+from dashboard.report.pools.domain_words import facet_of, known_how, rollout_words
 from dashboard.rules.catalogue import BY_ID
 from dashboard.wording import count, first_of, iso, joined, natural
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dashboard.models import Note
     from dashboard.report.blocks import Line
-    from dashboard.report.listed_findings import Listed
+    from dashboard.report.findings.listed import Listed
     from dashboard.rules.findings import CohortShare, Finding, Inspection
 
 MOST_POOLS = 2  # pools in the head of one entry; more are counted there, and named below

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Cell, Column, Paragraph, Part, Report, Table, Tone, plain
 from dashboard.report.context import context_of
-from dashboard.report.findings_head import NOUNS, calm_words, lead, title
-from dashboard.report.judged_rules import judged_rules
-from dashboard.report.listed_findings import Choice, grouped, kept, known_findings
+from dashboard.report.findings.head import NOUNS, calm_words, lead, title
+from dashboard.report.findings.judged_rules import judged_rules
+from dashboard.report.findings.listed import Choice, grouped, kept, known_findings
 from dashboard.report.names import MOST_NAMED, brief, names_of
 from dashboard.report.views.finding_entries import Telling, full_entries
 from dashboard.report.views.glossary import COHORT, SEVERITY, glossary
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dashboard.fleet import Fleet
-    from dashboard.report.listed_findings import Known, Listed
+    from dashboard.report.findings.listed import Known, Listed
 
 EVERYTHING = Choice()
 MOST_ROWS = 2_000  # of the table of all findings

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from dashboard import wording
 from dashboard.models import ReplicaState
 from dashboard.report.blocks import Cell, Column, Entries, Entry, Paragraph, Piece, Style, Table, Tone, plain
-from dashboard.report.finding_words import remarks
+from dashboard.report.findings.words import remarks
 from dashboard.report.names import brief, names_of
-from dashboard.report.replica_standing import reason
+from dashboard.report.replicas.standing import reason
 from dashboard.report.views.finding_entries import cohort_words, rule_words
 from dashboard.rules.findings import OutcomeKind
 from dashboard.wording import count, first_of, middle_cut, one_line

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.report import headline
 from dashboard.report.blocks import Entries, Figures, Paragraph, Part, Report, Tone, plain
 from dashboard.report.context import context_of
-from dashboard.report.first_findings import first_findings
-from dashboard.report.overview_figures import overview_figures
-from dashboard.report.prefix_words import is_needed, is_unshared, prefix_sentences
+from dashboard.report.findings import headline
+from dashboard.report.findings.first import first_findings
+from dashboard.report.pools.prefix_words import is_needed, is_unshared, prefix_sentences
 from dashboard.report.views.finding_entries import brief_entries
 from dashboard.report.views.glossary import BASIS, COHORT, POOL, glossary
 from dashboard.report.views.left_out import unread_entries
+from dashboard.report.views.overview_figures import overview_figures
 from dashboard.report.views.pools_table import pools_table
 from dashboard.wording import count
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
-    from dashboard.report.headline import Standing
+    from dashboard.report.findings.headline import Standing
 
 
 def overview_report(fleet: Fleet, name: str = "") -> Report:

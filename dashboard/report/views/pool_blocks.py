@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from dashboard.compare import Share
 from dashboard.compare.sharing import MOST_COHORTS, within
 from dashboard.report.blocks import Cell, Column, DifferenceTable, Paragraph, Piece, Style, Table, Tone
-from dashboard.report.capacity_words import name_of
+from dashboard.report.capacity.words import name_of
 from dashboard.report.names import brief, names_of
-from dashboard.report.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
+from dashboard.report.pools.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.wording import count, first_of, told_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dashboard.compare import Matrix, PoolSharing
     from dashboard.models import Cohort, Pool, Replica
     from dashboard.report.blocks import Block
-    from dashboard.report.compared_pool import Compared
+    from dashboard.report.pools.compared import Compared
 
 MOST_NAMED = 12  # replicas of one cohort by name
 MOST_TOLD = 4  # settings that tell a cohort from the others

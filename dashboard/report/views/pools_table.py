@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from dashboard import wording
 from dashboard.models import Role
 from dashboard.report.blocks import Cell, Column, Table, Tone
-from dashboard.report.capacity_words import name_of
-from dashboard.report.findings_head import tally_words
-from dashboard.report.named_paths import by_path, worst
-from dashboard.report.pool_order import ordered, versions_text
-from dashboard.report.prefix_words import is_needed, prefix_sentences, severity, short_words
-from dashboard.report.totals import device_words, total
+from dashboard.report.capacity.totals import device_words, total
+from dashboard.report.capacity.words import name_of
+from dashboard.report.findings.head import tally_words
+from dashboard.report.pools.named_paths import by_path, worst
+from dashboard.report.pools.order import ordered, versions_text
+from dashboard.report.pools.prefix_words import is_needed, prefix_sentences, severity, short_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dashboard.compare import SharingSentence
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
-    from dashboard.report.headline import Standing
+    from dashboard.report.findings.headline import Standing
     from dashboard.rules.findings import Tally
 
 MOST_COHORTS = 6  # named in a cell; more are counted

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from dashboard import wording
 from dashboard.report.blocks import Cell, Column, Figure, Figures, Paragraph, Part, Report, Table, Tone, plain
-from dashboard.report.capacity_ranks import ranks_of
+from dashboard.report.capacity.ranks import ranks_of
+from dashboard.report.capacity.totals import total
 from dashboard.report.context import context_of
-from dashboard.report.domain_words import shared_words
-from dashboard.report.listed_findings import grouped, known_findings
+from dashboard.report.findings.listed import grouped, known_findings
 from dashboard.report.names import brief
-from dashboard.report.replica_beside import beside_its_pool
-from dashboard.report.replica_differences import from_majority
-from dashboard.report.replica_settings import POOL_HAS, identity_table
-from dashboard.report.replica_sources import SOURCES
-from dashboard.report.replica_standing import standing_words
-from dashboard.report.totals import total
+from dashboard.report.pools.domain_words import shared_words
+from dashboard.report.replicas.beside import beside_its_pool
+from dashboard.report.replicas.differences import from_majority
+from dashboard.report.replicas.settings import POOL_HAS, identity_table
+from dashboard.report.replicas.sources import SOURCES
+from dashboard.report.replicas.standing import standing_words
 from dashboard.report.views.capacity_blocks import PoolRanks, ranks_table
 from dashboard.report.views.finding_entries import Telling, full_entries
 from dashboard.report.views.glossary import BASIS, COHORT, REFERENCE, glossary
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
-    from dashboard.report.replica_differences import Apart
-    from dashboard.report.replica_settings import Reach
+    from dashboard.report.replicas.differences import Apart
+    from dashboard.report.replicas.settings import Reach
 
 LONGEST_NAME = 60  # characters
 _NO_POOL = "no reply tells its model"

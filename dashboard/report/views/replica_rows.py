@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from dashboard import wording
-from dashboard.report import replica_table
 from dashboard.report.blocks import Cell, Column, Table, Tone
+from dashboard.report.replicas import table as replica_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.report import headline, replica_table
 from dashboard.report.blocks import Entries, Entry, Figures, Paragraph, Part, Piece, Report, Style, Tone, plain
 from dashboard.report.context import context_of
-from dashboard.report.finding_words import answered, assumptions, rollouts
-from dashboard.report.first_findings import first_findings
-from dashboard.report.judged_rules import rules_words
-from dashboard.report.listed_findings import grouped, known_findings
-from dashboard.report.overview_figures import overview_figures
+from dashboard.report.findings import headline
+from dashboard.report.findings.first import first_findings
+from dashboard.report.findings.judged_rules import rules_words
+from dashboard.report.findings.listed import grouped, known_findings
+from dashboard.report.findings.words import answered, assumptions, rollouts
+from dashboard.report.replicas import table as replica_table
 from dashboard.report.views.finding_entries import Telling, brief_entries, bundled, note_lines
 from dashboard.report.views.findings import findings_table, severity_parts
 from dashboard.report.views.glossary import ALL_TERMS, glossary
@@ -23,6 +23,7 @@ from dashboard.report.views.left_out import (
     unread_entries,
 )
 from dashboard.report.views.overview import calm_paragraph, more_words
+from dashboard.report.views.overview_figures import overview_figures
 from dashboard.report.views.replica_rows import replicas_table
 from dashboard.report.views.review_agreed import agreed_part
 from dashboard.report.views.review_capacity import CAPACITY, capacity_parts
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.models import Note
     from dashboard.report.blocks import Block
-    from dashboard.report.headline import Standing
-    from dashboard.report.listed_findings import Known
+    from dashboard.report.findings.headline import Standing
+    from dashboard.report.findings.listed import Known
 
 FINE, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
 NOT_JUDGED = "not-judged"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Entries, Entry, Part, Piece, Style, Tone, plain
-from dashboard.report.listed_findings import grouped
+from dashboard.report.findings.listed import grouped
 from dashboard.report.views.finding_entries import bundled, finding_anchor, head_of, note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dashboard.models import Note
-    from dashboard.report.listed_findings import Known, Listed
+    from dashboard.report.findings.listed import Known, Listed
 
 AGREED = "agreed"
 TITLE = "What was agreed"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Paragraph, Part, Piece, Style, plain
-from dashboard.report.capacity_pools import pools_of
-from dashboard.report.capacity_ranks import Measure, outliers_of, ranks_of, silent_replicas
-from dashboard.report.capacity_words import lead, name_of, title
+from dashboard.report.capacity.pools import pools_of
+from dashboard.report.capacity.ranks import Measure, outliers_of, ranks_of, silent_replicas
+from dashboard.report.capacity.words import lead, name_of, title
 from dashboard.report.views.capacity import by_pool
 from dashboard.report.views.capacity_blocks import outlier_entries, pool_blocks, pools_table, ranks_table
 from dashboard.wording import count, first_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.report.blocks import Block
-    from dashboard.report.capacity_ranks import Rank
+    from dashboard.report.capacity.ranks import Rank
     from dashboard.report.views.capacity_blocks import PoolRanks
 
 CAPACITY = "capacity"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare import PREFIX_PATHS, Verdict
 from dashboard.report.blocks import Paragraph, Part, Piece, Style, plain
-from dashboard.report.capacity_words import name_of
-from dashboard.report.compared_pool import compared, grey_words, head_words, hidden_words, members_of
-from dashboard.report.headline import is_split
-from dashboard.report.named_paths import by_path, worst
-from dashboard.report.pool_order import ordered
-from dashboard.report.prefix_words import prefix_sentences, severity
+from dashboard.report.capacity.words import name_of
+from dashboard.report.findings.headline import is_split
+from dashboard.report.pools.compared import compared, grey_words, head_words, hidden_words, members_of
+from dashboard.report.pools.named_paths import by_path, worst
+from dashboard.report.pools.order import ordered
+from dashboard.report.pools.prefix_words import prefix_sentences, severity
 from dashboard.report.views.compare import ONLY_DIFFERENCES
 from dashboard.report.views.pool_blocks import cohorts_table, difference_table, sharing_band
 from dashboard.report.views.slugs import slugs
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.models import Pool
     from dashboard.report.blocks import Block
-    from dashboard.report.compared_pool import Compared
+    from dashboard.report.pools.compared import Compared
     from dashboard.rules.findings import Severity
 
 DIFFERENCES = "differences"

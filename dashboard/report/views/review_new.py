@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from dashboard.changes import changes_between
 from dashboard.report.blocks import Entries, Entry, Paragraph, Part, Piece, Style, Tone, plain
 from dashboard.report.context import context_of
+from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.names import brief
-from dashboard.report.sentence_lines import with_values
 from dashboard.report.views.changes import changes_report
 from dashboard.report.views.finding_entries import note_lines
 from dashboard.report.views.nesting import nested

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Cell, Column, Entries, Entry, Paragraph, Part, Piece, Style, Table, Tone, plain
+from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.names import brief, names_of
-from dashboard.report.sentence_lines import with_values
 from dashboard.report.views.finding_entries import cohort_words, rule_words
 from dashboard.report.views.slugs import slug
 from dashboard.whatif.words import (

@@ -11,9 +11,9 @@ import pytest
 from dashboard.fleet import empty_fleet
 from dashboard.report.blocks import Table
 from dashboard.report.context import context_of
-from dashboard.report.html_page import to_html
-from dashboard.report.report_json import to_report_json
-from dashboard.report.report_markdown import to_markdown
+from dashboard.report.formats.html_page import to_html
+from dashboard.report.formats.json_document import to_report_json
+from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.capacity import capacity_report
 from dashboard.report.views.compare import compare_report
 from dashboard.report.views.findings import findings_report

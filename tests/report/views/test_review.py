@@ -11,7 +11,7 @@ import pytest
 from dashboard.fleet import empty_fleet
 from dashboard.models import Note
 from dashboard.report.blocks import Chart, DifferenceTable, Tone
-from dashboard.report.html_page import to_html
+from dashboard.report.formats.html_page import to_html
 from dashboard.report.views.review import AGENDA, review_report
 from dashboard.rules.findings import Severity
 from tests.builders import alike, document, down, engine, fleet, replica, story

@@ -11,9 +11,9 @@ from dashboard.compare import MAJORITY, parse_reference
 from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.models import Basis, Contradiction, Source
 from dashboard.report.blocks import Chart, DifferenceTable, Tone
-from dashboard.report.capacity_ranks import Measure
-from dashboard.report.compared_pool import Choice
-from dashboard.report.listed_findings import Choice as FindingsChoice
+from dashboard.report.capacity.ranks import Measure
+from dashboard.report.findings.listed import Choice as FindingsChoice
+from dashboard.report.pools.compared import Choice
 from dashboard.report.views.capacity import capacity_report
 from dashboard.report.views.compare import ONLY_DIFFERENCES, compare_report
 from dashboard.report.views.findings import findings_report

@@ -1,0 +1,1 @@
+"""Baselines as files that people edit. Pure."""

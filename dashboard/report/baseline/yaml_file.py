@@ -1,0 +1,65 @@
+"""A baseline as a YAML file for people to edit, made of what replicas tell."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from dashboard.compare.encoding import votes
+from dashboard.report.baseline.yaml_text import is_writable, yaml_comment, yaml_pair, yaml_scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.models import Setting
+
+DEEPEST = 15  # levels of a value; the reader of options goes 20 deep, and a baseline's values begin two deep
+# The engine computes these of other settings (vllm/config/cache.py): nothing sets them, so nobody agrees on them.
+FOLLOWING = frozenset(
+    {
+        "cache_config.effective_attention_block_size",
+        "cache_config.cache_hit_alignment_tokens",
+        "cache_config.mamba_page_size_padded",
+        "cache_config.skip_page_size_padded",
+    }
+)
+HOW_TO = (
+    "A value that may differ goes from expected to tolerated: {any_of: [128, 256]}, {at_least: 0.9, at_most: 0.95}.",
+    "Globs over settings that do not matter go under ignored. What stands behind a # is kept and shown.",
+)
+
+
+def baseline_yaml(pool: str, settings: Mapping[str, Setting], *, made_of: str, context_line: str) -> str:
+    """Write the file of a pool's baseline, in which every setting that has a value is expected.
+
+    Secrets and what is not known are left out. `made_of` says whose settings they are, `context_line` of when.
+    """
+    told = agreeable(settings)
+    head = [f"What the replicas of the pool {pool} should tell. Made of {made_of}.", context_line, *HOW_TO]
+    lines = [yaml_comment(line) for line in head]
+    lines += ["version: 1", f"pool: {yaml_scalar(pool)}", "expected:" if told else "expected: {}"]
+    for number, (_, paths) in enumerate(groupby(sorted(told, key=place), key=section)):
+        lines += [""] if number else []
+        lines += [f"  {yaml_pair(path, told[path])}" for path in paths]
+    return "\n".join(lines) + "\n"
+
+
+def agreeable(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return the settings that a baseline can expect, as native JSON: those that have a value, null included.
+
+    What only follows from other settings is left out.
+    """
+    told = ((path, setting) for path, setting in settings.items() if path not in FOLLOWING)
+    native = {path: json.loads(setting.value) for path, setting in told if votes(setting.state)}
+    return {path: value for path, value in native.items() if is_writable({path: value}, DEEPEST)}
+
+
+def place(path: str) -> tuple[bool, str, str]:
+    """Order paths: what stands in no section first, then section by section."""
+    return "." in path, section(path), path
+
+
+def section(path: str) -> str:
+    """Return the section of a path; none of what stands in no section."""
+    return path.partition(".")[0] if "." in path else ""

@@ -1,0 +1,1 @@
+"""KV cache capacity in numbers and words. Pure."""

@@ -1,0 +1,1 @@
+"""What changed between two fleets, in words and as a document. Pure."""

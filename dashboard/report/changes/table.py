@@ -1,0 +1,98 @@
+"""What changed, as text for a terminal: the report without its appendices."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from dashboard.report.blocks import Entries, Figures, Paragraph, Style, Table, Tone
+from dashboard.report.context import context_line
+from dashboard.report.plain import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from dashboard.report.blocks import Block, Entry, Line, Part, Report
+
+LONGEST = 1000  # characters of one line
+LONGEST_CELL = 200
+INDENT = 4
+GLYPHS = {
+    Tone.CRITICAL: ("✖ critical", "bold red"),
+    Tone.WARNING: ("▲ warning", "bold yellow"),
+    Tone.INFO: ("● info", "bold blue"),
+    Tone.GOOD: ("✓", "green"),
+    Tone.UNKNOWN: ("?", "dim"),
+    Tone.PLAIN: ("·", "dim"),
+}
+STYLES = {Style.PLAIN: "", Style.STRONG: "bold", Style.CODE: "cyan", Style.MUTED: "dim"}
+
+
+def to_changes_table(report: Report, *, width: int, colour: bool) -> str:
+    """Write a report for people, at most `width` columns wide. Foreign text loses its control characters."""
+    parts: list[RenderableType] = [Text(plain(report.headline, LONGEST), "bold"), Text(plain(report.lead, LONGEST))]
+    for part in report.parts:
+        if not part.is_appendix:
+            parts += [Text(""), *_part(part)]
+    parts += [Text(""), Text(plain(context_line(report.context), LONGEST), "dim")]
+    out = StringIO()
+    console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False)
+    console.print(Group(*parts))
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def _part(part: Part) -> Iterator[RenderableType]:
+    yield Text(f"{plain(part.title, LONGEST)}:", "bold")
+    for block in part.blocks:
+        yield from _block(block)
+    for below in part.parts:
+        yield from _part(below)
+
+
+def _block(block: Block) -> Iterator[RenderableType]:
+    if isinstance(block, Paragraph):
+        glyph, style = GLYPHS[block.tone]
+        mark = Text("") if block.tone is Tone.PLAIN else Text(f"{glyph}  ", style)
+        yield _indented(mark.append_text(_line(block.line)))
+    elif isinstance(block, Figures):
+        told = (f"{each.label} {each.value}{f' ({each.note})' if each.note else ''}" for each in block.items)
+        yield _indented(Text(plain(" · ".join(told), LONGEST)))
+    elif isinstance(block, Entries):
+        for entry in block.items:
+            yield from _entry(entry)
+    elif isinstance(block, Table):
+        yield _indented(_table(block))
+        if block.note:
+            yield _indented(Text(plain(block.note, LONGEST), "dim"))
+
+
+def _entry(entry: Entry) -> Iterator[RenderableType]:
+    glyph, style = GLYPHS[entry.tone]
+    side = f"  [{plain(entry.side, LONGEST)}]" if entry.side else ""
+    yield _indented(Text.assemble((f"{glyph}  ", style), _line(entry.head), (side, "dim")))
+    for line in entry.lines:
+        yield _indented(_line(line), 2 * INDENT)
+
+
+def _line(line: Line) -> Text:
+    return Text.assemble(*((plain(piece.text, LONGEST), STYLES[piece.style]) for piece in line))
+
+
+def _table(block: Table) -> RichTable:
+    table = RichTable(box=None, pad_edge=False, header_style="dim")
+    for column in block.columns:
+        table.add_column(plain(column.title), justify="right" if column.is_number else "left", overflow="fold")
+    for row in block.rows:
+        table.add_row(*(Text(plain(cell.text, LONGEST_CELL)) for cell in row))
+    return table
+
+
+def _indented(told: RenderableType, columns: int = INDENT) -> RenderableType:
+    return Padding(told, (0, 0, 0, columns))

@@ -1,0 +1,56 @@
+"""What is said above a list of findings: how many, what that rests on, how far calm goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.models import ReplicaState
+from dashboard.report.findings.judged_rules import judged_rules, rules_words
+from dashboard.report.findings.words import answered
+from dashboard.rules.findings import Severity
+from dashboard.rules.rollup import of_fleet
+from dashboard.wording import count
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+    from dashboard.report.findings.judged_rules import JudgedRules
+    from dashboard.rules.findings import Inspection, Tally
+
+NOUNS = {
+    Severity.CRITICAL: ("critical finding", "critical findings"),
+    Severity.WARNING: ("warning", "warnings"),
+    Severity.INFO: ("finding for information", "findings for information"),
+}
+
+
+def title(inspection: Inspection) -> str:
+    """Say the worst first: `2 critical, 3 warnings`; without a finding, whether anything was judged at all."""
+    if inspection.findings:
+        return tally_words(of_fleet(inspection))
+    return "No finding" if judged_rules(inspection).judged else "Nothing could be judged"
+
+
+def tally_words(tally: Tally) -> str:
+    """Write counts by severity, the worst first."""
+    words = [f"{tally.critical:,} critical"] if tally.critical else []
+    words += [count(tally.warning, "warning")] if tally.warning else []
+    words += [f"{tally.info:,} info"] if tally.info else []
+    return ", ".join(words)
+
+
+def lead(fleet: Fleet) -> str:
+    """Say what the title rests on: rules, answers, what is suppressed."""
+    parts = [rules_words(fleet.inspection), answered(fleet)]
+    parts += [f"{len(fleet.inspection.suppressed):,} suppressed"] if fleet.inspection.suppressed else []
+    if fleet.inspection.notes:
+        parts.append(f"{count(len(fleet.inspection.notes), 'entry', 'entries')} of fleet.yaml without effect")
+    return " · ".join(parts)
+
+
+def calm_words(fleet: Fleet, told: JudgedRules) -> str:
+    """Say of a fleet without findings how far that goes."""
+    silent = sum(replica.state is ReplicaState.DOWN for replica in fleet.replicas)
+    words = [f"That holds for {count(told.judged, 'rule')} on what the replicas told."]
+    words += [f"{count(told.open, 'rule')} could not be judged everywhere."] if told.open else []
+    words += [f"{count(silent, 'replica')} did not answer and may hide something."] if silent else []
+    return " ".join(words)

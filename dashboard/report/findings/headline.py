@@ -1,0 +1,123 @@
+"""Says how the fleet is, in a sentence: what is wrong first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard import wording
+from dashboard.models import ReplicaState
+from dashboard.report.findings.head import tally_words
+from dashboard.report.findings.judged_rules import judged_rules
+from dashboard.rules import rollup
+from dashboard.rules.findings import Severity, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Pool, Replica
+    from dashboard.rules.findings import Inspection
+
+MOST_NAMES = 3  # pools that a sentence names before it counts the rest
+
+
+class Standing(NamedTuple):
+    """What is counted of a fleet. `read` are the pools of which anything was, `unread` the replicas not read whole."""
+
+    replicas: int
+    down: int
+    partial: int
+    pools: int
+    read: int
+    split: tuple[str, ...]
+    unread: tuple[Replica, ...]
+    found: Tally
+    by_pool: Mapping[str, Tally]
+
+
+def standing(fleet: Fleet) -> Standing:
+    """Count what the headline and the cards speak of."""
+    states = [replica.state for replica in fleet.replicas]
+    unread = [replica for replica in fleet.replicas if replica.state is not ReplicaState.UP]
+    return Standing(
+        replicas=len(states),
+        down=states.count(ReplicaState.DOWN),
+        partial=states.count(ReplicaState.PARTIAL),
+        pools=len(fleet.pools),
+        read=sum(bool(pool.cohorts) for pool in fleet.pools),
+        split=tuple(pool.name for pool in fleet.pools if is_split(pool)),
+        unread=tuple(sorted(unread, key=lambda replica: (replica.state is not ReplicaState.DOWN, replica.name))),
+        found=rollup.of_fleet(fleet.inspection),
+        by_pool=rollup.by_pool(fleet.inspection),
+    )
+
+
+def is_split(pool: Pool) -> bool:
+    """Say whether a pool's replicas contradict each other."""
+    return len(pool.cohorts) > 1
+
+
+def title(now: Standing) -> str:
+    """Say in one sentence how the fleet is: `Two pools have critical findings; 1 replica is down`."""
+    if now.down == now.replicas:
+        return "No replica answers"
+    bad, odd = (worst_in(now, severity) for severity in (Severity.CRITICAL, Severity.WARNING))
+    down = f"; {wording.count(now.down, 'replica is', 'replicas are')} down" if now.down else ""
+    if bad:
+        return f"{_number(len(bad), 'pool')} {'has' if len(bad) == 1 else 'have'} critical findings{down}"
+    if odd or now.found.warning:
+        where = f" in {wording.count(len(odd), 'pool')}" if odd else ""
+        return f"Nothing critical, {wording.count(now.found.warning, 'warning')}{where}{down}"
+    if not now.pools:
+        return f"Nothing can be compared yet{down}"
+    return f"Nothing needs attention{down}"
+
+
+def replicas_title(now: Standing) -> str:
+    """Say how many replicas there are and how they stand: `40 replicas: 1 down and 2 read in part`."""
+    words = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} read in part" if now.partial else ""]
+    wrong = wording.joined([word for word in words if word])
+    number = wording.count(now.replicas, "replica")
+    return f"{number}: {wrong}" if wrong else f"{number}, all read"
+
+
+def more(now: Standing, unshared: Sequence[str], inspection: Inspection) -> str:
+    """Say what was found, and what follows from it. `unshared`: the pools in which not all can share, but should."""
+    if now.down == now.replicas:
+        return "Every replica was asked, and none gave a usable answer."
+    sentences = [f"{tally_words(now.found)}."] if tally_words(now.found) else []
+    sentences += [f"In {_pools(unshared)}, not all replicas can share prefixes."] if unshared else []
+    sentences += [
+        f"{pool} is moving from {each.old} to {each.new}: {len(each.replicas):,} of {each.total:,} are there."
+        for pool, each in list(inspection.rollouts.items())[:1]
+    ]
+    if sentences:
+        return " ".join(sentences)
+    if not now.pools:
+        return "No replica told which model it serves, so none stands in a pool, and no rule compares them."
+    return "No finding in what was read." if now.unread or now.found.unknown else "No finding."
+
+
+def calm(now: Standing, fleet: Fleet) -> str:
+    """Say what stands where no rule found anything: what was judged, and what differs though no rule is about it."""
+    silent = f"{wording.count(judged_rules(fleet.inspection).judged, 'rule')} found nothing."
+    differ = sum(len(pool.differences) for pool in fleet.pools)
+    said = f"{wording.count(differ, 'setting differs', 'settings differ')} that no rule is about: see Compare."
+    unread = "What was not read is not counted." if now.unread or now.found.unknown else ""
+    return " ".join(filter(None, [silent, said if differ else "", unread]))
+
+
+def worst_in(now: Standing, severity: Severity) -> list[str]:
+    """Return the pools whose worst finding has this severity."""
+    return [pool for pool, tally in now.by_pool.items() if tally.worst is severity]
+
+
+def _pools(names: Sequence[str]) -> str:
+    """Name pools, of many the first ones and how many more pools there are."""
+    more = len(names) - MOST_NAMES
+    return wording.joined([*names[:MOST_NAMES], *([wording.count(more, "more pool")] if more > 0 else [])])
+
+
+def _number(number: int, noun: str) -> str:
+    words = f"{wording.in_words(number)} {noun if number == 1 else noun + 's'}"
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,1 @@
+"""A fleet as a document and back, and as text for a terminal. Pure."""

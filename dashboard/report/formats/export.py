@@ -1,0 +1,91 @@
+"""A report as a file: which formats there are, what each is called, and what is in it."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections import Counter
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from dashboard.report.blocks import Chart, DifferenceTable, Entries, Table
+from dashboard.report.context import context_line
+from dashboard.report.formats.csv_table import entries_table, to_table_csv
+from dashboard.report.formats.html_page import to_html
+from dashboard.report.formats.json_document import to_report_json
+from dashboard.report.formats.markdown import to_markdown
+from dashboard.report.formats.pdf import to_pdf
+from dashboard.report.formats.svg_chart import to_svg
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dashboard.report.blocks import Block, Part, Report
+
+_NEW_YEAR_1980 = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can hold: no clock, so the same bytes
+
+
+class Format(StrEnum):
+    """What a report can be written as."""
+
+    HTML = "html"
+    PDF = "pdf"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    CSV = "csv"
+    SVG = "svg"
+
+
+# How each file's name ends. Tables and charts are as many as the report has: they come as one zip file.
+SUFFIXES = {
+    Format.HTML: "html",
+    Format.PDF: "pdf",
+    Format.MARKDOWN: "md",
+    Format.JSON: "json",
+    Format.CSV: "csv.zip",
+    Format.SVG: "svg.zip",
+}
+_TEXT = {Format.HTML: to_html, Format.MARKDOWN: to_markdown, Format.JSON: to_report_json}
+
+
+def written(report: Report, output: Format) -> bytes:
+    """Write a report; raise ReportError where PDF cannot be written. The same report gives the same bytes."""
+    if output in _TEXT:
+        return _TEXT[output](report).encode()
+    if output is Format.PDF:
+        return to_pdf(to_html(report))
+    if output is Format.CSV:
+        return _zip({f"{each.name}.csv": to_table_csv(each, report.context) for each in _tables(report)})
+    return _zip({f"{each.name}.svg": to_svg(each, context=context_line(report.context)) for each in _charts(report)})
+
+
+def _zip(files: dict[str, str]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, text in files.items():
+            entry = zipfile.ZipInfo(name, _NEW_YEAR_1980)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, text.encode())
+    return out.getvalue()
+
+
+def _tables(report: Report) -> Iterator[Table | DifferenceTable]:
+    """Yield the tables of a report, and its lists as tables; of equal names the later ones are numbered."""
+    seen: Counter[str] = Counter()
+    for part, block in _blocks(report.parts):
+        table = entries_table(block, part.anchor, part.title) if isinstance(block, Entries) else block
+        if isinstance(table, Table | DifferenceTable):
+            seen[table.name] += 1
+            number = seen[table.name]
+            yield replace(table, name=f"{table.name}-{number}") if number > 1 else table
+
+
+def _charts(report: Report) -> Iterator[Chart]:
+    return (block for _, block in _blocks(report.parts) if isinstance(block, Chart))
+
+
+def _blocks(parts: Iterable[Part]) -> Iterator[tuple[Part, Block]]:
+    for part in parts:
+        yield from ((part, block) for block in part.blocks)
+        yield from _blocks(part.parts)

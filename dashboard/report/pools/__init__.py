@@ -1,0 +1,1 @@
+"""Pools in order, compared, and who of them can share prefixes. Pure."""

@@ -1,0 +1,43 @@
+"""The pools of a fleet in the order in which they need a look, and the versions of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.compare import Verdict
+from dashboard.models import ReplicaState
+from dashboard.report.pools.prefix_words import is_needed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dashboard.compare import SharingSentence
+    from dashboard.fleet import Fleet
+    from dashboard.models import Pool, Replica
+    from dashboard.rules.findings import Tally
+
+MOST_VERSIONS = 2  # versions that are named; of more, the lowest and the highest
+
+
+def ordered(fleet: Fleet, sentences: Mapping[str, SharingSentence], found: Mapping[str, Tally]) -> list[Pool]:
+    """Order pools by what is wrong: findings, prefixes not shared, most cohorts, replicas down; the largest first."""
+    domains = fleet.inspection.domains
+    down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
+
+    def calm(pool: Pool) -> tuple[object, ...]:
+        tally = found[pool.name]
+        agrees = sentences[pool.name].verdict is not Verdict.DIFFERS or not is_needed(domains.get(pool.name))
+        wrong = (-tally.critical, -tally.warning, agrees, -max(len(pool.cohorts), 1), pool.name not in down)
+        return (*wrong, -len(pool.replicas), pool.name)
+
+    return sorted(fleet.pools, key=calm)
+
+
+def versions_text(members: Iterable[Replica]) -> str:
+    """Write the versions of some replicas, the lowest first: `0.31.0 → 0.32.0`; empty when none is known."""
+    versions = sorted({replica.version for replica in members if replica.version}, key=_version_key)
+    return " → ".join(versions if len(versions) <= MOST_VERSIONS else [versions[0], "…", versions[-1]])
+
+
+def _version_key(version: str) -> list[tuple[bool, int, str]]:
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in version.split(".")]

@@ -1,0 +1,1 @@
+"""Replicas in rows, and one with its settings. Pure."""

@@ -1,0 +1,1 @@
+"""The rules themselves, as text. Pure."""

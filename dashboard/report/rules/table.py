@@ -1,0 +1,34 @@
+"""All rules as text for a terminal."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from dashboard.report.rules.page import headline, worst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dashboard.rules.registry import Rule
+
+NAMES_FROM = 120  # columns: with fewer the names would leave the problems too little room
+
+
+def to_rule_table(rules: Iterable[Rule], *, width: int, colour: bool) -> str:
+    """Write each rule: id, the worst severity that it can have, where there is room its name, and the problem."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("rule", no_wrap=True)
+    table.add_column("at worst", no_wrap=True)
+    if width >= NAMES_FROM:
+        table.add_column("name", no_wrap=True)
+    table.add_column("problem")
+    for rule in rules:
+        table.add_row(rule.id, worst(rule), *([rule.name] if width >= NAMES_FROM else []), headline(rule))
+    out = StringIO()
+    console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False, markup=False)
+    console.print(table)
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())

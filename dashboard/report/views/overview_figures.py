@@ -1,0 +1,81 @@
+"""The fleet in six numbers, each with what it means for a reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard import wording
+from dashboard.report.blocks import Figure, Tone
+from dashboard.report.capacity.totals import total
+from dashboard.rules.findings import Severity
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+    from dashboard.report.findings.headline import Standing
+
+
+class OverviewFigures(NamedTuple):
+    """The numbers in the order in which they are shown; a tone other than plain is drawn before the value."""
+
+    replicas: Figure
+    pools: Figure
+    critical: Figure
+    warnings: Figure
+    unknown: Figure
+    capacity: Figure
+
+
+def overview_figures(fleet: Fleet, now: Standing) -> OverviewFigures:
+    """Count a fleet; `now` is its standing."""
+    return OverviewFigures(
+        replicas=_replicas(now),
+        pools=_pools(now),
+        critical=_found(now, fleet, Severity.CRITICAL, "Critical"),
+        warnings=_found(now, fleet, Severity.WARNING, "Warnings"),
+        unknown=_unknown(now),
+        capacity=_capacity(fleet),
+    )
+
+
+def _replicas(now: Standing) -> Figure:
+    parts = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} partial" if now.partial else ""]
+    states = " · ".join(filter(None, parts)) or "all up"
+    return Figure("Replicas", f"{now.replicas - now.down:,} / {now.replicas:,}", states)
+
+
+def _pools(now: Standing) -> Figure:
+    split = len(now.split)
+    counts = ((split, "split"), (now.read - split, "uniform"), (now.pools - now.read, "not read"))
+    words = ", ".join(f"{number:,} {what}" for number, what in counts if number) or "no replica told its model"
+    return Figure("Pools", f"{now.pools:,}", words)
+
+
+def _found(now: Standing, fleet: Fleet, severity: Severity, label: str) -> Figure:
+    """Count the findings of one severity, and what of them is suppressed."""
+    number = getattr(now.found, severity)
+    pools = {pool for each in fleet.inspection.findings if each.severity is severity for pool in each.pools}
+    suppressed = sum(each.severity is severity for each in fleet.inspection.suppressed)
+    notes = [f"in {wording.count(len(pools), 'pool')}"] if pools else []
+    notes += [f"{suppressed:,} suppressed"] if suppressed else []
+    note = " · ".join(notes) or ("found by no rule" if now.read else "nothing was compared")
+    return Figure(label, f"{number:,}", note, Tone(severity) if number else Tone.PLAIN)
+
+
+def _unknown(now: Standing) -> Figure:
+    number = len(now.unread)
+    rules = f"{wording.count(now.found.unknown, 'rule')} not judged everywhere" if now.found.unknown else ""
+    if not number:
+        return Figure("Unknown", "0", rules or "every replica was read")
+    note = "replicas not read whole" if number > 1 else "replica not read whole"
+    return Figure("Unknown", f"{number:,}", note, Tone.UNKNOWN)
+
+
+def _capacity(fleet: Fleet) -> Figure:
+    held = total(fleet.replicas)
+    parts = ["tokens"] if held.tokens is not None else []
+    least = "" if held.whole else "≥ "
+    parts += [f"{least}{wording.size(held.bytes)}"] if held.bytes is not None else []
+    parts += [f"{least}{wording.count(held.devices, held.noun)}"] if held.devices else []
+    parts += [f"{wording.count(held.unknown, 'rank')} not known"] if held.unknown else []
+    label = f"KV cache, {held.basis}" if held.tokens is not None else "KV cache"
+    return Figure(label, wording.short(held.tokens, held.basis), " · ".join(parts))

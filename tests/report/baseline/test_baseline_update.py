@@ -1,0 +1,165 @@
+"""A baseline is brought up to what replicas tell, and what people wrote in it stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.compare.baseline import deviations
+from dashboard.models import Baseline, State
+from dashboard.options.baselines import read_baseline
+from dashboard.report.baseline.update import Update, updated
+from dashboard.report.baseline.yaml_file import baseline_yaml
+from tests import builders
+
+if TYPE_CHECKING:
+    from typing import Any
+
+BEGIN = "version: 1\npool: chat\n"
+EDITED = """\
+# agreed on the last review
+version: 1
+pool: chat                     # all of them
+expected:
+  # blocks
+  cache_config.block_size: "16"  # the router cuts 16 too: é
+  cache_config.enable_prefix_caching: true
+
+  # models
+  model_config.stops:  # of the template
+  - a
+  - b
+  # behind the list
+  model_config.note: |
+    text
+
+  model_config.gone: 1
+tolerated:
+  scheduler_config.max_num_seqs: {any_of: [128, 256]}   # either
+ignored:
+  - observability_config.*
+# the end
+"""
+
+
+def read(text: str) -> Baseline:
+    baseline, mistakes = read_baseline(text.encode(), "chat.yaml")
+    assert baseline, mistakes
+    return baseline
+
+
+def brought_up(text: str, told: dict[str, Any]) -> Update:
+    settings = {path: builders.setting(value) for path, value in told.items()}
+    update = updated(text, read(text), settings)
+    assert deviations(read(update.text), settings).deviating == ()
+    return update
+
+
+def test_only_what_is_no_longer_true_changes_and_comments_stay_where_they_are() -> None:
+    update = brought_up(
+        EDITED,
+        {
+            "cache_config.block_size": 32,
+            "cache_config.enable_prefix_caching": True,
+            "cache_config.new": None,
+            "model_config.stops": ["a"],
+            "model_config.note": "other",
+            "lora_config.max_loras": 2,
+            "lora_config.rank": 8,
+            "scheduler_config.max_num_seqs": 256,
+            "observability_config.x": 1,
+        },
+    )
+
+    expected = EDITED.replace('"16"  #', "32  #")
+    expected = expected.replace("prefix_caching: true\n", "prefix_caching: true\n  cache_config.new: null\n")
+    expected = expected.replace("  # of the template\n  - a\n  - b\n", " [a]  # of the template\n")
+    expected = expected.replace("note: |\n    text\n", "note: other\n")
+    expected = expected.replace("gone: 1\n", "gone: 1\n\n  lora_config.max_loras: 2\n  lora_config.rank: 8\n")
+    assert update.text == expected
+    assert update.changed == ("cache_config.block_size", "model_config.stops", "model_config.note")
+    assert update.added == ("cache_config.new", "lora_config.max_loras", "lora_config.rank")
+    assert update.not_told == ("model_config.gone",)
+
+
+def test_it_says_beside_which_changed_values_people_wrote_something() -> None:
+    """What they wrote stays, and may no longer be true; beside what did not change it is."""
+    text = "version: 1\npool: chat\nexpected:\n  a.x: 1 # the router cuts so too\n  a.y: 1\n  a.z: 1 # why\n"
+
+    assert brought_up(text, {"a.x": 2, "a.y": 2, "a.z": 1}).remarked == ("a.x",)
+
+
+def test_what_is_still_true_keeps_its_spelling() -> None:
+    told = {"cache_config.block_size": 16, "cache_config.enable_prefix_caching": True}
+
+    assert brought_up(EDITED, told).text == EDITED
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"{BEGIN}expected:\n  a:\n", f"{BEGIN}expected:\n  a: 1\n  b: 2\n"),
+        (f"{BEGIN}expected:\n  a: ~  # why", f"{BEGIN}expected:\n  a: 1  # why\n  b: 2"),
+        (f"{BEGIN}expected:\r\n    a: 0\r\n", f"{BEGIN}expected:\r\n    a: 1\r\n    b: 2\r\n"),
+        (f"{BEGIN}expected: {{a: 0}}\n", f"{BEGIN}expected: {{a: 1, b: 2}}\n"),
+        (f"{BEGIN}expected: {{a: 0, }}\n", f"{BEGIN}expected: {{a: 1, b: 2, }}\n"),
+        (
+            f"{BEGIN}expected:  # none\ntolerated: {{c: {{at_least: 1}}}}\n",
+            f"{BEGIN}expected:  # none\n  a: 1\n  b: 2\ntolerated: {{c: {{at_least: 1}}}}\n",
+        ),
+        (
+            f"{BEGIN}expected: {{}}  # none\ntolerated: {{c: {{at_least: 1}}}}\n",
+            f"{BEGIN}expected:   # none\n  a: 1\n  b: 2\ntolerated: {{c: {{at_least: 1}}}}\n",
+        ),
+        (
+            f"{BEGIN}tolerated:\n  c: {{at_least: 1}}  # low\n",
+            f"{BEGIN}tolerated:\n  c: {{at_least: 1}}  # low\nexpected:\n  a: 1\n  b: 2\n",
+        ),
+        (
+            "{version: 1, pool: chat, tolerated: {c: {at_least: 1}}}",
+            "{version: 1, pool: chat, tolerated: {c: {at_least: 1}}, expected: {a: 1, b: 2}}",
+        ),
+        (
+            '{"version": 1, "pool": "chat", "expected": null, "tolerated": {"c": {"at_least": 1}}}',
+            '{"version": 1, "pool": "chat", "expected": {a: 1, b: 2}, "tolerated": {"c": {"at_least": 1}}}',
+        ),
+    ],
+)
+def test_it_finds_its_way_however_the_file_is_laid_out(before: str, after: str) -> None:
+    assert brought_up(before, {"a": 1, "b": 2}).text == after
+
+
+def test_what_has_no_value_changes_nothing() -> None:
+    settings = {"cache_config.block_size": builders.setting("[redacted]", State.REDACTED)}
+
+    assert updated(EDITED, read(EDITED), settings).text == EDITED
+
+
+values = st.dictionaries(
+    st.sampled_from(["version", "a.x", "a.y", "b.x", "b.y", "c"]),
+    st.one_of(
+        st.none(),
+        st.integers(0, 99),
+        st.booleans(),
+        st.text("ab#: \n'\"", max_size=5),
+        st.lists(st.integers(), max_size=2),
+    ),
+    min_size=1,
+)
+
+
+@given(values, values)
+def test_after_it_the_replicas_keep_to_the_baseline_whatever_it_said(
+    before: dict[str, Any], told: dict[str, Any]
+) -> None:
+    made = baseline_yaml(
+        "chat", {path: builders.setting(value) for path, value in before.items()}, made_of="A", context_line="then"
+    )
+
+    update = brought_up(made, told)
+
+    assert set(read(update.text).expected) == before.keys() | told.keys()
+    assert brought_up(update.text, told).text == update.text

@@ -1,0 +1,161 @@
+"""The exit code of a check, and the sentence that says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.models import ReplicaState
+from dashboard.report.ci.verdict import failing, verdict_of
+from dashboard.rules.findings import OutcomeKind, Severity
+from tests import builders
+from tests.report.judged import EVIL, finding, fleet, outcome, suppression
+
+CRITICAL, WARNING, INFO = Severity
+NEVER = None
+
+
+def test_a_clean_fleet_passes_and_says_that_all_answered() -> None:
+    verdict = verdict_of(fleet(), CRITICAL, 100)
+
+    assert (verdict.code, verdict.too_little) == (0, "")
+    assert verdict.sentence == "exit 0: no finding; 4 of 4 answered; --fail-on critical."
+
+
+def test_the_sentence_names_rules_and_pools_that_fail() -> None:
+    found = [finding("RT-01", subject="chat-70b"), finding("CO-01", subject="chat-70b"), finding("CO-02", WARNING)]
+
+    assert verdict_of(fleet(*found), CRITICAL, 100).sentence == (
+        "exit 1: 2 critical findings (RT-01 in chat-70b, CO-01 in chat-70b); --fail-on critical."
+    )
+    assert verdict_of(fleet(*found), WARNING, 100).sentence == (
+        "exit 1: 2 critical findings (RT-01 in chat-70b, CO-01 in chat-70b) and 1 warning (CO-02 in chat); "
+        "--fail-on warning."
+    )
+
+
+@pytest.mark.parametrize(
+    ("severity", "fail_on", "code"),
+    [
+        (CRITICAL, CRITICAL, 1),
+        (CRITICAL, INFO, 1),
+        (CRITICAL, NEVER, 0),
+        (WARNING, CRITICAL, 0),
+        (WARNING, WARNING, 1),
+        (INFO, WARNING, 0),
+        (INFO, INFO, 1),
+    ],
+)
+def test_a_finding_fails_at_its_level_and_above(severity: Severity, fail_on: Severity | None, code: int) -> None:
+    assert verdict_of(fleet(finding(severity=severity)), fail_on, 100).code == code
+
+
+def test_milder_findings_are_counted_though_they_do_not_fail() -> None:
+    milder, never = fleet(finding(severity=WARNING)), fleet(finding())
+
+    assert (
+        "no finding at or above critical (0 critical, 1 warning, 0 info)" in verdict_of(milder, CRITICAL, 100).sentence
+    )
+    assert "findings do not count (1 critical, 0 warning, 0 info)" in verdict_of(never, NEVER, 100).sentence
+
+
+def test_what_is_suppressed_fails_nothing() -> None:
+    hidden = finding(suppression=suppression())
+
+    assert verdict_of(fleet(suppressed=[hidden]), INFO, 100).code == 0
+
+
+def test_a_suppression_that_ended_is_named_as_the_reason() -> None:
+    again = finding(expired=suppression())
+
+    assert "(RT-01 in chat, whose suppression ended on 2026-04-30)" in verdict_of(fleet(again), CRITICAL, 100).sentence
+
+
+def test_a_replica_that_did_not_answer_fails_the_check_and_is_named() -> None:
+    verdict = verdict_of(fleet(down=1), CRITICAL, 100)
+
+    assert verdict.code == 3
+    assert verdict.sentence == (
+        "exit 3: only 4 of 5 answered, and --min-coverage is 100 % (not read: lost-1); apart from that, no finding."
+    )
+
+
+@pytest.mark.parametrize(("min_coverage", "code"), [(80, 0), (80.1, 3), (0, 0), (100, 3)])
+def test_coverage_is_in_percent_of_all_targets(min_coverage: float, code: int) -> None:
+    assert verdict_of(fleet(down=1), CRITICAL, min_coverage).code == code
+
+
+def test_a_replica_that_was_read_in_part_counts_as_answered() -> None:
+    told = builders.document()
+    partial = builders.replica("chat-1", document=told, state=ReplicaState.PARTIAL)
+
+    assert verdict_of(builders.fleet([partial], [told]), NEVER, 100).code == 0
+
+
+def test_findings_go_before_coverage_and_both_are_said() -> None:
+    verdict = verdict_of(fleet(finding(), down=1), CRITICAL, 100)
+
+    assert verdict.code == 1
+    assert "; also, only 4 of 5 answered" in verdict.sentence
+
+
+def test_never_still_demands_that_enough_could_be_read() -> None:
+    assert verdict_of(fleet(finding(), down=1), NEVER, 100).code == 3
+
+
+@pytest.mark.parametrize("min_coverage", [0, 100])
+def test_no_targets_at_all_have_not_passed(min_coverage: float) -> None:
+    verdict = verdict_of(builders.fleet(), CRITICAL, min_coverage)
+
+    assert verdict.code == 3
+    assert verdict.sentence == ("exit 3: there was no target to ask, and a fleet that did not answer has not passed.")
+
+
+def test_a_list_of_targets_that_cannot_be_read_hides_targets() -> None:
+    unread = ("a.json: not JSON.", f"{EVIL}: no file matches")
+    verdict = verdict_of(fleet(), CRITICAL, 100, unread)
+
+    assert verdict.code == 3
+    assert "2 lists of targets could not be read (a.json: not JSON and <b>" in verdict.sentence
+    assert len(verdict.sentence.splitlines()) == 1
+    assert verdict_of(fleet(), CRITICAL, 0, unread).code == 0
+
+
+def test_a_rule_on_the_whole_fleet_is_named_with_its_pools_and_each_of_them_once() -> None:
+    found = [finding("ID-05", subject="fleet", pools=pools) for pools in (("a",), ("a", "b"), ("b",))]
+
+    assert verdict_of(fleet(*found), CRITICAL, 100).sentence == (
+        "exit 1: 3 critical findings (ID-05 in a, ID-05 in b); --fail-on critical."
+    )
+
+
+def test_rules_that_raised_are_named_whatever_the_code_is() -> None:
+    raised = [outcome(rule, OutcomeKind.ERROR, "ValueError: x") for rule in ("CO-02", "CO-01", "CO-02")]
+
+    for code, judged in ((0, fleet(outcomes=raised)), (1, fleet(finding(), outcomes=raised))):
+        verdict = verdict_of(judged, CRITICAL, 100)
+        assert verdict.code == code
+        assert verdict.sentence.endswith("; not judged, for the rule itself raised an error: CO-01, CO-02.")
+
+
+def test_of_many_findings_five_are_named_and_the_rest_counted() -> None:
+    many = [finding(subject=f"pool-{number}") for number in range(8)]
+
+    sentence = verdict_of(fleet(*many), CRITICAL, 100).sentence
+
+    assert "8 critical findings (" in sentence
+    assert "RT-01 in pool-4, 3 more);" in sentence
+    assert "pool-5" not in sentence
+
+
+def test_the_sentence_is_one_line_whatever_a_pool_is_called() -> None:
+    sentence = verdict_of(fleet(finding(subject=EVIL)), CRITICAL, 100).sentence
+
+    assert len(sentence.splitlines()) == 1
+    assert "\x1b" not in sentence
+
+
+def test_failing_are_those_at_or_above_the_level() -> None:
+    mild, bad = finding(severity=INFO), finding()
+
+    assert failing([mild, bad], WARNING) == [bad]
+    assert failing([mild, bad], NEVER) == []

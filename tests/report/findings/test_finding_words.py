@@ -1,0 +1,164 @@
+"""The words that every format of findings shares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.report.findings import words
+from dashboard.rules.domain import Basis, Router, Store
+from dashboard.rules.findings import CohortShare, Confidence, OutcomeKind, Remedy, Rollout, Severity, Snippet
+from tests import builders
+from tests.report.judged import domain, finding, fleet, outcome, suppression
+
+if TYPE_CHECKING:
+    from dashboard.rules.domain import Domain
+
+NAMES = {"http://chat-3:8000": "chat-3", "http://chat-4:8000": "chat-4"}
+
+
+def test_replicas_are_told_as_cohorts_with_their_names() -> None:
+    assert words.who(finding(), NAMES) == "B x2 (chat-3 and chat-4)"
+
+
+def test_of_two_pools_each_share_names_its_pool_and_who_was_never_read_has_no_letter() -> None:
+    shares = (CohortShare("", "", 1), CohortShare("a", "A", 3), CohortShare("b", "B", 1_200))
+
+    assert words.shares(finding(cohorts=shares)) == "1 not read, a A x3, b B x1,200"
+
+
+def test_a_finding_on_no_replica_says_so() -> None:
+    assert words.who(finding(replicas=(), cohorts=()), NAMES) == "no replica"
+
+
+def test_of_many_names_the_first_four_are_told_and_the_rest_counted() -> None:
+    assert words.named(["a", "b", "c", "d"]) == "a, b, c and d"
+    assert words.named(["a", "b", "c", "d", "e", "f"]) == "a, b, c, d and 2 more"
+
+
+def test_counts_name_every_severity() -> None:
+    found = [finding(), finding(), finding(severity=Severity.INFO)]
+
+    assert words.counted(found) == "2 critical, 0 warning, 1 info"
+
+
+def test_a_finding_says_that_its_suppression_expired_and_how_sure_it_is() -> None:
+    odd = finding(expired=suppression(), is_rollout=True, confidence=Confidence.ASSUMED, unknown=3, total=40)
+
+    assert words.remarks(odd) == [
+        "Was suppressed by ann until 2026-04-30 (canary): expired, it counts again.",
+        "Runs along the rollout in this pool, and is therefore one step milder.",
+        "Assumed: holds unless something that no replica tells says otherwise.",
+        "Not known on 3 of 40 replicas.",
+    ]
+    assert words.remarks(finding()) == []
+
+
+def test_what_is_suppressed_says_by_whom_until_when_and_why() -> None:
+    judged = fleet(suppressed=[finding(suppression=suppression())])
+
+    assert words.suppressed(judged.inspection, NAMES) == [
+        "critical RT-01 in chat, B x2 (chat-3 and chat-4): suppressed by ann until 2026-04-30: canary"
+    ]
+
+
+def test_pools_with_the_same_reason_stand_together() -> None:
+    why = "a.b: told by 0 of 4 replicas."
+    outcomes = [outcome("RT-01", OutcomeKind.SKIPPED, why, subject=pool) for pool in ("a", "b")]
+    outcomes.append(outcome("CO-01", OutcomeKind.ERROR, "ValueError: 1"))
+    judged = fleet(outcomes=outcomes)
+
+    assert words.skipped(judged.inspection) == [f"RT-01 in a and b: {why}"]
+    assert words.raised(judged.inspection) == ["CO-01 in chat: ValueError: 1"]
+
+
+def test_a_rule_on_the_whole_fleet_is_told_with_the_pools_in_which_it_found_something() -> None:
+    fleet_wide = finding("ID-05", subject="fleet", pools=("a", "b"))
+
+    assert words.where(fleet_wide) == "a and b"
+    assert words.places(fleet_wide) == ("a", "b")
+    assert words.where(finding("ID-05", subject="fleet", pools=())) == "fleet", "nobody said of which pool they are"
+    assert words.where(finding("PD-01", subject="p + d", pools=("p", "d"))) == "p + d"
+    assert words.where(finding()) == "chat"
+
+
+def test_or_stands_between_snippets_of_which_one_is_enough() -> None:
+    both = (Snippet("flag", "--a 1"), Snippet("flag", "--a 2"))
+
+    assert words.pasteable(Remedy("Choose.", both, any_of=True)) == ["--a 1", "or", "--a 2"]
+    assert words.pasteable(Remedy("Set.", both)) == ["--a 1", "--a 2"]
+    assert words.pasteable(Remedy("Choose.", (), any_of=True)) == []
+
+
+def test_advice_that_was_given_before_is_found_by_its_pool_and_in_the_same_pool_by_its_replicas() -> None:
+    other = finding(replicas=("http://chat-3:8000",), cohorts=(CohortShare("chat", "C", 1),))
+
+    assert words.as_in(finding(subject="b"), finding(), NAMES) == "Why and what to do: as in chat."
+    assert words.as_in(finding(), other, NAMES) == "Why and what to do: as in RT-01 on C x1 (chat-3)."
+    assert words.as_in(finding(), finding(), NAMES) == "Why and what to do: as in the RT-01 above."
+
+
+def test_a_rollout_is_told_with_how_far_it_is() -> None:
+    began = builders.NOW - timedelta(hours=1)
+    rollout = Rollout("chat", "0.31.0", "0.32.0", ("http://chat-1:8000",), 4, began, began)
+    judged = fleet(inspected={"rollouts": {"chat": rollout}})
+
+    assert words.rollouts(judged.inspection) == [
+        "chat is in a rollout: vLLM 0.31.0 is being replaced by 0.32.0, 1 of 4 replicas since 10:42:13 UTC."
+    ]
+
+
+def test_who_did_not_answer_is_told_with_the_reason_if_there_is_one() -> None:
+    silent = builders.fleet([builders.down("chat-9"), replace(builders.down("chat-8"), failure=None)])
+
+    assert words.answered(silent) == "0 of 2 answered"
+    assert words.unread(silent) == ["chat-9: Nothing listens there.", "chat-8: no usable answer"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "held", "rests"),
+    [
+        pytest.param("RT-01", domain(), True, id="it is critical for the router that is assumed"),
+        pytest.param("RT-01", domain(basis=Basis.DECLARED), False, id="fleet.yaml says it"),
+        pytest.param("RT-01", domain(Router.KV_EVENTS, Basis.INFERRED), False, id="the settings show it"),
+        pytest.param("RT-01", domain(Router.NONE, Basis.DECLARED), False, id="there is no router"),
+        pytest.param("CO-02", domain(), False, id="it matters in any pool"),
+        pytest.param("SH-01", domain(store=Store.LMCACHE), False, id="it matters for the store"),
+        pytest.param("PD-02", domain(), False, id="nothing of what it is about is there"),
+        pytest.param("ZZ-99", domain(), False, id="a rule that is no longer known"),
+    ],
+)
+def test_a_finding_rests_on_an_assumed_router_only_where_the_router_is_what_makes_it_bad(
+    rule: str, held: Domain, *, rests: bool
+) -> None:
+    assert words.rests_on_assumed_router(finding(rule), {"chat": held}) is rests
+
+
+def test_a_finding_of_two_pools_rests_on_what_is_told_of_either() -> None:
+    both = finding(pools=("chat", "other"))
+    declared = domain(basis=Basis.DECLARED)
+
+    assert not words.rests_on_assumed_router(both, {"chat": domain(), "other": declared})
+    assert words.rests_on_assumed_router(both, {"chat": domain(), "other": domain(Router.NONE, Basis.DECLARED)})
+    assert not words.rests_on_assumed_router(both, {})
+
+
+def test_what_is_assumed_is_said_once_for_each_pool_with_findings_that_rest_on_it() -> None:
+    """Not of a pool whose router is told, nor of one without such findings."""
+    found = [finding(), finding("RT-05"), finding(pools=("told",)), finding("CO-02", pools=("calm",))]
+    found.append(finding(pools=("b", "none", "gone")))
+    domains = {
+        "chat": domain(),
+        "told": domain(basis=Basis.DECLARED),
+        "calm": domain(),
+        "b": domain(),
+        "none": domain(Router.NONE, Basis.DECLARED),
+    }
+
+    assert words.assumptions(fleet(*found, inspected={"domains": domains}).inspection) == [
+        "b: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools.",
+        "chat: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools.",
+    ]

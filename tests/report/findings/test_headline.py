@@ -1,0 +1,102 @@
+"""The headline says how the fleet is, in a sentence that is true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dashboard.models import ReplicaState
+from dashboard.report.findings import headline
+from dashboard.report.findings.headline import Standing
+from dashboard.rules.findings import Inspection, OutcomeKind, Rollout, Tally
+from tests.builders import NOW, alike, document, down, fleet, replica, story
+from tests.findings_builder import judged, outcome
+
+BAD, ODD, NOTED = Tally(critical=2), Tally(warning=1), Tally(info=3)
+
+
+def standing(**counts: Any) -> Standing:
+    """Ten replicas in two pools, all fine, but for what is given."""
+    by_pool = counts.get("by_pool", {})
+    found = Tally(*(sum(getattr(each, name) for each in by_pool.values()) for name in Tally._fields))
+    fine = {"replicas": 10, "down": 0, "partial": 0, "pools": 2, "read": 2, "split": (), "unread": ()}
+    return Standing(**{**fine, "found": found, "by_pool": by_pool, **counts})
+
+
+@pytest.mark.parametrize(
+    ("counts", "title"),
+    [
+        ({}, "Nothing needs attention"),
+        ({"pools": 0, "read": 0}, "Nothing can be compared yet"),
+        ({"pools": 0, "read": 0, "down": 1}, "Nothing can be compared yet; 1 replica is down"),
+        ({"by_pool": {"a": NOTED}}, "Nothing needs attention"),
+        ({"by_pool": {"a": BAD, "b": ODD}}, "One pool has critical findings"),
+        ({"by_pool": {"a": BAD, "b": BAD}, "down": 1}, "Two pools have critical findings; 1 replica is down"),
+        ({"by_pool": {"a": ODD, "b": ODD}}, "Nothing critical, 2 warnings in 2 pools"),
+        ({"found": Tally(warning=1)}, "Nothing critical, 1 warning"),
+        ({"down": 3}, "Nothing needs attention; 3 replicas are down"),
+        ({"down": 10}, "No replica answers"),
+        ({"by_pool": dict.fromkeys("abcdefghijklmn", BAD)}, "14 pools have critical findings"),
+    ],
+)
+def test_the_title_names_what_is_wrong_first(counts: dict[str, Any], title: str) -> None:
+    """Critical before warnings; what is only for information asks for no attention."""
+    assert headline.title(standing(**counts)) == title
+
+
+def test_the_second_sentence_says_what_was_found_and_what_follows() -> None:
+    """Counts, then prefixes that cannot be shared, then a rollout; each pool by name, few of them."""
+    now = standing(by_pool={"a": BAD, "b": ODD})
+    rollout = Rollout("b", "0.31.0", "0.32.0", ("x", "y"), 6, NOW, NOW)
+
+    assert headline.more(now, ["a"], Inspection(rollouts={"b": rollout})) == (
+        "2 critical, 1 warning. In a, not all replicas can share prefixes. "
+        "b is moving from 0.31.0 to 0.32.0: 2 of 6 are there."
+    )
+    assert "In a, b, c and 2 more pools, not all replicas" in headline.more(now, list("abcde"), Inspection())
+    assert "No replica told which model" in headline.more(standing(pools=0, read=0), [], Inspection())
+    assert "In a, b, c and 1 more pool, not all replicas" in headline.more(now, list("abcd"), Inspection())
+
+
+def test_a_calm_fleet_is_not_praised_for_what_was_not_read() -> None:
+    """Unknown is not good: what was not read is said not to count."""
+    told = document()
+    missing = fleet([*alike("chat", 3, told), down("chat-9"), down("other-1", pool="other")], [told])
+    now = headline.standing(missing)
+
+    assert (now.pools, now.read) == (2, 1)
+    assert headline.more(standing(), [], Inspection()) == "No finding."
+    assert headline.more(standing(found=Tally(unknown=1)), [], Inspection()) == "No finding in what was read."
+    assert headline.calm(now, missing).endswith("What was not read is not counted.")
+
+
+def test_what_differs_without_a_rule_is_said_where_no_rule_found_anything() -> None:
+    told = [document({"model_config.seed": number}) for number in (1, 2)]
+    other = fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(told)], told)
+
+    assert "1 setting differs that no rule is about: see Compare." in headline.calm(headline.standing(other), other)
+
+
+def test_calm_rests_on_the_rules_that_were_judged() -> None:
+    """What was skipped or does not apply found nothing because it did not look."""
+    kinds = (OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE)
+    told = judged(story(), outcomes=tuple(outcome(f"XX-{number}", kind=kind) for number, kind in enumerate(kinds)))
+
+    assert headline.calm(headline.standing(told), told).startswith("2 rules found nothing.")
+
+
+def test_replicas_are_counted_by_state_and_those_down_come_first() -> None:
+    """A partial replica answered; a replica that is down did not."""
+    now = headline.standing(story())
+
+    assert (now.replicas, now.down, now.partial, now.pools) == (40, 1, 1, 5)
+    assert now.split == ("chat-70b", "embed-8b")
+    assert [each.state for each in now.unread] == [ReplicaState.DOWN, ReplicaState.PARTIAL]
+
+
+def test_when_nothing_answers_nothing_else_is_claimed() -> None:
+    """Values that were last read say nothing of now."""
+    now = headline.standing(fleet([replica("chat-1", state=ReplicaState.DOWN, fresh=False)]))
+
+    assert headline.more(now, ["chat"], Inspection()) == "Every replica was asked, and none gave a usable answer."

@@ -1,0 +1,98 @@
+"""The list of findings: keys that tell all of them apart, words that find them, groups that say the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dashboard.report.findings import listed as listed_findings
+from dashboard.report.findings.listed import Choice, Known
+from dashboard.rules.domain import Basis
+from dashboard.rules.findings import Confidence, Severity
+from tests.builders import replica, story
+from tests.findings_builder import DOMAIN, finding, judged, suppression
+
+if TYPE_CHECKING:
+    from dashboard.rules.findings import Finding
+
+CHAT = ["chat-70b-16"]
+
+
+def listed(*findings: Finding, **more: Any) -> Known:
+    """What the page knows of these findings."""
+    fleet = judged(story(), *findings, **more)
+    return listed_findings.known_findings(fleet)
+
+
+def test_parts_of_one_finding_have_keys_of_their_own_and_the_id_stays_the_first() -> None:
+    """An id from elsewhere, such as the report, opens the part that stands."""
+    built = story()
+    known = listed(finding(built), finding(built, CHAT), suppressed=(finding(built, CHAT, suppression=suppression()),))
+
+    assert [each.key for each in (*known.active, *known.suppressed)] == ["0123456789", "0123456789.2", "0123456789.3"]
+    assert known.find("0123456789.3") is known.suppressed[0]
+    assert known.find("0123456789.4") is None
+
+
+def test_a_search_needs_all_its_words_anywhere_in_what_the_finding_says_or_concerns() -> None:
+    """Names, addresses, labels, settings, the rule's id and name, the sentence; upper and lower case alike."""
+    known = listed(finding(story(), CHAT))
+
+    for words in ("CHAT-70b-16", "http://chat-70b-16:8000", "block_size", "rt-01", "size-differs", "INSTEAD of 32"):
+        assert listed_findings.kept(known.active, Choice(search=words)), words
+    assert not listed_findings.kept(known.active, Choice(search="block_size chat-70b-17"))
+
+
+def test_labels_of_a_replica_find_its_findings() -> None:
+    """An operator may know a zone, not a name."""
+    told = replica("a", labels={"zone": "eu-3"})
+    fleet = judged(story(), finding(story(), CHAT))
+    known = listed_findings._haystack(fleet.inspection.findings[0], "", {"http://chat-70b-16:8000": told})
+
+    assert "eu-3" in known
+
+
+def test_findings_that_say_the_same_of_several_pools_are_together_and_the_order_stays() -> None:
+    """Another sentence, severity or confidence is another entry."""
+    built = story()
+    same = [finding(built, [name], id=name, sentence="S") for name in ("chat-70b-16", "gemma-27b-01")]
+    other = [
+        finding(built, CHAT, id="x", sentence="S", severity=Severity.INFO),
+        finding(built, CHAT, id="y", sentence="S", confidence=Confidence.ASSUMED),
+    ]
+    known = listed(same[0], *other, same[1])
+
+    assert [[each.key for each in group] for group in listed_findings.grouped(known.active)] == [
+        ["chat-70b-16", "gemma-27b-01"],
+        ["x"],
+        ["y"],
+    ]
+    assert [each.key for each in known.alike(known.active[0])] == ["chat-70b-16", "gemma-27b-01"]
+
+
+def test_findings_for_an_assumed_router_stand_apart_from_those_for_one_that_is_told() -> None:
+    """The entry says which it is, so one entry cannot hold both."""
+    built = story()
+    same = [finding(built, [name], id=name, sentence="S") for name in ("chat-70b-16", "gemma-27b-01")]
+    known = listed(*same, domains={"chat-70b": DOMAIN, "gemma-27b": replace(DOMAIN, router_basis=Basis.DECLARED)})
+
+    assert [each.router_assumed for each in known.active] == [True, False]
+    assert len(listed_findings.grouped(known.active)) == 2
+    assert known.alike(known.active[0]) == [known.active[0]]
+
+
+def test_what_is_suppressed_stands_alone() -> None:
+    """It is no longer among those that say the same."""
+    built = story()
+    known = listed(finding(built), suppressed=(finding(built, CHAT, id="s", suppression=suppression()),))
+
+    assert known.alike(known.suppressed[0]) == [known.suppressed[0]]
+
+
+def test_a_rule_that_is_no_longer_known_has_no_family_and_is_still_listed() -> None:
+    """A pinned fleet may be older than the program's rules."""
+    known = listed(finding(story(), rule="ZZ-99"))
+
+    assert known.active[0].family is None
+    assert "ZZ-99" in known.rules
+    assert len(listed_findings.kept(known.active, Choice())) == 1

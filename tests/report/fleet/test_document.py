@@ -1,0 +1,182 @@
+"""The JSON document says what the fleet holds, in the shape that its schema promises."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from dashboard.fleet import build_fleet
+from dashboard.report.findings.document import findings_document
+from dashboard.report.fleet.document import json_schema, to_document, to_json
+from tests.captured import INFERENCE_CONFIG, capture, snapshot
+from tests.provider_answers import fingerprint, with_provider
+from tests.tools.write_docs import SCHEMA, schema_text
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+
+AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def document(demo_fleet: Fleet) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(to_json(to_document(demo_fleet, AT)))
+    return found
+
+
+@pytest.fixture
+def full(demo_fleet: Fleet) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(to_json(to_document(demo_fleet, AT, full=True)))
+    return found
+
+
+def test_the_committed_schema_is_the_generated_one() -> None:
+    """`make docs` writes it anew."""
+    assert SCHEMA.read_text() == schema_text()
+
+
+def test_the_document_holds_to_its_schema_with_and_without_full(document: dict[str, Any], full: dict[str, Any]) -> None:
+    schema = json.loads(Path(SCHEMA).read_text())
+
+    jsonschema.validate(document, schema)
+    jsonschema.validate(full, schema)
+
+
+def test_the_keys_are_those_that_the_readme_names(document: dict[str, Any]) -> None:
+    assert list(document) == [
+        *("schema_version", "program_version", "generated_at", "data_as_of", "fleet", "coverage", "tally", "ignored"),
+        *("notes", "replicas", "engines", "devices", "kv_cache_groups", "pools", "findings", "suppressed"),
+    ]
+    assert list(document["replicas"][0]) == [
+        *("replica", "name", "pool", "role", "state", "reason", "version", "started_at", "observed_at"),
+        *("document", "cohort", "sources", "labels"),
+    ]
+    assert list(document["engines"][0]) == [
+        *("replica", "dp_rank", "num_gpu_blocks", "block_size", "kv_cache_size_tokens", "max_concurrency"),
+        *("kv_cache_bytes", "naive_tokens", "max_model_len", "basis", "fingerprint"),
+    ]
+    assert list(document["pools"][0]) == [
+        *("pool", "replicas", "tally", "domain", "rollout", "prefix_sharing", "majority_document", "cohorts"),
+        "differences",
+    ]
+    assert list(document["pools"][0]["cohorts"][0]) == ["cohort", "document", "replicas", "distinguishing"]
+
+
+def test_every_replica_is_counted_once(document: dict[str, Any]) -> None:
+    coverage = document["coverage"]
+
+    assert coverage["targets"] == len(document["replicas"])
+    assert coverage["up"] + coverage["partial"] + coverage["down"] == coverage["targets"]
+
+
+def test_values_are_native_json_and_times_end_with_z(document: dict[str, Any]) -> None:
+    pool = next(pool for pool in document["pools"] if pool["pool"] == "chat-70b")
+    difference = next(each for each in pool["differences"] if each["path"] == "cache_config.block_size")
+
+    assert difference["majority"] == {"value": 16, "state": "reported"}
+    assert {each["value"] for each in difference["values"]} == {16, 32}
+    assert document["generated_at"] == "2026-11-20T12:00:00Z"
+    assert document["replicas"][0]["observed_at"].endswith("Z")
+
+
+def test_a_replica_that_is_down_says_why_and_knows_nothing(document: dict[str, Any]) -> None:
+    down = [each for each in document["replicas"] if each["state"] == "down"]
+
+    assert down
+    assert all(each["reason"]["kind"] and each["reason"]["detail"].endswith((".", "?")) for each in down)
+    assert all(each["document"] is None and each["version"] is None for each in down)
+
+
+def test_the_findings_are_those_of_the_document_of_findings(document: dict[str, Any], demo_fleet: Fleet) -> None:
+    apart = json.loads(to_json(findings_document(demo_fleet, AT)))
+
+    assert document["findings"]
+    for key in ("findings", "suppressed", "tally", "notes", "coverage", "data_as_of", "program_version"):
+        assert document[key] == apart[key]
+    assert [{key: pool[key] for key in apart["pools"][0]} for pool in document["pools"]] == apart["pools"]
+
+
+def test_every_pool_says_whether_its_replicas_agree_on_prefixes(document: dict[str, Any]) -> None:
+    told = {pool["pool"]: pool["prefix_sharing"] for pool in document["pools"]}
+
+    assert told["chat-70b"]["verdict"] == "differs"
+    assert "cuts blocks of 32 tokens instead of 16" in told["chat-70b"]["sentence"]
+    assert {each["verdict"] for each in told.values()} <= {"differs", "agrees", "unknown"}
+    assert all(each["sentence"].endswith(".") and each["not_known"] >= 0 for each in told.values())
+
+
+def test_equal_settings_that_hash_differently_are_told_as_measured(document: dict[str, Any]) -> None:
+    told = {pool["pool"]: pool["prefix_sharing"] for pool in document["pools"]}
+
+    decode = told["deepseek-v3/decode"]
+    assert (decode["verdict"], decode["confidence"], decode["groups"]) == ("differs", "reported", [])
+    assert [(cell["cohorts"], cell["share"]) for cell in decode["cells"]] == [(["A", "A"], "no")]
+    assert {cell["confidence"] for cell in told["qwen3-8b"]["cells"]} == {"derived"}
+
+
+def test_paths_that_are_left_out_of_comparing_are_named(demo_fleet: Fleet) -> None:
+    ignoring = replace(demo_fleet, ignored=("cache_config.*",))
+
+    assert json.loads(to_json(to_document(ignoring, AT)))["ignored"] == ["cache_config.*"]
+
+
+def test_the_schema_asks_for_what_full_adds_of_nobody(document: dict[str, Any], full: dict[str, Any]) -> None:
+    schema = json_schema()
+    added = {
+        "FullReplicaPart": full["replicas"][0].keys() - document["replicas"][0].keys(),
+        "FullEnginePart": full["engines"][0].keys() - document["engines"][0].keys(),
+    }
+
+    assert added["FullEnginePart"] == {"reason", "kv_cache_bytes_per_device"}
+    assert "documents" not in schema["required"]
+    for name, fields in added.items():
+        part = schema["$defs"][name]
+        assert fields <= part["properties"].keys()
+        assert not fields & set(part["required"])
+
+
+def test_full_adds_every_document_with_the_identity_and_the_probes_of_each_replica(full: dict[str, Any]) -> None:
+    named = {each["document"] for each in full["replicas"]} - {None}
+
+    assert set(full["documents"]) == named
+    one = next(each for each in full["replicas"] if each["state"] == "up")
+    assert full["documents"][one["document"]]["cache_config.block_size"]["source"] in {
+        "provider",
+        "server_info",
+        "metrics",
+    }
+    assert one["identity"]["cache_config.num_gpu_blocks"]["value"] > 0
+    assert one["probes"][0]["path"] == "/metrics"
+    assert one["served_model_names"]
+    assert one["fresh"] is True
+
+
+def test_an_engine_carries_its_fingerprint_and_a_probe_names_who_answered() -> None:
+    answers = with_provider(capture("llama_dp2"), fingerprints=("one root", None))
+    fleet = build_fleet("prod", [snapshot(answers)], polled_at=AT, interval=timedelta(seconds=30))
+
+    told = json.loads(to_json(to_document(fleet, AT, full=True)))
+
+    assert [engine["fingerprint"] for engine in told["engines"]] == [
+        fingerprint("one root", 128),
+        fingerprint(None, 128),
+    ]
+    assert [(each["tensor_parallel_rank"], each["compute_units"]) for each in told["devices"]] == [(0, 1), (0, 1)]
+    sources = {probe["path"]: probe["source"] for probe in told["replicas"][0]["probes"]}
+    assert sources[INFERENCE_CONFIG] == "provider"
+
+
+def test_where_nobody_tells_a_fingerprint_it_is_null() -> None:
+    fleet = build_fleet("prod", [snapshot(capture("llama").answers)], polled_at=AT, interval=timedelta(seconds=30))
+
+    assert [engine.fingerprint for engine in to_document(fleet, AT).engines] == [None]
+
+
+def test_the_same_fleet_gives_the_same_bytes(demo_fleet: Fleet) -> None:
+    assert to_json(to_document(demo_fleet, AT)) == to_json(to_document(demo_fleet, AT))

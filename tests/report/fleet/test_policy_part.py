@@ -1,0 +1,82 @@
+"""A saved fleet carries the policy that it was judged by, so that it opens as it was seen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from dashboard.fleet import inspected
+from dashboard.models import Baseline, Tolerance
+from dashboard.report.fleet.load import read_snapshot
+from dashboard.report.fleet.policy_part import PolicyPart, policy_from, policy_part
+from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
+from dashboard.rules.findings import Severity, Suppression
+from dashboard.rules.policy import Policy, RuleChange
+from tests.report.saved_fleets import saved
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+
+WHOLE = Policy(
+    pools={
+        "chat-*": Declared(
+            Router.KV_EVENTS, Store.LMCACHE, True, Expectations(16, "sha256", SeedPolicy.DEFAULT, "kv@{host}")
+        ),
+        "*": Declared(),
+    },
+    rules={
+        "RT-01": RuleChange(severity=Severity.INFO),
+        "CP-01": RuleChange(enabled=False, parameters={"tolerance": 0.2, "least": 3, "strict": True}),
+    },
+    suppressions=(
+        Suppression("RT-01", "ana", "a <b>test</b>", date(2026, 11, 20), "chat", ("chat-1",), {"zone": "b"}, 1),
+        Suppression("RT-05", "bo", "later", date(2027, 1, 1)),
+    ),
+    baselines=(
+        Baseline(
+            "chat",
+            "chat-70b",
+            expected={
+                "cache_config.block_size": "16",
+                "model_config.dtype": '"bfloat16"',
+                "a.b": "null",
+                "a.c": "[1,2]",
+            },
+            tolerated={"a.d": Tolerance(("1", '"x"')), "a.e": Tolerance(at_least=0.5, at_most=1.0)},
+            ignored=("observability_config.*",),
+            comments={"cache_config.block_size": "agreed in May"},
+            file="baselines/chat.yaml",
+        ),
+    ),
+    file="fleet.prod.yaml",
+)
+
+
+def test_a_policy_comes_back_whole_through_json() -> None:
+    text = policy_part(WHOLE).model_dump_json()
+
+    assert policy_from(PolicyPart.model_validate_json(text, strict=True)) == WHOLE
+
+
+def test_an_empty_policy_comes_back_empty() -> None:
+    assert policy_from(policy_part(Policy())) == Policy()
+
+
+def test_a_saved_fleet_is_judged_by_its_own_policy_unless_another_is_given(demo_fleet: Fleet) -> None:
+    assert demo_fleet.polled_at is not None
+    milder = Policy(rules={"RT-01": RuleChange(enabled=False)})
+    fleet = inspected(replace(demo_fleet, policy=milder), demo_fleet.polled_at)
+
+    assert read_snapshot(saved(fleet)).inspection == fleet.inspection
+    assert read_snapshot(saved(fleet)).policy == milder
+    assert read_snapshot(saved(fleet), Policy()).policy == Policy()
+
+
+def test_a_fleet_that_was_saved_without_its_policy_is_read_under_none(demo_fleet: Fleet) -> None:
+    """As polls of the first version were."""
+    told = json.loads(saved(demo_fleet))
+    del told["policy"], told["rule_set"]
+
+    assert read_snapshot(json.dumps(told).encode()).policy == Policy()

@@ -1,0 +1,91 @@
+"""A report as PDF: pages that lie on their side, nothing fetched, the same bytes, a sentence where it cannot be."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.errors import ReportError
+from dashboard.report.formats.html_page import to_html
+from dashboard.report.formats.pdf import to_pdf
+from tests.report.sample_reports import attack, meeting, report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def streams(pdf: bytes) -> bytes:
+    """Whatever is compressed in a PDF, and what is not."""
+    packed = re.findall(rb"/FlateDecode[^\n]*\nstream\n(.*?)\nendstream", pdf, re.DOTALL)
+    return pdf + b"".join(zlib.decompressobj().decompress(each) for each in packed)
+
+
+@pytest.fixture(scope="module")
+def pdf() -> bytes:
+    return to_pdf(to_html(meeting()))
+
+
+def test_it_is_a_pdf_of_the_data_s_time_with_pages_an_outline_and_tags(pdf: bytes) -> None:
+    whole = streams(pdf)
+
+    assert pdf.startswith(b"%PDF-1.")
+    assert whole.count(b"/Type /Page/") >= 4
+    assert b"/CreationDate (D:20260302114205Z)" in whole
+    assert b"/Outlines" in whole
+    assert b"/StructTreeRoot" in whole
+    assert b"/Title (Two pools need attention: prefixes are not shared in chat-70b)" in whole
+    assert b"/Title (Contents)" not in whole
+
+
+def test_pages_lie_on_their_side(pdf: bytes) -> None:
+    boxes = {tuple(map(float, each.split())) for each in re.findall(rb"/MediaBox \[([\d. ]+)\]", streams(pdf))}
+
+    assert len(boxes) == 1
+    _, _, width, height = boxes.pop()
+    assert (round(width), round(height)) == (842, 595)
+
+
+def test_the_same_report_is_the_same_bytes(pdf: bytes) -> None:
+    assert to_pdf(to_html(meeting())) == pdf
+
+
+def test_an_attack_becomes_pages() -> None:
+    assert to_pdf(to_html(attack())).startswith(b"%PDF-1.")
+
+
+def test_nothing_is_fetched() -> None:
+    html = to_html(report()).replace("<main>", '<main><img src="http://127.0.0.1:9/secret.png" alt="x">')
+
+    assert b"secret" not in streams(to_pdf(html))
+
+
+@pytest.mark.parametrize("error", ["ImportError", "OSError"])
+def test_without_weasyprint_a_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: str
+) -> None:
+    """OSError: it is there, and the libraries that it loads are not."""
+    (tmp_path / "weasyprint.py").write_text(f"raise {error}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with pytest.raises(ReportError, match=r"A PDF needs WeasyPrint, .*\[dashboard,pdf\].*requirements-pdf\.txt.*Pango"):
+        to_pdf(to_html(report()))
+
+
+def test_what_else_goes_wrong_in_making_pages_is_its_last_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "weasyprint.py").write_text("raise ValueError('no pages')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with pytest.raises(ReportError, match="no pages"):
+        to_pdf(to_html(report()))
+
+
+def test_pages_that_do_not_come_to_an_end_are_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "weasyprint.py").write_text("import threading\nthreading.Event().wait()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("dashboard.report.formats.pdf.SECONDS", 1)
+
+    with pytest.raises(ReportError, match="not done within 1 s; print the HTML"):
+        to_pdf(to_html(report()))
