@@ -16,6 +16,7 @@ from dashboard import launch, service
 from dashboard.commands.baseline import baseline
 from dashboard.commands.check import check, rules
 from dashboard.commands.diff import diff
+from dashboard.commands.pools import no_such_pool
 from dashboard.commands.report import report
 from dashboard.demo import Restart, default_fleet, in_thread, judging
 from dashboard.demo import targets as demo_targets
@@ -167,7 +168,7 @@ cli.command()(report)
 def _chosen(fleet: Fleet, pool: str) -> Fleet:
     names = [each.name for each in fleet.pools]
     if pool not in names:
-        wrong(f"--pool: there is no pool {pool!r}; there are: {', '.join(map(repr, names)) or 'none'}")
+        no_such_pool(pool, names, said="--pool: there is no pool")
     return only_pool(fleet, pool)
 
 

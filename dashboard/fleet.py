@@ -37,7 +37,8 @@ FRESH_INTERVALS = 3  # a replica that was not read within three polls no longer 
 class Fleet:
     """One complete poll, immutable. `polled_at` is None before the first poll ended.
 
-    `snapshot` is the id of the frozen snapshot that it was opened from.
+    `since` is when the first poll ended that said the same: a fleet is the same to a page that tells no time where
+    `generation` and `since` are. `snapshot` is the id of the frozen snapshot that it was opened from.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Fleet:
     ignored: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
     inspection: Inspection = field(default_factory=Inspection)
+    since: datetime | None = None
     snapshot: str | None = None
 
 
@@ -125,7 +127,7 @@ def assembled(
     pools = _pools(ordered, documents, ignore, before)
     settings = before.frames.settings if before and before.documents.keys() == documents.keys() else None
     built = frames.build(ordered, documents, pools, settings)
-    return Fleet(name, generation, polled_at, tuple(ordered), documents, pools, built, tuple(ignore))
+    return Fleet(name, generation, polled_at, tuple(ordered), documents, pools, built, tuple(ignore), since=polled_at)
 
 
 def only_pool(fleet: Fleet, name: str) -> Fleet:

@@ -9,7 +9,7 @@ import logging
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -23,7 +23,7 @@ from dashboard.options import policy_of
 from dashboard.store import Snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dashboard.models import Snapshot, Target
     from dashboard.options import Options
@@ -160,7 +160,7 @@ def _derive(
         before=before,
     )
     if before is not None and before.polled_at is not None and _shows_the_same(fleet, before):
-        return replace(fleet, generation=before.generation)
+        return replace(fleet, generation=before.generation, since=before.since)
     return fleet
 
 
@@ -228,9 +228,25 @@ def frozen(snapshot: str) -> Fleet:
 
 @lru_cache(maxsize=MOST_OPEN)
 def _opened(store: Snapshots, snapshot: str) -> Fleet:
-    fleet = store.fleet(snapshot)
+    with _uncollected():
+        fleet = store.fleet(snapshot)
     _give_back()
     return fleet
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile: nearly all that is made stays. Measured: a quarter of the time to open a fleet.
+
+    Each search goes through all of it with the interpreter locked, so that everybody else waits.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _give_back() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from playwright.sync_api import Error, sync_playwright
+from playwright.sync_api import Error, expect, sync_playwright
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +97,11 @@ def visit(page: Page, url: str) -> None:
 def at_rest(page: Page) -> None:
     """Wait until Streamlit says that the page is drawn; its last pixels may still be on their way."""
     page.wait_for_function(AT_REST)
+
+
+def url_has(page: Page, text: str) -> None:
+    """Wait until the address of the page holds a text."""
+    expect(page).to_have_url(re.compile(re.escape(text)))
 
 
 def settle(page: Page) -> bytes:

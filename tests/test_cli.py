@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+import typer
 
+from dashboard.commands.pools import no_such_pool
 from dashboard.demo import default_fleet, in_thread, targets
 from tests.serving import ROOT, dashboard_on, free_port, started, wait_until_healthy
 
@@ -98,6 +100,16 @@ def test_a_pool_can_be_chosen_and_an_unknown_one_is_wrong_usage(config: Path) ->
     assert {each["pool"] for each in json.loads(chosen.stdout)["replicas"]} == {"chat-70b"}
     assert unknown.returncode == 2
     assert "'chat-70b'" in unknown.stderr
+
+
+def test_of_many_pools_the_first_are_named_as_people_count(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        no_such_pool("chat", [f"p-{number}" for number in range(20)])
+
+    assert capsys.readouterr().err == (
+        "exit 2: wrong usage: there is no pool 'chat'; there are: 'p-0', 'p-1', 'p-2', 'p-3', 'p-4', 'p-5', 'p-6', "
+        "'p-7', 'p-8', 'p-9', 'p-10', 'p-11' and 8 more.\n"
+    )
 
 
 def test_replicas_that_are_down_are_in_the_answer_and_the_exit_code_is_0() -> None:

@@ -120,18 +120,53 @@ def test_notes_and_the_name_of_a_frozen_snapshot_stand_in_its_report(tmp_path: P
     assert f"snapshot {kept.id} “before the upgrade”" in done.stdout
 
 
-def test_an_export_brings_its_name_and_notes_into_its_report(tmp_path: Path) -> None:
-    """Nothing of it is kept here, and its file is called as the browser saved it."""
+def test_notes_that_cannot_be_read_are_said_and_the_report_is_written_without_them(tmp_path: Path) -> None:
+    kept = Snapshots(tmp_path / "snapshots").freeze(story(), "before the upgrade", AT)
+    (tmp_path / "snapshots" / f"{kept.id}.notes.json").write_bytes(b"{")
+    done = run("--snapshot", kept.id, "--format", "markdown")
+
+    assert done.exit_code == 0
+    assert f"The name and notes of snapshot {kept.id} cannot be read" in done.stderr
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """A snapshot with a name and a note, exported elsewhere: nothing of it is kept here."""
     store = Snapshots(tmp_path / "elsewhere")
     kept = store.freeze(story(), "before the upgrade", AT)
     store.note(kept.id, "capacity", Note("two GPUs are ordered", "bob", AT))
     file = tmp_path / f"prod-eu-before-the-upgrade-{kept.id}.json.gz"
     file.write_bytes(store.export(kept.id))
-    done = run("--snapshot", str(file), "--format", "markdown")
+    return file
+
+
+def test_an_export_brings_its_name_and_notes_into_its_report(export: Path) -> None:
+    """Its file is called as the browser saved it."""
+    done = run("--snapshot", str(export), "--format", "markdown")
 
     assert done.exit_code == 0
     assert "two GPUs are ordered" in done.stdout
-    assert f"snapshot {kept.id} “before the upgrade”" in done.stdout
+    assert "“before the upgrade”" in done.stdout
+    assert f"snapshot {export.name[-18:-8]} " in done.stdout
+
+
+def test_an_export_that_is_piped_in_brings_its_notes_too(tmp_path: Path, export: Path) -> None:
+    """Standard input has no name that would bear the id, and a file that is called so is not what is meant."""
+    (tmp_path / "-").write_bytes(b"something else")
+    piped = CliRunner().invoke(cli, ["report", "--snapshot", "-", "--format", "markdown"], input=export.read_bytes())
+
+    assert piped.exit_code == 0
+    assert "two GPUs are ordered" in piped.stdout
+    assert "not frozen" in piped.stdout
+
+
+def test_a_beginning_that_several_snapshots_share_is_told_as_that(tmp_path: Path) -> None:
+    key = Snapshots(tmp_path / "snapshots").freeze(story(), "one", AT).id
+    (tmp_path / "snapshots" / f"{key[:6]}{'0000' if key[6:] != '0000' else '1111'}.json.gz").write_bytes(b"")
+
+    assert run("--snapshot", key[:6]).stderr == (
+        f"exit 2: wrong usage: --snapshot {key[:6]}: 2 snapshots begin with {key[:6]}; type more of the id.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ def test_polls_that_find_nothing_new_keep_the_generation_and_move_the_time(demo:
     assert first.polled_at is not None
     assert later.polled_at is not None
     assert later.polled_at > first.polled_at
+    assert later.since == first.since == first.polled_at  # what pages without times are remembered by
 
 
 def test_a_restart_with_another_block_size_is_a_new_generation(demo: DemoServer) -> None:
@@ -87,6 +88,7 @@ def test_a_restart_with_another_block_size_is_a_new_generation(demo: DemoServer)
     demo.restart(demo.fleet[0].address, block_size=64)
 
     wait_for(lambda: service.current().generation > before)
+    assert service.current().since == service.current().polled_at
     assert any(
         difference.path == "cache_config.block_size"
         for pool in service.current().pools

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dashboard.commands.files import write_file
+from dashboard.commands.pools import no_such_pool
 from dashboard.commands.saved import LIVE, fleet_of
 from dashboard.models import ReplicaState
 from dashboard.options.baselines import read_baseline
@@ -16,7 +18,6 @@ from dashboard.report.baseline.update import updated
 from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
 from dashboard.report.context import context_line, context_of
 from dashboard.rules.policy import Policy
-from dashboard.store.writing import write_whole
 from dashboard.terminal import ConfigOption, options_of, say, wrong, wrong_options
 from dashboard.wording import count, first_of, middle_cut, one_line
 
@@ -76,15 +77,14 @@ def baseline(
     if output is None:
         typer.echo(text.encode(), nl=False)
         return
-    _write(output, text)
+    write_file("-o", output, text.encode())
     say(f"{output}: {count(len(agreeable(taken.settings)), 'setting')} of {taken.made_of}.")
 
 
 def _pool(fleet: Fleet, name: str) -> Pool:
     found = next((each for each in fleet.pools if each.name == name), None)
     if found is None:
-        names = ", ".join(repr(each.name) for each in fleet.pools) or "none"
-        wrong(f"there is no pool {name!r}; there are: {names}")
+        no_such_pool(name, (each.name for each in fleet.pools))
     return found
 
 
@@ -111,7 +111,7 @@ def _update(file: Path, pool: str, taken: Taken) -> None:
     if Policy(baselines=(old,)).baseline(pool) is None:
         wrong(f"--update {file}: it is the baseline of {old.pool}, not of {pool}")
     new = updated(text, old, taken.settings)
-    _write(file, new.text)
+    write_file("--update", file, new.text.encode())
     for path in new.remarked:
         comment = middle_cut(one_line(old.comments[path]), LONGEST_COMMENT)
         say(f"{file}: {path} changed; see whether what stands beside it still holds: # {comment}")
@@ -131,10 +131,3 @@ def _read(file: Path) -> tuple[str, Baseline]:
     if old is None:
         wrong_options([f"{file}:{line}: {text}" for line, text in mistakes])
     return raw.decode("utf-8-sig"), old
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        write_whole(file, text.encode())
-    except OSError as error:
-        wrong(f"{file}: {error.strerror}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dashboard.changes import changes_between
+from dashboard.commands.pools import no_such_pool
 from dashboard.commands.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.fleet import only_pool
 from dashboard.report.changes.document import changes_document
@@ -58,9 +59,9 @@ def diff(
 
 def _chosen(sides: list[Fleet], pool: str) -> list[Fleet]:
     """Return the part of both sides that is one pool; one of them must have it."""
-    names = sorted({each.name for fleet in sides for each in fleet.pools})
+    names = {each.name for fleet in sides for each in fleet.pools}
     if pool not in names:
-        wrong(f"--pool: neither side has a pool {pool!r}; there are: {', '.join(map(repr, names)) or 'none'}")
+        no_such_pool(pool, names, said="--pool: neither side has a pool")
     return [only_pool(each, pool) for each in sides]
 
 

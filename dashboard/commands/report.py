@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dashboard.commands.saved import LIVE, STANDARD_INPUT, beside_of, fleet_of
+from dashboard.commands.files import write_file
+from dashboard.commands.saved import LIVE, STANDARD_INPUT, noted_fleet
 from dashboard.errors import ReportError
 from dashboard.report.formats.export import Format, written
 from dashboard.report.views.review import review_report
-from dashboard.store.writing import write_whole
 from dashboard.terminal import ConfigOption, is_terminal, options_of, say, wrong
 from dashboard.wording import size
 
@@ -54,17 +54,15 @@ def report(
     if snapshot == since == STANDARD_INPUT:
         wrong("-: it can stand for one of the two fleets only")
     options = options_of(config)
-    fleet = fleet_of(snapshot or LIVE, options, option="--snapshot" if snapshot else "")
-    before = fleet_of(since, options, option="--since") if since else None
-    name, notes = beside_of(snapshot or LIVE, fleet, options)
-    before_notes = beside_of(since, before, options)[1] if since and before else {}
+    fleet, name, notes = noted_fleet(snapshot or LIVE, options, option="--snapshot" if snapshot else "")
+    before, _, before_notes = noted_fleet(since, options, option="--since") if since else (None, "", {})
     told = review_report(fleet, before=before, notes=notes, before_notes=before_notes, name=name)
     content = _content(told, kind)
     if file is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     else:
-        _write(file, content)
+        write_file("-o", file, content)
     say(f"{file or 'standard output'}: the review of {fleet.name}, {NAMES[kind]}, {size(len(content))}.")
 
 
@@ -73,12 +71,3 @@ def _content(told: Report, kind: Format) -> bytes:
         return written(told, kind)
     except ReportError as error:
         wrong(f"--format {kind}: {error}")
-
-
-def _write(file: Path, content: bytes) -> None:
-    if file.is_dir():
-        wrong(f"-o {file}: Is a directory")
-    try:
-        write_whole(file, content)
-    except OSError as error:
-        wrong(f"-o {file}: {error.strerror}")

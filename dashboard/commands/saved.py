@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.errors import SnapshotError
 from dashboard.report.fleet.load import MAX_BYTES, read_snapshot
 from dashboard.store import Snapshots
-from dashboard.store.carrying import MOST_BYTES, Carried, carried_by
+from dashboard.store.carrying import Carried, carried_by
 from dashboard.store.packing import id_of, unpacked
-from dashboard.terminal import polled, wrong
+from dashboard.terminal import polled, say, wrong
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
@@ -23,41 +23,53 @@ STANDARD_INPUT = "-"
 LIVE = "live"
 
 
+class Noted(NamedTuple):
+    """A fleet, what its snapshot is called, and the notes on it; empty where it was not frozen."""
+
+    fleet: Fleet
+    name: str
+    notes: Notes
+
+
 def fleet_of(text: str, options: Options, *, option: str = "") -> Fleet:
     """Return the fleet that `text` names, judged as it was when it was saved; end with 2 where there is none.
 
     `-` is standard input, `live` asks every target now, else a file that `poll --format json --full` or an export of a
     snapshot wrote, else the id of a frozen snapshot, or its first digits. `option` is what `text` was given with.
     """
+    return _opened(text, options, option)[0]
+
+
+def noted_fleet(text: str, options: Options, *, option: str = "") -> Noted:
+    """Return the same with the name and the notes of its snapshot: those in its file, else those that are kept here."""
+    fleet, raw = _opened(text, options, option)
+    carried = carried_by(raw)
+    if carried != Carried() or fleet.snapshot is None:
+        return Noted(fleet, carried.name, carried.notes)
+    try:
+        stored = Snapshots(options.snapshots_folder).get(fleet.snapshot)
+    except SnapshotError:
+        return Noted(fleet, "", {})
+    if stored.problem:
+        say(stored.problem)
+    return Noted(fleet, stored.beside.name, stored.notes)
+
+
+def _opened(text: str, options: Options, option: str) -> tuple[Fleet, bytes]:
+    """Return the fleet that `text` names, and its file as it was read; no bytes where it is none."""
     if text == LIVE:
-        return _live(options)
+        return _live(options), b""
     try:
         raw = _read(text)
     except FileNotFoundError:
-        return _frozen(text, options, option)
+        return _frozen(text, options, option), b""
     except OSError as error:
         wrong(_said(text, option, error.strerror or str(error)))
     try:
         content = unpacked(raw)
-        return replace(read_snapshot(content), snapshot=_id(text, content))
+        return replace(read_snapshot(content), snapshot=_id(text, content)), raw
     except SnapshotError as error:
         wrong(_said(text, option, str(error)))
-
-
-def beside_of(text: str, fleet: Fleet, options: Options) -> tuple[str, Notes]:
-    """Return the name and the notes of a fleet that `text` named: those in its file, else those that are kept here."""
-    try:
-        with Path(text).open("rb") as stream:
-            carried = carried_by(stream.read(MOST_BYTES))
-    except OSError:
-        carried = Carried()
-    if carried != Carried() or fleet.snapshot is None:
-        return carried.name, carried.notes
-    try:
-        stored = Snapshots(options.snapshots_folder).get(fleet.snapshot)
-    except SnapshotError:
-        return "", {}
-    return stored.beside.name, stored.notes
 
 
 def _live(options: Options) -> Fleet:
@@ -78,11 +90,10 @@ def _read(text: str) -> bytes:
 def _frozen(text: str, options: Options, option: str) -> Fleet:
     """Open a snapshot of the store by its id or the first digits of it."""
     store = Snapshots(options.snapshots_folder)
-    key = store.find(text)
-    if key is None:
-        wrong(_said(text, option, f"No such file or directory, and no snapshot of that id in {store.folder}"))
     try:
-        return store.fleet(key)
+        if not store.beginning(text):
+            wrong(_said(text, option, f"No such file or directory, and no snapshot of that id in {store.folder}"))
+        return store.fleet(store.named(text))
     except SnapshotError as error:
         wrong(_said(text, option, str(error)))
 

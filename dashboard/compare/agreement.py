@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from dashboard.models import State, Told
 from dashboard.normalize.canonical import LARGEST, SETS, canonical_text, tidy
-from dashboard.wording import joined, told_text
+from dashboard.wording import told_text
 
 if TYPE_CHECKING:
     from dashboard.models import Tolerance
 
+MOST_TOLERATED = 6  # values of a set that are named before the rest is counted
 LONGEST_NUMBER = 40  # characters; 2^64 has 20, and no fraction needs more
 # What YAML 1.2 reads as a boolean (core schema, 10.3.2) beside JSON's own spelling.
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -71,15 +72,17 @@ def nearest(tolerance: Tolerance, told: str) -> Told:
     low, high = tolerance.at_least, tolerance.at_most
     number = _number(told)
     is_above = high is not None and (low is None or (number is not None and number > high))
-    return Told(canonical_text(tidy("", high if is_above else low)), State.REPORTED)
+    return Told(_end(cast("float", high if is_above else low)), State.REPORTED)
 
 
 def tolerance_words(tolerance: Tolerance) -> str:
     """Write `128 or 256`, `0.9 to 0.95`, `at least 0.9`."""
     if tolerance.any_of:
         words = [say_told(agreed_told(each)) for each in tolerance.any_of]
-        return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else joined(words)
-    low, high = (f"{end:.15g}" if end is not None else "" for end in (tolerance.at_least, tolerance.at_most))
+        left = len(words) - MOST_TOLERATED
+        words = [*words[:MOST_TOLERATED], f"{left:,} more"] if left > 0 else words
+        return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    low, high = (_end(end) if end is not None else "" for end in (tolerance.at_least, tolerance.at_most))
     if low and high:
         return f"{low} to {high}"
     return f"at least {low}" if low else f"at most {high}"
@@ -88,6 +91,11 @@ def tolerance_words(tolerance: Tolerance) -> str:
 def say_told(told: Told) -> str:
     """Write a value for a sentence."""
     return "not set" if told.state is State.NULL else told_text(told.value, told.state)
+
+
+def _end(number: float) -> str:
+    """Write an end of a range as a value is written, with all its digits: what is just outside is seen to be so."""
+    return canonical_text(tidy("", number))
 
 
 def _alike(wanted: Any, own: Any) -> bool:

@@ -31,16 +31,22 @@ SERVED_NAME = "model_config.served_model_name"
 _INTERVAL = timedelta(seconds=15)  # between polls; every answer is as old as the import, so all are fresh
 
 
-class Imported(NamedTuple):
-    """The fleets that were made, each with the name of the file it came from, and what was refused.
+class Brought(NamedTuple):
+    """A fleet that was made, the name of the file it came from, and the name and notes that came with it.
 
-    The fleet of answers has no file of its own: its name is empty. `carried` holds, for each fleet in turn, the name
-    and notes that came with it.
+    The fleet of answers has no file of its own: that name is empty.
     """
 
-    fleets: tuple[tuple[str, Fleet], ...]
+    file: str
+    fleet: Fleet
+    carried: Carried
+
+
+class Imported(NamedTuple):
+    """The fleets that were made, and what was refused."""
+
+    fleets: tuple[Brought, ...]
     refused: tuple[Refused, ...]
-    carried: tuple[Carried, ...] = ()
 
 
 @dataclass(slots=True)
@@ -103,24 +109,21 @@ def imported(
     """
     answers = _Answers(at)
     named = replicas_named(file.name for file in files)
-    fleets: list[tuple[str, Fleet]] = []
-    carried: list[Carried] = []
+    fleets: list[Brought] = []
     refused: list[Refused] = []
     for file, content in _within_limits(files, refused):
         try:
             answer = answer_of(file.name, content, named)
             if answer.path == SAVED_FLEET:
-                fleets.append((shown(file.name), saved_fleet(content)))
-                carried.append(carried_by(file.content))
+                fleets.append(Brought(shown(file.name), saved_fleet(content), carried_by(file.content)))
             else:
                 answers.add(shown(file.name), answer, content)
         except SnapshotError as error:
             refused.append(Refused(shown(file.name), str(error)))
     if said := answers.snapshots():
         built = build_fleet(name, said, polled_at=at, interval=_INTERVAL, ignore=ignore, policy=policy)
-        fleets.append(("", built))
-        carried.append(Carried())
-    return Imported(tuple(fleets), tuple(refused), tuple(carried))
+        fleets.append(Brought("", built, Carried()))
+    return Imported(tuple(fleets), tuple(refused))
 
 
 def _within_limits(files: Sequence[File], refused: list[Refused]) -> Iterable[tuple[File, bytes]]:

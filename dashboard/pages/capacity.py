@@ -13,12 +13,11 @@ if not fleet.pools:
     st.stop()
 
 head = st.container()
-choice = capacity_controls.choose(capacity_view.capacity(fleet.generation, fleet.polled_at, None, fleet).names)
+choice = capacity_controls.choose(capacity_view.capacity(fleet.generation, fleet.since, None, fleet).names)
 if choice.misread:
-    st.html(markup.notice("warning", f"{markup.code(choice.misread)} is no length; each one's own is used."))
-parts = capacity_view.parts(
-    fleet.generation, fleet.polled_at, choice._replace(misread=""), st.context.theme.type, fleet
-)
+    why = "is not a length in tokens, such as 32768 or 32k. Each replica's own maximum is used."
+    st.html(markup.notice("warning", f"{markup.code(choice.misread)} {why}"))
+parts = capacity_view.parts(fleet.generation, fleet.since, choice._replace(misread=""), st.context.theme.type, fleet)
 head.html(parts.head)
 clicked = capacity_view.draw(parts)
 called = frozen_band.context(fleet).name

@@ -56,6 +56,8 @@ with band:
     opened = matrix(view.prefix, key="compare_prefix") if pool.cohorts else None
 if view.matrix.rows:
     opened = matrix(view.table, key="compare_settings") or opened
+elif not pool.cohorts and any(member.fresh for member in members):
+    empty.nothing_told("pool")
 elif choice.is_filtered:
     empty.filter_hides_all(unmatched_words(view.matrix, choice), links.to(links.COMPARE, pool=name))
 elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:

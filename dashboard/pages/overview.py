@@ -24,9 +24,9 @@ with left:
     if shown.first:
         st.html(f'<div class="first">{markup.section("First things first")}{markup.entries(shown.first)}</div>')
     elif any(pool.cohorts for pool in fleet.pools):
-        empty.all_equal("No other finding." if fleet.inspection.findings else "No finding.", shown.calm)
-    elif not fleet.pools and len(shown.unread) < len(fleet.replicas):
-        empty.no_pools()
+        empty.all_equal(shown.calm[0], " ".join(shown.calm[1:]))
+    elif len(shown.unread) < len(fleet.replicas):
+        empty.nothing_told("fleet") if fleet.pools else empty.no_pools()
 with right:
     if shown.unread:
         entries = markup.section("Could not be read") + markup.entries(unread(shown.unread, state.now()))

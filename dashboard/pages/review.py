@@ -12,7 +12,7 @@ fleet = state.fleet()
 known = review_before.earlier(fleet)
 last = review_before.opened(review_before.chosen(known, fleet))
 notes = review_notes.notes_of(fleet.snapshot)
-shown = review_view.review(fleet.generation, fleet.polled_at, last.id, last.noted, fleet, last.fleet)
+shown = review_view.review(fleet.generation, fleet.since, last.id, last.noted, fleet, last.fleet)
 
 review_page.draw_agenda(shown.sections)
 review_page.draw_controls(fleet)

@@ -213,7 +213,7 @@ class Tally(NamedTuple):
 class Inspection:
     """All that the rules say of one fleet. Findings are sorted, the worst first.
 
-    `notes` are sentences on options that match nothing. `domains` is by pool.
+    `notes` are sentences on options and baselines that match nothing. `domains` is by pool.
     """
 
     findings: tuple[Finding, ...] = ()

@@ -39,6 +39,9 @@ VARIABLE = re.compile(r"env\.([A-Za-z_][A-Za-z0-9_]*)")
 _FLAG = re.compile(r"--[A-Za-z0-9_.-]+")
 
 
+IMAGE_FIRST = "Change the image first, restart, and look again: what else differs may be the default of a version."
+
+
 class How(StrEnum):
     """What makes a setting take its new value."""
 
@@ -63,6 +66,14 @@ def ways(
     """
     by_path = {path: _how(path, told, wanted.keys(), derives_sizes=derives_sizes) for path, told in wanted.items()}
     return by_path | {path: way for path, way in (left or {}).items() if path in wanted}
+
+
+def waiting(how: Mapping[str, How]) -> AbstractSet[str]:
+    """Return the paths that wait until the replicas run another image: where the image changes, all but that.
+
+    Another version has other defaults, so that some of the rest may not need to be set at all. `how` is of `ways`.
+    """
+    return {path for path, way in how.items() if way is not How.IMAGE} if How.IMAGE in how.values() else frozenset()
 
 
 def left_to_people(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dashboard import __version__
+from dashboard.errors import SnapshotError
 from dashboard.models import Note
 from dashboard.report.parts import Time, coverage
 from dashboard.rules import rollup
@@ -74,6 +75,16 @@ def sidecar_of(fleet: Fleet, name: str, at: datetime) -> Sidecar:
 def tidy_name(name: str) -> str:
     """Make a name one line that a list has room for."""
     return " ".join(one_line(name).split())[:LONGEST_NAME]
+
+
+def part_of(note: Note) -> NotePart:
+    """Return a note as it is written to disk; raise SnapshotError where it is too long."""
+    try:
+        return NotePart(**note._asdict())
+    except ValidationError:
+        raise SnapshotError(
+            f"The note is too long: it may have {LONGEST_NOTE:,} characters, and its owner {LONGEST_NAME}. Shorten it."
+        ) from None
 
 
 def note_of(part: NotePart) -> Note:

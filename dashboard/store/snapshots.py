@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import ValidationError
-
 from dashboard.errors import SnapshotError
 from dashboard.report.fleet.load import MAX_BYTES, read_snapshot
+from dashboard.store.beside import read_beside, to_bytes
 from dashboard.store.carrying import exported
 from dashboard.store.packing import ID_DIGITS, content_of, id_of, packed, time_of, unpacked
-from dashboard.store.sidecar import NotePart, Sidecar, note_of, sidecar_of, tidy_name
+from dashboard.store.sidecar import Sidecar, note_of, part_of, sidecar_of, tidy_name
 from dashboard.store.writing import write_whole
 from dashboard.wording import NUMBER_WORDS, one_line
 
@@ -27,18 +26,18 @@ if TYPE_CHECKING:
     from dashboard.models import Note
     from dashboard.models.notes import Notes
 
-LARGEST_BESIDE = 16 * 2**20  # bytes of a file of notes: thousands of the longest ones
 SHORTEST = 4  # digits of an id that are enough, where only one snapshot begins so
 _ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
 _FLEET, _BESIDE = ".json.gz", ".notes.json"
 
 
 class Stored(NamedTuple):
-    """One snapshot of the folder, as a list shows it."""
+    """One snapshot of the folder, as a list shows it. `problem` says why its name and notes cannot be read."""
 
     id: str
     beside: Sidecar
     size_bytes: int
+    problem: str = ""
 
     @property
     def notes(self) -> Notes:
@@ -47,7 +46,7 @@ class Stored(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """What a folder holds: its snapshots, and a sentence for each that cannot be read."""
+    """What a folder holds: its snapshots, and a sentence for each file that cannot be read."""
 
     snapshots: tuple[Stored, ...]
     damaged: tuple[str, ...]
@@ -70,7 +69,7 @@ class Snapshots:
             if not self._is_whole(key):
                 self._write(self._file(key, _FLEET), packed(content))
             if not self._file(key, _BESIDE).exists():
-                parts = {about: NotePart(**note._asdict()) for about, note in (notes or {}).items()}
+                parts = {about: part_of(note) for about, note in (notes or {}).items()}
                 self._keep(key, sidecar_of(fleet, name, at).model_copy(update={"notes": parts}))
         return self._stored(key)
 
@@ -84,17 +83,14 @@ class Snapshots:
         damaged: list[str] = []
         for key in self._keys():
             try:
-                found.append(self._stored(key))
+                found.append(stored := self._stored(key))
             except SnapshotError as error:
                 damaged += [str(error)] if self._file(key, _FLEET).exists() else []  # else deleted meanwhile
+            else:
+                damaged += [stored.problem] if stored.problem else []
         return Listed(
             tuple(sorted(found, key=lambda each: (each.beside.data_as_of, each.id), reverse=True)), tuple(damaged)
         )
-
-    def find(self, text: str) -> str | None:
-        """Return the id that somebody typed, whole or its first digits; None where none or several begin so."""
-        found = self.beginning(text)
-        return found[0] if len(found) == 1 else None
 
     def named(self, text: str) -> str:
         """Return the id that somebody typed; raise SnapshotError where none or several begin so."""
@@ -127,17 +123,20 @@ class Snapshots:
         return exported(self._content(key), self.get(key).beside)
 
     def rename(self, key: str, name: str) -> None:
-        """Call a snapshot something else."""
+        """Call a snapshot something else; raise SnapshotError where what stands beside it cannot be read."""
         with self._lock:
-            self._keep(key, self.get(key).beside.model_copy(update={"name": tidy_name(name)}))
+            self._keep(key, self._beside(key).model_copy(update={"name": tidy_name(name)}))
 
     def note(self, key: str, about: str, note: Note | None) -> None:
-        """Keep a note beside a snapshot, or take it away; the other notes stay."""
+        """Keep a note beside a snapshot, or take it away; the other notes stay.
+
+        Raise SnapshotError where they cannot be read, or would be too many.
+        """
         with self._lock:
-            beside = self.get(key).beside
+            beside = self._beside(key)
             notes = {name: told for name, told in beside.notes.items() if name != about}
             if note is not None:
-                notes[about] = NotePart(**note._asdict())
+                notes[about] = part_of(note)
             self._keep(key, beside.model_copy(update={"notes": notes}))
 
     def delete(self, key: str) -> None:
@@ -165,7 +164,7 @@ class Snapshots:
         told = one_line(text.strip())
         short = len(_typed(told)) < SHORTEST
         why = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id" if short else "it may have been deleted"
-        return SnapshotError(f"There is no snapshot {told:.40} here; {why}.")
+        return SnapshotError(f"There is no snapshot “{told:.40}” here; {why}.")
 
     def _is_whole(self, key: str) -> bool:
         try:
@@ -187,24 +186,32 @@ class Snapshots:
             )
         return content
 
+    def _beside(self, key: str) -> Sidecar:
+        """Return what is to be changed beside a snapshot: what cannot be read is not written over."""
+        stored = self.get(key)
+        if stored.problem:
+            raise SnapshotError(stored.problem)
+        return stored.beside
+
     def _stored(self, key: str) -> Stored:
         """Describe a snapshot; where what stands beside it is lost or damaged, from the fleet itself."""
         with self._said("read"):
             size = self._file(key, _FLEET).stat().st_size
-            beside = self._file(key, _BESIDE)
-            try:
-                with beside.open("rb") as file:
-                    return Stored(key, Sidecar.model_validate_json(file.read(LARGEST_BESIDE)), size)
-            except (FileNotFoundError, ValidationError):
-                pass
+        problem = ""
+        try:
+            if beside := read_beside(key, self._file(key, _BESIDE)):
+                return Stored(key, beside, size)
+        except SnapshotError as error:
+            problem = str(error)
         if key not in self._described:
             frozen = self.fleet(key)
             self._described[key] = sidecar_of(frozen, "", time_of(frozen))
-        return Stored(key, self._described[key], size)
+        return Stored(key, self._described[key], size, problem)
 
     def _keep(self, key: str, beside: Sidecar) -> None:
+        content = to_bytes(key, beside)
         with self._said("written"):
-            self._write(self._file(key, _BESIDE), beside.model_dump_json(indent=2).encode())
+            self._write(self._file(key, _BESIDE), content)
 
     def _write(self, file: Path, content: bytes) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ class Capacity(NamedTuple):
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def capacity(generation: int, polled_at: datetime | None, length: int | None, _fleet: Fleet) -> Capacity:  # noqa: ARG001  # the cache's key
+def capacity(generation: int, since: datetime | None, length: int | None, _fleet: Fleet) -> Capacity:  # noqa: ARG001  # the cache's key
     """Compute the numbers of one fleet at one length; every session that shows them shares the result."""
     ranks = ranks_of(_fleet, length)
     short = Counter(
@@ -48,13 +48,13 @@ def capacity(generation: int, polled_at: datetime | None, length: int | None, _f
 @st.cache_resource(max_entries=32, show_spinner=False)
 def parts(
     generation: int,
-    polled_at: datetime | None,
+    since: datetime | None,
     choice: Choice,
     theme: str | None,
     _fleet: Fleet,
 ) -> Parts:
     """Write the page of one fleet and one choice; likewise shared."""
-    found = capacity(generation, polled_at, choice.length, _fleet)
+    found = capacity(generation, since, choice.length, _fleet)
     return parts_of(_fleet, found.ranks, found.pools, choice, charts.palette(theme))
 
 
@@ -98,7 +98,9 @@ def _draw_table(found: Parts) -> str | None:
     """Offer the same as a table, for those who cannot use a chart, and return the replica whose row was chosen."""
     if not found.replicas:
         return None
-    with st.expander(f"The ranks of this pool as a table: {len(found.replicas):,}"):
+    number = len(found.replicas)
+    which = f"All {number:,} ranks" if number > 1 else "The one rank"
+    with st.expander(f"{which} of this pool as a table"):
         event = st.dataframe(
             found.table,
             key="ranks",

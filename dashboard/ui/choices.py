@@ -6,21 +6,33 @@ the name from every link that leads from one to the other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import streamlit as st
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-YES = "true"
+YES, NO = "true", "false"
+WITHOUT = "ignored_choices"  # in the session: what the URL says and this run cannot follow, by name
+
+
+def begin() -> None:
+    """Forget what the run before could not follow."""
+    st.session_state[WITHOUT] = {}
+
+
+def not_followed() -> dict[str, str]:
+    """Return what the URL says and this run could not follow, for it is none of the options; by name."""
+    return cast("dict[str, str]", st.session_state.get(WITHOUT, {}))
 
 
 def bound(name: str, options: Sequence[str] | None = None, *, default: str | bool | None = None) -> dict[str, Any]:
     """Tie a widget to a name in the URL: what this returns are arguments of the widget, its key among them.
 
     The URL decides what is chosen; what the reader chooses is written there. What is none of `options` counts as not
-    there, and then `default` is chosen, or the first option, or an empty text. The default stands in no URL.
+    there (`not_followed` tells of it), and then `default` is chosen, or the first option, or an empty text. The default
+    stands in no URL.
     """
     fallback = default if default is not None else options[0] if options else ""
     value = _told(name, options, fallback=fallback)
@@ -43,9 +55,11 @@ def _told(name: str, options: Sequence[str] | None, *, fallback: str | bool) -> 
     text = st.query_params.get(name)
     if text is None:
         return fallback
-    if isinstance(fallback, bool):
-        return text == YES
-    return text if options is None or text in options else fallback
+    known = (YES, NO) if isinstance(fallback, bool) else options
+    if known is not None and text not in known:
+        st.session_state[WITHOUT] = {**not_followed(), name: text}
+        return fallback
+    return text == YES if isinstance(fallback, bool) else text
 
 
 def _write(*, name: str, fallback: str | bool) -> None:

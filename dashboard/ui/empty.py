@@ -25,7 +25,7 @@ def nothing_configured() -> None:
     """Say how to begin: no target is known."""
     _show(
         "No replicas are configured yet",
-        "Name your vLLM servers in <code>fleet.yaml</code>, beside the program, and start it again. "
+        "Name your vLLM servers in <code>fleet.yaml</code>, beside the program, and start the program again. "
         "<code>fleet.example.yaml</code> explains every option.",
         f"<pre>{markup.text(EXAMPLE)}</pre>",
     )
@@ -62,9 +62,17 @@ def nothing_compared(why: str) -> None:
     st.html(markup.notice("unknown", f"{glyph} {markup.bold('There is nothing to compare.')} {markup.text(why)}"))
 
 
+def nothing_told(where: str) -> None:
+    """Say that no replica of a pool or a fleet tells its settings, and where it is said what lets them."""
+    glyph, replicas = markup.glyph("unknown", "not known:"), markup.link(links.to(links.REPLICAS), "Replicas")
+    how = f"{replicas} leads to the page of each, which says how to let it tell more."
+    told = markup.bold(f"No replica of this {where} tells its settings, so there is nothing to compare.")
+    st.html(markup.notice("unknown", f"{glyph} {told} {how}"))
+
+
 def no_such_pool(name: str) -> None:
     """Say that the address names a pool that the fleet does not have."""
-    _show(f"There is no pool {name}", "The address names a pool that no replica belongs to now. Choose one above.")
+    _show(f"There is no pool “{name}”", "The address names a pool that no replica belongs to now. Choose one above.")
 
 
 def no_such_snapshot(why: str) -> None:

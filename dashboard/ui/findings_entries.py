@@ -88,4 +88,4 @@ def _whose(group: Sequence[Listed], names: Mapping[str, str]) -> str:
     if len(finding.replicas) > MOST_NAMED:
         return letters
     named = ", ".join(brief(name) for name in names_of(finding.replicas, names))
-    return f"{letters} {markup.text(named)}"
+    return f"{letters} {markup.parts(named, ',')}"

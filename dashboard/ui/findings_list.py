@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def known(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Known:  # noqa: ARG001  # the cache's key
+def known(generation: int, since: datetime | None, _fleet: Fleet) -> Known:  # noqa: ARG001  # the cache's key
     """Derive the list for one fleet; every session that shows it shares the result."""
     return known_findings(_fleet)

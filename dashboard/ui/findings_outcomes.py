@@ -49,7 +49,7 @@ LONGEST_REASON = 240  # characters
 
 def draw(fleet: Fleet, found: Known, choice: Choice, address: Mapping[str, str]) -> None:
     """Draw one list of rules, which one the reader chooses. The filters on pool, family and rule hold here, too."""
-    tables = _tables(fleet.generation, fleet.polled_at, choice._replace(severity=None, search=""), fleet)
+    tables = _tables(fleet.generation, fleet.since, choice._replace(severity=None, search=""), fleet)
     suppressed = len(fleet.inspection.suppressed)
     ignored = sum(len(pool.ignored) for pool in fleet.pools)
     numbers = {**{name: number for name, (number, _) in tables.items()}, SUPPRESSED: suppressed, IGNORED: ignored}
@@ -73,7 +73,7 @@ def draw(fleet: Fleet, found: Known, choice: Choice, address: Mapping[str, str])
 @st.cache_resource(max_entries=16, show_spinner=False)
 def _tables(
     generation: int,  # noqa: ARG001  # this one and the next are the cache's key
-    polled_at: datetime | None,  # noqa: ARG001
+    since: datetime | None,  # noqa: ARG001
     choice: Choice,
     _fleet: Fleet,
 ) -> dict[str, tuple[int, str]]:

@@ -36,7 +36,7 @@ BESIDE, PANEL = 5, 7  # shares of the width: the list, and the finding that is o
 
 def known(fleet: Fleet) -> Known:
     """Return what the page derives of a fleet's findings."""
-    return findings_list.known(fleet.generation, fleet.polled_at, fleet)
+    return findings_list.known(fleet.generation, fleet.since, fleet)
 
 
 def draw_head(fleet: Fleet) -> None:
@@ -107,9 +107,9 @@ def draw_rules(fleet: Fleet, found: Known, choice: Choice) -> None:
 def _draw_calm(fleet: Fleet) -> None:
     """Say that nothing was found, which is good news only as far as something was judged."""
     told = judged_rules(fleet.inspection)
-    if told.judged:
+    if findings_head.is_calm(fleet, told):
         empty.all_equal("No rule is broken.", findings_head.calm_words(fleet, told))
         return
     glyph = markup.glyph("unknown", "not known:")
     why = markup.text("The reasons stand below, under Skipped and Not applicable.")
-    st.html(markup.notice("unknown", f"{glyph} {markup.bold('No rule could be judged.')} {why}"))
+    st.html(markup.notice("unknown", f"{glyph} {markup.bold('No rule on settings could be judged.')} {why}"))

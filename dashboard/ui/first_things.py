@@ -28,7 +28,7 @@ def first_things(fleet: Fleet) -> list[tuple[str, str, str]]:
     What is only for information is left to the page Findings as long as anything else was found. The last entry
     counts what is not shown. Empty where only replicas that could not be read were found: they have their own list.
     """
-    found = first_findings(fleet, findings_list.known(fleet.generation, fleet.polled_at, fleet))
+    found = first_findings(fleet, findings_list.known(fleet.generation, fleet.since, fleet))
     rows = [_entry(group, found.names) for group in found.groups]
     return [*rows, _left(found.left)] if rows and found.left else rows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
@@ -10,54 +10,39 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.report.context import context_of, context_parts
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.ui import links, markup
-from dashboard.wording import iso, middle_cut
+from dashboard.ui import choices, links, markup
+from dashboard.wording import iso, joined, middle_cut
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.report.context import Context
     from dashboard.store import Stored
 
+NONE_OF_THEM = "are no choices here: the page is shown as without them"
 LONGEST_FILTER = 60  # characters of a choice, which anybody can write into an address
+SHOWN = "shown_snapshot"  # in the session: what is known of the snapshot that this run shows
+
+
+def begin(fleet: Fleet) -> None:
+    """Read what is known of the snapshot that is shown, once for all that this run says of it."""
+    try:
+        st.session_state[SHOWN] = service.snapshots().get(fleet.snapshot) if fleet.snapshot else None
+    except SnapshotError:  # deleted since the page began
+        st.session_state[SHOWN] = None
 
 
 def context(fleet: Fleet, page: str = links.OVERVIEW) -> Context:
-    """Return the context of the page that is drawn: its filters are what the address says and the page knows."""
-    stored = shown(fleet)
-    return context_of(fleet, name=stored.beside.name if stored else "", filters=filters(fleet, page))
+    """Return the context of the page that is drawn: its filters are what the address says and the page followed."""
+    stored = _shown()
+    return context_of(fleet, name=stored.beside.name if stored else "", filters=_filters(fleet, page))
 
 
-def filters(fleet: Fleet, page: str) -> list[tuple[str, str]]:
-    """Return the choices that stand in the address, in its order, without those that the page cannot follow."""
-    told = {name: value for name, value in links.choices().items() if name in links.KNOWN.get(page, ())}
-    if told.get(links.POOL) not in {pool.name for pool in fleet.pools}:
-        told.pop(links.POOL, None)
-    return [(name, middle_cut(value, LONGEST_FILTER)) for name, value in told.items()]
-
-
-def draw_wrong_pool(fleet: Fleet, page: str) -> None:
-    """Say that the address names a pool that is not there; Compare, which shows no other one, says it itself."""
-    asked = st.query_params.get(links.POOL)
-    ignored = page != links.COMPARE and links.POOL in links.KNOWN.get(page, ())
-    if asked and ignored and fleet.pools and asked not in {pool.name for pool in fleet.pools}:
-        named = markup.code(middle_cut(asked, LONGEST_FILTER))
-        st.html(markup.notice("warning", f"There is no pool {named}: the page is shown as without it."))
-
-
-def shown(fleet: Fleet) -> Stored | None:
-    """Return what is known of the snapshot that is shown; None for a live fleet."""
-    try:
-        return service.snapshots().get(fleet.snapshot) if fleet.snapshot else None
-    except SnapshotError:  # deleted since the page began
-        return None
-
-
-def draw_above(fleet: Fleet, page: str) -> None:
+def draw_above(page: str) -> None:
     """Say that a snapshot is shown, which never changes, and how to leave it. `page` is where the reader stays."""
-    stored = shown(fleet)
+    stored = _shown()
     if stored is None:
         return
-    called = f" {markup.bold(stored.beside.name)}" if stored.beside.name else ""
+    called = f" {markup.bold(f'“{stored.beside.name}”')}" if stored.beside.name else ""
     frozen = f"frozen {markup.text(iso(stored.beside.frozen_at))}, nothing is polled"
     leave = markup.link(links.live(page, **links.choices()), "Back to the live fleet")
     st.html(
@@ -65,6 +50,29 @@ def draw_above(fleet: Fleet, page: str) -> None:
         f"<span>{markup.bold('Snapshot')}{called} {markup.code(stored.id)} · {frozen}{_other_rules(stored)}</span>"
         f'<span class="leave">{markup.link(links.to(links.SNAPSHOTS), "All snapshots")} · {leave}</span></div>'
     )
+
+
+def draw_not_followed() -> None:
+    """Say which choices of the address are none of those that the page has; once the page is drawn."""
+    told = [f"{name}={middle_cut(value, LONGEST_FILTER)}" for name, value in choices.not_followed().items()]
+    if told:
+        named, is_one = joined(list(map(markup.code, told))), len(told) == 1
+        what = "is no choice here: the page is shown as without it" if is_one else NONE_OF_THEM
+        st.html(markup.notice("warning", f"{named} in the address {what}."))
+
+
+def _shown() -> Stored | None:
+    """Return what is known of the snapshot that is shown; None for a live fleet."""
+    return cast("Stored | None", st.session_state.get(SHOWN))
+
+
+def _filters(fleet: Fleet, page: str) -> list[tuple[str, str]]:
+    """Return the choices that stand in the address, in its order, without those that the page cannot follow."""
+    known = links.KNOWN.get(page, set()) - choices.not_followed().keys()
+    told = {name: value for name, value in links.choices().items() if name in known}
+    if told.get(links.POOL) not in {pool.name for pool in fleet.pools}:
+        told.pop(links.POOL, None)
+    return [(name, middle_cut(value, LONGEST_FILTER)) for name, value in told.items()]
 
 
 def _other_rules(stored: Stored) -> str:

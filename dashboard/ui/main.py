@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.ui import empty, frozen_band, links, markup, masthead, meeting, share, state
+from dashboard.ui import choices, empty, frozen_band, links, markup, masthead, meeting, share, state
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -38,14 +38,18 @@ def main() -> None:
     controls = masthead.draw(fleet)
     meeting.draw(page.url_path)
     share.begin()
-    frozen_band.draw_above(fleet, page.url_path)
-    frozen_band.draw_wrong_pool(fleet, page.url_path)
-    body = st.container(key="body")
-    frozen_band.draw_below(fleet, page.url_path)
+    choices.begin()
+    frozen_band.begin(fleet)
+    frozen_band.draw_above(page.url_path)
+    said, body, foot = st.container(), st.container(key="body"), st.container()
     try:
         with body:
             _draw(page, fleet)
     finally:  # a page may stop before its end
+        with said:
+            frozen_band.draw_not_followed()
+        with foot:
+            frozen_band.draw_below(fleet, page.url_path)
         with controls:
             share.draw(fleet, page.url_path)
 

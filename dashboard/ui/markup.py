@@ -45,6 +45,12 @@ def claim(sentence: str) -> str:
     return bold(found.group()) + text(sentence[found.end() :]) if found else text(sentence)
 
 
+def parts(value: str, between: str = " ·") -> str:
+    """Escape a line of parts, `1 DP rank · 32 GPUs`, that wraps between them and never inside of one, if it can."""
+    *before, last = text(value).split(f"{between} ")
+    return " ".join(f'<span class="part">{part}</span>' for part in [*(f"{each}{between}" for each in before), last])
+
+
 def code(value: object) -> str:
     """Escape a value and set it in monospace."""
     return f"<code>{text(value)}</code>"

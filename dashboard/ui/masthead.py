@@ -26,15 +26,17 @@ _HERE = Path(__file__).parent
 # look.css is the base; a part of a page that needs more brings a look_*.css of its own.
 _LOOK = "".join(file.read_text(encoding="utf-8") for file in sorted(_HERE.glob("look*.css")))
 _STILL = (_HERE / "still.css").read_text(encoding="utf-8")  # nothing moves
+_MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
 # What stands there is read aloud as soon as it does: navigate.js tells it.
-_LATE = f'<span class="late" data-told="The data is stale.">{markup.glyph("warning", "stale:")}</span> '
+_LATE = f'<span class="late" data-told="The data is stale.">{markup.glyph("warning", "")} <b>stale</b></span>'
 _navigate = st.components.v2.component("navigate", js=(_HERE / "navigate.js").read_text(encoding="utf-8"))
 
 
 def draw(fleet: Fleet) -> DeltaGenerator:
     """Draw the header, and above the page what keeps the data from being fresh; return the place for more controls."""
+    meeting = _MEETING if state.meeting() else ""
     still = _STILL if state.screenshot() else ""
-    st.html(f"<style>:root{{--fleet:{css_string(fleet.name)}}}{_LOOK}{still}</style>")
+    st.html(f"<style>:root{{--fleet:{css_string(fleet.name)}}}{_LOOK}{meeting}{still}</style>")
     with st.container(key="navigate"):
         _navigate(key="navigate_links")
     with st.container(key="masthead", horizontal=True, vertical_alignment="center", gap="small"):
@@ -62,12 +64,11 @@ def words(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool 
 def _as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, paused: bool) -> str:
     seconds = (now - polled_at).total_seconds()
     still = f"{markup.bold('paused')} · " if paused else ""
-    late = _LATE if seconds > STALE_INTERVALS * interval_seconds else ""
-    return (
-        f'{still}{late}<span class="roomy">data as of </span>'
-        f'<b title="{wording.iso(polled_at)}">{wording.clock(polled_at)}</b>'
-        f'<span class="roomy">, <span class="age">{wording.age(seconds)}</span></span>'
-    )
+    clock = f'<b title="{wording.iso(polled_at)}">{wording.clock(polled_at)}</b>'
+    age = f', <span class="age">{wording.age(seconds)}</span>'
+    if seconds > STALE_INTERVALS * interval_seconds:  # its age is said in a narrow header, too
+        return f'{still}{_LATE}<span class="roomy"> · data as of</span><span class="clock"> {clock}</span>{age}'
+    return f'{still}<span class="roomy">data as of </span>{clock}<span class="roomy">{age}</span>'
 
 
 def _frozen_as_of(polled_at: datetime) -> str:

@@ -41,7 +41,7 @@ def draw(page: str) -> None:
     """Dress a page for a meeting; pages beside the review say what they belong to, and Escape leaves there too."""
     if not state.meeting():
         return
-    with st.container(key="meeting"):  # the style sheet enlarges a page that holds it
+    with st.container(key="meeting"):
         st.html(markup.said("Meeting mode"))
         if page != links.REVIEW:
             back = markup.link(links.to(links.REVIEW), "Back to the review", css="back")

@@ -62,6 +62,15 @@ function unscaleCharts() {
   document.querySelectorAll("[data-testid=stPlotlyChart] .main-svg").forEach((svg) => svg.removeAttribute("viewBox"));
 }
 
+// Copies what stands beside a button. Not by navigator.clipboard: a dashboard on plain http has none.
+function copy(event) {
+  const button = event.target.closest?.(".stHtml [data-copy-code]");
+  if (!button) return;
+  window.getSelection().selectAllChildren(button.parentElement.querySelector("code"));
+  button.textContent = document.execCommand("copy") ? "Copied" : "Selected";
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+}
+
 // What explains itself on focus goes away by Escape.
 function close(event) {
   if (event.key === "Escape" && document.activeElement?.matches("dfn.term")) document.activeElement.blur();
@@ -76,6 +85,7 @@ export default function () {
   window.addEventListener("beforeprint", scaleCharts);
   window.addEventListener("afterprint", unscaleCharts);
   document.addEventListener("click", follow, true);
+  document.addEventListener("click", copy);
   document.addEventListener("pointerover", prepare);
   document.addEventListener("focusin", prepare);
 }

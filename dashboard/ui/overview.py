@@ -39,7 +39,7 @@ class Overview(NamedTuple):
     pools: str
     more_pools: str
     first: list[tuple[str, str, str]]
-    calm: str
+    calm: list[str]
     unread: tuple[Replica, ...]
     order: tuple[str, ...]
 
@@ -77,7 +77,7 @@ def _cards(fleet: Fleet, now: Standing) -> list[str]:
     if now.unread:
         addresses[shown.unknown] = links.to(links.REPLICAS)
     return [
-        markup.card(figure.label, _value(figure), markup.text(figure.note), address=addresses.get(figure))
+        markup.card(figure.label, _value(figure), markup.parts(figure.note), address=addresses.get(figure))
         for figure in shown
     ]
 

@@ -28,7 +28,7 @@ NO_GROUPS = "No reply tells its KV cache groups; where they are known, tokens ca
 
 # By table: what its titles mean, where the page has not said it yet.
 _TERMS = {
-    "Engines": {"Block size": "block size", "blocks × size": "naive tokens", "Basis": "basis"},
+    "Engines": {"Block size": "block size", "Blocks × size": "naive tokens", "Basis": "basis"},
     "KV cache groups": {"Group": "KV cache group"},
 }
 
@@ -47,11 +47,11 @@ def engines_table(engines: Sequence[Engine]) -> str:
         ("Blocks", "number"),
         ("Block size", "number"),
         ("KV tokens", "number"),
-        ("blocks × size", "number"),
+        ("Blocks × size", "number"),
         ("Own length", "number"),
-        ("Requests of it", "number"),
+        ("Requests at own length", "number"),
         ("KV GiB", "number"),
-        ("on each device", "number"),
+        ("On each device", "number"),
         ("Basis", "short"),
         ("Reason", ""),
     )

@@ -158,7 +158,7 @@ def _capacity(replica: Replica) -> str:
     parts += [str(held.basis)] if held.tokens is not None else []
     number = wording.short(held.tokens, held.basis)
     figure = markup.text(number) if held.tokens is not None else markup.muted(number)
-    return markup.card("KV cache tokens", figure, markup.text(" · ".join(parts)))
+    return markup.card("KV cache tokens", figure, markup.parts(" · ".join(parts)))
 
 
 def _read(replica: Replica, now: datetime) -> str:

@@ -86,7 +86,11 @@ def draw_unknown(replica: str | None) -> None:
     back = markup.link(links.to(links.REPLICAS), "All replicas")
     told = markup.code(wording.middle_cut(wording.one_line(replica), 80)) if replica else ""
     title = "There is no such replica" if replica else "No replica is named"
-    sentence = f"No target of this fleet is called {told}." if replica else "The address of this page names one."
+    sentence = (
+        f"No target of this fleet is called {told}."
+        if replica
+        else "This page shows the replica that its address names. Choose one:"
+    )
     st.html(f'<div class="empty"><h2>{title}</h2><p>{sentence}</p>{back}</div>')
 
 
@@ -192,12 +196,13 @@ def draw_probes(replica: Replica) -> None:
         height=HEAD + ROW * len(table),
         placeholder="–",
         column_config={
-            "Outcome": st.column_config.TextColumn(width=170),
-            "Path": st.column_config.TextColumn(width=320),
-            "Bytes": st.column_config.NumberColumn(format="localized", width=90),
-            "ms": st.column_config.NumberColumn("Duration, ms", format="%.1f", width=100),
+            "Outcome": st.column_config.TextColumn(width=146),
+            "Path": st.column_config.TextColumn(width=264),
+            "Status": st.column_config.NumberColumn(width=60),
+            "Bytes": st.column_config.NumberColumn(format="localized", width=72),
+            "ms": st.column_config.NumberColumn("Duration, ms", format="%.1f", width=94),
             "Asked at": st.column_config.DatetimeColumn(
-                format="YYYY-MM-DD HH:mm:ss", timezone="UTC", width=160, help="In UTC."
+                format="YYYY-MM-DD HH:mm:ss", timezone="UTC", width=146, help="In UTC."
             ),
         },
     )

@@ -26,7 +26,10 @@ APART = timedelta(hours=4)  # what is frozen to prepare a meeting, and in it, is
 
 
 class Last(NamedTuple):
-    """The review that the page is held against: all empty where this is the first one, or it cannot be opened."""
+    """The review that the page is held against: all empty where this is the first one, or it cannot be opened.
+
+    `problem` says why it, or what was written then, cannot be read.
+    """
 
     id: str | None = None
     fleet: Fleet | None = None
@@ -75,7 +78,7 @@ def opened(stored: Stored | None) -> Last:
     if stored is None:
         return Last()
     try:
-        return Last(stored.id, service.frozen(stored.id), tuple(sorted(stored.notes.items())))
+        return Last(stored.id, service.frozen(stored.id), tuple(sorted(stored.notes.items())), stored.problem)
     except SnapshotError as error:
         return Last(problem=str(error))
 

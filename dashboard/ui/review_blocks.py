@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 15  # of a table before the rest is folded
 LEVEL = 3  # of the headings within a section of a page
-_BETWEEN = re.compile(r"(<[^>]*>|[\s,:]+|\.(?=[\s<]|$))")  # what can stand between two names, tags too
+_BETWEEN = re.compile(r"(<[^>]*>|[\s,:()]+|\.(?=[\s<]|$))")  # what can stand between two names, tags too
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 FEW = 3  # rows more are not worth folding
 _STYLES: Mapping[Style, Callable[[object], str]] = {
@@ -178,7 +178,7 @@ def _paragraph(block: Paragraph, leads: Leads) -> str:
 
 def _figure(figure: Figure, leads: Leads) -> str:
     mark = markup.glyph(figure.tone, "") if figure.tone is not Tone.PLAIN else ""
-    value, note = f"{mark}{markup.text(figure.value)}", markup.text(figure.note)
+    value, note = f"{mark}{markup.text(figure.value)}", markup.parts(figure.note)
     return markup.card(figure.label, value, note, address=leads.anchors.get(figure.anchor))
 
 
@@ -223,7 +223,7 @@ def _differences(block: DifferenceTable, leads: Leads) -> str:
         block.matrix,
         block.names,
         caption=block.caption,
-        corner="setting",
+        corner="Setting",
         kinds=block.kinds,
         addresses={path: leads.anchors[anchor] for path, anchor in anchors.items() if anchor in leads.anchors},
     )

@@ -41,6 +41,14 @@ def notes_of(snapshot: str | None) -> Notes:
         return {}
 
 
+def problem_of(snapshot: str | None) -> str:
+    """Return why the notes beside a snapshot cannot be read; empty where they can."""
+    try:
+        return service.snapshots().get(snapshot).problem if snapshot else ""
+    except SnapshotError:
+        return ""
+
+
 def name_of(snapshot: str | None) -> str:
     """Return what a snapshot is called; empty for a live fleet, or where it was deleted meanwhile."""
     try:

@@ -36,15 +36,17 @@ def draw_agenda(sections: Sequence[Section]) -> None:
 
 def draw_controls(fleet: Fleet) -> None:
     """Say how notes are taken, and let the reader begin the meeting."""
+    unread = review_notes.problem_of(fleet.snapshot)
     with st.container(key="review_controls", horizontal=True, vertical_alignment="center", gap="small"):
         if state.is_frozen():
-            st.html(f'<p class="foot">{KEPT}</p>')
+            st.html(f'<p class="foot">{"" if unread else KEPT}</p>')
         else:
             st.html(f'<p class="foot">{markup.bold("Freeze to take notes.")} {_WHY}</p>')
             st.button("Freeze", key=FREEZE, on_click=_freeze, args=(fleet,))
         meeting.switch()
-    if problem := str(st.session_state.pop(PROBLEM, "")):
-        st.html(markup.notice("warning", markup.text(problem)))
+    for problem in (str(st.session_state.pop(PROBLEM, "")), unread):
+        if problem:
+            st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(problem)}"))
 
 
 def draw_title(section: Section, head: str) -> None:

@@ -17,7 +17,7 @@ from dashboard.report.views.finding_entries import finding_anchor, note_lines
 from dashboard.report.views.review import AGENDA, FINDINGS, FINE, NOT_JUDGED, NOT_READ, SUPPRESSED, review_report
 from dashboard.report.views.review_capacity import CAPACITY
 from dashboard.report.views.review_differences import DIFFERENCES
-from dashboard.report.views.review_new import NEW
+from dashboard.report.views.review_new import CUT, NEW
 from dashboard.report.views.slugs import slugs
 from dashboard.rules.findings import Severity
 from dashboard.ui import findings_list, links, markup, review_blocks
@@ -106,14 +106,13 @@ class _Drawing(NamedTuple):
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def review(
-    generation: int, polled_at: datetime | None, before: str | None, noted: Noted, _fleet: Fleet, _before: Fleet | None
+    generation: int, since: datetime | None, before: str | None, noted: Noted, _fleet: Fleet, _before: Fleet | None
 ) -> Review:
     """Draw a fleet held against an earlier one and its notes; every session that shows both shares the result."""
-    del before  # a part of the cache's key
     report = review_report(_fleet, before=_before, before_notes=dict(noted))
-    known = findings_list.known(generation, polled_at, _fleet)
+    known = findings_list.known(generation, since, _fleet)
     groups = {finding_anchor(group[0].key): group for group in grouped(known.active)}
-    drawing = _Drawing(groups, _leads(_fleet, groups), dict(noted))
+    drawing = _Drawing(groups, _leads(_fleet, groups, before), dict(noted))
     amounts = _amounts(_fleet)
     return Review(
         head=markup.heading(markup.text(report.headline), markup.text(report.lead)),
@@ -174,8 +173,12 @@ def _topic(entry: Entry, drawing: _Drawing) -> Topic:
     return Topic(ids, group[0].finding.rule, review_blocks.entries_html((own,), drawing.leads, fold), noted)
 
 
-def _leads(fleet: Fleet, groups: Mapping[str, Sequence[Listed]]) -> Leads:
-    """Say where numbers, entries on findings, rows of pools and what stands in the appendix lead in the app."""
+def _leads(fleet: Fleet, groups: Mapping[str, Sequence[Listed]], before: str | None) -> Leads:
+    """Say where numbers, entries on findings, rows of pools and what stands in the appendix lead in the app.
+
+    `before` is the id of the snapshot of the last review.
+    """
+    changed = links.to(links.CHANGES, **{links.FROM: before, links.TO: fleet.snapshot or links.LIVE})
     places = {
         NOT_READ: links.to(links.REPLICAS),
         DIFFERENCES: links.to(links.COMPARE),
@@ -184,6 +187,7 @@ def _leads(fleet: Fleet, groups: Mapping[str, Sequence[Listed]]) -> Leads:
         "all-ranks": links.to(links.CAPACITY),
         "all-differences": links.to(links.COMPARE),
         NOT_JUDGED: links.to(links.FINDINGS, rules="Skipped"),
+        **{f"{NEW}-{each}": changed for each in CUT},
         **{f"severity-{each}": links.to(links.FINDINGS, severity=each) for each in Severity},
     }
     by_slug = slugs(pool.name for pool in fleet.pools)

@@ -12,6 +12,7 @@ from dashboard.errors import SnapshotError
 from dashboard.report.formats.export import SUFFIXES, Format, written
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.ui import links, markup
+from dashboard.ui.snapshots_list import UNNAMED
 from dashboard.wording import iso
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ def _draw_freeze(fleet: Fleet, page: str) -> None:
         st.html(markup.notice("warning", markup.text(done.problem)))
     else:
         beside = done.stored.beside
-        st.html(f"<p>Frozen as {markup.bold(beside.name)}, data as of {iso(beside.data_as_of)}.</p>")
+        st.html(f"<p>Frozen as {markup.bold(beside.name or UNNAMED)}, data as of {iso(beside.data_as_of)}.</p>")
+        if done.stored.problem:
+            st.html(markup.notice("warning", markup.text(done.stored.problem)))
         _draw_address(page, done.stored.id)
 
 

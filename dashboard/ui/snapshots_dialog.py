@@ -69,6 +69,8 @@ def _ask(key: str | None) -> None:
 
 def _confirm(stored: Stored) -> None:
     notes = f" Its {count(len(stored.notes), 'note')} go with it." if stored.notes else ""
+    if stored.problem:
+        notes = " What was noted on it cannot be read, and goes with it."
     name = markup.bold(stored.beside.name or UNNAMED)
     st.html(markup.notice("warning", f"Delete {name} for good? Links to it will open nothing any more.{notes}"))
     with st.container(horizontal=True, gap="small"):

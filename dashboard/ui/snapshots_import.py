@@ -22,13 +22,14 @@ DONE, ROUND = "imported", "import_round"  # in the session: what became of the l
 FLEET_NAME = "imported"  # of answers, where nobody says another
 MOST_REFUSED = 20  # files that are told one by one
 _WHAT = (
-    "An exported snapshot, the output of <code>poll --format json --full</code>, or answers that were saved with curl: "
-    "<code>/server_info?config_format=json</code>, <code>/metrics</code>, <code>/v1/models</code>, "
-    "<code>/version</code>, <code>/inference/v1/config</code>. Name each after its replica, such as "
-    "<code>chat-1.json</code>; where a replica has several, add the path, with dots for slashes: "
-    "<code>chat-1.server_info.json</code>, <code>chat-1.metrics.txt</code>, <code>chat-1.v1.models.json</code>, "
-    "<code>chat-1.inference.v1.config.json</code>. What stands before the path is the replica. Answers tell no time: "
-    "theirs is that of the import."
+    '<p class="mute">Drop an exported snapshot, the output of <code>poll --format json --full</code>, or answers of '
+    "replicas that were saved with curl. For answers:</p>"
+    '<ul class="how"><li>Save any of <code>/inference/v1/config</code>, <code>/server_info?config_format=json</code>, '
+    "<code>/metrics</code>, <code>/v1/models</code> and <code>/version</code>.</li>"
+    "<li>Name each file after its replica, such as <code>chat-1.json</code>. Where a replica has several, add the "
+    "path, with dots for slashes: <code>chat-1.inference.v1.config.json</code>, <code>chat-1.server_info.json</code>, "
+    "<code>chat-1.metrics.txt</code>, <code>chat-1.v1.models.json</code>.</li>"
+    "<li>Answers do not tell their time: that of the import stands for it.</li></ul>"
 )
 
 
@@ -48,7 +49,7 @@ class Done(NamedTuple):
 
 def draw() -> None:
     """Draw the field for files, and what became of the last ones."""
-    st.html(markup.section("Import") + f'<p class="mute">{_WHAT}</p>')
+    st.html(markup.section("Import") + _WHAT)
     place = int(st.session_state.get(ROUND, 0))
     files = st.file_uploader(
         "Files",
@@ -82,7 +83,7 @@ def _import(files: Sequence[UploadedFile], name: str) -> None:
     )
     frozen, refused = [], list(found.refused)
     of_answers = f"{FLEET_NAME} {iso(at)}" if name == FLEET_NAME else f"{name}, imported {iso(at)}"
-    for (file, fleet), carried in zip(found.fleets, found.carried, strict=True):
+    for file, fleet, carried in found.fleets:
         called = carried.name or (file.partition(".json")[0] if file else of_answers)
         try:
             stored = service.snapshots().freeze(fleet, called, at, carried.notes)

@@ -24,7 +24,7 @@ def unread(replicas: Sequence[Replica], now: datetime, most: int = MOST) -> list
     shown = replicas if len(replicas) <= most else replicas[: most - 1]
     rows = [(_kind(replica), _content(replica, now), "") for replica in shown]
     if len(shown) < len(replicas):
-        left = f"{len(replicas) - len(shown):,} more"
+        left = wording.count(len(replicas) - len(shown), "more replica")
         rows.append(("unknown", markup.link(links.to(links.REPLICAS), markup.text(left), css="more"), ""))
     return rows
 

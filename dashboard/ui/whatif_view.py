@@ -32,13 +32,14 @@ from dashboard.whatif.words import (
 from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from dashboard.fleet import Fleet
     from dashboard.models import Baseline, Pool
     from dashboard.rules.findings import Finding
     from dashboard.whatif import Group, Paste, WhatIf
+    from dashboard.whatif.words import Pasted
 
 NOTHING = "nothing"  # what is chosen while the part is closed; it stands in no URL
 BASELINE = "baseline"
@@ -63,13 +64,13 @@ def draw(fleet: Fleet, pool: Pool) -> WhatIf | None:
         if chosen == NOTHING:
             st.html(f'<p class="whatif-lead">{markup.text(LEAD)}</p>')
             return None
-        what = what_if(fleet.generation, fleet.polled_at, pool.name, chosen, fleet)
+        what = what_if(fleet.generation, fleet.since, pool.name, chosen, fleet)
         _draw(fleet, what)
         return what
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def what_if(generation: int, polled_at: datetime | None, pool: str, chosen: str, _fleet: Fleet) -> WhatIf:  # noqa: ARG001
+def what_if(generation: int, since: datetime | None, pool: str, chosen: str, _fleet: Fleet) -> WhatIf:  # noqa: ARG001
     """Return what would change; sessions that ask the same share the answer. `chosen` is a letter or BASELINE."""
     baseline = _fleet.policy.baseline(pool) if chosen == BASELINE else None
     return converge(_fleet, pool, baseline or chosen)
@@ -200,18 +201,29 @@ def _draw_group(group: Group, names: Mapping[str, str], number: int) -> None:
 
 
 def _draw_paste(paste: Paste, notes: Sequence[str]) -> None:
+    """Draw what is typed at the left, with what to mind of it, and the chart at the right."""
     typed, chart = st.columns(2, gap="medium")
-    for each in pasted(paste):
-        with chart if each.language == "yaml" and each.text == paste.helm else typed:
-            st.html(f'<div class="snippet">{markup.text(each.label)}</div>')
-            st.code(each.text, language=each.language, wrap_lines=True)
-    with typed:
-        _notes(notes)
+    offered = pasted(paste)
+    values = [each for each in offered if each.language == "yaml" and each.text == paste.helm]
+    beside = "".join(f'<p class="foot">{markup.text(each)}</p>' for each in notes)
+    if told := "".join(paste_html(each) for each in offered if each not in values) + beside:
+        typed.html(told)
+    if values:
+        chart.html("".join(map(paste_html, values)))
 
 
-def _notes(notes: Iterable[str]) -> None:
-    for each in notes:
-        st.html(f'<p class="foot">{markup.text(each)}</p>')
+def paste_html(each: Pasted) -> str:
+    """Show something to paste with a button that copies it. HTML.
+
+    Not as `st.code`: its highlighter knows all languages there are, and reading them in takes longer than this page.
+    """
+    copy = (
+        f'<button type="button" class="copy" data-copy-code aria-label="Copy {markup.text(each.label)}">Copy</button>'
+    )
+    return (
+        f'<div class="snippet">{markup.text(each.label)}</div>'
+        f'<div class="paste"><pre><code>{markup.text(each.text)}</code></pre>{copy}</div>'
+    )
 
 
 def _finding(finding: Finding) -> str:

@@ -24,11 +24,12 @@ class Change(NamedTuple):
 class Paste(NamedTuple):
     """What to type for one group of replicas; empty where there is nothing of the kind.
 
-    `flags` is a part of a command line, `environment` lines of a shell, `image` a line of YAML, `helm` YAML. `removed`
-    are flags to take away, `optional` those that may be taken away: what they set follows by itself.
+    `flags` are parts of a command line, each a flag with its value, `environment` lines of a shell, `image` a line of
+    YAML, `helm` YAML. `removed` are flags to take away, `optional` those that may be taken away: what they set follows
+    by itself.
     """
 
-    flags: str = ""
+    flags: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     environment: str = ""

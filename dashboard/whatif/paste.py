@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from dashboard.rules.remedy import lever
-from dashboard.rules.settable import VARIABLE, How, optional, typed, ways
+from dashboard.rules.settable import VARIABLE, How, optional, typed, waiting, ways
 from dashboard.whatif.nouns import Change, Paste
 from dashboard.wording import one_line
 
@@ -32,25 +32,21 @@ def changes_of(
 
 
 def in_turn(changes: Sequence[Change]) -> tuple[Paste, Paste | None]:
-    """Return what to type first, and what may be left to type after that: where the image changes, all but the image.
-
-    Another version has other defaults, so that some of the rest may not need to be set at all.
-    """
-    image = [each for each in changes if each.how is How.IMAGE]
-    rest = paste([each for each in changes if each.how is not How.IMAGE])
-    if not image:
-        return rest, None
-    return paste(image), None if rest.is_empty and not rest.optional else rest
+    """Return what to type first, and what may be left to type after that: what waits for another image."""
+    later = waiting({each.path: each.how for each in changes})
+    rest = paste([each for each in changes if each.path in later])
+    first = paste([each for each in changes if each.path not in later])
+    return first, None if rest.is_empty and not rest.optional else rest
 
 
 def paste(changes: Sequence[Change]) -> Paste:
     """Return what to type for changes."""
-    flags = [text for each in changes if each.how is How.FLAG and (text := _typed(each))]
+    flags = tuple(text for each in changes if each.how is How.FLAG and (text := _typed(each)))
     variables = [text for each in changes if each.how in {How.VARIABLE, How.NO_VARIABLE} and (text := _typed(each))]
     removed = tuple(lever(each.path) for each in changes if each.how is How.NO_FLAG)
     follows = optional(each.path for each in changes if each.how is How.FOLLOWS)
     image = next((text for each in changes if each.how is How.IMAGE and (text := _typed(each))), "")
-    told = Paste(" ".join(flags), removed, follows, "\n".join(variables), image)
+    told = Paste(flags, removed, follows, "\n".join(variables), image)
     return told if told.is_empty else told._replace(helm=_helm(told, changes))
 
 
@@ -66,7 +62,7 @@ def _helm(told: Paste, changes: Sequence[Change]) -> str:
         repository, _, tag = told.image.removeprefix("image: ").rpartition(":")
         entry |= {"repository": repository, "tag": tag}
     if told.flags:
-        entry["vllmConfig"] = {"extraArgs": [_literal(word) for word in shlex.split(told.flags)]}
+        entry["vllmConfig"] = {"extraArgs": [_literal(word) for word in shlex.split(" ".join(told.flags))]}
     variables = [
         {"name": name, "value": _literal(shlex.split(text)[1].partition("=")[2])}
         for each in changes
@@ -79,7 +75,7 @@ def _helm(told: Paste, changes: Sequence[Change]) -> str:
     lines += [f"# Take out of its env: {' '.join(gone)}"] if gone else []
     if entry:
         values = {"servingEngineSpec": {"modelSpec": [entry]}}
-        lines.append(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=10_000).rstrip())
+        lines.append(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=10_000).removesuffix("\n"))
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.models import Basis, State
 from dashboard.rules.findings import Severity
-from dashboard.rules.settable import How
+from dashboard.rules.settable import IMAGE_FIRST, How
 from dashboard.wording import count, exact, first_of, joined, middle_cut, one_line, short, told_text
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_CHANGES = 3  # settings of a group that its title names before it counts the rest
 MOST_NAMES = 4  # replicas or settings that a sentence names
+ANOTHER_LINE = " \\\n"  # of one command: a flag stays beside its value, and all can be pasted behind `vllm serve`
 LONGEST = 60  # characters of a name or path in a sentence
 NOTHING_APPLIED = (
     "Nothing is applied: this program only reads. Paste what you want to change, and restart the replicas."
@@ -37,7 +38,6 @@ HOW_WORDS = {
 }
 
 
-IMAGE_FIRST = "Change the image first, restart, and look again: what else differs may be the default of a version."
 LATER = "After the restart, look again"
 
 
@@ -126,7 +126,7 @@ def total_words(capacity: Capacity) -> str:
 
 
 def group_words(group: Group) -> str:
-    """Say what a group would change: `2 replicas: block_size 32 to 16`."""
+    """Say what a group would change: `2 replicas: block_size 32 → 16`."""
     set_first = sorted(group.changes, key=lambda each: (each.how is not How.IMAGE, each.how is How.FOLLOWS))
     shown = [_change(each) for each in set_first[:MOST_CHANGES]]
     more = len(set_first) - MOST_CHANGES
@@ -143,8 +143,8 @@ def pasted(paste: Paste) -> tuple[Pasted, ...]:
     """Return what to paste for one group: the image, the command line, and the same for a chart."""
     told = (
         Pasted("Image", paste.image, "yaml"),
-        Pasted("Flags", paste.flags, "bash"),
-        Pasted("Flags to take away", " ".join(paste.removed), "bash"),
+        Pasted("Flags", ANOTHER_LINE.join(paste.flags), "bash"),
+        Pasted("Flags to take away", "\n".join(paste.removed), "bash"),
         Pasted("Environment variables", paste.environment, "bash"),
         Pasted("Helm values, for the vLLM production-stack chart", paste.helm, "yaml"),
     )
@@ -221,7 +221,7 @@ def _signed(number: int, *, is_short: bool) -> str:
 
 def _change(change: Change) -> str:
     name = _cut(change.path.removeprefix("env.").rpartition(".")[2] or change.path)
-    return f"{name} {value_words(change.before)} to {value_words(change.after)}"
+    return f"{name} {value_words(change.before)} → {value_words(change.after)}"
 
 
 def _some(words: Iterable[str]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.compare import CellState, hash_row
-from dashboard.compare.columns import Column
-from dashboard.models import Fingerprint
+import pytest
+
+from dashboard.compare import BASELINE, MAJORITY, CellState, Reference, ReferenceKind, hash_row
+from dashboard.compare.columns import Column, baseline_column
+from dashboard.models import Baseline, Cohort, Fingerprint, Pool, Role
 from tests.builders import hashing, replica
 
 if TYPE_CHECKING:
@@ -21,8 +23,8 @@ SAME, DIFFERS, UNKNOWN, ABSENT = CellState.SAME, CellState.DIFFERS, CellState.UN
 OFF = Fingerprint(reason="prefix caching is off")
 
 
-def row(*columns: Held) -> Row | None:
-    """The row of these columns, cohorts A, B and so on."""
+def row(*columns: Held, reference: Reference = MAJORITY) -> Row | None:
+    """The row of these columns, cohorts A, B and so on, held against a reference."""
     members = [
         [replica(f"r{number}-{place}", engines=hashing(*marks)) for place, marks in enumerate(held)]
         for number, held in enumerate(columns)
@@ -31,12 +33,16 @@ def row(*columns: Held) -> Row | None:
         Column(chr(ord("A") + number), "", len(held), tuple(each.id for each in held), "", 0, None)
         for number, held in enumerate(members)
     ]
-    return hash_row("the path", drawn, {each.id: each for held in members for each in held})
+    agreed = (baseline_column(Baseline("agreed", "*", {})),) if reference == BASELINE else ()
+    cohorts = tuple(Cohort(each.key, "", (), each.replicas, {}) for each in drawn)
+    everybody = {each.id: each for held in members for each in held}
+    pool = Pool("chat", Role.BOTH, tuple(everybody), len(everybody), None, cohorts, (), 0, 0, ())
+    return hash_row("the path", pool, reference, (*agreed, *drawn), everybody)
 
 
-def cells(*columns: Held) -> list[tuple[CellState, str, int | None]]:
+def cells(*columns: Held, reference: Reference = MAJORITY) -> list[tuple[CellState, str, int | None]]:
     """State, value and how many tell, of each column."""
-    found = row(*columns)
+    found = row(*columns, reference=reference)
     assert found is not None
     return [(cell.state, cell.value, cell.tellers) for cell in found.cells]
 
@@ -74,6 +80,43 @@ def test_a_column_of_which_not_all_tell_is_not_called_the_same() -> None:
 
 def test_an_engine_that_hashes_no_blocks_has_none() -> None:
     assert cells(["a", "a"], [[OFF]])[1] == (UNKNOWN, '"none"', None)
+
+
+def test_a_cohort_or_a_replica_as_the_reference_is_what_the_others_differ_from() -> None:
+    """The reference itself never differs, also where most hash in another way."""
+    second = [(DIFFERS, '"a"', None), (SAME, '"b"', None)]
+    member = replica("r1-0")
+
+    assert cells(["a", "a"], ["b"], reference=Reference(ReferenceKind.COHORT, "B")) == second
+    assert cells(["a", "a"], ["b"], reference=Reference(ReferenceKind.REPLICA, member.id)) == second
+    assert cells(["a", "b"], ["b"], reference=Reference(ReferenceKind.COHORT, "B"))[0] == (
+        DIFFERS,
+        '"2 different"',
+        None,
+    )
+
+
+@pytest.mark.parametrize("second", [["b", "c"], [[None]]])
+def test_nothing_is_marked_where_the_reference_has_no_one_way(second: Held) -> None:
+    """A reference that hashes in two ways, or tells none, says nothing of the others."""
+    found = row(["a", "a"], second, reference=Reference(ReferenceKind.COHORT, "B"))
+
+    assert found is not None
+    assert (found.differs, found.tie, found.comparable) == (False, False, False)
+    assert found.cells[0].state is UNKNOWN
+
+
+def test_a_baseline_agrees_on_no_hashes() -> None:
+    """Its cell says so in the words of the other rows, and nothing is marked."""
+    found = row(["a", "a"], ["b"], reference=BASELINE)
+
+    assert found is not None
+    assert not found.comparable
+    assert cells(["a", "a"], ["b"], reference=BASELINE) == [
+        (UNKNOWN, '"not agreed"', None),
+        (UNKNOWN, '"a"', None),
+        (UNKNOWN, '"b"', None),
+    ]
 
 
 def test_a_long_digest_is_cut() -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser import chromium
+from tests.browser import chromium, tab
 from tests.serving import ROOT, free_port, started, wait_until_healthy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture(scope="session")
@@ -45,4 +45,11 @@ def _frozen_app() -> Iterator[str]:
 def browser() -> Iterator[Browser]:
     """One Chromium per module: while it runs, no other test could start an event loop."""
     with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """An empty page of 1600 pixels, light."""
+    with tab(browser) as found:
         yield found

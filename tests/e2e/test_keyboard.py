@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import at_rest, tab
+from tests.browser import at_rest
 from tests.e2e.states import CHAT, FINDING, HASHED_OTHERWISE, at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
@@ -34,6 +32,7 @@ STOP = """() => {
   let element = document.activeElement;
   while (element?.shadowRoot?.activeElement) element = element.shadowRoot.activeElement;
   if (!element || element === document.body) return null;
+  const again = "reached" in element.dataset;
   element.dataset.reached = "yes";
   const canvas = element.closest("canvas"); // it draws a ring around its cell by itself
   element = canvas ?? element;
@@ -47,7 +46,7 @@ STOP = """() => {
   const box = element.getBoundingClientRect();
   const isIn = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
   const name = element.getAttribute("aria-label") || element.textContent.trim() || element.placeholder || "";
-  return { name: `${element.tagName} ${name.slice(0, 40)}`, ring, isIn };
+  return { name: `${element.tagName} ${name.slice(0, 40)}`, ring, isIn, again };
 }"""
 # Arrow keys lead on within a group of radio buttons, a table and a list of tabs: one of them is a stop of Tab.
 UNREACHED = """() => [...document.querySelectorAll(
@@ -58,22 +57,17 @@ UNREACHED = """() => [...document.querySelectorAll(
   .map((each) => each.outerHTML.slice(0, 120))"""
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    with tab(browser) as found:
-        yield found
-
-
 @pytest.mark.parametrize("path", PAGES)
 def test_tab_reaches_everything_and_what_has_focus_is_seen(page: Page, frozen_url: str, path: str) -> None:
+    """An opened finding has the focus already, so the way leads round by the end of the page to its beginning."""
     show(page, frozen_url + path)
     unseen = []
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")
         stop = page.evaluate(STOP)
-        if stop is None:
+        if stop and stop["again"]:
             break
-        if not (stop["ring"] and stop["isIn"]):
+        if stop and not (stop["ring"] and stop["isIn"]):
             unseen.append(stop["name"])
 
     assert unseen == []

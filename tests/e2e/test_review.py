@@ -58,12 +58,6 @@ def url(store: Snapshots, demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFa
         yield f"{address}/review?snapshot={key}"
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    with tab(browser) as found:
-        yield found
-
-
 def current(page: Page) -> Locator:
     """The entry of the agenda that is marked."""
     return page.locator(".agenda [aria-current=step]")

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import at_rest, tab
+from tests.browser import at_rest
 from tests.e2e.states import CHAT, FINDING, HASHED_OTHERWISE, at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
@@ -37,12 +35,6 @@ WORDLESS = """() => [...document.querySelectorAll('[data-testid=stMain] .glyph')
   .filter(([each, words]) => each.getAttribute("aria-hidden") !== "true" || !words)
   .map(([each]) => each.parentElement.outerHTML.slice(0, 100))"""
 SCALE = 'tr[data-path="cache_config.block_size"]'
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    with tab(browser) as found:
-        yield found
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -128,7 +128,8 @@ def ask_what_if(page: Page, url: str, like: str) -> tuple[str, tuple[str, ...]]:
     (letter,) = {each["cohort"] for each in fleet["replicas"] if each["name"] == like}
     visit(page, f"{url}/compare?pool=chat&converge={letter}")
     part = page.locator(".st-key-whatif")
-    return part.inner_text(), tuple(shlex.split(part.locator("[data-testid=stCode] code").first.inner_text()))
+    flags = part.locator(".paste code").first.inner_text().replace("\\\n", " ")
+    return part.inner_text(), tuple(shlex.split(flags))
 
 
 def differing(page: Page, address: str) -> dict[str, set[str]]:

@@ -51,6 +51,14 @@ def test_the_pool_whose_ranks_are_short_is_shown_first() -> None:
     assert "embed-09</a> holds 25 % less than the median: 900,000 tokens beside 1,200,000" in html(app)
 
 
+@pytest.mark.parametrize(("pool", "title"), [("chat", "All 4 ranks of"), ("alone", "The one rank of")])
+def test_the_table_says_that_it_has_all_ranks_of_the_pool(pool: str, title: str) -> None:
+    members = [*alike("chat", 4, DOCUMENT), *alike("alone", 1, DOCUMENT)]
+    app = open_page(fleet(members, [DOCUMENT]), "capacity", pool=pool)
+
+    assert f"{title} this pool as a table" in [each.label for each in app.expander]
+
+
 def test_a_calm_fleet_has_no_outlier() -> None:
     app = open_page(fleet(alike("chat", 4, DOCUMENT), [DOCUMENT]), "capacity")
 
@@ -75,7 +83,7 @@ def test_a_length_can_be_typed() -> None:
 def test_what_is_no_length_is_said_to_be_none() -> None:
     app = open_page(uneven(), "capacity", length="<b>long</b>")
 
-    assert "<code>&lt;b&gt;long&lt;/b&gt;</code> is no length" in html(app)
+    assert "<code>&lt;b&gt;long&lt;/b&gt;</code> is not a length in tokens, such as 32768 or 32k. " in html(app)
     assert "Requests at own length" in html(app)
 
 

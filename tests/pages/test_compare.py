@@ -123,7 +123,7 @@ def test_a_pool_that_does_not_exist_is_said_and_another_can_be_chosen() -> None:
     """No other pool is shown in its place."""
     app = open_page(story(), "compare", pool="nope")
 
-    assert "There is no pool nope" in html(app)
+    assert "There is no pool “nope”" in html(app)
     assert "chat-70b" not in html(app)
     assert not tables(app)
 
@@ -268,6 +268,15 @@ def test_a_pool_of_which_nothing_was_read_shows_no_columns_and_does_not_claim_ag
 
     assert "No difference:" not in html(app)
     assert "chat-1 and chat-2 did not answer and are not counted." in html(app)
+
+
+def test_a_pool_that_answers_but_tells_no_settings_says_what_helps() -> None:
+    """It is no list of zeros, and leads to where the provider is offered."""
+    shown = html(open_page(fleet([replica("chat-1", pool="chat"), replica("chat-2", pool="chat")]), "compare"))
+
+    assert "No replica of this pool tells its settings" in shown
+    assert "0 of 0 settings" not in shown
+    assert 'href="replicas"' in shown
 
 
 def test_hostile_values_and_names_stay_text() -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.fleet import empty_fleet
+from dashboard.fleet import empty_fleet, inspected
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
 from dashboard.ui.findings_entries import MOST_ENTRIES
-from tests.builders import HOSTILE, POLLED_AT, alike, document, down, fleet, hostile, story
+from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, hostile, replica, story
 from tests.findings_builder import evidence, finding, inspected_story, judged, outcome, suppression
 from tests.page_runner import html, open_page, rerun
 from tests.pages.finding_entries import entries
@@ -55,7 +55,7 @@ def test_every_finding_is_an_entry_worst_first_with_its_values_rule_pool_and_rep
     assert "Hash algorithm is <code>xxhash</code> instead of <code>sha256_cbor</code>, which 16 of 17" in found[0]
     assert ">RT-05 hash-algorithm-differs " in found[0]
     assert ">chat-70b</span>" in found[0]
-    assert re.search(r'class="letter c\d">C</span></span> chat-70b-16<', found[0])
+    assert re.search(r'class="letter c\d">C</span></span> <span class="part">chat-70b-16<', found[0])
     assert "×5</span>" in found[3]
     assert "embed-8b-06" not in found[3]
 
@@ -161,7 +161,16 @@ def test_when_nothing_was_judged_that_is_not_called_calm() -> None:
     shown = html(open_page(judged(story(), outcomes=(outcome(kind=OutcomeKind.SKIPPED),)), "findings"))
 
     assert "<h1>Nothing could be judged</h1>" in shown
-    assert "<b>No rule could be judged.</b>" in shown
+    assert "<b>No rule on settings could be judged.</b>" in shown
+    assert 'class="notice good"' not in shown
+
+
+def test_a_rule_that_passed_is_no_good_news_where_no_settings_were_read() -> None:
+    """That every replica answered is all that could be judged."""
+    shown = html(open_page(inspected(fleet([replica("chat-1"), replica("chat-2")]), NOW), "findings"))
+
+    assert ": 1 judged, " in shown
+    assert "<b>No rule on settings could be judged.</b>" in shown
     assert 'class="notice good"' not in shown
 
 

@@ -56,7 +56,7 @@ def body(app: AppTest) -> str:
 def test_every_page_says_that_it_is_frozen_and_where_its_data_is_from(frozen: str, page: str) -> None:
     shown = html(on(page, snapshot=frozen))
 
-    assert f"<b>Snapshot</b> <b>Ops review</b> <code>{frozen}</code>" in shown
+    assert f"<b>Snapshot</b> <b>“Ops review”</b> <code>{frozen}</code>" in shown
     assert "nothing is polled" in shown
     assert f"snapshot {frozen} “Ops review”" in shown
     assert "data as of 2026-03-02T11:42:05Z" in shown

@@ -221,3 +221,29 @@ def test_the_exported_review_holds_the_notes_and_those_of_the_last_one(store: Sn
     assert report.context.name == "Weekly"
     assert "'Now.'" in repr(report)
     assert "'Then.'" in repr(report)
+
+
+def test_notes_that_cannot_be_read_are_said_and_a_new_one_is_not_written_over_them(store: Snapshots) -> None:
+    told = story()
+    key, about = frozen(store, told), a_finding(told)
+    file = store.folder / f"{key}.notes.json"
+    file.write_bytes(b"{")
+    said = f"The name and notes of snapshot {key} cannot be read: {key}.notes.json"
+    app = review(told, store, snapshot=key)
+    assert html(app).count(said) == 1
+    assert "Notes are kept beside this snapshot" not in html(app)
+
+    app.text_area(key=field(key, about)).input("Restart it on Thursday.")
+    page = html(rerun(app))
+
+    assert f"Not saved. {said}" in page
+    assert app.text_area(key=field(key, about)).value == "Restart it on Thursday.", "what was typed stays"
+    assert file.read_bytes() == b"{"
+
+
+def test_notes_of_the_last_review_that_cannot_be_read_are_said(store: Snapshots) -> None:
+    told = story()
+    key = frozen(store, earlier(told))
+    (store.folder / f"{key}.notes.json").write_bytes(b"{")
+
+    assert f"The name and notes of snapshot {key} cannot be read" in html(review(told, store))

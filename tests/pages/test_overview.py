@@ -98,7 +98,8 @@ def test_a_healthy_fleet_looks_calm() -> None:
     shown = html(open_page(fleet(alike("chat", 3, told, sources=(Source.METRICS,)), [told])))
 
     assert "<h1>Nothing needs attention</h1>" in shown
-    assert "No finding." in shown
+    assert shown.count("No finding") == 1
+    assert " rules found nothing.</b>" in shown
     assert 'class="glyph critical"' not in shown
     assert 'class="glyph warning"' not in shown
     assert "Could not be read" not in shown
@@ -155,6 +156,16 @@ def test_a_fleet_of_which_nobody_told_a_model_is_not_called_calm_and_says_what_t
     assert "found nothing" not in shown
 
 
+def test_a_fleet_that_answers_and_tells_no_settings_is_not_called_calm_and_says_what_to_do() -> None:
+    """Nothing was judged: that nothing was found means nothing."""
+    shown = html(open_page(fleet([replica("chat-1"), replica("chat-2")])))
+
+    assert "<h1>Nothing could be judged</h1>" in shown
+    assert "No replica of this fleet tells its settings" in shown
+    assert 'href="replicas"' in shown
+    assert 'class="notice good"' not in shown
+
+
 def test_where_only_unread_replicas_were_found_no_list_of_one_line_is_drawn() -> None:
     """They have their own list, which is then all that stands below the pools."""
     shown = html(open_page(fleet([down("chat-1"), down("chat-2")])))
@@ -175,7 +186,7 @@ def test_many_unread_replicas_are_cut_and_the_rest_is_counted() -> None:
     shown = html(open_page(fleet([down(f"chat-{index}", pool=None) for index in range(100)])))
 
     assert shown.count('<li class="critical">') == 7
-    assert '<a href="replicas" class="more">93 more</a>' in shown
+    assert '<a href="replicas" class="more">93 more replicas</a>' in shown
 
 
 def test_a_replica_that_is_only_partly_read_needs_no_failure_to_be_explained() -> None:

@@ -34,6 +34,12 @@ TITLES = [
     "What is suppressed</h2>",
 ]
 FIRST = "This is the first review of this fleet"
+MEETING_TYPE = "font-size: 20.25px"
+
+
+def style(app: AppTest) -> str:
+    """Return the style sheet of the page."""
+    return next(str(piece.proto.body) for piece in app.get("html") if "<style>" in piece.proto.body)
 
 
 @pytest.fixture
@@ -192,6 +198,13 @@ def test_a_calm_fleet_looks_calm(store: Snapshots) -> None:
     assert "Every replica was read whole." in shown
 
 
+def test_a_fleet_that_tells_no_settings_is_not_called_calm(store: Snapshots) -> None:
+    shown = html(review(fleet([replica("chat-1"), replica("chat-2")]), store))
+
+    assert "<h1>Nothing could be judged</h1>" in shown
+    assert "No replica in any pool tells its settings, so no rule could compare them." in shown
+
+
 def test_a_fleet_of_which_nothing_answers_says_so(store: Snapshots) -> None:
     lost = [down(f"chat-{index}", pool=None, kind=FailureKind.DNS, detail="No such name.") for index in range(30)]
     shown = html(review(fleet(lost), store))
@@ -228,12 +241,14 @@ def test_a_meeting_is_dressed_and_left_by_the_address(store: Snapshots) -> None:
     """The button begins it; what the browser is told names its keys."""
     app = review(story(), store)
     assert "Meeting mode</span>" not in html(app)
+    assert MEETING_TYPE not in style(app)
 
     app.button(key="begin_meeting").click()
     rerun(app)
 
     assert app.query_params["meeting"] == "1"
     assert "Meeting mode</span>" in html(app)
+    assert MEETING_TYPE in style(app)
     assert "<kbd>Page Down</kbd>" in html(app)
     assert not any(each.key == "begin_meeting" for each in app.button)
 

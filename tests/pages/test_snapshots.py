@@ -137,7 +137,7 @@ def test_an_id_that_nobody_has_says_so(live: Fleet) -> None:
     app.text_input(key="snapshot_id").set_value("ffff")
     rerun(app)
 
-    assert "There is no snapshot ffff here; it may have been deleted." in html(app)
+    assert "There is no snapshot “ffff” here; it may have been deleted." in html(app)
     assert opened(app) == []
 
 
@@ -150,7 +150,7 @@ def test_too_few_digits_of_an_id_are_asked_for_and_no_path_of_the_server_is_told
     app.text_input(key="snapshot_id").set_value(typed)
     page = html(rerun(app))
 
-    assert f"There is no snapshot {typed} here; type at least four digits of its id." in page
+    assert f"There is no snapshot “{typed}” here; type at least four digits of its id." in page
     assert str(tmp_path) not in page
 
 
@@ -195,17 +195,37 @@ def test_a_snapshot_is_renamed(live: Fleet) -> None:
     assert "After the rollout" in html(app)
 
 
+def test_notes_that_cannot_be_read_are_said_and_a_new_name_is_not_written_over_them(
+    live: Fleet, tmp_path: Path
+) -> None:
+    key = freeze(live)
+    file = tmp_path / "kept" / f"{key}.notes.json"
+    file.write_bytes(b"{")
+    said = f"The name and notes of snapshot {key} cannot be read: {key}.notes.json"
+    app = visit("snapshots", manage=key)
+    assert html(app).count(said) == 1, "below the list"
+
+    app.text_input(key=f"name_{key}").set_value("After the rollout")
+    rerun(app)
+    app.button(key="rename").click()
+    assert html(rerun(app)).count(said) == 2, "in the dialog too"
+    assert file.read_bytes() == b"{"
+
+    app.button(key="delete").click()
+    assert "What was noted on it cannot be read, and goes with it." in html(rerun(app))
+
+
 def test_a_snapshot_is_deleted_only_after_a_second_question(live: Fleet) -> None:
     key = freeze(live)
     app = visit("snapshots", manage=key)
     app.button(key="delete").click()
     rerun(app)
     assert "for good? Links to it will open nothing any more." in html(app)
-    assert service.snapshots().find(key) == key
+    assert service.snapshots().beginning(key) == (key,)
 
     app.button(key="delete_for_good").click()
     rerun(app)
-    assert service.snapshots().find(key) is None
+    assert service.snapshots().beginning(key) == ()
     assert "There is no snapshot yet" in html(app)
 
 
@@ -217,7 +237,7 @@ def test_who_thinks_again_keeps_the_snapshot(live: Fleet) -> None:
     app.button(key="keep").click()
     rerun(app)
 
-    assert service.snapshots().find(key) == key
+    assert service.snapshots().beginning(key) == (key,)
     assert "for good" not in html(app)
 
 
@@ -235,7 +255,7 @@ def test_the_snapshot_that_is_open_can_be_deleted_and_the_page_is_live_again(liv
 def test_a_snapshot_that_somebody_else_deleted_says_so_in_its_dialog(live: Fleet) -> None:
     freeze(live)
 
-    assert "There is no snapshot 0000000000" in html(visit("snapshots", manage="0000000000"))
+    assert "There is no snapshot “0000000000”" in html(visit("snapshots", manage="0000000000"))
 
 
 def test_any_two_can_be_compared_and_the_live_fleet_with_the_last_review(live: Fleet) -> None:

@@ -13,7 +13,7 @@ from dashboard.report.findings.document import findings_document
 from dashboard.rules.findings import Evidence, Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.ui.findings_evidence import People, evidence_table
-from tests.builders import HOSTILE, NOW, alike, document, fleet
+from tests.builders import HOSTILE, NOW, alike, document, fleet, replica
 
 if TYPE_CHECKING:
     from dashboard.rules.findings import Finding
@@ -166,3 +166,54 @@ def test_a_range_of_which_the_pool_has_no_value_is_said_and_not_pasted() -> None
 
     assert finding.remedy.snippets == ()
     assert finding.remedy.sentence.endswith(" Choose a value for gpu_memory_utilization: 0.9 to 0.95.")
+
+
+def image_and_more(*told: dict[str, object]) -> list[Finding]:
+    """What is found on replicas of which a baseline expects a version, a block size and a limit."""
+    expected = {"version": '"0.32.0"', "cache_config.block_size": "16", "model_config.max_logprobs": "20"}
+    documents = [document(each) for each in told]
+    members = [replica(f"chat-{place}", document=each) for place, each in enumerate(documents)]
+    policy = Policy(baselines=(replace(AGREED, expected=expected),))
+    return found(inspected(replace(fleet(members, documents), policy=policy), NOW))
+
+
+def test_another_image_comes_first_and_the_rest_is_not_pasted_yet() -> None:
+    """As a what-if of the baseline has it: what else deviates may be the default of the other version."""
+    hashing, other = image_and_more(
+        {"version": "0.31.0", "cache_config.block_size": 32, "model_config.max_logprobs": 5}
+    )
+    first = "Change the image first, restart, and look again: what else differs may be the default of a version."
+
+    assert [each.text for each in hashing.remedy.snippets] == ["image: vllm/vllm-openai:v0.32.0"]
+    assert hashing.remedy.sentence.endswith(first)
+    assert other.remedy.snippets == ()
+    assert other.remedy.sentence.endswith(first)
+
+
+def test_what_also_deviates_where_the_version_is_right_is_pasted() -> None:
+    _, other = image_and_more(
+        {"version": "0.31.0", "cache_config.block_size": 16, "model_config.max_logprobs": 5},
+        {"version": "0.32.0", "cache_config.block_size": 16, "model_config.max_logprobs": 5},
+    )
+
+    assert len(other.replicas) == 2
+    assert [each.text for each in other.remedy.snippets] == ["--max-logprobs 20"]
+
+
+def test_a_version_alone_needs_no_word_on_what_comes_after() -> None:
+    (finding,) = image_and_more({"version": "0.31.0", "cache_config.block_size": 16, "model_config.max_logprobs": 20})
+
+    assert "image first" not in finding.remedy.sentence
+
+
+def test_a_value_outside_a_range_is_shown_beside_the_whole_range() -> None:
+    """Not beside its near end alone, as if that were the one value agreed on."""
+    path = "cache_config.gpu_memory_utilization"
+    told = document({path: 0.9501})
+    baseline = replace(AGREED, expected={}, tolerated={path: Tolerance((), 0.9, 0.95)})
+    policy = Policy(baselines=(baseline,))
+    (finding,) = found(inspected(replace(fleet(alike("chat", 2, told), [told]), policy=policy), NOW))
+
+    assert finding.sentence.endswith(": gpu_memory_utilization 0.9501, tolerated 0.9 to 0.95.")
+    assert [each.value for each in finding.evidence] == ["0.9501", '"0.9 to 0.95"']
+    assert "0.9 to 0.95" in evidence_table(finding, People({}, {}, {}, {}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import resource
 import threading
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ import pytest
 from dashboard.errors import SnapshotError
 from dashboard.models import Note
 from dashboard.store import Snapshots
-from dashboard.store.sidecar import LONGEST_NAME
+from dashboard.store.beside import LARGEST
+from dashboard.store.sidecar import LONGEST_NAME, LONGEST_NOTE
 from tests import builders
 from tests.builders import HOSTILE, NOW
 
@@ -45,7 +47,7 @@ def test_a_folder_that_is_not_there_yet_holds_nothing(tmp_path: Path) -> None:
     store = Snapshots(tmp_path / "none")
 
     assert store.all() == ()
-    assert store.find("0123456789") is None
+    assert store.beginning("0123456789") == ()
     assert not store.folder.exists()
 
 
@@ -58,25 +60,24 @@ def test_the_newest_data_is_listed_first(store: Snapshots) -> None:
 
 @pytest.mark.parametrize("spoken", ["{}", " {} ", "{:.4}", "{:.9}"])
 def test_an_id_is_found_as_people_type_it(store: Snapshots, key: str, spoken: str) -> None:
-    assert store.find(spoken.format(key)) == key
-    assert store.find(spoken.format(key).upper()) == key
-    assert store.find("-".join((key[:5], key[5:]))) == key
-    assert store.find(" ".join(key)) == key
+    assert store.beginning(spoken.format(key)) == (key,)
+    assert store.beginning(spoken.format(key).upper()) == (key,)
+    assert store.beginning("-".join((key[:5], key[5:]))) == (key,)
+    assert store.beginning(" ".join(key)) == (key,)
 
 
 @pytest.mark.parametrize("typed", ["", "abc", "zzzz", "0" * 11, "../../etc/passwd", "*", "????", "[0-9]", "0000\n"])
 def test_what_is_no_beginning_of_an_id_finds_nothing(store: Snapshots, key: str, typed: str) -> None:
-    assert store.find(typed) != key
-    assert store.find(typed) is None
+    assert store.beginning(typed) == ()
+    assert store.beginning(key) == (key,)
 
 
 def test_a_beginning_that_several_share_finds_none_of_them(store: Snapshots, key: str) -> None:
     twin = key[:5] + ("0" if key[5] != "0" else "1") * 5
     (store.folder / f"{twin}.json.gz").write_bytes(b"")
 
-    assert store.find(key[:5]) is None
     assert store.beginning(key[:5]) == tuple(sorted((key, twin)))
-    assert store.find(key) == key
+    assert store.beginning(key) == (key,)
 
 
 def test_files_of_others_are_not_listed(store: Snapshots, key: str) -> None:
@@ -119,6 +120,20 @@ def test_a_file_cut_short_says_so_and_freezing_again_mends_it(store: Snapshots, 
     assert store.fleet(key).inspection == store_fleet.inspection
 
 
+@pytest.mark.parametrize("note", [Note("x" * (LONGEST_NOTE + 1)), Note("x", "y" * (LONGEST_NAME + 1))])
+def test_a_note_that_is_too_long_is_refused_with_what_to_do_and_the_rest_stays(
+    store: Snapshots, key: str, note: Note
+) -> None:
+    store.note(key, "there", Note("before"))
+    said = "The note is too long: it may have 4,000 characters, and its owner 80. Shorten it."
+
+    with pytest.raises(SnapshotError, match=re.escape(said)):
+        store.note(key, "new", note)
+    with pytest.raises(SnapshotError, match=re.escape(said)):
+        store.freeze(a_fleet(name="other"), "", NOW, {"new": note})
+    assert store.get(key).notes == {"there": Note("before")}
+
+
 def test_a_snapshot_that_came_without_its_notes_is_described_from_itself(store: Snapshots, key: str) -> None:
     """Somebody copied one file: all but the name is known, and it can be named."""
     before = store.get(key).beside
@@ -132,11 +147,89 @@ def test_a_snapshot_that_came_without_its_notes_is_described_from_itself(store: 
     assert store.get(key).beside.name == "found again"
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"name": 3}', b"\xff", b'{"schema_version": 2}'])
-def test_damaged_notes_do_not_hide_the_snapshot(store: Snapshots, key: str, content: bytes) -> None:
-    (store.folder / f"{key}.notes.json").write_bytes(content)
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        (b"", "is no complete JSON object"),
+        (b"[]", "is no complete JSON object"),
+        (b"\xff", "is no complete JSON object"),
+        (b"[" * 100_000, "is no complete JSON object"),
+        (b'{"name": 3}', "does not hold what is expected at name"),
+        (b'{"schema_version": 2}', "does not hold what is expected at schema_version"),
+        (b" " * (LARGEST + 1), "is larger than the 16 MiB that are read"),
+    ],
+)
+def test_notes_that_cannot_be_read_hide_no_snapshot_and_are_never_written_over(
+    store: Snapshots, key: str, content: bytes, wrong: str
+) -> None:
+    """Somebody mended the file by hand and forgot a comma: all that was noted is still in it."""
+    file = store.folder / f"{key}.notes.json"
+    file.write_bytes(content)
+    said = (
+        f"The name and notes of snapshot {key} cannot be read: {key}.notes.json in the folder of snapshots {wrong}; "
+        "mend it, or move it away, for nothing is written over it."
+    )
 
-    assert [(each.id, each.beside.fleet) for each in store.all()] == [(key, "prod")]
+    assert [(each.id, each.beside.fleet, each.notes, each.problem) for each in store.all()] == [(key, "prod", {}, said)]
+    assert store.listed().damaged == (said,)
+    with pytest.raises(SnapshotError, match=re.escape(said)):
+        store.note(key, "a", Note("new"))
+    with pytest.raises(SnapshotError, match=re.escape(said)):
+        store.rename(key, "new")
+    assert store.freeze(a_fleet(), "new", NOW).problem == said
+    assert file.read_bytes() == content
+
+
+def test_notes_that_cannot_be_opened_are_not_written_over(store: Snapshots, key: str) -> None:
+    file = store.folder / f"{key}.notes.json"
+    file.unlink()
+    file.mkdir()
+
+    assert "cannot be opened (Is a directory)" in store.get(key).problem
+    with pytest.raises(SnapshotError, match="cannot be opened"):
+        store.rename(key, "new")
+
+
+def test_the_place_that_is_wrong_is_one_short_line_whatever_it_is_called(store: Snapshots, key: str) -> None:
+    file = store.folder / f"{key}.notes.json"
+    told = json.loads(file.read_bytes())
+    file.write_text(json.dumps({**told, "notes": {HOSTILE * 100: 3}}))
+    problem = store.get(key).problem
+
+    assert "does not hold what is expected at notes." in problem
+    assert len(problem) < 400
+    assert problem.isprintable()
+
+
+def test_notes_that_were_moved_away_can_be_written_again(store: Snapshots, key: str) -> None:
+    (store.folder / f"{key}.notes.json").write_bytes(b"{")
+    (store.folder / f"{key}.notes.json").rename(store.folder / "mine")
+    store.note(key, "a", Note("new"))
+
+    assert store.get(key).notes == {"a": Note("new")}
+
+
+def test_a_note_more_than_is_read_again_is_refused_and_the_others_stay(store: Snapshots, key: str) -> None:
+    """Written, it would be the last one: a larger file is not read."""
+    file = store.folder / f"{key}.notes.json"
+    note, told = Note("x" * LONGEST_NOTE), json.loads(file.read_bytes())
+    notes = {f"{number:04}": {"text": note.text} for number in range(LARGEST // (LONGEST_NOTE + 100))}
+    file.write_text(json.dumps({**told, "notes": notes}))
+    for number in range(100):
+        try:
+            store.note(key, f"more {number}", note)
+        except SnapshotError as error:
+            refused = str(error)
+            break
+
+    assert refused == (
+        f"The notes of snapshot {key} would take more than the 16 MiB that are read; "
+        "shorten this one, or take others away."
+    )
+    assert file.stat().st_size <= LARGEST
+    assert len(store.get(key).notes) == len(notes) + number
+    store.note(key, "0000", None)
+    store.note(key, "in its place", note)
 
 
 def test_a_bomb_is_not_unpacked_whole(store: Snapshots, key: str) -> None:
@@ -154,7 +247,7 @@ def test_a_snapshot_that_somebody_deleted_says_so_in_each_way(store: Snapshots, 
     assert store.all() == ()
     assert list(store.folder.iterdir()) == []
     for ask in (store.get, store.fleet, store.export, store.delete, lambda gone: store.rename(gone, "x")):
-        with pytest.raises(SnapshotError, match=f"no snapshot {key}"):
+        with pytest.raises(SnapshotError, match=f"no snapshot “{key}”"):
             ask(key)
 
 

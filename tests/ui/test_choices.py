@@ -11,11 +11,13 @@ def script() -> None:
 
     from dashboard.ui import choices
 
+    choices.begin()
     st.selectbox("Pool", ["a", "b"], **choices.bound("pool", ["a", "b"]))
     st.segmented_control("Show", ["few", "all"], **choices.bound("show", ["few", "all"]), required=True)
     st.text_input("Search", **choices.bound("search"))
     st.toggle("Only", **choices.bound("only", default=False))
     st.text(dict(st.query_params))
+    st.text(choices.not_followed())
 
 
 def opened(**url: str) -> AppTest:
@@ -67,8 +69,12 @@ def test_the_url_chooses() -> None:
 
 
 def test_what_is_no_option_is_not_chosen() -> None:
-    """An old link to a pool that is gone opens the first one."""
-    assert chosen(opened(pool="gone", show="<script>", only="maybe")) == ["a", "few", "", False]
+    """An old link to a pool that is gone opens the first one; what could not be followed is known."""
+    app = opened(pool="gone", show="all", only="maybe", search="anything")
+
+    assert chosen(app) == ["a", "all", "anything", False]
+    assert app.text[1].value == "{'pool': 'gone', 'only': 'maybe'}"
+    assert opened(only="false").text[1].value == "{}"
 
 
 def test_a_choice_is_written_into_the_url_and_the_default_leaves_it() -> None:

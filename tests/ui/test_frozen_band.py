@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dashboard import service
 from tests import builders
 from tests.builders import HOSTILE, NOW
-from tests.page_runner import html
+from tests.page_runner import html, rerun
 from tests.snapshot_pages import EVERY_PAGE, shown_beside, visit
 
 if TYPE_CHECKING:
@@ -42,20 +44,72 @@ def test_only_choices_that_the_page_follows_are_told(tmp_path: Path) -> None:
     shown_beside(builders.story(), tmp_path)
 
     assert "filters" not in footer(replica="nope", pool="nope")
-    assert footer(replica="nope", rule="RT-01").endswith("filters: rule=RT-01")
+    assert footer(replica="nope", severity="critical").endswith("filters: severity=critical")
+    assert "filters" not in footer(severity="nope")
 
 
-def test_a_pool_that_is_not_there_is_said_where_another_is_shown(tmp_path: Path) -> None:
+def test_a_pool_that_is_not_there_is_said_where_all_are_shown(tmp_path: Path) -> None:
+    """Compare, which shows one pool, says it in its place."""
     shown_beside(builders.story(), tmp_path)
-    said = "There is no pool <code>nope</code>: the page is shown as without it."
+    said = "<code>pool=nope</code> in the address is no choice here: the page is shown as without it."
 
     assert [page for page in EVERY_PAGE if said in html(visit(page, pool="nope"))] == [
         "findings",
         "capacity",
         "replicas",
     ]
-    assert "There is no pool" not in html(visit("capacity", pool="chat-70b"))
+    assert "in the address" not in html(visit("capacity", pool="chat-70b"))
     assert "<script>" not in html(visit("capacity", pool=HOSTILE))
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "more"),
+    [
+        ("findings", "severity", {}),
+        ("findings", "family", {}),
+        ("findings", "rule", {}),
+        ("findings", "rules", {}),
+        ("capacity", "measure", {}),
+        ("capacity", "per", {}),
+        ("replicas", "state", {}),
+        ("compare", "show", {}),
+        ("compare", "section", {}),
+        ("compare", "reference", {}),
+        ("compare", "columns", {"pool": "gemma-27b"}),
+        ("compare", "converge", {}),
+        ("replica", "tab", {"replica": builders.story().replicas[0].id}),
+        ("replica", "show", {"replica": builders.story().replicas[0].id}),
+    ],
+)
+def test_a_choice_that_is_none_of_the_pages_is_said(page: str, name: str, more: dict[str, str], tmp_path: Path) -> None:
+    """Whoever follows a link to it must not take the page for what the link was to show."""
+    shown_beside(builders.story(), tmp_path)
+
+    shown = html(visit(page, **{name: "zzz"}, **more))
+
+    assert f"<code>{name}=zzz</code> in the address is no choice here: the page is shown as without it." in shown
+
+
+def test_several_such_choices_are_one_sentence_and_gone_with_the_address(tmp_path: Path) -> None:
+    shown_beside(builders.story(), tmp_path)
+    app = visit("findings", severity="a", family="b")
+
+    assert (
+        "<code>severity=a</code> and <code>family=b</code> in the address are no choices here: "
+        "the page is shown as without them."
+    ) in html(app)
+    app.query_params.clear()
+    assert "in the address" not in html(rerun(app))
+
+
+def test_a_new_name_of_a_snapshot_is_shown_when_the_page_is_drawn_again(tmp_path: Path) -> None:
+    shown_beside(builders.story(), tmp_path)
+    key = service.snapshots().freeze(builders.story(), "Monday", NOW).id
+    app = visit("findings", snapshot=key)
+    service.snapshots().rename(key, "Tuesday")
+
+    assert "“Monday”" in html(app)
+    assert "“Tuesday”" in html(rerun(app))
 
 
 def test_what_anybody_writes_into_an_address_is_cut_and_stays_text(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.builders import HOSTILE
         markup.code(HOSTILE),
         markup.muted(HOSTILE),
         markup.said(HOSTILE),
+        markup.parts(HOSTILE),
         markup.letter("A"),
         markup.section(HOSTILE),
         markup.link(HOSTILE, "", title=HOSTILE),
@@ -39,6 +40,15 @@ def test_a_table_names_its_columns_and_rows() -> None:
     assert '<caption class="said">Pools</caption>' in html
     assert '<th scope="col" class="number">KV tokens</th>' in html
     assert '<tr><th scope="row">chat</th><td class="number">18.4 M</td></tr>' in html
+
+
+def test_a_line_of_parts_wraps_between_them_and_reads_as_before() -> None:
+    """A part is one box, `100 GPUs`; what stands between two parts stays with the first."""
+    html = markup.parts("tokens · 100 GPUs")
+
+    assert html == '<span class="part">tokens ·</span> <span class="part">100 GPUs</span>'
+    assert markup.parts("a-1, b-2", ",") == '<span class="part">a-1,</span> <span class="part">b-2</span>'
+    assert markup.parts("all up") == '<span class="part">all up</span>'
 
 
 def test_a_glyph_is_never_alone() -> None:

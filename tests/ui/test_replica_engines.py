@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dashboard.models import Basis, KVCacheGroup
 from dashboard.ui.capacity_notes import NO_DEVICES
 from dashboard.ui.replica_engines import (
@@ -19,6 +21,17 @@ def test_an_engine_says_its_numbers_its_basis_and_the_reason() -> None:
     told = engines_table((engine(basis=Basis.ASSUMED, reason="A bound."),))
     for cell in ("75,000", "≤ 1,200,000", "131,072", "≤ 9.16", "184.0", "46.0", "assumed", "A bound."):
         assert cell in told
+
+
+def test_every_column_of_an_engine_says_what_it_holds() -> None:
+    """Requests are of the length beside them; heads begin alike."""
+    heads = [
+        re.sub("<[^>]+>", "", each)
+        for each in re.findall('<th scope="col"[^>]*>(.*?)</th>', engines_table((engine(),)))
+    ]
+
+    assert heads[5:9] == ["Own length", "Requests at own length", "KV GiB", "On each device"]
+    assert all(each[0].isupper() for each in heads)
 
 
 def test_what_is_not_known_is_a_question_mark() -> None:

@@ -8,6 +8,7 @@ from dashboard.models import Contradiction, Failure, FailureKind, ReplicaState, 
 from dashboard.report.replicas.differences import Apart
 from dashboard.report.replicas.settings import Reach
 from dashboard.rules.findings import Severity
+from dashboard.ui import markup
 from dashboard.ui.replica_head import cards, contradictions, head, notices
 from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, probe, replica, setting
 
@@ -120,7 +121,7 @@ def test_a_pool_that_was_never_read_has_no_cohort() -> None:
 
 def test_engines_that_are_not_known_are_counted() -> None:
     told = cards(replica(engines=(engine(), engine(None, dp_rank=1))), None, (), NOTHING, NOW)
-    assert "2 DP ranks · 368.0 GiB · 1 not known · reported" in told
+    assert markup.parts("2 DP ranks · 368.0 GiB · 1 not known · reported") in told
 
 
 def said(member: object) -> str:

@@ -166,6 +166,7 @@ def test_replicas_are_links_wherever_a_text_names_them() -> None:
     first, other = '<a href="replica?replica=1">chat-01</a>', '<a href="replica?replica=2">a&amp;b</a>'
     assert shown == f"<p>{first}, chat-010 and {other}. <code>chat-01</code><b>{first}</b></p>"
     assert f'<div class="whose">B {first}</div>' in entries_html((Entry(Tone.PLAIN, plain("x"), "B chat-01"),), NAMED)
+    assert f"({first} and {other})" in block_html(Paragraph(plain("Two (chat-01 and a&b).")), NAMED)
     assert "</a></a>" not in entries_html((Entry(Tone.PLAIN, plain("of chat-01"), anchor="there"),), NAMED)
     rows = ((Cell("x"), Cell("at chat-01: late")),)
     assert f"at {first}: late" in block_html(Table("t", "T", (Column("a"), Column("b")), rows), NAMED)

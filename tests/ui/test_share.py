@@ -101,6 +101,18 @@ def test_a_disk_that_cannot_be_written_is_said_where_freezing_was_asked_for(tmp_
     assert "snapshots_folder in fleet.yaml" in page
 
 
+def test_a_name_is_not_written_over_notes_that_cannot_be_read(tmp_path: Path) -> None:
+    shown_beside(builders.story(), tmp_path)
+    app = freeze(visit())
+    (stored,) = service.snapshots().all()
+    (tmp_path / f"{stored.id}.notes.json").write_bytes(b"{")
+    page = html(freeze(app))
+
+    assert f"The name and notes of snapshot {stored.id} cannot be read" in page
+    assert "Frozen as <b>without a name</b>" in page
+    assert (tmp_path / f"{stored.id}.notes.json").read_bytes() == b"{"
+
+
 def test_a_name_that_attacks_stays_text(tmp_path: Path) -> None:
     shown_beside(builders.hostile(), tmp_path)
     app = visit()

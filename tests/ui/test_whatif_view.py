@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import escape
 from typing import TYPE_CHECKING
 
-from dashboard.ui.whatif_view import MOST_FINDINGS, MOST_RANKS, capacity_html, changes_html, findings_html
+from dashboard.ui.whatif_view import (
+    MOST_FINDINGS,
+    MOST_RANKS,
+    capacity_html,
+    changes_html,
+    findings_html,
+    paste_html,
+)
 from dashboard.whatif import Verdicts, converge
+from dashboard.whatif.words import Pasted
 from tests.builders import HOSTILE, alike, document, engine, fleet, replica
 
 if TYPE_CHECKING:
@@ -63,3 +72,12 @@ def test_settings_say_how_they_are_set_and_stay_text() -> None:
     assert "<img" not in drawn
     assert "follows: no flag sets it" in drawn
     assert '<span class="mute">flag</span>' in drawn
+
+
+def test_what_is_pasted_keeps_its_lines_and_stays_text() -> None:
+    """Line by line as it is, a value that looks like HTML shown as it reads, with a button that says what it copies."""
+    drawn = paste_html(Pasted("Flags", f"--one\n  --two {HOSTILE}", "bash"))
+
+    assert f"<pre><code>--one\n  --two {escape(HOSTILE)}</code></pre>" in drawn
+    assert HOSTILE not in drawn
+    assert 'aria-label="Copy Flags"' in drawn

@@ -44,11 +44,11 @@ def entry(text: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_flags_stand_on_one_line_and_as_arguments_of_the_chart() -> None:
+def test_each_flag_has_its_value_and_the_chart_has_them_as_arguments() -> None:
     """The chart passes each word on as an argument of its own: servingEngineSpec.modelSpec[].vllmConfig.extraArgs."""
     what = pasted({"cache_config.block_size": 16, "cache_config.enable_prefix_caching": False})
 
-    assert what.flags == "--block-size 16 --no-enable-prefix-caching"
+    assert what.flags == ("--block-size 16", "--no-enable-prefix-caching")
     assert entry(what.helm) == {"vllmConfig": {"extraArgs": ["--block-size", "16", "--no-enable-prefix-caching"]}}
     assert "vLLM production-stack chart" in what.helm
 
@@ -101,7 +101,7 @@ def test_the_first_served_name_is_one_of_all() -> None:
     """The flag is given once, with all names."""
     what = pasted({"served_model_names": ["chat", "a b"], "model_config.served_model_name": "chat"})
 
-    assert what.flags == "--served-model-name chat 'a b'"
+    assert what.flags == ("--served-model-name chat 'a b'",)
     assert what.optional == ()
 
 
@@ -123,7 +123,7 @@ def test_a_value_that_holds_what_is_each_replicas_own_is_set_by_hand() -> None:
 def test_the_mode_of_graphs_is_pasted_by_its_name() -> None:
     """A configuration tells numbers, a command line takes names."""
     assert pasted({"compilation_config.cudagraph_mode": [2, 1]}).flags == (
-        "--compilation-config.cudagraph_mode FULL_AND_PIECEWISE"
+        "--compilation-config.cudagraph_mode FULL_AND_PIECEWISE",
     )
 
 
@@ -147,6 +147,6 @@ def test_values_of_the_chart_parse_and_say_what_the_command_line_says(value: str
     what = pasted({"model_config.tokenizer": f"org/{value}", "env.VLLM_X": value})
     found = entry(what.helm)
 
-    assert found["vllmConfig"]["extraArgs"] == [each.replace("$(", "$$(") for each in shlex.split(what.flags)]
+    assert found["vllmConfig"]["extraArgs"] == [each.replace("$(", "$$(") for each in shlex.split(" ".join(what.flags))]
     assert found["env"] == [{"name": "VLLM_X", "value": value.replace("$(", "$$(")}]
     assert shlex.split(what.environment) == ["export", f"VLLM_X={value}"]

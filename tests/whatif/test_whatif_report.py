@@ -58,7 +58,8 @@ def test_anchors_are_unique_and_it_can_be_written(demo_fleet: Fleet) -> None:
 
     assert len(set(anchors)) == len(anchors)
     for written in (to_html(report(demo_fleet, parts)), to_markdown(report(demo_fleet, parts))):
-        assert "--kv-offloading-size 64 --prefix-caching-hash-algo xxhash" in written
+        assert "--kv-offloading-size 64 \\\n" in written
+        assert "\n--prefix-caching-hash-algo xxhash" in written.replace("\n  ", "\n")
         assert "servingEngineSpec" in written
 
 

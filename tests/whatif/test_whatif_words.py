@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.models import Baseline, Basis, Tolerance
 from dashboard.rules.findings import Severity
-from dashboard.whatif import Capacity, RankChange, Verdicts, converge
+from dashboard.whatif import Capacity, Paste, RankChange, Verdicts, converge
 from dashboard.whatif.words import (
     after_words,
     before_words,
@@ -142,9 +142,9 @@ def test_a_group_names_first_what_is_set() -> None:
     ).groups
 
     assert group_words(group) == (
-        "1 replica: block_size 32 to 16, VLLM_X a to b, max_logprobs not set to 20 and 1 more setting"
+        "1 replica: block_size 32 → 16, VLLM_X a → b, max_logprobs not set → 20 and 1 more setting"
     )
-    assert group_words(one_group({"cache_config.block_size": 32}).groups[0]) == "1 replica: block_size 32 to 16"
+    assert group_words(one_group({"cache_config.block_size": 32}).groups[0]) == "1 replica: block_size 32 → 16"
 
 
 def test_what_is_pasted_is_labelled(demo_fleet: Fleet) -> None:
@@ -157,6 +157,16 @@ def test_what_is_pasted_is_labelled(demo_fleet: Fleet) -> None:
         "Environment variables",
         "Helm values, for the vLLM production-stack chart",
     ]
+
+
+def test_a_flag_stands_on_one_line_with_its_value() -> None:
+    """A shell reads the lines as one command; what is taken away is a list."""
+    told = Paste(flags=("--block-size 16", "--served-model-name 'a b'"), removed=("--one", "--two"))
+
+    flags, removed = pasted(told)
+
+    assert flags.text == "--block-size 16 \\\n--served-model-name 'a b'"
+    assert removed.text == "--one\n--two"
 
 
 def test_what_cannot_simply_be_pasted_is_said() -> None:
@@ -207,7 +217,7 @@ def test_what_a_baseline_leaves_open_or_mistakes_is_left_to_people() -> None:
     )
     (group,) = converge(before, "chat", agreed).groups
 
-    assert group.paste.flags == "--max-logprobs 7"
+    assert group.paste.flags == ("--max-logprobs 7",)
     assert paste_notes(group) == (
         "Choose a value within the agreed range: cache_config.gpu_memory_utilization. The one shown is the nearest.",
         "Mend the baseline: it expects text where vLLM has a number or a switch, for cache_config.block_size.",
@@ -226,7 +236,7 @@ def test_of_a_range_what_most_of_the_pool_has_is_pasted() -> None:
     agreed = Baseline("agreed", "chat", {}, {path: Tolerance((), 0.9, 0.95)})
     (group,) = converge(fleet(members, told), "chat", agreed).groups
 
-    assert (group.replicas, group.paste.flags) == (("http://chat-9:8000",), "--gpu-memory-utilization 0.92")
+    assert (group.replicas, group.paste.flags) == (("http://chat-9:8000",), ("--gpu-memory-utilization 0.92",))
 
 
 def test_to_go_back_on_a_rollout_is_said_first_and_is_no_gain(demo_fleet: Fleet) -> None:

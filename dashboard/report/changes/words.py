@@ -67,13 +67,8 @@ def is_all_read(changes: Changes) -> bool:
 
 def lead(changes: Changes) -> str:
     """Say what the headline rests on, and what is to be minded."""
-    settings, kept = changes.settings, changes.findings.kept
-    parts = [
-        f"Settings of {settings.compared:,} of {count(len(changes.replicas.both), 'replica')} of both sides compared"
-    ]
-    if unread := {*settings.unread_before, *settings.unread_after}:
-        parts.append(f"{len(unread):,} not read on both sides")
-    parts += _also_found(changes)
+    kept = changes.findings.kept
+    parts = [*_compared(changes), *_also_found(changes)]
     parts.append(f"{count(sum(not each.is_changed for each in kept), 'finding')} as before")
     return "; ".join(parts) + "."
 
@@ -106,11 +101,15 @@ def group_who(group: SettingGroup) -> str:
 
 
 def cohorts_words(group: SettingGroup) -> str:
-    """Write where they stood and stand: `A ×37 to B ×37`, of one replica `from A to B`."""
-    if len(group.replicas) == 1:
-        before, after = (shares[0].letter or "not read" for shares in (group.cohorts_before, group.cohorts_after))
-        return f"from {before} to {after}"
-    return f"{_shares(group.cohorts_before)} to {_shares(group.cohorts_after)}"
+    """Write where they stood and stand: `A ×37 to B ×37`, of one replica `from A to B`; `in A before and after`.
+
+    Empty where no side has cohorts: replicas without a pool are in none.
+    """
+    is_one = len(group.replicas) == 1
+    before, after = (_shares(shares, is_one=is_one) for shares in (group.cohorts_before, group.cohorts_after))
+    if before == after:
+        return f"in {after} before and after" if any(share.letter for share in group.cohorts_after) else ""
+    return f"from {before} to {after}" if is_one else f"{before} to {after}"
 
 
 def restarts_words(group: SettingGroup) -> str:
@@ -319,8 +318,21 @@ def _missing(amount: Amount) -> str:
     return ", ".join(told)
 
 
-def _shares(shares: Iterable[Share]) -> str:
-    return ", ".join(f"{share.letter} ×{share.number:,}" if share.letter else "not read" for share in shares)
+def _compared(changes: Changes) -> list[str]:
+    """Say of how many replicas the settings were compared, and why not of all."""
+    settings, both = changes.settings, count(len(changes.replicas.both), "replica")
+    unread = {*settings.unread_before, *settings.unread_after}
+    if settings.compared:
+        parts = [f"Settings of {settings.compared:,} of {both} of both sides compared"]
+        return [*parts, f"{len(unread):,} not read on both sides"] if unread else parts
+    if unread:
+        return [f"No settings compared: of {both} of both sides, none was read on both"]
+    return ["No settings compared: no replica is on both sides"]
+
+
+def _shares(shares: Iterable[Share], *, is_one: bool) -> str:
+    """Write how many replicas are in which cohort; of one replica only the cohort."""
+    return ", ".join((share.letter or "no cohort") + ("" if is_one else f" ×{share.number:,}") for share in shares)
 
 
 def _pools(pools: Pools) -> str:

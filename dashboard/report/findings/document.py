@@ -1,191 +1,47 @@
 """The JSON document of what rules find: what /api/v1/findings answers and `check --format json` prints.
 
-The models below are the contract: docs/findings.schema.json is made of them; the fleet document carries the same parts.
+The models are the contract: docs/findings.schema.json is made of them; the fleet document carries the same parts.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from dashboard import __version__
-from dashboard.models import State
-from dashboard.report.parts import Coverage, Many, NativeValue, Part, Time, coverage, native
+from dashboard.report.findings.document_parts import (
+    CohortSharePart,
+    DisaggregatedPart,
+    DomainPart,
+    EvidencePart,
+    ExpectationsPart,
+    FindingPart,
+    JudgedPoolPart,
+    OutcomesPart,
+    RemedyPart,
+    ReplicaName,
+    RolloutPart,
+    RouterPart,
+    SnippetPart,
+    StorePart,
+    SuppressionPart,
+    TallyPart,
+)
+from dashboard.report.parts import Coverage, Many, Part, Time, coverage, native
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.domain import Basis, Router, SeedPolicy, Store
-from dashboard.rules.findings import Confidence, Family, OutcomeKind, Severity
+from dashboard.rules.findings import OutcomeKind
 from dashboard.rules.rollup import by_pool, of_fleet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from dashboard.fleet import Fleet
     from dashboard.rules import domain, findings
 
 SCHEMA_VERSION = 1
-
-
-class ReplicaName(Part):
-    """A replica by its id and its name."""
-
-    replica: str = Field(description="scheme://host:port")
-    name: str
-
-
-class CohortSharePart(Part):
-    """How many replicas of a finding stand in one cohort of a pool; null: nothing was read of them."""
-
-    pool: str | None
-    cohort: str | None
-    count: int
-
-
-class EvidencePart(Part):
-    """One value that a finding rests on, and who told it."""
-
-    path: str
-    value: NativeValue
-    state: State
-    count: int = Field(description="how many replicas tell it")
-    replicas: tuple[str, ...] | None = Field(description="their ids; null for the reference, which most tell")
-    holder: str | None = Field(description="`router`, a pool or a file, where that is not simply these replicas")
-    is_reference: bool = Field(description="what the others are held against")
-    comment: str | None = Field(default=None, description="what people wrote beside it in a baseline")
-
-
-class SnippetPart(Part):
-    """Something to paste."""
-
-    kind: str = Field(description="flag, env, yaml or shell")
-    text: str
-
-
-class RemedyPart(Part):
-    """What to do: paste all snippets, or with `any_of` one of them."""
-
-    sentence: str
-    snippets: Many[SnippetPart]
-    any_of: bool = False  # polls that were saved before do not have it
-
-
-class SuppressionPart(Part):
-    """Who answers for a finding, why, and until which day; `number` is its place in fleet.yaml, from 1."""
-
-    owner: str
-    reason: str
-    until: date
-    number: int
-
-
-class FindingPart(Part):
-    """One thing that is wrong, on which replicas, what it breaks, what to do.
-
-    `unknown` of the `total` replicas looked at do not tell what the rule needs.
-    """
-
-    id: str = Field(description="the same in every poll while rule, pools and values are")
-    rule: str
-    name: str
-    family: Family
-    severity: Severity
-    confidence: Confidence
-    subject: str = Field(description="a pool, a pair `prefill + decode`, or `fleet`")
-    pools: Many[str]
-    replicas: Many[ReplicaName]
-    cohorts: Many[CohortSharePart]
-    sentence: str
-    why: str
-    remedy: RemedyPart
-    evidence: Many[EvidencePart]
-    unknown: int
-    total: int
-    is_rollout: bool = Field(description="runs along a rollout in progress, and is one step milder for it")
-    suppression: SuppressionPart | None = Field(description="set on what is suppressed")
-    expired: SuppressionPart | None = Field(description="the suppression that ended")
-
-
-class TallyPart(Part):
-    """Findings by severity, and beside them how many rules could not be judged."""
-
-    critical: int
-    warning: int
-    info: int
-    unknown: int
-
-
-class RouterPart(Part):
-    """How requests find their replica, and how that is known."""
-
-    value: Router
-    basis: Basis
-
-
-class StorePart(Part):
-    """Where replicas put KV cache that others read, and how that is known."""
-
-    value: Store
-    basis: Basis
-
-
-class DisaggregatedPart(Part):
-    """Whether prefill and decode are apart, and how that is known."""
-
-    value: bool
-    basis: Basis
-
-
-class ExpectationsPart(Part):
-    """What the router was configured with; null: nobody said."""
-
-    block_size: int | None
-    hash_algorithm: str | None
-    seed_policy: SeedPolicy | None
-    event_topic: str | None
-
-
-class DomainPart(Part):
-    """What the replicas of a pool share: it decides how bad a difference is."""
-
-    router: RouterPart
-    kv_store: StorePart
-    disaggregated: DisaggregatedPart
-    expects: ExpectationsPart
-
-
-class RolloutPart(Part):
-    """One version of a pool replacing another; `moved` of `total` replicas are on the new one."""
-
-    old: str
-    new: str
-    moved: int
-    total: int
-    began: Time
-    last: Time
-
-
-class JudgedPoolPart(Part):
-    """One pool, and how it stands with the rules."""
-
-    pool: str
-    replicas: int
-    tally: TallyPart
-    domain: DomainPart
-    rollout: RolloutPart | None
-
-
-class OutcomesPart(Part):
-    """What became of one rule, on all subjects where the same became of it for the same reason."""
-
-    rule: str
-    kind: OutcomeKind
-    reason: str | None
-    subjects: Many[str]
-    unknown: dict[str, int] = Field(
-        description="by subject, how many replicas do not tell what the rule needs, where there are any"
-    )
 
 
 class FindingsDocument(Part):
@@ -202,7 +58,7 @@ class FindingsDocument(Part):
     findings: Many[FindingPart]
     suppressed: Many[FindingPart]
     outcomes: Many[OutcomesPart]
-    notes: Many[str] = Field(description="options that match nothing")
+    notes: Many[str] = Field(description="entries of the options and of baselines that match nothing")
 
 
 def findings_document(fleet: Fleet, generated_at: datetime) -> FindingsDocument:

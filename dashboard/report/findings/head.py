@@ -42,9 +42,19 @@ def lead(fleet: Fleet) -> str:
     """Say what the title rests on: rules, answers, what is suppressed."""
     parts = [rules_words(fleet.inspection), answered(fleet)]
     parts += [f"{len(fleet.inspection.suppressed):,} suppressed"] if fleet.inspection.suppressed else []
-    if fleet.inspection.notes:
-        parts.append(f"{count(len(fleet.inspection.notes), 'entry', 'entries')} of fleet.yaml without effect")
+    parts += [_without_effect(fleet)] if fleet.inspection.notes else []
     return " · ".join(parts)
+
+
+def _without_effect(fleet: Fleet) -> str:
+    """Count what operators wrote that nothing matches; where there are baselines, some of it may stand in these."""
+    written = "fleet.yaml or a baseline" if fleet.policy.baselines else "fleet.yaml"
+    return f"{count(len(fleet.inspection.notes), 'entry', 'entries')} of {written} without effect"
+
+
+def is_calm(fleet: Fleet, told: JudgedRules) -> bool:
+    """Tell whether it is good news that no rule found anything: settings of some pool were read and judged."""
+    return bool(told.judged) and any(pool.cohorts for pool in fleet.pools)
 
 
 def calm_words(fleet: Fleet, told: JudgedRules) -> str:

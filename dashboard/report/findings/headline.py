@@ -58,19 +58,20 @@ def is_split(pool: Pool) -> bool:
 
 
 def title(now: Standing) -> str:
-    """Say in one sentence how the fleet is: `Two pools have critical findings; 1 replica is down`."""
+    """Say in one sentence how the fleet is: `2 pools have critical findings; 1 replica is down`."""
     if now.down == now.replicas:
         return "No replica answers"
     bad, odd = (worst_in(now, severity) for severity in (Severity.CRITICAL, Severity.WARNING))
     down = f"; {wording.count(now.down, 'replica is', 'replicas are')} down" if now.down else ""
     if bad:
-        return f"{_number(len(bad), 'pool')} {'has' if len(bad) == 1 else 'have'} critical findings{down}"
+        return f"{wording.count(len(bad), 'pool has', 'pools have')} critical findings{down}"
     if odd or now.found.warning:
         where = f" in {wording.count(len(odd), 'pool')}" if odd else ""
-        return f"Nothing critical, {wording.count(now.found.warning, 'warning')}{where}{down}"
+        calm = "Nothing critical" if now.read else "Nothing could be compared"
+        return f"{calm}, {wording.count(now.found.warning, 'warning')}{where}{down}"
     if not now.pools:
         return f"Nothing can be compared yet{down}"
-    return f"Nothing needs attention{down}"
+    return f"{'Nothing needs attention' if now.read else 'Nothing could be judged'}{down}"
 
 
 def replicas_title(now: Standing) -> str:
@@ -91,6 +92,8 @@ def more(now: Standing, unshared: Sequence[str], inspection: Inspection) -> str:
         f"{pool} is moving from {each.old} to {each.new}: {len(each.replicas):,} of {each.total:,} are there."
         for pool, each in list(inspection.rollouts.items())[:1]
     ]
+    if now.pools and not now.read:
+        sentences.append("No replica in any pool tells its settings, so no rule could compare them.")
     if sentences:
         return " ".join(sentences)
     if not now.pools:
@@ -98,13 +101,16 @@ def more(now: Standing, unshared: Sequence[str], inspection: Inspection) -> str:
     return "No finding in what was read." if now.unread or now.found.unknown else "No finding."
 
 
-def calm(now: Standing, fleet: Fleet) -> str:
-    """Say what stands where no rule found anything: what was judged, and what differs though no rule is about it."""
+def calm(now: Standing, fleet: Fleet) -> list[str]:
+    """Say in sentences what stands where no rule found anything: what was judged, and what that leaves open.
+
+    The first is how many rules looked; the others are what differs though no rule is about it, and what was not read.
+    """
     silent = f"{wording.count(judged_rules(fleet.inspection).judged, 'rule')} found nothing."
     differ = sum(len(pool.differences) for pool in fleet.pools)
     said = f"{wording.count(differ, 'setting differs', 'settings differ')} that no rule is about: see Compare."
     unread = "What was not read is not counted." if now.unread or now.found.unknown else ""
-    return " ".join(filter(None, [silent, said if differ else "", unread]))
+    return [silent, *([said] if differ else []), *([unread] if unread else [])]
 
 
 def worst_in(now: Standing, severity: Severity) -> list[str]:
@@ -116,8 +122,3 @@ def _pools(names: Sequence[str]) -> str:
     """Name pools, of many the first ones and how many more pools there are."""
     more = len(names) - MOST_NAMES
     return wording.joined([*names[:MOST_NAMES], *([wording.count(more, "more pool")] if more > 0 else [])])
-
-
-def _number(number: int, noun: str) -> str:
-    words = f"{wording.in_words(number)} {noun if number == 1 else noun + 's'}"
-    return words[:1].upper() + words[1:]

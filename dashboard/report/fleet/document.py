@@ -13,14 +13,8 @@ from pydantic import Field, TypeAdapter
 
 from dashboard import __version__
 from dashboard.models import cohort_letters
-from dashboard.report.findings.document import (
-    FindingPart,
-    JudgedPoolPart,
-    TallyPart,
-    finding_parts,
-    fleet_tally,
-    judged_pools,
-)
+from dashboard.report.findings.document import finding_parts, fleet_tally, judged_pools
+from dashboard.report.findings.document_parts import FindingPart, JudgedPoolPart, TallyPart
 from dashboard.report.fleet.policy_part import PolicyPart, policy_part
 from dashboard.report.fleet.prefix_sharing import PrefixSharingPart, prefix_sharing
 from dashboard.report.parts import (
@@ -81,7 +75,7 @@ class FleetDocument(Part):
     coverage: Coverage
     tally: TallyPart
     ignored: Many[str] = Field(description="paths, or globs, that are left out of all comparing")
-    notes: Many[str] = Field(description="options that match nothing")
+    notes: Many[str] = Field(description="entries of the options and of baselines that match nothing")
     replicas: Many[ReplicaPart]
     engines: Many[EnginePart]
     devices: Many[DevicePart]

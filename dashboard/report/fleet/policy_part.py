@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dashboard.models import Baseline, Tolerance
 from dashboard.normalize.canonical import canonical_text
-from dashboard.report.findings.document import ExpectationsPart
+from dashboard.report.findings.document_parts import ExpectationsPart
 from dashboard.report.parts import Many, NativeValue, Part, native
 from dashboard.rules.domain import Declared, Expectations, Router, Store
 from dashboard.rules.findings import Severity, Suppression

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING, assert_never
 
@@ -15,7 +16,7 @@ from dashboard.report.blocks import (
     Table,
     Tone,
 )
-from dashboard.report.formats.matrix_html import MOST_COLUMNS, colour, matrix_html
+from dashboard.report.formats.matrix_html import MOST_COLUMNS, breakable, colour, matrix_html
 from dashboard.report.formats.svg_chart import to_svgs
 from dashboard.report.plain import CONTROL, plain
 from dashboard.wording import count
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 LONGEST = 4_000  # characters of one text; nobody reads more, and a foreign value can be a megabyte
 LONGEST_SNIPPET = 40_000
 SHORT = 40  # characters of a cell that is never broken on a screen
-NARROWEST, PADDING = 4, 2  # characters of a column of a printed page
+ONE_LINE = 24  # characters at the side of an entry that its narrowest line has room for
+NARROWEST, PADDING = 4, 7  # characters of a column of a printed page; bold ones, and those of code, are wider
 MOST_AT_EASE = 8  # columns of a difference table; more are set smaller in print
 GLYPHS = {Tone.CRITICAL: "!", Tone.WARNING: "!", Tone.INFO: "i", Tone.GOOD: "✓", Tone.UNKNOWN: "?"}
+_BREAKS = re.compile(r"(?<=\d) (?=[^\W\d])|(?<=[≤≥~]) (?=\d)")  # between a number and its unit, and after a sign
 _STYLES = {Style.STRONG: "<b>{}</b>", Style.CODE: "<code>{}</code>", Style.MUTED: '<span class="mute">{}</span>'}
 
 
@@ -130,10 +133,15 @@ def _marked(tone: Tone, *lines: Line) -> str:
 def _figure(figure: Figure, anchors: Anchors) -> str:
     mark = f"{glyph(figure.tone)} " if figure.tone is not Tone.PLAIN else ""
     tone = said(f" ({figure.tone})") if mark and str(figure.tone) not in figure.label.lower() else ""
-    value = text(figure.value)
+    value = _together(text(figure.value))
     shown = _link(figure.anchor, value) if anchors.leads(figure.anchor) else value
-    note = f'<dd class="note">{text(figure.note)}</dd>' if figure.note else ""
+    note = f'<dd class="note">{_together(text(figure.note))}</dd>' if figure.note else ""
     return f"<div><dt>{text(figure.label)}{tone}</dt><dd>{mark}{shown}</dd>{note}</div>"
+
+
+def _together(shown: str) -> str:
+    """Keep a number, its unit and the sign before it on one line of a card."""
+    return _BREAKS.sub("\N{NO-BREAK SPACE}", shown)
 
 
 def _entry(entry: Entry, anchors: Anchors) -> str:
@@ -141,11 +149,17 @@ def _entry(entry: Entry, anchors: Anchors) -> str:
     below = "".join(f"<p>{line_html(line, anchors)}</p>" for line in entry.lines)
     pasted = "".join(f"<pre><code>{_snippet(each)}</code></pre>" for each in entry.snippets)
     noted = "".join(f'<p class="noted">{line_html(line, anchors)}</p>' for line in entry.notes)
-    side = f'<div class="side">{text(entry.side)}</div>' if entry.side else ""
+    side = f'<div class="side">{_side(entry.side)}</div>' if entry.side else ""
     return (
         f'<li class="{entry.tone}"{anchors.name(entry.anchor)}>{word}'
         f'<div class="what"><p class="head">{line_html(entry.head, anchors)}</p>{below}{pasted}{noted}</div>{side}</li>'
     )
+
+
+def _side(side: str) -> str:
+    """Write what stands at the side of an entry: a name breaks after no dash, if its line has room for it."""
+    parts = side.split(", ")
+    return ", ".join(f"<span>{text(part)}</span>" if len(part) <= ONE_LINE else text(part) for part in parts)
 
 
 def _snippet(snippet: str) -> str:
@@ -158,7 +172,7 @@ def _table(table: Table, under: str) -> str:
     titles = [text(column.title) for column in table.columns]
     head = "".join(f'<th scope="col"{kind}>{title}</th>' for title, kind in zip(titles, kinds, strict=True))
     hidden = ' class="said"' if table.caption == under else ""
-    body = "\n".join(_row(row, kinds) for row in table.rows)
+    body = "\n".join(_row(row, table.columns, kinds) for row in table.rows)
     note = f'<p class="note">{text(table.note)}</p>' if table.note else ""
     return (
         f'<div class="scroll" role="region" aria-label="{caption}" tabindex="0"><table class="plain">'
@@ -180,22 +194,23 @@ def _kind(column: Column, texts: list[str]) -> str:
     return f' class="{" ".join(names)}"' if names else ""
 
 
-def _row(row: tuple[Cell, ...], kinds: list[str]) -> str:
-    first, *rest = (_cell(cell) for cell in row)
+def _row(row: tuple[Cell, ...], columns: tuple[Column, ...], kinds: list[str]) -> str:
+    first, *rest = (_cell(cell, column) for cell, column in zip(row, columns, strict=True))
     others = "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(rest, kinds[1:], strict=True))
     return f'<tr><th scope="row"{kinds[0]}>{first}</th>{others}</tr>'
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell, column: Column) -> str:
     mark = ""
     if cell.tone is not Tone.PLAIN:
         mark = glyph(cell.tone) + ("" if str(cell.tone) in cell.text.lower() else said(f"{cell.tone}: ")) + " "
     letter = f'<span class="letter c{colour(cell.letter)}">{text(cell.letter)}</span> ' if cell.letter else ""
-    return f"{mark}{letter}{text(cell.text)}"
+    shown = text(cell.text)
+    return f"{mark}{letter}{breakable(shown) if column.is_code else shown}"
 
 
 def _differences(table: DifferenceTable, under: str) -> str:
-    drawn = matrix_html(table.matrix, table.names, caption=table.caption, corner="setting", kinds=table.kinds)
+    drawn = matrix_html(table.matrix, table.names, caption=table.caption, corner="Setting", kinds=table.kinds)
     columns = len(table.matrix.columns)
     notes = list(table.notes)
     if columns > MOST_COLUMNS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
+from html import escape, unescape
 from typing import TYPE_CHECKING
 
 from dashboard.compare import CellState
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dashboard.compare import Cell, Column, Matrix, Row
 
 COHORT_COLOURS = 6  # classes c0 to c5 of the style sheet, then again from the first
+UNBROKEN = 20  # characters of a value that has no places to break
 MOST_COLUMNS = 24  # more cohorts than that are no longer compared by eye; CSV holds them all
 _WITHOUT_VALUE = {
     CellState.ABSENT: State.ABSENT,
@@ -30,6 +31,11 @@ _MARKS = {
 }
 
 _SIGNS = {"critical": "!", "warning": "!", "info": "i"}
+
+
+def breakable(shown: str) -> str:
+    """Let an escaped value, if it is long, break after a comma or an underscore before it breaks anywhere."""
+    return shown if len(unescape(shown)) <= UNBROKEN else shown.replace(",", ",<wbr>").replace("_", "_<wbr>")
 
 
 def matrix_html(
@@ -161,7 +167,7 @@ def _cell(row: Row, cell: Cell, column: Column, focus: _Focus | None) -> str:
     css, word = _standing(row, cell, column)
     kind = f' class="{css}"' if css else ""
     said = f'<span class="said"> {word}</span>' if word else ""
-    return f"<td{kind}{_stop(focus)}>{escape(cell_text(cell))}{_tellers(cell, column)}{said}</td>"
+    return f"<td{kind}{_stop(focus)}>{breakable(escape(cell_text(cell)))}{_tellers(cell, column)}{said}</td>"
 
 
 def _tellers(cell: Cell, column: Column) -> str:

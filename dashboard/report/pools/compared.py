@@ -77,7 +77,7 @@ def compared(fleet: Fleet, pool: Pool, choice: Choice) -> Compared:
     prefix = build_matrix(
         pool, fleet.documents, choice.reference, baseline=baseline, paths=_deciding(pool), as_replicas=as_replicas
     )
-    hashes = hash_row(FINGERPRINT, prefix.columns, members)
+    hashes = hash_row(FINGERPRINT, pool, choice.reference, prefix.columns, members)
     sharing = pool_sharing(pool, members)
     sentence = sharing_sentence(pool, sharing, fleet.documents, members)
     named = worst(by_path(fleet.inspection, pool.name))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Cell, Column, Paragraph, Part, Report, Table, Tone, plain
 from dashboard.report.context import context_of
-from dashboard.report.findings.head import NOUNS, calm_words, lead, title
+from dashboard.report.findings.head import NOUNS, calm_words, is_calm, lead, title
 from dashboard.report.findings.judged_rules import judged_rules
 from dashboard.report.findings.listed import Choice, grouped, kept, known_findings
 from dashboard.report.names import MOST_NAMED, brief, names_of
@@ -91,10 +91,10 @@ def _title(findings: int, entries: int, severity: Severity) -> str:
 def _none(fleet: Fleet, known: Known) -> Part:
     if known.active:
         said, tone = f"The filters hide all {count(len(known.active), 'finding')}.", Tone.PLAIN
-    elif (told := judged_rules(fleet.inspection)).judged:
+    elif is_calm(fleet, told := judged_rules(fleet.inspection)):
         said, tone = f"No rule is broken. {calm_words(fleet, told)}", Tone.GOOD
     else:
-        said, tone = "No rule could be judged; the reasons stand below.", Tone.UNKNOWN
+        said, tone = "No rule on settings could be judged; the reasons stand below.", Tone.UNKNOWN
     return Part("findings", "Findings", (Paragraph(plain(said), tone),))
 
 

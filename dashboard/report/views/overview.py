@@ -45,8 +45,8 @@ def more_words(fleet: Fleet, now: Standing) -> str:
 def calm_paragraph(fleet: Fleet, now: Standing) -> Paragraph:
     """Say how far it goes that no finding stands first; of a fleet of which nothing was read, that nobody knows."""
     if not now.read:
-        return Paragraph(plain("Nothing was read, so nothing could be judged."), Tone.UNKNOWN)
-    return Paragraph(plain(headline.calm(now, fleet)), Tone.GOOD)
+        return Paragraph(plain("No settings of any pool were read, so nothing could be judged."), Tone.UNKNOWN)
+    return Paragraph(plain(" ".join(headline.calm(now, fleet))), Tone.GOOD)
 
 
 def _first(fleet: Fleet, now: Standing) -> Part:

@@ -33,7 +33,7 @@ from dashboard.report.views.review_differences import (
     differing_pools,
     full_differences,
 )
-from dashboard.report.views.review_new import NEW, new_part
+from dashboard.report.views.review_new import NEW, new_parts
 from dashboard.wording import count
 
 if TYPE_CHECKING:
@@ -75,9 +75,10 @@ def review_report(
     known = known_findings(fleet)
     differing = differing_pools(fleet)
     capacity, all_ranks = capacity_parts(fleet, said(CAPACITY))
+    new, all_changes = new_parts(fleet, before, before_notes, said(NEW))
     agenda = (
         _fine(fleet, now, known, said(FINE)),
-        new_part(fleet, before, before_notes, said(NEW)),
+        new,
         _findings(fleet, known, Telling(known.names, fleet.inspection, notes, before_notes), said(FINDINGS)),
         differences_part(fleet, differing, said(DIFFERENCES)),
         capacity,
@@ -97,6 +98,7 @@ def review_report(
             *_all_replicas(fleet),
             *all_ranks,
             *full_differences(fleet, differing),
+            *all_changes,
             *_not_judged(fleet),
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.changes import changes_between
@@ -24,19 +25,32 @@ if TYPE_CHECKING:
 
 NEW = "new"
 TITLE = "What is new since the last review"
+CUT = ("setting-changes", "rank-changes")  # whose first lines the part tells: the appendix has all of them
 
 
-def new_part(fleet: Fleet, before: Fleet | None, before_notes: Mapping[str, Note], said: tuple[Block, ...]) -> Part:
-    """Compare with the fleet of the last review, None where this is the first one. `said` are notes on this part."""
+def new_parts(
+    fleet: Fleet, before: Fleet | None, before_notes: Mapping[str, Note], said: tuple[Block, ...]
+) -> tuple[Part, tuple[Part, ...]]:
+    """Compare with the fleet of the last review, None where this is the first one: the part, and its appendices.
+
+    `said` are notes on this part.
+    """
     if before is None:
         first = "This is the first review of this fleet: there is nothing to compare it with."
-        return Part(NEW, TITLE, (Paragraph(plain(first)), *said))
+        return Part(NEW, TITLE, (Paragraph(plain(first)), *said)), ()
     changes = changes_between(before, fleet)
     told = changes_report(changes, context_of(before), context_of(fleet))
     since = f"The last review looked at data of {iso(before.polled_at)}. " if before.polled_at else ""
     head = Paragraph((Piece(since, Style.MUTED), Piece(f"{told.headline}.", Style.STRONG), Piece(f" {told.lead}")))
     own = () if changes.is_empty else tuple(part for part in told.parts if not part.is_appendix)
-    return Part(NEW, TITLE, (head, *said), (*_settled(fleet, before, before_notes), *nested(own, NEW)))
+    part = Part(NEW, TITLE, (head, *said), (*_settled(fleet, before, before_notes), *nested(own, NEW)))
+    cut = [each for each in told.parts if each.anchor in CUT]
+    return part, tuple(map(_appendix, nested(cut, NEW)))
+
+
+def _appendix(part: Part) -> Part:
+    """Say in the title of an appendix, which stands far from the part, what it is about."""
+    return replace(part, title=f"Changed {part.title[:1].lower()}{part.title[1:]}", is_appendix=True)
 
 
 def _settled(fleet: Fleet, before: Fleet, before_notes: Mapping[str, Note]) -> tuple[Part, ...]:

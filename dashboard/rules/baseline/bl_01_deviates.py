@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, cast
 
 from dashboard.compare.baseline import deviations, usual_values
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
-from dashboard.models import Setting, Source
+from dashboard.models import Setting, Source, State, Told
+from dashboard.normalize.canonical import canonical_text
 from dashboard.rules import remedy
 from dashboard.rules.capacity.graph_sizes import follow
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity
 from dashboard.rules.registry import rule
-from dashboard.rules.settable import How, left_to_people, optional, typed, ways
+from dashboard.rules.settable import IMAGE_FIRST, VERSION, How, left_to_people, optional, typed, waiting, ways
 from dashboard.wording import count, first_of, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 MOST_NAMED = 3  # settings that a sentence names before it counts the rest
 LONGEST_COMMENT = 80  # characters of what people wrote, in a sentence
 LONGEST_NAME = 60  # characters of a baseline's name or its file's
+_TYPED = frozenset({How.FLAG, How.VARIABLE, How.NO_VARIABLE, How.IMAGE})
 
 
 @rule(
@@ -79,20 +81,21 @@ def deviates_from_baseline(pool: PoolSubject) -> Iterator[Draft]:
     """
     baseline = cast("Baseline", pool.baseline)
     usual = usual_values(baseline, (pool.settings(each) for each in pool.members))
-    told = pool.of_documents(lambda settings: deviations(baseline, settings, usual).deviating)
+    held = pool.of_documents(lambda settings: deviations(baseline, settings, usual).deviating)
+    told = {each: [one for one in held[each] if not pool.is_ignored(one.path)] for each in sorted(held)}
     alike: dict[tuple[bool, tuple[Deviation, ...]], list[str]] = defaultdict(list)
-    for replica in sorted(told):
-        deviating = [each for each in told[replica] if not pool.is_ignored(each.path)]
+    for replica, deviating in told.items():
         for is_hashing in (True, False):
             if alone := tuple(each for each in deviating if (each.path in PREFIX_PATHS) is is_hashing):
                 alike[is_hashing, alone].append(replica)
     for (is_hashing, alone), replicas in alike.items():
-        how = _ways(pool, baseline, replicas[0], alone)
+        staying = min(replicas, key=lambda each: any(one.path == VERSION for one in told[each]))
+        how = _ways(pool, baseline, staying, told[staying])
         yield _draft(baseline, alone, tuple(replicas), how, is_hashing=is_hashing)
 
 
 def _ways(pool: PoolSubject, baseline: Baseline, replica: str, deviating: Sequence[Deviation]) -> Mapping[str, How]:
-    """Return how each setting takes its value, as a what-if of the baseline says it too."""
+    """Return how each setting takes its value on one replica, as a what-if of the baseline says it too."""
     member = next(each for each in pool.members if each.id == replica)
     wanted = {each.path: each.wanted for each in deviating}
     after = {path: Setting(*told, Source.SERVER_INFO) for path, told in wanted.items()}
@@ -115,7 +118,7 @@ def _draft(
         for each in deviating
         for told in (
             Evidence(each.path, *each.own, replicas),
-            Evidence(each.path, *each.agreed, holder=baseline.file, is_reference=True, comment=each.comment),
+            Evidence(each.path, *_held_to(each), holder=baseline.file, is_reference=True, comment=each.comment),
         )
     ]
     return Draft(
@@ -130,13 +133,22 @@ def _draft(
 
 def _sentence(baseline: Baseline, deviating: Sequence[Deviation]) -> str:
     """Say `Deviates from the baseline chat in 2 settings: block_size 32, agreed 16 (“the router's”); dtype ...`."""
-    words = [
-        f"{short_name(each.path)} {say(each.own)}, agreed {each.agreed_words}{_beside(each)}" for each in deviating
-    ]
+    words = [f"{short_name(each.path)} {say(each.own)}, {_agreed(each)}{_beside(each)}" for each in deviating]
     named = middle_cut(one_line(baseline.name), LONGEST_NAME)
     more = len(words) - MOST_NAMED
     shown = "; ".join([*words[:MOST_NAMED], *([f"{more:,} more"] if more > 0 else [])])
     return f"Deviates from the baseline {named} in {count(len(words), 'setting')}: {shown}."
+
+
+def _agreed(deviation: Deviation) -> str:
+    return f"{'tolerated' if deviation.tolerance else 'agreed'} {deviation.agreed_words}"
+
+
+def _held_to(deviation: Deviation) -> Told:
+    """Return what a value is held against: the agreed one, or in words all that are tolerated."""
+    if deviation.tolerance is None:
+        return deviation.agreed
+    return Told(canonical_text(deviation.agreed_words), State.REPORTED)
 
 
 def _beside(deviation: Deviation) -> str:
@@ -144,27 +156,39 @@ def _beside(deviation: Deviation) -> str:
 
 
 def _remedy(baseline: Baseline, deviating: Sequence[Deviation], how: Mapping[str, How]) -> Remedy:
-    """Say how to give replicas the agreed values, what to take away, and what people have to choose or mend first."""
-    taken = [remedy.lever(each.path) for each in deviating if how[each.path] in {How.NO_FLAG, How.NO_VARIABLE}]
+    """Say how to give replicas the agreed values, what to take away, and what people have to choose or mend first.
+
+    What waits for another image is not pasted, as in a what-if of the baseline.
+    """
+    later = waiting(how)
+    first = [each for each in deviating if each.path not in later]
     mend = [short_name(each.path) for each in deviating if how[each.path] is How.MISFIT]
+    sentences = [
+        _do(baseline, deviating, how),
+        *([IMAGE_FIRST] if len(first) < len(deviating) else []),
+        *_left(first, how),
+        *([_mend(mend)] if mend else []),
+    ]
+    snippets = [typed(each.path, each.wanted) for each in first if how[each.path] in _TYPED]
+    return remedy.of_snippets(snippets, " ".join(sentences))
+
+
+def _do(baseline: Baseline, deviating: Sequence[Deviation], how: Mapping[str, How]) -> str:
+    """Say what makes the replicas keep to the baseline, and what else can be done."""
+    taken = [remedy.lever(each.path) for each in deviating if how[each.path] in {How.NO_FLAG, How.NO_VARIABLE}]
+    misfits = [each for each in deviating if how[each.path] is How.MISFIT]
     removed = f"remove {first_of(taken, MOST_NAMED)} from these replicas" if taken else ""
-    given = "give these replicas the agreed values" if len(taken) + len(mend) < len(deviating) else ""
+    given = "give these replicas the agreed values" if len(taken) + len(misfits) < len(deviating) else ""
     what = " and ".join(filter(None, (given, removed)))
     file = middle_cut(one_line(baseline.file), LONGEST_NAME)
-    if what:
-        first = f"{what[:1].upper()}{what[1:]}, and restart them; or agree on theirs in {file}."
-    else:
-        first = f"Agree on a value that vLLM can have in {file}."
-    sentence = " ".join([first, *_left(deviating, how), *([_mend(mend)] if mend else [])])
-    is_typed = {How.FLAG, How.VARIABLE, How.NO_VARIABLE, How.IMAGE}
-    return remedy.of_snippets(
-        [typed(each.path, each.wanted) for each in deviating if how[each.path] in is_typed], sentence
-    )
+    if not what:
+        return f"Agree on a value that vLLM can have in {file}."
+    return f"{what[:1].upper()}{what[1:]}, and restart them; or agree on theirs in {file}."
 
 
 def _left(deviating: Sequence[Deviation], how: Mapping[str, How]) -> Iterator[str]:
     """Yield what is not pasted, and why: vLLM derives it, or there is a range to choose from."""
-    if flags := optional(path for path, way in how.items() if way is How.FOLLOWS):
+    if flags := optional(each.path for each in deviating if how[each.path] is How.FOLLOWS):
         yield f"Take {joined(list(flags))} away where set: vLLM derives what they set from the settings above."
     for each in deviating:
         if how[each.path] is How.CHOICE:

@@ -3,76 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dashboard.changes import changes_between
-from dashboard.models import Basis, State
-from dashboard.report.blocks import Entries, Figures, Paragraph, Table, Tone
+from dashboard.models import Basis
+from dashboard.report.blocks import Figures, Table, Tone
 from dashboard.report.changes.table import to_changes_table
 from dashboard.report.context import context_of
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
 from dashboard.rules.findings import Inspection
-from tests.builders import HOSTILE, POLLED_AT, alike, document, down, engine, hostile, replica
-from tests.changes.sides import BLOCK_SIZE, LATER, NEW, OLD, RESTARTED, SEQS, chat, fleet, ids, silent
-from tests.report import judged
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dashboard.fleet import Fleet
-    from dashboard.models import Replica
-    from dashboard.report.blocks import Block, Entry, Part, Report
-
-ODD = [*chat(3), *chat(1, NEW, first=4)]
-
-
-def report(before: Iterable[Replica], after: Iterable[Replica], *told: Any, **more: Any) -> Report:
-    documents = (OLD, NEW, *told)
-    then, now = fleet(*before, told=documents), fleet(*after, told=documents, polled_at=LATER, **more)
-    return of(then, now)
-
-
-def of(then: Fleet, now: Fleet) -> Report:
-    return changes_report(changes_between(then, now), context_of(then), context_of(now, name="Monday"))
-
-
-def parts(told: Iterable[Part]) -> Iterator[Part]:
-    for each in told:
-        yield each
-        yield from parts(each.parts)
-
-
-def part(told: Report, anchor: str) -> Part:
-    return next(each for each in parts(told.parts) if each.anchor == anchor)
-
-
-def blocks(told: Report, anchor: str, kind: type[Block]) -> list[Any]:
-    return [each for each in part(told, anchor).blocks if isinstance(each, kind)]
-
-
-def entries(told: Report, anchor: str) -> list[Entry]:
-    return [item for block in blocks(told, anchor, Entries) for item in block.items]
-
-
-def text(line: Iterable[Any]) -> str:
-    return "".join(piece.text for piece in line)
-
-
-def lines(entry: Entry) -> list[str]:
-    return [text(line) for line in entry.lines]
-
-
-def paragraphs(told: Report, anchor: str) -> list[str]:
-    return [text(each.line) for each in blocks(told, anchor, Paragraph)]
-
-
-def rows(told: Report, anchor: str) -> list[list[str]]:
-    (table,) = blocks(told, anchor, Table)
-    return [[cell.text for cell in row] for row in table.rows]
+from tests.builders import HOSTILE, alike, document, down, engine, hostile, replica
+from tests.changes.sides import LATER, NEW, OLD, RESTARTED, SEQS, chat, fleet
+from tests.report.changes.changed import ODD, blocks, entries, lines, of, paragraphs, report, rows, text
+from tests.report.views.walking import parts_of
 
 
 def test_the_report_is_the_agenda_then_the_appendices() -> None:
@@ -89,7 +36,7 @@ def test_the_report_is_the_agenda_then_the_appendices() -> None:
         ("rank-changes", True),
     ]
     assert told.context.data_as_of == LATER
-    anchors = [each.anchor for each in parts(told.parts)]
+    anchors = [each.anchor for each in parts_of(told.parts)]
     assert len(anchors) == len(set(anchors))
 
 
@@ -130,132 +77,6 @@ def test_the_figures_are_those_of_the_headline() -> None:
         "KV tokens": ("not known", "all pools together"),
     }
     assert all(any(each.anchor == anchor for each in told.parts) for anchor in {each.anchor for each in figures.items})
-
-
-def test_findings_stand_by_what_became_of_them() -> None:
-    told = report(ODD, chat(4))
-    (solved,) = entries(told, "gone-findings")
-
-    assert part(told, "gone-findings").title == "Gone (1)"
-    assert solved.tone is Tone.GOOD
-    assert text(solved.head) == "chat Block size is 32 instead of 16, which 3 of 4 replicas have."
-    assert solved.side == "B chat-04"
-    assert lines(solved) == ["RT-01 block-size-differs", "Its replica was read again."]
-    (new,) = entries(report(chat(4), ODD), "new-findings")
-    assert (new.tone, lines(new)) == (Tone.CRITICAL, ["RT-01 block-size-differs"])
-    (lost,) = entries(report(ODD, [*chat(3), replace(ODD[3], fresh=False)]), "unjudged-findings")
-    assert (lost.tone, lines(lost)[1]) == (Tone.UNKNOWN, "Not judged any more: chat-04 could not be read.")
-    (left,) = entries(report(ODD, chat(3)), "gone-findings")
-    assert left.tone is Tone.PLAIN
-
-
-def test_the_same_finding_of_many_pools_is_one_entry() -> None:
-    before = [each for number in range(15) for each in alike(f"p{number:02}", 4, OLD)]
-    after = [each if each.name.endswith(("1", "2", "3")) else replace(each, document=NEW.id) for each in before]
-    told = report(before, after)
-    (new,) = entries(told, "new-findings")
-    (group,) = entries(told, "settings")
-
-    assert part(told, "new-findings").title == "New (15)"
-    assert text(new.head).startswith("15 pools Block size is 32")
-    assert new.side == "15 replicas"
-    assert lines(new)[-1].endswith("p11 and 3 more.")
-    assert text(group.head) == "15 replicas of 15 pools: block_size 16 to 32"
-    assert lines(group)[1] == "1 of 4 replicas of p00: None is known to have restarted. p00-04"
-    assert lines(group)[-1] == "and in 3 more pools"
-
-
-def test_a_finding_that_changed_and_a_suppression_that_ended_stand_apart() -> None:
-    entry = judged.suppression()
-    then = replace(
-        fleet(*chat(4)),
-        inspection=Inspection(
-            (judged.finding(id="a", replicas=ids("chat-01")),),
-            (judged.finding(id="b", replicas=(), suppression=entry),),
-        ),
-    )
-    now = replace(
-        fleet(*chat(4), polled_at=LATER),
-        inspection=Inspection(
-            (
-                judged.finding(id="a", replicas=ids("chat-01", "chat-02")),
-                judged.finding(id="b", replicas=(), expired=entry),
-            ),
-        ),
-    )
-    told = of(then, now)
-
-    assert [lines(each)[1:] for each in entries(told, "changed-findings")] == [["Now also on chat-02."]]
-    assert [lines(each)[1] for each in entries(told, "ended-suppressions")] == [
-        "Its suppression by ann ended on 2026-04-30 (canary)."
-    ]
-    assert paragraphs(told, "findings") == ["0 findings are as before."]
-
-
-def test_a_finding_that_spread_has_a_figure_of_its_own_as_bad_as_it_is() -> None:
-    """New findings are none then, and that alone would read as good news."""
-    then, now = (
-        replace(fleet(*chat(4), polled_at=at), inspection=Inspection((judged.finding(replicas=replicas),)))
-        for at, replicas in ((POLLED_AT, ids("chat-01")), (LATER, ids("chat-01", "chat-02")))
-    )
-    (figures,) = blocks(of(then, now), "at-a-glance", Figures)
-
-    assert [each[:2] for each in figures.items[:2]] == [("New findings", "0"), ("Findings that spread", "1")]
-    assert (figures.items[1].note, figures.items[1].tone) == ("to 1 more replica", Tone.CRITICAL)
-
-
-def test_a_new_finding_that_is_suppressed_is_counted_apart() -> None:
-    hidden = judged.finding(id="b", replicas=ids("chat-01"), suppression=judged.suppression())
-    now = replace(fleet(*chat(4), polled_at=LATER), inspection=Inspection((), (hidden,)))
-    (figures,) = blocks(of(fleet(*chat(4)), now), "at-a-glance", Figures)
-
-    assert figures.items[0][:2] == ("New findings", "0")
-    assert figures.items[0].note == "1 suppressed"
-
-
-def test_a_group_shows_its_settings_its_restarts_and_its_replicas() -> None:
-    many = document({BLOCK_SIZE: 32, SEQS: 512, **{f"x.y{number}": number for number in range(6)}})
-    none = document({f"x.y{number}": None for number in range(6)})
-    told = report(chat(2, none), chat(2, many, **RESTARTED), many, none)
-    (group,) = entries(told, "settings")
-
-    assert text(group.head) == "Both replicas of chat: block_size 16 to 32 and 7 more settings"
-    assert group.side == "A ×2 to A ×2"
-    assert lines(group)[:2] == ["cache_config.block_size 16 to 32", "scheduler_config.max_num_seqs 256 to 512"]
-    assert lines(group)[-2:] == ["and 2 more settings, in the appendix", "All of them restarted. chat-01 and chat-02"]
-    assert len(rows(told, "setting-changes")) == 8
-    assert rows(told, "setting-changes")[0] == ["chat", BLOCK_SIZE, "16", "32", "2", "chat-01 and chat-02"]
-
-
-def test_what_is_not_compared_is_told_and_never_called_the_same() -> None:
-    hidden = document({SEQS: silent(State.REDACTED)})
-    after = [*chat(1, hidden), down("chat-02"), *chat(1, first=3), down("chat-04")]
-    told = report([*chat(2), down("chat-03"), down("chat-04")], after, hidden)
-
-    assert paragraphs(told, "settings") == [
-        "No setting has another value on the 1 replica that were compared.",
-        "Not compared, for they were not read on either side: 1 replica (chat-04).",
-        "Not compared, for they were not read before: 1 replica (chat-03).",
-        "Not compared, for they were not read after: 1 replica (chat-02).",
-    ]
-    (untold,) = entries(told, "one-sided")
-    assert text(untold.head) == "No longer told, so no change is known"
-    assert lines(untold) == ["1 setting of 1 replica of chat, redacted now: max_num_seqs."]
-
-
-def test_what_is_told_now_and_what_is_ignored_is_said_and_long_lists_are_counted() -> None:
-    bare = [document(base={"version": "0.32.0", "n": number}) for number in range(14)]
-    full = [document({"n": number, SEQS: 1000 + number}) for number in range(14)]
-    before = [each for number, one in enumerate(bare) for each in chat(1, one, first=number)]
-    after = [each for number, one in enumerate(full) for each in chat(1, one, first=number)]
-    (told,) = entries(report(before, after, *bare, *full), "one-sided")
-    ignoring = report(chat(1), chat(1, NEW), ignored=(BLOCK_SIZE,))
-
-    assert text(told.head) == "Now told, so no change is known"
-    assert lines(told)[-1].startswith("16 settings of 14 replicas of chat, not reported before: block_size, ")
-    assert "Changed, but left out because fleet.yaml says that it does not matter: cache_config.block_size." in (
-        paragraphs(ignoring, "settings")
-    )
 
 
 def test_replicas_stand_by_what_became_of_them() -> None:
@@ -367,22 +188,3 @@ def test_what_strangers_write_is_no_markup_and_breaks_no_line() -> None:
     assert "<img" not in page
     assert not any(line.startswith("=1+1") for line in table.splitlines())
     assert HOSTILE.split("\n")[0][:20] in table
-
-
-def test_many_findings_of_a_kind_are_cut() -> None:
-    found = tuple(judged.finding(id=f"{number}", sentence=f"Number {number}.") for number in range(45))
-    now = replace(fleet(*chat(4), polled_at=LATER), inspection=Inspection(found))
-    told = of(fleet(*chat(4)), now)
-
-    assert len(entries(told, "new-findings")) == 40
-    assert paragraphs(told, "new-findings") == ["5 more in the JSON document."]
-
-
-def test_many_groups_of_settings_are_cut() -> None:
-    each_its_own = [document({SEQS: number}) for number in range(45)]
-    after = [one for number, told in enumerate(each_its_own) for one in chat(1, told, first=number)]
-    told = report(chat(45, first=0), after, *each_its_own)
-
-    assert len(entries(told, "settings")) == 40
-    assert paragraphs(told, "settings")[0] == "5 more groups of replicas stand in the appendix."
-    assert len(rows(told, "setting-changes")) == 45

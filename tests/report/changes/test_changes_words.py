@@ -109,6 +109,16 @@ def test_the_lead_says_how_much_was_compared() -> None:
     )
 
 
+def test_the_lead_says_why_nothing_was_compared() -> None:
+    """`0 of 0` tells nobody anything."""
+    assert words.lead(between(chat(1), chat(1, first=2))) == (
+        "No settings compared: no replica is on both sides; 1 finding changed; 0 findings as before."
+    )
+    assert words.lead(between(chat(2), [replace(each, fresh=False) for each in chat(2)])).startswith(
+        "No settings compared: of 2 replicas of both sides, none was read on both; "
+    )
+
+
 def test_the_last_line_of_the_command_says_what_is_to_be_minded() -> None:
     changes = between([down("chat-01")], [down("chat-01")], now={"polled_at": POLLED_AT - timedelta(1)})
 
@@ -162,6 +172,17 @@ def test_a_group_says_in_which_cohorts_it_was_and_is() -> None:
     (group,) = between(chat(4), [*chat(3), *chat(1, NEW, first=4)]).settings.groups
 
     assert words.cohorts_words(group) == "from A to B"
+
+
+def test_a_group_that_stays_in_its_cohorts_is_not_said_to_move() -> None:
+    def cohorts(before: Any, after: Any) -> str:
+        return words.cohorts_words(between(before, after).settings.groups[0])
+
+    lone, pooled = ([replace(each, pool=pool) for each in chat(2, NEW)] for pool in (None, "chat"))
+    assert cohorts(chat(1), chat(1, NEW)) == "in A before and after"
+    assert cohorts(chat(4), chat(4, NEW)) == "in A ×4 before and after"
+    assert cohorts([replace(each, pool=None) for each in chat(2)], pooled) == "no cohort ×2 to A ×2"
+    assert cohorts([replace(each, pool=None) for each in chat(2)], lone) == ""
 
 
 def test_what_only_one_side_tells_says_why() -> None:

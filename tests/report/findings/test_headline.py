@@ -31,12 +31,17 @@ def standing(**counts: Any) -> Standing:
         ({"pools": 0, "read": 0}, "Nothing can be compared yet"),
         ({"pools": 0, "read": 0, "down": 1}, "Nothing can be compared yet; 1 replica is down"),
         ({"by_pool": {"a": NOTED}}, "Nothing needs attention"),
-        ({"by_pool": {"a": BAD, "b": ODD}}, "One pool has critical findings"),
-        ({"by_pool": {"a": BAD, "b": BAD}, "down": 1}, "Two pools have critical findings; 1 replica is down"),
+        ({"by_pool": {"a": BAD, "b": ODD}}, "1 pool has critical findings"),
+        ({"by_pool": {"a": BAD, "b": BAD}, "down": 1}, "2 pools have critical findings; 1 replica is down"),
         ({"by_pool": {"a": ODD, "b": ODD}}, "Nothing critical, 2 warnings in 2 pools"),
         ({"found": Tally(warning=1)}, "Nothing critical, 1 warning"),
         ({"down": 3}, "Nothing needs attention; 3 replicas are down"),
         ({"down": 10}, "No replica answers"),
+        ({"read": 0}, "Nothing could be judged"),
+        (
+            {"read": 0, "by_pool": {"a": ODD}, "down": 1},
+            "Nothing could be compared, 1 warning in 1 pool; 1 replica is down",
+        ),
         ({"by_pool": dict.fromkeys("abcdefghijklmn", BAD)}, "14 pools have critical findings"),
     ],
 )
@@ -68,7 +73,18 @@ def test_a_calm_fleet_is_not_praised_for_what_was_not_read() -> None:
     assert (now.pools, now.read) == (2, 1)
     assert headline.more(standing(), [], Inspection()) == "No finding."
     assert headline.more(standing(found=Tally(unknown=1)), [], Inspection()) == "No finding in what was read."
-    assert headline.calm(now, missing).endswith("What was not read is not counted.")
+    assert headline.calm(now, missing)[-1] == "What was not read is not counted."
+
+
+def test_a_fleet_that_tells_no_settings_is_said_to_be_unjudged_and_why() -> None:
+    """All answer, but nothing was compared: also beside what else was found."""
+    silent = fleet([replica(f"chat-{number}") for number in range(4)])
+    now = headline.standing(silent)
+    why = "No replica in any pool tells its settings, so no rule could compare them."
+
+    assert headline.title(now) == "Nothing could be judged"
+    assert headline.more(now, [], silent.inspection) == why
+    assert headline.more(standing(read=0, by_pool={"a": ODD}), [], Inspection()) == f"1 warning. {why}"
 
 
 def test_what_differs_without_a_rule_is_said_where_no_rule_found_anything() -> None:
@@ -83,7 +99,7 @@ def test_calm_rests_on_the_rules_that_were_judged() -> None:
     kinds = (OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE)
     told = judged(story(), outcomes=tuple(outcome(f"XX-{number}", kind=kind) for number, kind in enumerate(kinds)))
 
-    assert headline.calm(headline.standing(told), told).startswith("2 rules found nothing.")
+    assert headline.calm(headline.standing(told), told)[0] == "2 rules found nothing."
 
 
 def test_replicas_are_counted_by_state_and_those_down_come_first() -> None:

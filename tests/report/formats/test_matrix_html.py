@@ -94,6 +94,15 @@ def test_a_cell_that_not_all_of_a_cohort_tell_says_how_many_do() -> None:
     assert "of 1<" not in html
 
 
+def test_a_long_value_breaks_between_its_items_and_a_short_one_nowhere() -> None:
+    """What is copied from the cell is the value: places to break are no text."""
+    long, short = document({"a.b": ["lora_resolver", "fleet_config"]}), document({"a.b": ["a_b", "c"]})
+    html = drawn(fleet([*alike("chat", 3, long), replica("chat-9", document=short)], [long, short]))
+
+    assert "&quot;lora_<wbr>resolver&quot;,<wbr> &quot;fleet_<wbr>config&quot;" in row(html, "a.b")
+    assert "&quot;a_b&quot;, &quot;c&quot;" in row(html, "a.b")
+
+
 def test_rows_that_a_finding_names_have_its_mark() -> None:
     """What a finding names has the mark of its severity; what none names is only different."""
     told = story()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from weasyprint import HTML
 
 from dashboard.errors import ReportError
+from dashboard.report.blocks import Entries, Entry, Part, Tone, plain
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.formats.pdf import to_pdf
 from tests.report.sample_reports import attack, meeting, report
@@ -50,6 +53,33 @@ def test_pages_lie_on_their_side(pdf: bytes) -> None:
 
 def test_the_same_report_is_the_same_bytes(pdf: bytes) -> None:
     assert to_pdf(to_html(meeting())) == pdf
+
+
+def pages_of_entries(*entries: Entry) -> list[set[int]]:
+    """The pages on which each entry stands, by their numbers."""
+    told = replace(report(), parts=(Part("p", "P", (Entries(entries),)),))
+    found: dict[Any, set[int]] = {}
+    for number, page in enumerate(HTML(string=to_html(told)).render().pages):
+        for box in page._page_box.descendants():
+            if box.element is not None and box.element.tag == "li":
+                found.setdefault(box.element, set()).add(number)
+    return list(found.values())
+
+
+def test_an_entry_stands_on_one_page_unless_it_is_longer_than_that() -> None:
+    """Of whatever height: somewhere one of them meets the end of a page."""
+    entries = [
+        Entry(tone, plain("head"), side, (plain("line"),) * height, ("pasted",))
+        for height in range(1, 12)
+        for tone, side in ((Tone.WARNING, "A chat-01"), (Tone.PLAIN, ""))
+    ]
+    found = pages_of_entries(*entries)
+    assert len(found) == len(entries)
+    assert all(len(pages) == 1 for pages in found)
+    assert len(set.union(*found)) > 2
+
+    (long,) = pages_of_entries(Entry(Tone.INFO, plain("head"), "side", (plain("line"),) * 100))
+    assert len(long) > 1
 
 
 def test_an_attack_becomes_pages() -> None:

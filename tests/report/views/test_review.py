@@ -94,7 +94,7 @@ def test_the_first_review_says_that_it_is_the_first() -> None:
 
 
 def test_what_is_new_since_the_last_review_is_told() -> None:
-    """The last one stands there with its time; appendices of the comparison do not."""
+    """The last one stands there with its time; the appendices of the comparison are no parts of it."""
     calm = fleet(alike("chat", 3, document()), [document()])
     other = document({"cache_config.block_size": 32})
     now = fleet([*alike("chat", 3, document()), replica("chat-new", document=other)], [document(), other])
@@ -103,6 +103,20 @@ def test_what_is_new_since_the_last_review_is_told() -> None:
     assert "The last review looked at data of 2026-03-02T11:42:05Z." in text_of(new)
     assert "chat-new" in text_of(new)
     assert not any(each.is_appendix for each in parts_of(new.parts))
+
+
+def test_what_the_part_on_changes_cuts_stands_in_the_appendix() -> None:
+    """It points there: all settings that changed, under a title that says so far from the part."""
+    now, told = document(), document({f"cache_config.x{number}": number for number in range(9)})
+    zeros = document({f"cache_config.x{number}": 0 for number in range(9)})
+    calm = fleet(alike("chat", 3, zeros), [now, zeros])
+    report = review_report(fleet(alike("chat", 3, told), [now, told]), before=calm)
+    (appendix,) = (each for each in report.parts if each.anchor == "new-setting-changes")
+
+    assert "and 2 more settings, in the appendix" in text_of(part(report, "new"))
+    assert (appendix.title, appendix.is_appendix) == ("Changed settings, one by one", True)
+    assert "cache_config.x8" in text_of(appendix)
+    assert not any(each.anchor == "new-replica-changes" for each in report.parts)
 
 
 def test_a_review_of_the_same_data_says_only_that_nothing_changed() -> None:
@@ -275,7 +289,7 @@ def test_an_empty_fleet_and_one_that_is_down_are_told_truly() -> None:
     assert "The fleet nobody has no replica." in empty.lead
     assert silent.headline == "No replica answers"
     for report in (empty, silent):
-        assert "Nothing was read, so nothing could be judged." in text_of(part(report, "fine"))
+        assert "No settings of any pool were read, so nothing could be judged." in text_of(part(report, "fine"))
         assert "found nothing" not in text_of(report)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from dashboard.compare import MAJORITY, parse_reference
 from dashboard.compare.sharing import MOST_COHORTS
+from dashboard.fleet import inspected
 from dashboard.models import Basis, Contradiction, Source
 from dashboard.report.blocks import Chart, DifferenceTable, Tone
 from dashboard.report.capacity.ranks import Measure
@@ -21,7 +22,7 @@ from dashboard.report.views.overview import overview_report
 from dashboard.report.views.replica import replica_report
 from dashboard.report.views.replicas import replicas_report
 from dashboard.rules.findings import OutcomeKind, Severity
-from tests.builders import POLLED_AT, alike, document, down, engine, fleet, hashing, replica, setting, story
+from tests.builders import NOW, POLLED_AT, alike, document, down, engine, fleet, hashing, replica, setting, story
 from tests.findings_builder import finding, judged, outcome, suppression
 from tests.report.views.walking import blocks_of, entries_of, figures_of, part, parts_of, tables_of, text_of
 
@@ -32,7 +33,7 @@ def test_overview_says_what_the_page_says() -> None:
     """The same sentence, the same six numbers, the pool that needs a look first on top."""
     report = overview_report(STORY, "before the upgrade")
 
-    assert report.headline == "Three pools have critical findings; 1 replica is down"
+    assert report.headline == "3 pools have critical findings; 1 replica is down"
     assert [each.label for each in figures_of(report.parts)][:3] == ["Replicas", "Pools", "Critical"]
     assert tables_of([part(report, "pools")])[0].rows[0][0].text == "chat-70b"
     assert tables_of([part(report, "pools")])[0].rows[0][2].text == "A ×15, B, C, 1 not read"
@@ -45,6 +46,14 @@ def test_a_calm_overview_says_how_far_that_goes() -> None:
 
     assert text_of(part(overview_report(calm), "first")).endswith("1 rule found nothing.")
     assert "not-read" not in {each.anchor for each in overview_report(calm).parts}
+
+
+def test_a_fleet_that_tells_no_settings_has_no_calm_report() -> None:
+    """A rule on the whole fleet passed; of the others nobody knows."""
+    silent = inspected(fleet([replica("chat-1"), replica("chat-2")]), NOW)
+
+    assert overview_report(silent).headline == "Nothing could be judged"
+    assert "No rule on settings could be judged" in text_of(part(findings_report(silent), "findings"))
 
 
 def test_findings_that_the_filters_hide_are_counted_and_the_filters_named() -> None:

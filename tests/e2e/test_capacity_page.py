@@ -1,0 +1,58 @@
+"""In a real browser: Capacity names who has less, and a bar opens its replica."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import url_has, visit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from dashboard.fleet import Fleet
+
+pytestmark = pytest.mark.browser
+
+
+def test_capacity_names_the_rank_that_is_short(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode")
+
+    expect(page.get_by_role("link", name="deepseek-v3-decode-5", exact=True).first).to_be_visible()
+    expect(page.get_by_text("−18 %").first).to_be_visible()
+
+
+def test_capacity_shows_the_naive_number_beside_the_true_one(page: Page, frozen_url: str, demo_fleet: Fleet) -> None:
+    visit(page, f"{frozen_url}/capacity")
+    engines = [engine for each in demo_fleet.replicas if each.pool == "gemma-27b" for engine in each.engines]
+
+    expect(page.get_by_text(f"{sum(each.kv_cache_size_tokens or 0 for each in engines):,}").first).to_be_visible()
+    expect(page.get_by_text(f"{sum(each.naive_tokens or 0 for each in engines):,}").first).to_be_visible()
+
+
+def test_a_bar_opens_its_replica(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode")
+    bar = page.locator(".js-plotly-plot .bars .point path").first.bounding_box()
+    assert bar is not None
+    page.mouse.move(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    page.mouse.click(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+
+    url_has(page, "/replica?replica=")
+    expect(page.get_by_role("heading", name=re.compile("deepseek-v3-decode-"))).to_be_visible()
+
+
+def test_the_bar_of_an_outlier_opens_its_replica_and_back_leads_to_what_was_seen(page: Page, frozen_url: str) -> None:
+    """Its text stands above it: the sixth bar of the pool, the one that is looked for."""
+    visit(page, f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode&length=32k")
+    bar = page.locator(".js-plotly-plot .bars .point", has_text="−18 %").locator("path").bounding_box()
+    assert bar is not None
+    page.mouse.move(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    page.mouse.click(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    expect(page.get_by_role("heading", name=re.compile("deepseek-v3-decode-5"))).to_be_visible()
+
+    page.go_back()
+    expect(page).to_have_url(f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode&length=32k")
+    expect(page.get_by_text("Requests at 32 k")).to_be_visible()

@@ -1,0 +1,133 @@
+"""In a real browser: Compare shows the differences of a pool, and every one of them opens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import settle, tab, url_has, visit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from dashboard.fleet import Fleet
+
+pytestmark = pytest.mark.browser
+
+HASH = "cache_config.prefix_caching_hash_algo"
+
+
+def test_the_band_says_who_cannot_share_prefixes_and_why(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+
+    expect(page.get_by_text("cannot share prefixes with A")).to_be_visible()
+    expect(page.locator(f'tr[data-path="{HASH}"] td', has_text="xxhash").first).to_be_visible()
+
+
+def test_the_matrix_shows_every_difference_of_the_pool(page: Page, frozen_url: str, demo_fleet: Fleet) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    pool = next(pool for pool in demo_fleet.pools if pool.name == "chat-70b")
+
+    shown = page.locator("tr[data-path]").evaluate_all("rows => rows.map(row => row.dataset.path)")
+
+    assert {difference.path for difference in pool.differences} <= set(shown)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_a_finding_names_is_tinted_as_the_finding_and_the_rest_is_grey(
+    browser: Browser, frozen_url: str, theme: Literal["light", "dark"]
+) -> None:
+    """For information: blue, with a mark that is seen. No finding: the same grey as what is no severity."""
+    with tab(browser, theme=theme) as page:
+        visit(page, f"{frozen_url}/compare?pool=chat-70b")
+
+        def tint(path: str) -> str:
+            cell = page.locator(f'tr[data-path="{path}"] td.differs').first
+            return str(cell.evaluate("cell => getComputedStyle(cell).backgroundColor"))
+
+        def shade(name: str) -> str:
+            """Return the colour that a variable of the style sheet has in this theme."""
+            make = """(page, name) => {
+              const probe = page.appendChild(document.createElement("i"));
+              probe.style.background = `var(${name})`;
+              const found = getComputedStyle(probe).backgroundColor;
+              probe.remove();
+              return found;
+            }"""
+            return str(page.locator("[data-testid=stMain]").evaluate(make, name))
+
+        assert tint("cache_config.block_size") == shade("--critical-tint")
+        assert tint("scheduler_config.max_num_seqs") == shade("--warning-tint")
+        assert tint("model_config.max_logprobs") == shade("--info-tint")
+        assert tint("cache_config.effective_attention_block_size") == shade("--chip")
+        mark = page.locator('tr[data-path="model_config.max_logprobs"] .glyph')
+        assert mark.evaluate("mark => getComputedStyle(mark).backgroundColor") == shade("--info")
+
+
+def fades(page: Page) -> list[bool]:
+    """Of each table of settings: whether its right edge fades."""
+    seen = "tables => tables.map(each => getComputedStyle(each, '::after').content !== 'none')"
+    return list(page.locator(".matrix").evaluate_all(seen))
+
+
+@pytest.mark.parametrize("still", ["", "&screenshot=1"])
+def test_the_edge_fades_as_long_as_there_are_more_columns_behind_it(
+    browser: Browser, frozen_url: str, still: str
+) -> None:
+    with tab(browser, width=1280) as page:
+        visit(page, f"{frozen_url}/compare?pool=gemma-27b&columns=Replicas{still}")
+        assert fades(page) == [True, True]
+
+        page.locator(".matrix").last.evaluate("each => each.scrollTo(each.scrollWidth, 0)")
+        settle(page)
+        assert fades(page) == [True, False]
+
+        visit(page, f"{frozen_url}/compare?pool=chat-70b{still}")
+        assert fades(page) == [False, False], "all columns are in sight"
+
+
+def test_a_cell_opens_by_click_and_says_who_has_which_value(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    page.locator(f'tr[data-path="{HASH}"] td[tabindex]').last.click()
+
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("xxhash")
+    expect(dialog).to_contain_text("chat-70b-11")
+    url_has(page, "path=cache_config.prefix_caching_hash_algo")
+
+
+def test_a_cell_opens_by_keyboard_alone(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    page.locator(f'tr[data-path="{HASH}"] td[tabindex]').first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("dialog")).to_contain_text("xxhash")
+
+
+def test_search_narrows_the_matrix_and_stands_in_the_url(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    page.get_by_label("Search").fill("logprobs")
+    page.get_by_label("Search").press("Enter")
+
+    url_has(page, "search=logprobs")
+    expect(page.locator('tr[data-path="model_config.max_logprobs"]')).to_be_visible()
+    expect(page.locator('tr[data-path="scheduler_config.max_num_seqs"]')).to_have_count(0)
+
+
+def test_a_link_opens_what_was_seen(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b&search=logprobs&path=model_config.max_logprobs")
+
+    expect(page.get_by_role("dialog")).to_contain_text("max_logprobs")
+    expect(page.get_by_label("Search")).to_have_value("logprobs")
+
+
+def test_all_settings_shows_what_is_equal_too(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    before = page.locator("tr[data-path]").count()
+    page.get_by_text("All settings", exact=True).click()
+    settle(page)
+
+    assert page.locator("tr[data-path]").count() > 10 * before

@@ -1,0 +1,67 @@
+"""In a real browser: a finding opens, closes and leads on, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import settle, visit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_finding_that_is_opened_by_keyboard_keeps_the_focus_in_the_list(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/findings")
+    entry = page.get_by_role("link", name="Hash algorithm is xxhash")
+    entry.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
+
+    expect(page.locator(".findings [aria-current] a")).to_be_focused()
+
+
+def test_a_finding_that_is_closed_by_keyboard_gives_the_focus_back_to_its_entry_in_sight(
+    page: Page, frozen_url: str
+) -> None:
+    """Whoever reads one finding after the other goes on where they were, not at the top of the page."""
+    visit(page, f"{frozen_url}/findings")
+    entry = page.get_by_role("link", name="Limit of log probabilities")
+    entry.focus()
+    page.keyboard.press("Enter")
+    close = page.get_by_role("link", name="Close")
+    close.focus()
+    page.keyboard.press("Enter")
+    expect(close).to_have_count(0)
+
+    expect(entry).to_be_focused()
+    expect(entry).to_be_in_viewport()
+
+
+def test_a_finding_opens_and_leads_to_its_setting_and_back(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/findings?severity=critical")
+    page.get_by_role("link", name="Hash algorithm is xxhash").click()
+    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
+    settle(page)
+    assert "severity=critical" in page.url
+    assert "finding=" in page.url
+    opened = page.url
+
+    page.get_by_role("link", name="cache_config.prefix_caching_hash_algo").first.click()
+    expect(page.get_by_role("dialog")).to_contain_text("RT-05 hash-algorithm-differs")
+
+    page.go_back()
+    expect(page).to_have_url(opened)
+    expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
+
+
+def test_the_counts_in_the_header_lead_to_the_findings(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/capacity")
+    page.get_by_role("link", name="critical findings").first.click()
+    expect(page).to_have_url(f"{frozen_url}/findings?severity=critical")
+    expect(page.get_by_text("Block size is 32")).to_be_visible()

@@ -1,0 +1,60 @@
+"""In a real browser: Replicas lists all of them, and each has a page."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import settle, visit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from dashboard.fleet import Fleet
+
+pytestmark = pytest.mark.browser
+
+
+def test_back_from_a_replica_leads_to_the_replicas_that_were_found(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
+    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
+    assert table is not None
+    page.mouse.click(table["x"] + 200, table["y"] + 55)  # the first name
+    expect(page.get_by_role("heading", name=re.compile("gemma-27b-"))).to_be_visible()
+    settle(page)
+    assert "gemma" not in page.url.partition("?")[2]
+    expect(page.get_by_placeholder("setting or value")).to_have_value("")
+
+    page.go_back()
+    expect(page).to_have_url(f"{frozen_url}/replicas?search=gemma&state=up")
+    expect(page.get_by_text("7 of 42 replicas shown")).to_be_visible()
+
+
+def test_replicas_lists_all_of_them(page: Page, frozen_url: str, demo_fleet: Fleet) -> None:
+    visit(page, f"{frozen_url}/replicas")
+
+    expect(page.get_by_text(f"{len(demo_fleet.replicas)} replicas shown")).to_be_visible()
+
+
+def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, frozen_url: str) -> None:
+    visit(page, frozen_url)
+    page.get_by_role("link", name="chat-70b-11", exact=True).first.click()
+    expect(page.get_by_role("heading", name="chat-70b-11")).to_be_visible()
+    page.get_by_role("tab", name="Probes").click()
+    settle(page)
+    expect(page.get_by_role("gridcell", name="/metrics", include_hidden=True)).to_have_count(1)
+
+    page.get_by_role("combobox", name="Raw answer").click()
+    page.get_by_role("option", name="/metrics").click()
+
+    expect(page.locator("[data-testid=stCode]").first).to_contain_text("vllm:cache_config_info")
+
+
+def test_an_unknown_replica_is_said_to_be_unknown_with_a_way_back(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replica?replica=http%3A%2F%2Fnobody%3A1")
+
+    expect(page.get_by_role("link", name="Replicas").first).to_be_visible()
+    expect(page.locator("[data-testid=stMain]")).to_contain_text(re.compile("There is no such replica"))

@@ -1,0 +1,56 @@
+"""Reports of what changed between two small fleets, and what stands in their parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dashboard.changes import changes_between
+from dashboard.report.blocks import Entries, Paragraph, Table
+from dashboard.report.context import context_of
+from dashboard.report.views.changes import changes_report
+from tests.changes.sides import LATER, NEW, OLD, chat, fleet
+from tests.report.views.walking import part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Replica
+    from dashboard.report.blocks import Block, Entry, Report
+
+ODD = [*chat(3), *chat(1, NEW, first=4)]
+
+
+def report(before: Iterable[Replica], after: Iterable[Replica], *told: Any, **more: Any) -> Report:
+    documents = (OLD, NEW, *told)
+    then, now = fleet(*before, told=documents), fleet(*after, told=documents, polled_at=LATER, **more)
+    return of(then, now)
+
+
+def of(then: Fleet, now: Fleet) -> Report:
+    return changes_report(changes_between(then, now), context_of(then), context_of(now, name="Monday"))
+
+
+def blocks(told: Report, anchor: str, kind: type[Block]) -> list[Any]:
+    return [each for each in part(told, anchor).blocks if isinstance(each, kind)]
+
+
+def entries(told: Report, anchor: str) -> list[Entry]:
+    return [item for block in blocks(told, anchor, Entries) for item in block.items]
+
+
+def text(line: Iterable[Any]) -> str:
+    return "".join(piece.text for piece in line)
+
+
+def lines(entry: Entry) -> list[str]:
+    return [text(line) for line in entry.lines]
+
+
+def paragraphs(told: Report, anchor: str) -> list[str]:
+    return [text(each.line) for each in blocks(told, anchor, Paragraph)]
+
+
+def rows(told: Report, anchor: str) -> list[list[str]]:
+    (table,) = blocks(told, anchor, Table)
+    return [[cell.text for cell in row] for row in table.rows]
