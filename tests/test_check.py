@@ -249,6 +249,21 @@ def test_a_saved_poll_is_judged_by_the_options_of_today(tmp_path: Path, demo: De
     assert "whose suppression ended on 2020-01-31" in last(done)
 
 
+def test_where_no_options_say_otherwise_a_saved_poll_is_judged_by_those_it_was_saved_with(
+    tmp_path: Path, demo: DemoServer
+) -> None:
+    config = written(tmp_path, demo, suppress=[{**WHERE, "until": FUTURE}])
+    (tmp_path / "saved.json").write_text(run("poll", "--config", config, "--format", "json", "--full").stdout)
+    (tmp_path / "fleet.yaml").unlink()
+    own = run("check", "--snapshot", "saved.json")
+    other = run("check", "--config", written(tmp_path, None), "--snapshot", "saved.json")
+
+    assert "Judged by the options that were saved with it." in own.stderr
+    assert own.exit_code == 0
+    assert "not by the options that were saved with it." in other.stderr
+    assert last(other) == "exit 1: 1 critical finding (RT-01 in chat-70b); --fail-on critical."
+
+
 def test_a_suppression_of_a_saved_poll_ends_by_the_date_of_today(tmp_path: Path, demo: DemoServer) -> None:
     config = written(tmp_path, demo, suppress=[{**WHERE, "until": "2020-06-30"}])
     saved = json.loads(run("poll", "--config", config, "--format", "json", "--full").stdout)
