@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typer.testing import Result
 
 BEGIN = "version: 1\npool: chat\n"
+SEQS = "scheduler_config.max_num_seqs"
 QUIET = ["--min-coverage", "0"]
 
 
@@ -270,3 +271,24 @@ def test_of_a_pool_that_was_never_read_there_is_nothing_to_take() -> None:
     Path("fleet.json").write_bytes(saved(fleet([down("chat-01")])))
 
     assert last(made()).endswith("tells a setting; there are none.")
+
+
+def test_a_tolerated_batch_limit_passes_a_check_though_the_sizes_of_cuda_graphs_follow_from_it() -> None:
+    def graphs(seqs: int) -> dict[str, Any]:
+        sizes = [1, 2, 4, *range(8, min(2 * seqs, 256) + 1, 8), *range(272, 2 * seqs + 1, 16)]
+        return {
+            SEQS: seqs,
+            "scheduler_config.max_num_batched_tokens": 8192,
+            "compilation_config.cudagraph_capture_sizes": sizes,
+            "compilation_config.max_cudagraph_capture_size": 2 * seqs,
+        }
+
+    first, second = document(graphs(256)), document(graphs(128))
+    members = [*alike("chat", 2, first), replica("chat-03", document=second)]
+    Path("fleet.json").write_bytes(saved(fleet(members, [first, second])))
+    made("-o", "chat.yaml")
+    text = Path("chat.yaml").read_text().replace(f"  {SEQS}: 256\n", "")
+    Path("chat.yaml").write_text(f"{text}tolerated: {{{SEQS}: {{any_of: [128, 256]}}}}\n")
+    only_baselines()
+
+    assert checked("--baseline", "chat.yaml").exit_code == 0

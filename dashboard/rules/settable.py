@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from dashboard.compare.agreement import agreed_told
-from dashboard.models import State
+from dashboard.compare.baseline import is_ignored
+from dashboard.models import Setting, Source, State, Told
 from dashboard.normalize.identity import EVENT_ADDRESSES, EVENT_TOPIC, PATHS_OF_FILES
 from dashboard.rules.capacity.cp_05_compilation import MODES
-from dashboard.rules.capacity.graph_sizes import LARGEST, SEQS, SIZES, SPECULATED, TOKENS
+from dashboard.rules.capacity.graph_sizes import LARGEST, SEQS, SIZES, SPECULATED, TOKENS, follow
+from dashboard.rules.connectors import value
 from dashboard.rules.remedy import SERVED_NAMES, flag_of, is_left_out, pasteable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from dashboard.models import Baseline, Told
+    from dashboard.models import Baseline
     from dashboard.rules.findings import Snippet
 
 VERSION = "version"
 GRAPH_MODE = "compilation_config.cudagraph_mode"
 FIRST_NAME = "model_config.served_model_name"
-# What vLLM derives of other settings unless somebody sets it (vllm/config/vllm.py), by what it derives it of.
+# What vLLM derives of other settings unless somebody sets it, by what it derives it of (vllm/config/vllm.py and
+# scheduler.py).
 _GRAPHS = (SEQS, TOKENS, SPECULATED)
 FOLLOWS_FROM = {
     SIZES: _GRAPHS,
     LARGEST: _GRAPHS,
     "compilation_config.compile_ranges_endpoints": (TOKENS,),
     "scheduler_config.max_num_scheduled_tokens": (TOKENS,),
+    "scheduler_config.max_num_encoder_input_tokens": (TOKENS,),
+    "scheduler_config.encoder_cache_size": (TOKENS,),
     FIRST_NAME: (SERVED_NAMES,),
 }
 # A configuration shows the numbers of these, a command line takes their names too (vllm/config/compilation.py).
@@ -37,7 +43,8 @@ _NUMBERED = frozenset({GRAPH_MODE, "compilation_config.mode", "optimization_leve
 # Names come from strangers: what a shell could read as more than a name is never put on a command line.
 VARIABLE = re.compile(r"env\.([A-Za-z_][A-Za-z0-9_]*)")
 _FLAG = re.compile(r"--[A-Za-z0-9_.-]+")
-
+_MOST_TRIED = 64  # combinations of limits from which an expected value may follow
+_MOST_TOKENS = 2**31  # a limit; a range may end in infinity
 
 IMAGE_FIRST = "Change the image first, restart, and look again: what else differs may be the default of a version."
 
@@ -53,6 +60,7 @@ class How(StrEnum):
     BY_HAND = "by hand"  # a part of the value is each replica's own
     CHOICE = "choice"  # any value of a range will do, and the pool does not say which
     MISFIT = "misfit"  # no value: a text where vLLM has a number, or true and false
+    OPEN = "open"  # it follows from settings of which the baseline allows several values: nobody can agree on it
     FOLLOWS = "follows"  # nothing sets it: it follows from other settings, the version or the hardware
 
 
@@ -79,7 +87,9 @@ def waiting(how: Mapping[str, How]) -> AbstractSet[str]:
 def left_to_people(
     baseline: Baseline, usual: Mapping[str, Told], told: Callable[[str], Collection[Told]], paths: Iterable[str]
 ) -> Mapping[str, How]:
-    """Return those of a baseline's settings for which nothing is typed: ranges without a usual value, and misfits.
+    """Return those of a baseline's settings for which nothing is typed.
+
+    These are ranges without a usual value, misfits, and what follows from settings that may have several values.
 
     `usual` is of `usual_values`; `told` gives the values that the pool tells of a path.
     """
@@ -90,7 +100,58 @@ def left_to_people(
             left[path] = How.CHOICE
         elif path in baseline.expected and is_misfit(path, agreed_told(baseline.expected[path]), told(path)):
             left[path] = How.MISFIT
+        elif path in baseline.expected and _is_open(baseline, path, told):
+            left[path] = How.OPEN
     return left
+
+
+def derived(settings: Mapping[str, Setting]) -> AbstractSet[str]:
+    """Return the paths of which a document tells what vLLM derives of its other settings, so that nothing sets them."""
+    return {path for path in FOLLOWS_FROM if path in settings and _is_as_derived(settings, path)}
+
+
+def open_sources(baseline: Baseline, path: str) -> tuple[str, ...]:
+    """Return the settings that a path follows from and of which a baseline allows several values."""
+    sources = FOLLOWS_FROM.get(path, ())
+    return tuple(each for each in sources if each in baseline.tolerated or is_ignored(baseline, each))
+
+
+def _is_as_derived(settings: Mapping[str, Setting], path: str) -> bool:
+    if path in {SIZES, LARGEST}:
+        return follow(settings)
+    own, source = value(settings, path), value(settings, FOLLOWS_FROM[path][0])
+    if path == FIRST_NAME:
+        return isinstance(source, list) and source[:1] == [own]
+    return source is not None and own in (source, [source])
+
+
+def _is_open(baseline: Baseline, path: str, told: Callable[[str], Collection[Told]]) -> bool:
+    """Tell whether an expected value is one that vLLM derives, of settings that may also have others."""
+    opened = open_sources(baseline, path)
+    if not opened:
+        return False
+    fixed = [each for each in (path, *FOLLOWS_FROM[path]) if each in baseline.expected and each not in opened]
+    base = {each: Setting(*agreed_told(baseline.expected[each]), Source.SERVER_INFO) for each in fixed}
+    # A limit that the baseline does not name may be any that is told, too.
+    free = {each: _possible(baseline, each, told(each)) for each in FOLLOWS_FROM[path] if each not in fixed}
+    known = {each: texts for each, texts in free.items() if texts}
+    for texts in islice(product(*known.values()), _MOST_TRIED):
+        limits = {
+            each: Setting(text, State.REPORTED, Source.SERVER_INFO) for each, text in zip(known, texts, strict=True)
+        }
+        if _is_as_derived({**base, **limits}, path):
+            return True
+    return False
+
+
+def _possible(baseline: Baseline, path: str, told: Collection[Told]) -> list[str]:
+    """Return values that a setting may have: those agreed on, then those that are told."""
+    texts = [baseline.expected[path]] if path in baseline.expected else []
+    if tolerance := baseline.tolerated.get(path):
+        ends = (tolerance.at_least, tolerance.at_most)
+        texts += [*tolerance.any_of, *(str(int(end)) for end in ends if end is not None and abs(end) < _MOST_TOKENS)]
+    texts += sorted(each.value for each in told if each.state is State.REPORTED)
+    return list(dict.fromkeys(texts))
 
 
 def _how(path: str, wanted: Told, changed: AbstractSet[str], *, derives_sizes: bool) -> How:

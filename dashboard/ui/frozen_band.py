@@ -68,7 +68,7 @@ def _shown() -> Stored | None:
 
 def _filters(fleet: Fleet, page: str) -> list[tuple[str, str]]:
     """Return the choices that stand in the address, in its order, without those that the page cannot follow."""
-    known = links.KNOWN.get(page, set()) - choices.not_followed().keys()
+    known = links.KNOWN.get(page, set()) - choices.not_followed().keys() - {links.MANAGE}  # a dialog above the page
     told = {name: value for name, value in links.choices().items() if name in known}
     if told.get(links.POOL) not in {pool.name for pool in fleet.pools}:
         told.pop(links.POOL, None)

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.report.blocks import Tone
 from dashboard.report.findings import headline
 from dashboard.report.pools.order import ordered
-from dashboard.report.pools.prefix_words import is_needed, is_unshared, prefix_sentences
+from dashboard.report.pools.prefix_words import is_doubtful, is_needed, is_unshared, prefix_sentences
 from dashboard.report.views.overview_figures import overview_figures
 from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
@@ -51,8 +51,9 @@ def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Over
     sentences = prefix_sentences(_fleet)
     order = ordered(_fleet, sentences, now.by_pool)
     domains = _fleet.inspection.domains
-    unshared = [pool.name for pool in order if is_unshared(sentences[pool.name]) and is_needed(domains.get(pool.name))]
-    more = headline.more(now, unshared, _fleet.inspection)
+    needed = [pool.name for pool in order if is_needed(domains.get(pool.name))]
+    unshared, doubtful = ([name for name in needed if so(sentences[name])] for so in (is_unshared, is_doubtful))
+    more = headline.more(now, unshared, _fleet.inspection, doubtful=doubtful)
     return Overview(
         head=markup.heading(markup.text(headline.title(now)), markup.text(more)),
         cards=markup.cards(_cards(_fleet, now)),

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dashboard import __version__
 from dashboard.collect.probes import INFERENCE_CONFIG
 from dashboard.models import ReplicaState, Source, State
-from dashboard.normalize.versions import release
+from dashboard.rules.behaviour.provider_plugin import ASKED, NAME, is_older
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.models import Replica, Setting
 
-NAME = "fleet_config"  # in VLLM_PLUGINS and in both groups of entry points
 VARIABLE = "env.VLLM_PLUGINS"
 INSTALL = f"pip install --no-deps vllm_fleet_provider-{__version__}-py3-none-any.whl"
-ASKED = "python -m dashboard.provider"  # prints the line that names what vLLM loads now, and the provider
 # A name that a shell takes as it is: what a server says is never put into a line to be run unless it is such a list.
 _NAMES = re.compile(r"[A-Za-z0-9_.-]{1,100}(,[A-Za-z0-9_.-]{1,100}){0,31}")
-TRIED_SINCE = (0, 26)  # the first release that the provider was tried with; 0.20.2 loads no endpoint plugins
 
 TITLE = "Let this replica tell more"
 ADDS = (
@@ -90,6 +87,4 @@ def _names(told: Any) -> str | None:
 
 
 def _older(replica: Replica) -> tuple[str, ...]:
-    numbers = release(replica.version or "")
-    older = numbers is not None and tuple(map(int, numbers.split(".")[:2])) < TRIED_SINCE
-    return (OLDER,) if older else ()
+    return (OLDER,) if is_older(replica.version) else ()

@@ -4,6 +4,9 @@ const STEPS = { j: 1, n: 1, ArrowRight: 1, k: -1, p: -1, ArrowLeft: -1 };
 const MEETING = "meeting"; // as in links.py
 const SCREEN = 0.85; // of the window that Page Down goes on by: a few lines stay in sight
 
+const NEAR = 80; // pixels below the agenda: a heading above this line has begun
+const STILL = 4; // pixels that are no scrolling
+
 const main = () => document.querySelector("[data-testid=stMain]");
 const section = (key) => document.querySelector(`.st-key-${key}`);
 const title = (key) => section(key)?.querySelector("h1, h2");
@@ -34,12 +37,20 @@ class Agenda {
     return header + this.root.querySelector("nav").getBoundingClientRect().height + 1;
   }
 
-  // The section that is read: the last one that has begun, and at the end of the page the last of all.
+  // The section that is read: the one that a key or a click led to, until the reader scrolls on; else the last one whose
+  // heading stands above a line near the top.
   place() {
-    if (this.keys.includes(this.chosen) && main().scrollTop === this.scrolled) return this.keys.indexOf(this.chosen);
-    const limit = this.top() + 0.25 * main().clientHeight;
-    const begun = this.keys.findLastIndex((key) => section(key).getBoundingClientRect().top < limit);
+    if (this.isAtLed()) return this.keys.indexOf(this.root.fleetLed.key);
+    const begun = this.keys.findLastIndex((key) => (title(key) ?? section(key)).getBoundingClientRect().top < this.top() + NEAR);
     return Math.max(begun, 0); // at the top of the page none has begun
+  }
+
+  // Rows that grow above move the page or the section, each alone; a reader who scrolls moves both.
+  isAtLed() {
+    const led = this.root.fleetLed;
+    if (!led || !this.keys.includes(led.key)) return false;
+    if (Math.abs(main().scrollTop - led.scrolled) < STILL) return true;
+    return Math.abs(section(led.key).getBoundingClientRect().top - led.top) < STILL;
   }
 
   // The list is one line, and scrolls sideways where it is narrow.
@@ -63,7 +74,7 @@ class Agenda {
     if (!key) return;
     const heading = title(key);
     main().scrollBy({ top: section(key).getBoundingClientRect().top - this.top() - 12, behavior: "instant" });
-    [this.chosen, this.scrolled] = [key, main().scrollTop];
+    this.root.fleetLed = { key, scrolled: main().scrollTop, top: section(key).getBoundingClientRect().top };
     if (heading) {
       heading.tabIndex = -1;
       heading.focus({ preventScroll: true });

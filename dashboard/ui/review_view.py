@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
 
 class Topic(NamedTuple):
-    """One entry on findings: the ids of those it speaks of, their rule, the entry and what was noted last. HTML."""
+    """One entry on findings: ids, rule and pools of those it speaks of, the entry and what was noted last. HTML."""
 
     ids: tuple[str, ...]
     rule: str
+    pools: tuple[str, ...]
     entry: str
     noted: str
 
@@ -170,7 +171,8 @@ def _topic(entry: Entry, drawing: _Drawing) -> Topic:
     own = replace(entry, notes=())
     noted = "".join(map(review_blocks.noted_html, sorted(lines)))
     fold = review_blocks.OPEN if group[0].finding.severity is Severity.CRITICAL else _FOLDED
-    return Topic(ids, group[0].finding.rule, review_blocks.entries_html((own,), drawing.leads, fold), noted)
+    pools = tuple(dict.fromkeys(pool for each in group for pool in each.finding.pools))
+    return Topic(ids, group[0].finding.rule, pools, review_blocks.entries_html((own,), drawing.leads, fold), noted)
 
 
 def _leads(fleet: Fleet, groups: Mapping[str, Sequence[Listed]], before: str | None) -> Leads:

@@ -46,7 +46,8 @@ def _body(stored: Stored) -> None:
     st.html(f'<p class="dialog-head">{told}</p>')
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         name = st.text_input("Name", value=beside.name, max_chars=LONGEST_NAME, key=f"name_{stored.id}")
-        if st.button("Rename", disabled=not name or name == beside.name, key="rename"):
+        # Never disabled: a name arrives only when its field is left, and the click that leaves it would go nowhere.
+        if st.button("Rename", key="rename") and name and name != beside.name:
             _do(lambda: service.snapshots().rename(stored.id, name))
     with st.container(horizontal=True, gap="small"):
         st.download_button(

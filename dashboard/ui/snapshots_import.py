@@ -30,6 +30,7 @@ _WHAT = (
     "path, with dots for slashes: <code>chat-1.inference.v1.config.json</code>, <code>chat-1.server_info.json</code>, "
     "<code>chat-1.metrics.txt</code>, <code>chat-1.v1.models.json</code>.</li>"
     "<li>Answers do not tell their time: that of the import stands for it.</li></ul>"
+    '<p class="mute">Choose files, then press <b>Import</b>: it checks them, freezes what they hold and opens it.</p>'
 )
 
 

@@ -34,6 +34,7 @@ HOW_WORDS = {
     How.BY_HAND: "by hand: it holds what is each replica's own",
     How.CHOICE: "by hand: any value of the agreed range will do",
     How.MISFIT: "not at all: the baseline expects text where vLLM has a number or a switch",
+    How.OPEN: "not at all: it follows from settings of which the baseline allows several values",
     How.FOLLOWS: "follows: no flag sets it",
 }
 
@@ -172,6 +173,11 @@ def later_notes(group: Group) -> tuple[str, ...]:
         notes.append(f"Choose a value within the agreed range: {_some(choice)}. The one shown is the nearest.")
     if misfit := by_way[How.MISFIT]:
         notes.append(f"Mend the baseline: it expects text where vLLM has a number or a switch, for {_some(misfit)}.")
+    if opened := by_way[How.OPEN]:
+        notes.append(
+            "Take out of the baseline, or ignore there, what follows from settings of which it allows several values: "
+            f"{_some(opened)}."
+        )
     if told.is_empty:
         notes.append(NOTHING_TO_PASTE)
     return tuple(notes)

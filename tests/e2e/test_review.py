@@ -90,6 +90,33 @@ def test_keys_lead_through_the_agenda_in_both_directions(page: Page, url: str) -
         is_at(page, title)
 
 
+def test_a_high_window_marks_the_first_section_and_a_key_leads_to_the_next(browser: Browser, url: str) -> None:
+    """Several sections are in sight: the current one is where the keys led to, until the reader scrolls on."""
+    with tab(browser, width=1600, height=2600) as page:
+        visit(page, url + MEETING)
+        expect(current(page)).to_contain_text(AGENDA[0])
+
+        page.keyboard.press("j")
+        is_at(page, AGENDA[1])
+        page.keyboard.press("7")
+        settle(page)
+        is_at(page, AGENDA[6])
+        page.locator("[data-testid=stMain]").evaluate("e => e.scrollTo(0, 0)")
+        expect(current(page)).to_contain_text(AGENDA[0])
+
+
+def test_a_section_stays_the_current_one_when_the_reader_scrolls_a_little(page: Page, url: str) -> None:
+    visit(page, url + MEETING)
+    page.keyboard.press("3")
+    is_at(page, "Findings")
+
+    page.locator("[data-testid=stMain]").evaluate("e => e.scrollBy(0, 20)")
+    settle(page)
+    expect(current(page)).to_contain_text("Findings")
+    page.locator("[data-testid=stMain]").evaluate("e => e.scrollBy(0, -120)")
+    expect(current(page)).to_contain_text("New")
+
+
 def test_digits_jump_and_the_title_is_read_aloud(page: Page, url: str) -> None:
     visit(page, url + MEETING)
 

@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.models import Note
 from dashboard.store import Snapshots
-from tests.builders import NOW, alike, document, fleet, replica, story
+from tests.builders import NOW, alike, document, fleet, hostile, replica, story
 from tests.page_runner import PAGES, html, rerun
 from tests.review_runner import WEEK, a_finding, earlier, field, frozen, review
 
@@ -64,6 +64,26 @@ def test_a_note_is_kept_beside_the_snapshot_with_its_owner_and_time(store: Snaps
 
     assert store.get(key).notes == {about: Note("Restart it on Thursday.", "ana", NOW)}
     assert ">saved 11:42</span>" in html(app)
+
+
+def test_the_fields_of_a_finding_are_named_by_its_rule_and_pools(store: Snapshots) -> None:
+    """Several findings of one rule are told apart by ear."""
+    told = story()
+    key, about = frozen(store, told), a_finding(told)
+    (finding,) = [each for each in told.inspection.findings if each.id == about]
+    app = review(told, store, snapshot=key)
+
+    assert app.text_area(key=field(key, about)).label == f"Note on RT-01 in {finding.pools[0]}"
+    assert app.text_input(key=field(key, about, "owner")).label == f"Owner of RT-01 in {finding.pools[0]}"
+
+
+def test_a_hostile_pool_is_no_markdown_in_a_label(store: Snapshots) -> None:
+    told = hostile()
+    app = review(told, store, snapshot=frozen(store, told))
+    labels = [each.label for each in (*app.text_area, *app.text_input)]
+
+    assert any(" in script alert" in each for each in labels)
+    assert not [each for each in labels if set(each) & set("<>![]()*`:$\\")]
 
 
 def test_a_note_on_a_section_is_kept_under_its_anchor(store: Snapshots) -> None:

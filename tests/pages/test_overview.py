@@ -18,7 +18,7 @@ def test_the_headline_says_what_is_wrong() -> None:
     shown = html(open_page(story()))
 
     assert "critical findings; 1 replica is down</h1>" in shown
-    assert "In chat-70b, not all replicas can share prefixes." in shown
+    assert "In chat-70b, not all replicas can share prefixes; in embed-8b it is doubtful." in shown
 
 
 def test_the_header_says_how_many_answered_and_how_old_that_is() -> None:

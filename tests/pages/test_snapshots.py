@@ -195,6 +195,23 @@ def test_a_snapshot_is_renamed(live: Fleet) -> None:
     assert "After the rollout" in html(app)
 
 
+def test_one_click_renames_while_the_name_is_still_typed_and_an_unchanged_name_does_nothing(live: Fleet) -> None:
+    """A browser sends the name with the click that leaves its field: the button was never disabled."""
+    key = freeze(live)
+    app = visit("snapshots", manage=key)
+    assert not app.button(key="rename").disabled
+    before = service.snapshots().get(key)
+    app.button(key="rename").click()
+    rerun(app)
+    assert service.snapshots().get(key) == before
+    assert address(app, "manage") == key, "the dialog stays open"
+
+    app.text_input(key=f"name_{key}").set_value("After the rollout")
+    app.button(key="rename").click()
+    rerun(app)
+    assert service.snapshots().get(key).beside.name == "After the rollout"
+
+
 def test_notes_that_cannot_be_read_are_said_and_a_new_name_is_not_written_over_them(
     live: Fleet, tmp_path: Path
 ) -> None:

@@ -217,3 +217,38 @@ def test_a_value_outside_a_range_is_shown_beside_the_whole_range() -> None:
     assert finding.sentence.endswith(": gpu_memory_utilization 0.9501, tolerated 0.9 to 0.95.")
     assert [each.value for each in finding.evidence] == ["0.9501", '"0.9 to 0.95"']
     assert "0.9 to 0.95" in evidence_table(finding, People({}, {}, {}, {}))
+
+
+def pinned_sizes(**more: object) -> Finding:
+    """What is found where a limit of 128 is tolerated beside the agreed sizes of CUDA graphs, those of 256."""
+    tokens = "scheduler_config.max_num_batched_tokens"
+    sizes, largest = "compilation_config.cudagraph_capture_sizes", "compilation_config.max_cudagraph_capture_size"
+    own, agreed = [1, 2, 4, *range(8, 257, 8)], [1, 2, 4, *range(8, 257, 8), *range(272, 513, 16)]
+    told = document({SEQS: 128, tokens: 8192, sizes: own, largest: 256})
+    pinned = {tokens: 8192, sizes: agreed, largest: 512, **more}
+    expected = {path: canonical_text(value) for path, value in pinned.items() if value}
+    baseline = replace(AGREED, expected=expected, tolerated={SEQS: Tolerance(("128", "256"))})
+    built = replace(fleet(alike("chat", 2, told), [told]), policy=Policy(baselines=(baseline,)))
+    return found(inspected(built, NOW))[0]
+
+
+def test_sizes_that_follow_from_a_tolerated_limit_are_taken_out_of_the_baseline_and_not_pasted() -> None:
+    """A replica with the other tolerated limit has other sizes, as it should."""
+    finding = pinned_sizes()
+
+    assert finding.remedy.snippets == ()
+    assert finding.remedy.sentence == (
+        "cudagraph_capture_sizes and max_cudagraph_capture_size follow from max_num_seqs, which may have several "
+        "values: take them out of baselines/agreed.yaml, or ignore them there."
+    )
+
+
+def test_what_else_deviates_beside_such_sizes_is_pasted() -> None:
+    finding = pinned_sizes(**{"model_config.max_logprobs": 5, "compilation_config.max_cudagraph_capture_size": None})
+
+    assert [each.text for each in finding.remedy.snippets] == ["--max-logprobs 5"]
+    assert finding.remedy.sentence == (
+        "Give these replicas the agreed values, and restart them; or agree on theirs in baselines/agreed.yaml. "
+        "cudagraph_capture_sizes follows from max_num_seqs, which may have several values: take it out of "
+        "baselines/agreed.yaml, or ignore it there."
+    )

@@ -112,9 +112,38 @@ def test_what_is_pasted_against_the_development_mode_touches_no_other_port() -> 
 
     assert [each.text for each in finding.remedy.snippets] == [
         "unset VLLM_SERVER_DEV_MODE",
-        'export VLLM_PLUGINS="${VLLM_PLUGINS:+$VLLM_PLUGINS,}fleet_config"',
+        "python -m dashboard.provider",
     ]
     assert "close the port of their API to everybody but known clients" in finding.remedy.sentence
+
+
+@pytest.mark.parametrize(
+    ("versions", "installs", "says"),
+    [
+        (["0.32.0", "0.26.0"], True, "keeps what is loaded now. Where the mode"),
+        (["0.32.0", "0.20.2"], True, "those that run an older one may not load it. Where the mode"),
+        (["0.20.2", "0.12.0"], False, "and they run an older one. Where the mode"),
+        ([None, "dev"], True, "keeps what is loaded now. Where the mode"),
+    ],
+)
+def test_the_provider_is_not_offered_where_vllm_is_too_old_for_it(
+    versions: list[str | None], *, installs: bool, says: str
+) -> None:
+    """0.20.2 loads no endpoint plugins; where the version is not known, it may."""
+    fleet: list[Told] = [({"env.VLLM_SERVER_DEV_MODE": True}, {"version": version}) for version in versions]
+    (finding,) = inspected(fleet, [BY_ID["CO-14"]]).findings
+
+    assert ("install the provider" in finding.remedy.sentence) is installs
+    assert ("python -m dashboard.provider" in [each.text for each in finding.remedy.snippets]) is installs
+    assert says in finding.remedy.sentence
+
+
+def test_what_is_pasted_for_the_provider_unloads_no_other_plugin() -> None:
+    """Where VLLM_PLUGINS is not set, a line that only appends to it would leave the provider alone in it."""
+    (finding,) = inspected([({"env.VLLM_SERVER_DEV_MODE": True}, {})], [BY_ID["CO-14"]]).findings
+
+    assert not any("VLLM_PLUGINS=" in each.text for each in finding.remedy.snippets)
+    assert "keeps what is loaded now" in finding.remedy.sentence
 
 
 def test_a_quantization_that_no_flag_sets_is_of_the_models_files() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboard.models import Baseline, State, Told, Tolerance
+from dashboard.normalize.canonical import canonical_text
 from dashboard.rules.remedy import pasteable
 from dashboard.rules.settable import How, is_misfit, left_to_people, ways
 
@@ -54,6 +55,45 @@ def test_only_ranges_without_a_usual_value_and_misfits_are_left_to_people() -> N
         "a.size": How.MISFIT,
         "a.low": How.CHOICE,
     }
+
+
+SEQS, TOKENS = "scheduler_config.max_num_seqs", "scheduler_config.max_num_batched_tokens"
+SIZES, LARGEST = "compilation_config.cudagraph_capture_sizes", "compilation_config.max_cudagraph_capture_size"
+OWN = canonical_text([1, 2, 4, *range(8, 257, 8)])  # what vLLM derives of 128 requests
+
+
+def left_of(expected: dict[str, str], tolerated: dict[str, Tolerance], *ignored: str, seqs: str = "64") -> set[str]:
+    """Return which of the expected paths cannot be agreed on, in a pool that tells this limit of requests."""
+    baseline = Baseline("agreed", "chat", expected, tolerated, ignored)
+    pool = {SEQS: told(seqs), TOKENS: told("8192")}
+    left = left_to_people(baseline, {}, lambda path: pool.get(path, []), list(expected))
+    return {path for path, how in left.items() if how is How.OPEN}
+
+
+@pytest.mark.parametrize(
+    "tolerance",
+    [Tolerance(("64", "128")), Tolerance((), 64, 128), Tolerance((), 128), Tolerance((), None, 128)],
+)
+def test_sizes_that_follow_from_a_tolerated_limit_cannot_be_agreed_on(tolerance: Tolerance) -> None:
+    assert left_of({SIZES: OWN, LARGEST: "256", TOKENS: "8192"}, {SEQS: tolerance}) == {SIZES, LARGEST}
+
+
+def test_so_it_is_with_a_limit_that_is_ignored_or_that_the_pool_tells() -> None:
+    assert left_of({SIZES: OWN, SEQS: "128"}, {}, "scheduler_*") == {SIZES}
+    assert left_of({SIZES: OWN}, {}, SEQS, seqs="128") == {SIZES}
+    assert left_of({SIZES: OWN}, {SEQS: Tolerance((), 1, float("inf"))}, seqs="128") == {SIZES}
+
+
+def test_sizes_that_people_chose_or_of_one_agreed_limit_can_be_agreed_on() -> None:
+    """Of any limit that is allowed vLLM derives others, so they are set by hand."""
+    assert left_of({SIZES: "[1,2,4]", LARGEST: "4"}, {SEQS: Tolerance(("64", "128"))}) == set()
+    assert left_of({SIZES: OWN, SEQS: "128"}, {}) == set()
+
+
+def test_what_else_follows_from_a_tolerated_limit_cannot_be_agreed_on_unless_it_is_set() -> None:
+    ranges, scheduled = "compilation_config.compile_ranges_endpoints", "scheduler_config.max_num_scheduled_tokens"
+
+    assert left_of({ranges: "[4096]", scheduled: "100"}, {TOKENS: Tolerance(("4096", "8192"))}) == {ranges}
 
 
 def test_what_is_left_to_people_goes_before_how_it_could_be_set() -> None:

@@ -62,6 +62,15 @@ def test_a_pool_that_is_not_there_is_said_where_all_are_shown(tmp_path: Path) ->
     assert "<script>" not in html(visit("capacity", pool=HOSTILE))
 
 
+def test_an_open_dialog_is_no_filter(tmp_path: Path) -> None:
+    """The dialog of a snapshot stands above the list, and leaves nothing out of it."""
+    shown_beside(builders.story(), tmp_path)
+
+    foot = html(visit("snapshots", manage="fc12d51920", search="rollout")).rpartition('<footer class="context">')[2]
+    assert "manage=" not in foot
+    assert "search=rollout" in foot
+
+
 @pytest.mark.parametrize(
     ("page", "name", "more"),
     [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.models import Fingerprint
 from dashboard.report.pools.named_paths import by_path, worst
-from dashboard.report.pools.prefix_words import is_needed, is_unshared, prefix_sentences, severity
+from dashboard.report.pools.prefix_words import is_doubtful, is_needed, is_unshared, prefix_sentences, severity
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
@@ -45,6 +45,7 @@ def test_two_versions_alone_only_warn() -> None:
     assert "versions differ" in words(story(), 4)
     assert 'class="glyph warning"' in words(story(), 4)
     assert not is_unshared(sentence_of(story(), 4))
+    assert is_doubtful(sentence_of(story(), 4))
     assert severity(sentence_of(story(), 4), {}) == "warning"
 
 
@@ -117,6 +118,7 @@ def test_equal_settings_with_other_block_hashes_are_not_called_no_difference() -
     assert words(split).endswith("A: equal settings, different hashes")
     assert 'class="glyph critical"' in words(split)
     assert is_unshared(sentence_of(split))
+    assert not is_doubtful(sentence_of(split))
 
 
 def test_a_finding_on_block_hashes_makes_it_as_bad_as_it_is() -> None:
@@ -153,6 +155,7 @@ def test_measured_agreement_is_calm_although_versions_differ() -> None:
     assert words(both).endswith("all can share")
     assert 'class="glyph good"' in words(both)
     assert not is_unshared(sentence_of(both))
+    assert not is_doubtful(sentence_of(both))
 
 
 def test_where_only_settings_part_cohorts_that_do_not_tell_no_measured_base_is_named() -> None:
@@ -183,6 +186,7 @@ def test_settings_that_agree_are_not_called_fine_where_roots_are_probably_random
     doubted = fleet(alike("chat", 2, told), [told])
 
     assert words(doubted).endswith("probably cannot share")
+    assert is_doubtful(sentence_of(doubted))
     assert 'class="glyph unknown"' in words(doubted)
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from dashboard.collect.probes import INFERENCE_CONFIG
 from dashboard.models import Failure, FailureKind, ReplicaState, Setting, Source, State
-from dashboard.ui.replica_offer import ASKED, ELSEWHERE, INSTALL, KEPT, NAMED, OLDER, STILL, UNKNOWN, UNSET, offer
+from dashboard.rules.behaviour.provider_plugin import ASKED
+from dashboard.ui.replica_offer import ELSEWHERE, INSTALL, KEPT, NAMED, OLDER, STILL, UNKNOWN, UNSET, offer
 from tests.builders import HOSTILE, down, probe, replica, setting
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

@@ -224,6 +224,21 @@ def test_what_a_baseline_leaves_open_or_mistakes_is_left_to_people() -> None:
     )
 
 
+def test_what_follows_from_a_tolerated_setting_is_taken_out_of_the_baseline() -> None:
+    tokens, size = "scheduler_config.max_num_batched_tokens", "compilation_config.compile_ranges_endpoints"
+    told = document({tokens: 4096, size: [4096]})
+    agreed = Baseline("agreed", "chat", {size: "[8192]"}, {tokens: Tolerance(("4096", "8192"))})
+    (group,) = converge(fleet(alike("chat", 2, told), [told]), "chat", agreed).groups
+
+    assert paste_notes(group) == (
+        (
+            "Take out of the baseline, or ignore there, what follows from settings of which it allows several values: "
+            f"{size}."
+        ),
+        "Nothing here can be pasted.",
+    )
+
+
 def test_of_a_range_what_most_of_the_pool_has_is_pasted() -> None:
     """Who was read lately counts, as long as there is one."""
     path = "cache_config.gpu_memory_utilization"

@@ -12,7 +12,7 @@ from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNo
 from dashboard.compare.agreement import is_agreed
 from dashboard.compare.baseline import is_ignored
 from dashboard.normalize.canonical import canonical_text
-from dashboard.report.baseline.yaml_file import agreeable, place, section
+from dashboard.report.baseline.yaml_file import agreeable, place, section, writable
 from dashboard.report.baseline.yaml_text import yaml_pair, yaml_value
 
 if TYPE_CHECKING:
@@ -52,11 +52,12 @@ def updated(text: str, baseline: Baseline, settings: Mapping[str, Setting]) -> U
     """Bring a baseline up to these settings. `baseline` is what was read of `text`.
 
     Comments, order, tolerated and ignored settings stay, and the spelling of what is still true. What is expected and
-    not told stays too, for nobody knows better. New settings come after those of their section.
+    not told stays too, for nobody knows better. New settings come after those of their section; what nobody sets is not
+    added, but brought up where it is expected.
     """
-    told = agreeable(settings)
+    told = writable(settings)
     changed = tuple(path for path, value in baseline.expected.items() if _is_other(path, value, told))
-    added = tuple(path for path in sorted(told, key=place) if _is_new(baseline, path))
+    added = tuple(path for path in sorted(agreeable(settings), key=place) if _is_new(baseline, path))
     # It was read before: a mapping of a bounded depth, without aliases.
     root = cast("MappingNode", yaml.compose(text, Loader=yaml.SafeLoader))
     expected = next((entry for entry in root.value if entry[0].value == "expected"), None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.compare.encoding import votes
 from dashboard.report.baseline.yaml_text import is_writable, yaml_comment, yaml_pair, yaml_scalar
+from dashboard.rules.settable import derived
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,16 +25,19 @@ FOLLOWING = frozenset(
         "cache_config.skip_page_size_padded",
     }
 )
+BUILD_FACTS = "env.VLLM_BUILD_"  # how a wheel was built: the version says what was
 HOW_TO = (
+    f"Left out: what vLLM derives from other settings (sizes of CUDA graphs) and facts of a build ({BUILD_FACTS}*).",
     "A value that may differ goes from expected to tolerated: {any_of: [128, 256]}, {at_least: 0.9, at_most: 0.95}.",
     "Globs over settings that do not matter go under ignored. What stands behind a # is kept and shown.",
 )
 
 
 def baseline_yaml(pool: str, settings: Mapping[str, Setting], *, made_of: str, context_line: str) -> str:
-    """Write the file of a pool's baseline, in which every setting that has a value is expected.
+    """Write the file of a pool's baseline, in which every setting that people agree on is expected.
 
-    Secrets and what is not known are left out. `made_of` says whose settings they are, `context_line` of when.
+    Secrets, what is not known and what nobody sets are left out. `made_of` says whose settings they are, `context_line`
+    of when.
     """
     told = agreeable(settings)
     head = [f"What the replicas of the pool {pool} should tell. Made of {made_of}.", context_line, *HOW_TO]
@@ -46,12 +50,18 @@ def baseline_yaml(pool: str, settings: Mapping[str, Setting], *, made_of: str, c
 
 
 def agreeable(settings: Mapping[str, Setting]) -> dict[str, Any]:
-    """Return the settings that a baseline can expect, as native JSON: those that have a value, null included.
+    """Return the settings that people agree on, as native JSON: those of `writable` without what nobody sets.
 
-    What only follows from other settings is left out.
+    That is what follows from other settings, and how vLLM was built.
     """
-    told = ((path, setting) for path, setting in settings.items() if path not in FOLLOWING)
-    native = {path: json.loads(setting.value) for path, setting in told if votes(setting.state)}
+    left = FOLLOWING | derived(settings)
+    told = writable(settings)
+    return {path: value for path, value in told.items() if path not in left and not path.startswith(BUILD_FACTS)}
+
+
+def writable(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return the settings that a baseline can expect, as native JSON: those that have a value, null included."""
+    native = {path: json.loads(setting.value) for path, setting in settings.items() if votes(setting.state)}
     return {path: value for path, value in native.items() if is_writable({path: value}, DEEPEST)}
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
-    from dashboard.rules.findings import Inspection
+    from dashboard.rules.findings import Inspection, Rollout
 
 MOST_NAMES = 3  # pools that a sentence names before it counts the rest
 
@@ -82,16 +82,16 @@ def replicas_title(now: Standing) -> str:
     return f"{number}: {wrong}" if wrong else f"{number}, all read"
 
 
-def more(now: Standing, unshared: Sequence[str], inspection: Inspection) -> str:
-    """Say what was found, and what follows from it. `unshared`: the pools in which not all can share, but should."""
+def more(now: Standing, unshared: Sequence[str], inspection: Inspection, *, doubtful: Sequence[str] = ()) -> str:
+    """Say what was found, and what follows from it.
+
+    `unshared`: the pools in which not all can share prefixes, but should; `doubtful`: in which perhaps not all can.
+    """
     if now.down == now.replicas:
         return "Every replica was asked, and none gave a usable answer."
     sentences = [f"{tally_words(now.found)}."] if tally_words(now.found) else []
-    sentences += [f"In {_pools(unshared)}, not all replicas can share prefixes."] if unshared else []
-    sentences += [
-        f"{pool} is moving from {each.old} to {each.new}: {len(each.replicas):,} of {each.total:,} are there."
-        for pool, each in list(inspection.rollouts.items())[:1]
-    ]
+    sentences += [_apart(unshared, doubtful)] if unshared else []
+    sentences += [_moving(inspection.rollouts)] if inspection.rollouts else []
     if now.pools and not now.read:
         sentences.append("No replica in any pool tells its settings, so no rule could compare them.")
     if sentences:
@@ -116,6 +116,24 @@ def calm(now: Standing, fleet: Fleet) -> list[str]:
 def worst_in(now: Standing, severity: Severity) -> list[str]:
     """Return the pools whose worst finding has this severity."""
     return [pool for pool, tally in now.by_pool.items() if tally.worst is severity]
+
+
+def _apart(unshared: Sequence[str], doubtful: Sequence[str]) -> str:
+    """Say in which pools not all can share prefixes, and in which perhaps not."""
+    doubt = f"; in {_pools(doubtful)} it is doubtful" if doubtful else ""
+    return f"In {_pools(unshared)}, not all replicas can share prefixes{doubt}."
+
+
+def _moving(rollouts: Mapping[str, Rollout]) -> str:
+    """Say which pools are in a rollout and how far: `a is moving from 1 to 2: 3 of 4 are there; b from …`."""
+    words: list[str] = []
+    for pool, each in list(rollouts.items())[:MOST_NAMES]:
+        is_moving, are_there = ("", "") if words else (" is moving", " are there")
+        far = f"{len(each.replicas):,} of {each.total:,}{are_there}"
+        words.append(f"{pool}{is_moving} from {each.old} to {each.new}: {far}")
+    more = len(rollouts) - MOST_NAMES
+    words += [f"{wording.count(more, 'more pool is', 'more pools are')} moving too"] if more > 0 else []
+    return f"{'; '.join(words)}."
 
 
 def _pools(names: Sequence[str]) -> str:

@@ -56,6 +56,11 @@ def is_unshared(sentence: SharingSentence) -> bool:
     return sentence.verdict is Verdict.DIFFERS and sentence.is_certain
 
 
+def is_doubtful(sentence: SharingSentence) -> bool:
+    """Say whether perhaps not all replicas can share prefixes: only their versions differ, or roots may be random."""
+    return not is_unshared(sentence) and (sentence.is_doubted or sentence.verdict is Verdict.DIFFERS)
+
+
 def is_needed(domain: Domain | None) -> bool:
     """Say whether anything of a pool uses shared prefixes: a router or a store, also an assumed one."""
     return domain is None or domain.router is not Router.NONE or domain.kv_store is not Store.NONE

@@ -8,7 +8,7 @@ from dashboard.report.blocks import Entries, Figures, Paragraph, Part, Report, T
 from dashboard.report.context import context_of
 from dashboard.report.findings import headline
 from dashboard.report.findings.first import first_findings
-from dashboard.report.pools.prefix_words import is_needed, is_unshared, prefix_sentences
+from dashboard.report.pools.prefix_words import is_doubtful, is_needed, is_unshared, prefix_sentences
 from dashboard.report.views.finding_entries import brief_entries
 from dashboard.report.views.glossary import BASIS, COHORT, POOL, glossary
 from dashboard.report.views.left_out import unread_entries
@@ -38,8 +38,9 @@ def more_words(fleet: Fleet, now: Standing) -> str:
     """Say in a sentence or two what was found, and what follows from it."""
     domains = fleet.inspection.domains
     sentences = prefix_sentences(fleet)
-    unshared = [name for name, told in sentences.items() if is_unshared(told) and is_needed(domains.get(name))]
-    return headline.more(now, unshared, fleet.inspection)
+    needed = {name: told for name, told in sentences.items() if is_needed(domains.get(name))}
+    unshared, doubtful = ([name for name in needed if so(needed[name])] for so in (is_unshared, is_doubtful))
+    return headline.more(now, unshared, fleet.inspection, doubtful=doubtful)
 
 
 def calm_paragraph(fleet: Fleet, now: Standing) -> Paragraph:

@@ -15,7 +15,17 @@ from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity
 from dashboard.rules.registry import rule
-from dashboard.rules.settable import IMAGE_FIRST, VERSION, How, left_to_people, optional, typed, waiting, ways
+from dashboard.rules.settable import (
+    IMAGE_FIRST,
+    VERSION,
+    How,
+    left_to_people,
+    open_sources,
+    optional,
+    typed,
+    waiting,
+    ways,
+)
 from dashboard.wording import count, first_of, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
@@ -168,21 +178,23 @@ def _remedy(baseline: Baseline, deviating: Sequence[Deviation], how: Mapping[str
         *([IMAGE_FIRST] if len(first) < len(deviating) else []),
         *_left(first, how),
         *([_mend(mend)] if mend else []),
+        *_opened(baseline, [each.path for each in deviating if how[each.path] is How.OPEN]),
     ]
     snippets = [typed(each.path, each.wanted) for each in first if how[each.path] in _TYPED]
-    return remedy.of_snippets(snippets, " ".join(sentences))
+    return remedy.of_snippets(snippets, " ".join(filter(None, sentences)))
 
 
 def _do(baseline: Baseline, deviating: Sequence[Deviation], how: Mapping[str, How]) -> str:
-    """Say what makes the replicas keep to the baseline, and what else can be done."""
+    """Say what makes the replicas keep to the baseline, and what else can be done; nothing where nothing does."""
     taken = [remedy.lever(each.path) for each in deviating if how[each.path] in {How.NO_FLAG, How.NO_VARIABLE}]
     misfits = [each for each in deviating if how[each.path] is How.MISFIT]
+    opened = [each for each in deviating if how[each.path] is How.OPEN]
     removed = f"remove {first_of(taken, MOST_NAMED)} from these replicas" if taken else ""
-    given = "give these replicas the agreed values" if len(taken) + len(misfits) < len(deviating) else ""
+    given = "give these replicas the agreed values" if len(taken) + len(misfits) + len(opened) < len(deviating) else ""
     what = " and ".join(filter(None, (given, removed)))
     file = middle_cut(one_line(baseline.file), LONGEST_NAME)
     if not what:
-        return f"Agree on a value that vLLM can have in {file}."
+        return f"Agree on a value that vLLM can have in {file}." if misfits else ""
     return f"{what[:1].upper()}{what[1:]}, and restart them; or agree on theirs in {file}."
 
 
@@ -198,3 +210,15 @@ def _left(deviating: Sequence[Deviation], how: Mapping[str, How]) -> Iterator[st
 def _mend(names: Sequence[str]) -> str:
     """Say what the baseline expects that vLLM cannot have."""
     return f"{first_of(names, MOST_NAMED)}: the baseline expects text where vLLM has a number or a switch; mend it."
+
+
+def _opened(baseline: Baseline, paths: Sequence[str]) -> Iterator[str]:
+    """Say what no replica can keep to, whichever of the values that are allowed it has."""
+    if paths:
+        sources = dict.fromkeys(short_name(each) for path in paths for each in open_sources(baseline, path))
+        names, file = [short_name(path) for path in paths], middle_cut(one_line(baseline.file), LONGEST_NAME)
+        verb, them = ("follows", "it") if len(paths) == 1 else ("follow", "them")
+        yield (
+            f"{first_of(names, MOST_NAMED)} {verb} from {joined(list(sources))}, which may have several values: "
+            f"take {them} out of {file}, or ignore {them} there."
+        )

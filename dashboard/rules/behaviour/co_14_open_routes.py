@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from dashboard.models import Source, State, Told
 from dashboard.normalize.canonical import canonical_text
+from dashboard.rules.behaviour import provider_plugin
+from dashboard.rules.behaviour.provider_plugin import NAME as PROVIDER
 from dashboard.rules.behaviour.switches import is_on
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import apart
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import NOT_SET, held
 from dashboard.rules.registry import rule
+from dashboard.wording import LONG_TEXT, first_of, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,15 +28,20 @@ DEV_MODE = "env.VLLM_SERVER_DEV_MODE"
 PLUGINS = "env.VLLM_PLUGINS"
 ROUTE = "/server_info"
 TURN_OFF = Snippet("env", "unset VLLM_SERVER_DEV_MODE")
-PROVIDER = "fleet_config"  # the dashboard's provider, as VLLM_PLUGINS names it
-ADD_PROVIDER = Snippet("env", f'export VLLM_PLUGINS="${{VLLM_PLUGINS:+$VLLM_PLUGINS,}}{PROVIDER}"')
+ASK_PROVIDER = Snippet("shell", provider_plugin.ASKED)
 CLOSE = "Where the mode is needed for something else, close the port of their API to everybody but known clients."
 READ = f"Unset VLLM_SERVER_DEV_MODE, and restart these replicas: the provider tells all that is read of them. {CLOSE}"
 HOW = (
-    "Unset VLLM_SERVER_DEV_MODE, and restart these replicas. So that their configuration can still be read, install "
-    f"the provider where they run, and append `{PROVIDER}` to VLLM_PLUGINS, which then has to name all plugins in use. "
-    f"{CLOSE}"
+    "Unset VLLM_SERVER_DEV_MODE, and restart these replicas. So that their configuration can still be read, first "
+    f"install the provider where they run: `{provider_plugin.ASKED}`, run with vLLM's Python, prints the line that "
+    "adds it to VLLM_PLUGINS and keeps what is loaded now."
 )
+SOME_OLDER = f"{HOW} The provider was tried with vLLM 0.26 and newer: those that run an older one may not load it."
+ALL_OLDER = (
+    "Unset VLLM_SERVER_DEV_MODE, and restart these replicas. Less of their configuration is read then: the provider, "
+    "which tells it without the mode, was tried with vLLM 0.26 and newer, and they run an older one."
+)
+MOST_PLUGINS = 3  # that a sentence names before it counts the rest
 
 
 @rule(
@@ -58,10 +66,12 @@ def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
 
     How to fix:
         Unset `VLLM_SERVER_DEV_MODE` and restart. To read configurations the mode is not needed: the dashboard's
-        provider tells them too (`VLLM_PLUGINS=...,fleet_config`), and changes nothing. Where the mode is needed for
-        something else, close the port of the API to everybody but known clients: routers, Prometheus, other replicas,
-        this dashboard. A proxy that passes only `/v1` does so for people and programs outside. Other ports, such as
-        those for KV transfer and KV events, must stay open to those that use them.
+        provider tells them too, and changes nothing. `python -m dashboard.provider`, run with vLLM's Python, prints the
+        line that adds it to `VLLM_PLUGINS` and keeps what is loaded now. It was tried with vLLM 0.26 and newer; 0.20.2
+        does not load it. Where the mode is needed for something else, close the port of the API to everybody but known
+        clients: routers, Prometheus, other replicas, this dashboard. A proxy that passes only `/v1` does so for people
+        and programs outside. Other ports, such as those for KV transfer and KV events, must stay open to those that use
+        them.
 
     Exceptions:
         Test fleets, and engines that a trainer steers through these routes: suppress the finding with a reason.
@@ -78,8 +88,32 @@ def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
     """
     yield from _development_mode(pool)
     if not pool.is_ignored(PLUGINS):
-        drafts = apart({PLUGINS: ("list of plugins to load", _plugins(pool))})
-        yield from (replace(draft, severity=Severity.INFO) for draft in drafts)
+        holders = _plugins(pool)
+        total = sum(map(len, holders.values()))
+        for draft in apart({PLUGINS: ("list of plugins to load", holders)}):
+            yield replace(draft, severity=Severity.INFO, sentence=_what_differs(draft, total) or draft.sentence)
+
+
+def _what_differs(draft: Draft, total: int) -> str:
+    """Name the plugins by which a list is another than most have: lists are long. Empty where one is no list."""
+    own, other = draft.evidence[:2]
+    here, there = (_named(each.value) for each in (own, other))
+    if not other.is_reference or here is None or there is None:
+        return ""
+    adds, lacks = (first_of(map(_shown, some), MOST_PLUGINS) for some in (sorted(here - there), sorted(there - here)))
+    said = " and ".join([*([f"adds {adds}"] if adds else []), *([f"lacks {lacks}"] if lacks else [])])
+    share = f"{len(other.replicas):,} of {total:,} replicas"
+    return f"List of plugins to load {said}, compared with that of {share}." if said else ""
+
+
+def _named(value: str) -> frozenset[str] | None:
+    """Return the plugins of a list but for the provider, each as canonical text; None if it is no list."""
+    names = json.loads(value)
+    return frozenset(map(canonical_text, names)) - {f'"{PROVIDER}"'} if isinstance(names, list) else None
+
+
+def _shown(name: str) -> str:
+    return middle_cut(one_line(name), LONG_TEXT)
 
 
 def _plugins(pool: PoolSubject) -> Holders:
@@ -105,8 +139,14 @@ def _others(told: Told) -> Told:
 
 def _remedy(pool: PoolSubject, replicas: frozenset[str]) -> Remedy:
     """Say how to close the routes without losing what is read through them: by the provider."""
-    has_provider = all(Source.PROVIDER in each.sources for each in pool.members if each.id in replicas)
-    return Remedy(READ, (TURN_OFF,)) if has_provider else Remedy(HOW, (TURN_OFF, ADD_PROVIDER))
+    those = [each for each in pool.members if each.id in replicas]
+    without = [each for each in those if Source.PROVIDER not in each.sources]
+    older = [each for each in without if provider_plugin.is_older(each.version)]
+    if not without:
+        return Remedy(READ, (TURN_OFF,))
+    if len(older) == len(those):
+        return Remedy(f"{ALL_OLDER} {CLOSE}", (TURN_OFF,))
+    return Remedy(f"{SOME_OLDER if older else HOW} {CLOSE}", (TURN_OFF, ASK_PROVIDER))
 
 
 def _development_mode(pool: PoolSubject) -> Iterator[Draft]:

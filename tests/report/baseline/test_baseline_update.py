@@ -163,3 +163,14 @@ def test_after_it_the_replicas_keep_to_the_baseline_whatever_it_said(
 
     assert set(read(update.text).expected) == before.keys() | told.keys()
     assert brought_up(update.text, told).text == update.text
+
+
+def test_what_vllm_derives_is_not_added_but_brought_up_where_people_pin_it() -> None:
+    limit, size = "scheduler_config.max_num_batched_tokens", "scheduler_config.encoder_cache_size"
+    other = "scheduler_config.max_num_encoder_input_tokens"
+    told = {limit: 2048, size: 2048, other: 2048, "env.VLLM_BUILD_COMMIT": "unknown"}
+
+    update = brought_up(f"{BEGIN}expected:\n  {limit}: 8192\n  {size}: 8192\n", told)
+
+    assert update.text == f"{BEGIN}expected:\n  {limit}: 2048\n  {size}: 2048\n"
+    assert (update.changed, update.added, update.not_told) == ((limit, size), (), ())

@@ -58,6 +58,8 @@ def test_it_says_what_it_was_made_of_and_stands_in_sections() -> None:
     assert written(settings) == (
         "# What the replicas of the pool chat should tell. Made of cohort A, 3 replicas.\n"
         "# prod · not frozen\n"
+        "# Left out: what vLLM derives from other settings (sizes of CUDA graphs) and facts of a build "
+        "(env.VLLM_BUILD_*).\n"
         "# A value that may differ goes from expected to tolerated: "
         "{any_of: [128, 256]}, {at_least: 0.9, at_most: 0.95}.\n"
         "# Globs over settings that do not matter go under ignored. What stands behind a # is kept and shown.\n"
@@ -149,3 +151,39 @@ def test_what_only_follows_from_other_settings_is_not_agreed_on() -> None:
     }
 
     assert agreeable(told) == {"cache_config.block_size": 16}
+
+
+LIMITS = {"scheduler_config.max_num_seqs": 64, "scheduler_config.max_num_batched_tokens": 2048}
+DERIVED = {
+    "compilation_config.cudagraph_capture_sizes": [1, 2, 4, *range(8, 129, 8)],
+    "compilation_config.max_cudagraph_capture_size": 128,
+    "compilation_config.compile_ranges_endpoints": [2048],
+    "scheduler_config.max_num_scheduled_tokens": 2048,
+    "scheduler_config.max_num_encoder_input_tokens": 2048,
+    "scheduler_config.encoder_cache_size": 2048,
+}
+
+
+def test_what_vllm_derives_is_left_out_and_its_sources_are_kept() -> None:
+    """Pinned, it would deviate wherever a batch limit is tolerated in several values."""
+    names = {"served_model_names": ["chat", "other"]}
+
+    assert agreeable(told({**LIMITS, **DERIVED, **names, "model_config.served_model_name": "chat"})) == LIMITS | names
+
+
+def test_what_people_set_in_place_of_what_vllm_derives_is_kept() -> None:
+    by_hand = {
+        "compilation_config.cudagraph_capture_sizes": [1, 2],
+        "compilation_config.max_cudagraph_capture_size": 2,
+        "compilation_config.compile_ranges_endpoints": [512],
+        "scheduler_config.max_num_scheduled_tokens": None,
+        "model_config.served_model_name": "chat",
+    }
+
+    assert agreeable(told(LIMITS | by_hand)) == LIMITS | by_hand
+
+
+def test_how_a_wheel_was_built_is_not_agreed_on() -> None:
+    assert agreeable(told({"env.VLLM_BUILD_COMMIT": "unknown", "env.VLLM_CACHE_ROOT": "x"})) == {
+        "env.VLLM_CACHE_ROOT": "x"
+    }

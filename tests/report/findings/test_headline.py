@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dashboard.models import ReplicaState
 from dashboard.report.findings import headline
 from dashboard.report.findings.headline import Standing
+from dashboard.report.views.overview import more_words
 from dashboard.rules.findings import Inspection, OutcomeKind, Rollout, Tally
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 from tests.findings_builder import judged, outcome
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
 
 BAD, ODD, NOTED = Tally(critical=2), Tally(warning=1), Tally(info=3)
 
@@ -62,6 +66,36 @@ def test_the_second_sentence_says_what_was_found_and_what_follows() -> None:
     assert "In a, b, c and 2 more pools, not all replicas" in headline.more(now, list("abcde"), Inspection())
     assert "No replica told which model" in headline.more(standing(pools=0, read=0), [], Inspection())
     assert "In a, b, c and 1 more pool, not all replicas" in headline.more(now, list("abcd"), Inspection())
+
+
+def test_every_rollout_is_named_and_of_many_the_rest_is_counted() -> None:
+    """A pool that moves and is not named would look as if it stood still."""
+    known = {name: Rollout(name, "0.31.0", "0.32.0", ("x",), 4, NOW, NOW) for name in "abcde"}
+
+    def said(names: str) -> str:
+        return headline.more(standing(), [], Inspection(rollouts={name: known[name] for name in names}))
+
+    assert said("ab") == "a is moving from 0.31.0 to 0.32.0: 1 of 4 are there; b from 0.31.0 to 0.32.0: 1 of 4."
+    assert said("abc").endswith("; c from 0.31.0 to 0.32.0: 1 of 4.")
+    assert said("abcd").endswith("; c from 0.31.0 to 0.32.0: 1 of 4; 1 more pool is moving too.")
+    assert said("abcde").endswith("; 2 more pools are moving too.")
+
+
+def test_where_sharing_is_doubtful_is_said_beside_where_it_is_certain_that_not_all_can() -> None:
+    """One sentence on all pools; alone, a doubt is no headline."""
+    said = headline.more(standing(), ["a"], Inspection(), doubtful=["b", "c", "d", "e"])
+
+    assert said == "In a, not all replicas can share prefixes; in b, c, d and 1 more pool it is doubtful."
+    assert headline.more(standing(), [], Inspection(), doubtful=["b"]) == "No finding."
+
+
+def test_the_simulated_fleet_is_told_of_both_its_rollouts(demo_fleet: Fleet) -> None:
+    said = more_words(demo_fleet, headline.standing(demo_fleet))
+
+    assert "not all replicas can share prefixes; in qwen3-8b it is doubtful." in said
+    assert said.endswith(
+        "gemma-27b is moving from 0.32.0 to 0.32.1: 1 of 7 are there; qwen3-8b from 0.20.2 to 0.32.0: 4 of 6."
+    )
 
 
 def test_a_calm_fleet_is_not_praised_for_what_was_not_read() -> None:
