@@ -205,7 +205,7 @@ def test_the_demo_says_where_it_and_its_options_are_and_one_signal_ends_both() -
         lines = options.read_text().splitlines()
         polled = run("poll", "--config", str(options))
         process.send_signal(signal.SIGINT)
-        _, more = process.communicate(timeout=30)
+        _, more = process.communicate(timeout=60)
         assert process.returncode == 0
 
     said = "".join(told)

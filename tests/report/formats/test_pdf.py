@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,8 @@ from weasyprint import HTML
 
 from dashboard.errors import ReportError
 from dashboard.report.blocks import Entries, Entry, Part, Tone, plain
+from dashboard.report.formats import pdf_pages
+from dashboard.report.formats.export import Format, written
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.formats.pdf import to_pdf
 from tests.report.sample_reports import attack, meeting, report
@@ -53,6 +57,25 @@ def test_pages_lie_on_their_side(pdf: bytes) -> None:
 
 def test_the_same_report_is_the_same_bytes(pdf: bytes) -> None:
     assert to_pdf(to_html(meeting())) == pdf
+
+
+def test_the_export_as_pdf_is_that_of_the_html(pdf: bytes) -> None:
+    assert written(meeting(), Format.PDF) == pdf
+
+
+def test_the_process_reads_html_and_writes_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(to_html(report()).encode())))
+    monkeypatch.setattr(sys, "stdout", pages)
+    pdf_pages.main()
+
+    assert pages.buffer.getvalue().startswith(b"%PDF-1.")
+
+
+def test_without_weasyprint_the_process_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "weasyprint", None)
+    with pytest.raises(SystemExit, match=r"pip install -r requirements-pdf\.txt"):
+        pdf_pages.main()
 
 
 def pages_of_entries(*entries: Entry) -> list[set[int]]:

@@ -333,6 +333,19 @@ def test_many_findings_of_one_rule_with_other_values_are_one_entry() -> None:
     assert len(tables_of([part(report, "all-findings")])[0].rows) == 8
 
 
+def test_where_all_others_are_told_none_is_counted() -> None:
+    """Four: the first with its advice, three more below it."""
+    built = fleet(*large(4))
+    found = [
+        finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence=f"Block size is {place}.")
+        for place in range(4)
+    ]
+    lines = text_of(part(review_report(judged(built, *found)), "severity-critical"))
+
+    assert "Also: 3 more findings of this rule, with other values." in lines
+    assert "And in " not in lines
+
+
 @pytest.mark.parametrize("number", [1, 3])
 def test_few_findings_of_one_rule_are_told_one_by_one(number: int) -> None:
     """Then nothing has to be looked up."""

@@ -141,6 +141,12 @@ def test_a_search_without_a_match_says_what_it_looked_for() -> None:
     assert "has “nowhere” in its path or values" in text_of(part(report, "settings"))
 
 
+def test_filters_of_a_pool_in_which_nothing_differs_say_that_they_hide_nothing() -> None:
+    report = compare_report(STORY, "gemma-27b", ONLY_DIFFERENCES._replace(search="nowhere"))
+
+    assert "There are no settings that differ, with or without the filters." in text_of(part(report, "settings"))
+
+
 def test_the_findings_of_a_pool_stand_below_it() -> None:
     """Only those that name it."""
     built = judged(STORY, finding(STORY), finding(STORY, ["gemma-27b-01"], id="b"))
