@@ -240,6 +240,14 @@ def test_only_rows_that_matter_stand_among_the_differences_and_the_rest_in_the_a
     assert "13 more settings differ: see the appendix." in shown.notes
 
 
+def test_a_pool_that_shares_prefixes_has_no_word_on_it_among_its_differences() -> None:
+    """There a band would hide what differs."""
+    told = [document({"seed_policy": "default"}), document({"seed_policy": "default", "model_config.max_logprobs": 5})]
+    members = [*alike("chat", 3, told[0]), replica("odd", document=told[1])]
+
+    assert "hare prefixes" not in text_of(part(review_report(fleet(members, told)), "pool-chat"))
+
+
 def test_uniform_pools_are_one_sentence() -> None:
     """Nobody reads a table in which nothing differs."""
     told = text_of(part(review_report(STORY), "differences"))

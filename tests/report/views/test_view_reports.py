@@ -330,3 +330,24 @@ def test_cohorts_that_are_too_many_for_a_table_are_told_in_groups() -> None:
 
     assert "can share with each other." in text_of(sharing)
     assert tables_of([sharing]) == []
+
+
+def test_a_length_that_no_rank_serves_says_so_and_who_is_in_no_pool_is_in_no_row() -> None:
+    told = document()
+    members = [*alike("chat", 2, told), replica("alone", pool=None, document=told)]
+    report = capacity_report(fleet(members, [told]), length=262_144)
+    rows = tables_of([part(report, "pools")])[0].rows
+
+    assert [(row[0].text, row[1].text, row[3].text) for row in rows] == [("chat", "2", "not served")]
+
+
+def test_a_finding_on_no_replica_names_none_at_its_side() -> None:
+    built = judged(STORY, finding(STORY, []))
+
+    assert entries_of([part(overview_report(built), "first")])[0].side == ""
+
+
+def test_a_replica_that_tells_nothing_of_itself_has_no_such_part() -> None:
+    alone = fleet([replica("alone", pool=None)])
+
+    assert "identity" not in {each.anchor for each in replica_report(alone, alone.replicas[0].id).parts}
