@@ -45,6 +45,7 @@ def test_a_calm_overview_says_how_far_that_goes() -> None:
     calm = judged(fleet(alike("chat", 3, document()), [document()]), outcomes=(outcome(pool="chat"),))
 
     assert text_of(part(overview_report(calm), "first")).endswith("1 rule found nothing.")
+    assert "No rule is broken. " in text_of(part(findings_report(calm), "findings"))
     assert "not-read" not in {each.anchor for each in overview_report(calm).parts}
 
 
