@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dashboard import service
-from dashboard.commands.given import with_baselines
+from dashboard.commands.given import beside, given_baselines
 from dashboard.commands.saved import LIVE, fleet_of
-from dashboard.errors import OptionsError
 from dashboard.fleet import inspected
 from dashboard.options import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
-from dashboard.options.baselines import with_given
 from dashboard.options.rules import no_such_rule
 from dashboard.report.ci.github_annotations import to_github_annotations
 from dashboard.report.ci.junit import to_junit
@@ -29,18 +27,7 @@ from dashboard.report.rules.table import to_rule_table
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy
-from dashboard.terminal import (
-    ConfigOption,
-    Polled,
-    TargetsArgument,
-    is_terminal,
-    options_of,
-    polled,
-    say,
-    width,
-    wrong,
-    wrong_options,
-)
+from dashboard.terminal import ConfigOption, Polled, TargetsArgument, is_terminal, options_of, polled, say, width, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,10 +86,14 @@ def check(
         wrong("--snapshot: the file says what was asked; name no addresses beside it")
     if snapshot == LIVE:
         wrong("--snapshot live: without --snapshot every replica is asked now")
-    options, given = with_baselines(options_of(config, target), baseline or ())
-    fleet, unread_lists = Polled(_saved(snapshot, options, config, given)) if snapshot else polled(options)
+    options, given = options_of(config, target), given_baselines(baseline or ())
+    fleet, unread_lists = (
+        Polled(_saved(snapshot, options, config, given))
+        if snapshot
+        else polled(options.with_agreed(beside(options.agreed, given)))
+    )
     level = None if fail_on == "never" else Severity(fail_on)
-    verdict = verdict_of(fleet, level, min_coverage, unread_lists, given)
+    verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given))
     text = _written(fleet, output, level, verdict, config)
     typer.echo(text.encode(errors="replace"), nl=False)  # UTF-8 whatever the terminal's: JSON and XML are read as that
     say(verdict.sentence)
@@ -125,30 +116,22 @@ def rules(
     print(rule_page(found).rstrip("\n"))
 
 
-def _saved(text: str, options: Options, config: Path | None, given: Sequence[str]) -> Fleet:
+def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline]) -> Fleet:
     """Return a saved fleet, judged as of its time; suppressions end by today's date.
 
     Options that say something of pools or rules decide, as those that are named do; else the ones saved with the fleet.
     """
     fleet = fleet_of(text, options, option="--snapshot")
     policy = policy_of(options)
-    added = [each for each in policy.baselines if each.file in given]
-    own = tuple(each for each in policy.baselines if each not in added)
-    is_silent = config is None and replace(policy, baselines=own, file="") == Policy(file="")
+    is_silent = config is None and replace(policy, file="") == Policy(file="")
     if is_silent and fleet.policy != Policy():
         say("Judged by the options that were saved with it.")
-        policy = _with(fleet.policy, added)
+        policy = fleet.policy
     elif fleet.policy != policy:
         say(f"Judged by {policy.file}, not by the options that were saved with it.")
+    policy = replace(policy, baselines=beside(policy.baselines, given))
     now = service.utc_now()
     return inspected(replace(fleet, policy=policy), fleet.polled_at or now, now.date())
-
-
-def _with(policy: Policy, added: Sequence[Baseline]) -> Policy:
-    try:
-        return replace(policy, baselines=with_given(policy.baselines, added))
-    except OptionsError as error:
-        wrong_options(error.mistakes)
 
 
 def _written(fleet: Fleet, output: Format, level: Severity | None, verdict: Verdict, config: Path | None) -> str:

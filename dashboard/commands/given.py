@@ -1,4 +1,4 @@
-"""Baselines that are named on the command line, read beside those of the options."""
+"""Baselines that are named on the command line, read beside those that the options or a saved fleet have."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from dashboard.terminal import wrong_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dashboard.options import Options
+    from dashboard.models import Baseline
 
 
-def with_baselines(options: Options, files: Iterable[Path]) -> tuple[Options, tuple[str, ...]]:
-    """Return the options with these baselines, and what their files are called; end with 2 where one is wrong."""
-    named = [("--baseline", glob.escape(str(file))) for file in files]
+def given_baselines(files: Iterable[Path]) -> tuple[Baseline, ...]:
+    """Read the baselines of these files; end with 2 where one is wrong."""
     try:
-        given = load_baselines(named, Path.cwd())
-        return options.with_agreed(with_given(options.agreed, given)), tuple(each.file for each in given)
+        return load_baselines([("--baseline", glob.escape(str(file))) for file in files], Path.cwd())
+    except OptionsError as error:
+        wrong_options(error.mistakes)
+
+
+def beside(own: Iterable[Baseline], given: Iterable[Baseline]) -> tuple[Baseline, ...]:
+    """Return baselines and those given beside them; end with 2 where two say different things of one pool."""
+    try:
+        return with_given(own, given)
     except OptionsError as error:
         wrong_options(error.mistakes)
