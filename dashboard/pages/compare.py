@@ -65,7 +65,7 @@ elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
 else:
     empty.nothing_compared(view.notes[-1])
 
-what = whatif_view.draw(fleet, pool)
+what = whatif_view.draw(fleet, pool, is_split=view.is_split)
 called = frozen_band.context(fleet).name
 share.offer(lambda: compare_report(fleet, pool.name, choice, what=what, name=called))
 

@@ -15,6 +15,7 @@ from dashboard.rules.capacity.cp_05_compilation import MODES
 from dashboard.rules.capacity.graph_sizes import LARGEST, SEQS, SIZES, SPECULATED, TOKENS, follow
 from dashboard.rules.connectors import value
 from dashboard.rules.remedy import SERVED_NAMES, flag_of, is_left_out, pasteable
+from dashboard.wording import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -176,8 +177,13 @@ def typed(path: str, wanted: Told) -> Snippet | None:
 
 def optional(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the flags that may be taken away, of settings that follow: vLLM derives what they set."""
-    derived = (path for path in paths if path in FOLLOWS_FROM and path != FIRST_NAME)
-    return tuple(flag for path in derived if (flag := flag_of(path)))
+    following = (path for path in paths if path in FOLLOWS_FROM and path != FIRST_NAME)
+    return tuple(flag for path in following if (flag := flag_of(path)))
+
+
+def optional_words(flags: Iterable[str]) -> str:
+    """Say of flags that may be taken away why."""
+    return f"Take {joined(list(flags))} away where set: vLLM derives what they set from the settings above."
 
 
 def is_misfit(path: str, wanted: Told, told: Collection[Told]) -> bool:

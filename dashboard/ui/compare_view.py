@@ -37,7 +37,8 @@ COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
 class View(NamedTuple):
     """The drawn parts, as HTML, and the matrix itself for its CSV. `notes` are plain text.
 
-    `is_good`: all can share prefixes, as far as settings or engines tell.
+    `is_good`: all can share prefixes, as far as settings or engines tell; `is_split`: engines of one cohort computed
+    different block hashes.
     """
 
     band: str
@@ -47,6 +48,7 @@ class View(NamedTuple):
     matrix: Matrix
     notes: tuple[str, ...]
     is_good: bool
+    is_split: bool
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
@@ -81,6 +83,7 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
         matrix=found.matrix,
         notes=(coverage_words(_fleet), hidden),
         is_good=found.kind == "good",
+        is_split=bool(found.sentence.split),
     )
 
 

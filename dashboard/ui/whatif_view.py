@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.compare.sharing import pool_sharing
-from dashboard.compare.sharing_sentence import sharing_sentence
 from dashboard.report.names import brief, names_of
 from dashboard.ui import choices, links, markup
 from dashboard.ui.findings_words import chips, sentence_html
@@ -28,6 +26,7 @@ from dashboard.whatif.words import (
     summary,
     total_words,
     value_words,
+    verdict_lists,
 )
 from dashboard.wording import count, first_of
 
@@ -53,10 +52,13 @@ ONE_COHORT = (
 )
 
 
-def draw(fleet: Fleet, pool: Pool) -> WhatIf | None:
-    """Draw the choice of a cohort or baseline and, once one is chosen, what would change, which is returned."""
+def draw(fleet: Fleet, pool: Pool, *, is_split: bool) -> WhatIf | None:
+    """Draw the choice of a cohort or baseline and, once one is chosen, what would change, which is returned.
+
+    `is_split`: engines of one cohort computed different block hashes.
+    """
     if (options := _options(fleet, pool)) is None:
-        if _is_split(fleet, pool):
+        if is_split:
             st.html(f'<p class="whatif-lead">{markup.text(ONE_COHORT)}</p>')
         return None
     with st.container(key="whatif"):
@@ -78,17 +80,10 @@ def what_if(generation: int, since: datetime | None, pool: str, chosen: str, _fl
 
 def findings_html(what: WhatIf) -> str:
     """List the findings that would come, spread, go, stay on fewer replicas, or are known only later. HTML."""
-    told = what.verdicts
-    lists = (
-        ("Would come", told.came),
-        ("Would reach more replicas", [after for _, after in told.spread]),
-        ("Would go", told.gone),
-        ("Would stay on fewer replicas", [after for _, after in told.eased]),
-        ("Known only after the restart", told.open),
-    )
-    drawn = [f"<h3>{markup.text(title)}</h3>{_list(found)}" for title, found in lists if found]
-    stay = count(told.stay, "finding") + " of this pool would stay as " + ("it is." if told.stay == 1 else "they are.")
-    drawn += [f'<p class="foot">{markup.text(stay)}</p>'] if told.stay else []
+    drawn = [f"<h3>{markup.text(title)}</h3>{_list(found)}" for _, title, found in verdict_lists(what.verdicts)]
+    number = what.verdicts.stay
+    stay = count(number, "finding") + " of this pool would stay as " + ("it is." if number == 1 else "they are.")
+    drawn += [f'<p class="foot">{markup.text(stay)}</p>'] if number else []
     return "".join(drawn)
 
 
@@ -140,12 +135,6 @@ def _options(fleet: Fleet, pool: Pool) -> dict[str, str] | None:
         return None
     letters = {each.letter: f"cohort {each.letter} ×{len(each.replicas):,}" for each in pool.cohorts}
     return {**({BASELINE: f"baseline {brief(baseline.name)}"} if baseline else {}), **letters}
-
-
-def _is_split(fleet: Fleet, pool: Pool) -> bool:
-    """Tell whether engines of one cohort computed different block hashes."""
-    replicas = {each.id: each for each in fleet.replicas}
-    return bool(sharing_sentence(pool, pool_sharing(pool, replicas), fleet.documents, replicas).split)
 
 
 def _choose(options: Mapping[str, str]) -> str:

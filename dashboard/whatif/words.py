@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.models import Basis, State
 from dashboard.rules.findings import Severity
-from dashboard.rules.settable import IMAGE_FIRST, How
+from dashboard.rules.settable import IMAGE_FIRST, How, optional_words
 from dashboard.wording import count, exact, first_of, joined, middle_cut, one_line, short, told_text
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dashboard.models import Told
     from dashboard.rules.findings import Finding
-    from dashboard.whatif.nouns import Capacity, Change, Group, Paste, RankChange, WhatIf
+    from dashboard.whatif.nouns import Capacity, Change, Group, Paste, RankChange, Verdicts, WhatIf
 
 MOST_CHANGES = 3  # settings of a group that its title names before it counts the rest
 MOST_NAMES = 4  # replicas or settings that a sentence names
@@ -98,6 +98,18 @@ def span_words(least: int, most: int, *, is_short: bool = False) -> str:
     return said[0] if said[0] == said[1] else f"{said[0]} to {said[1]}"
 
 
+def verdict_lists(told: Verdicts) -> tuple[tuple[str, str, tuple[Finding, ...]], ...]:
+    """Return what becomes of findings, the worst first: in a word, as a title, and which; those that hold any."""
+    lists = (
+        ("came", "Would come", told.came),
+        ("spread", "Would reach more replicas", tuple(after for _, after in told.spread)),
+        ("gone", "Would go", told.gone),
+        ("eased", "Would stay on fewer replicas", tuple(after for _, after in told.eased)),
+        ("open", "Known only after the restart", told.open),
+    )
+    return tuple(each for each in lists if each[-1])
+
+
 def before_words(rank: RankChange) -> str:
     """Write the tokens that a rank holds now."""
     return exact(rank.before, rank.before_basis)
@@ -165,8 +177,7 @@ def later_notes(group: Group) -> tuple[str, ...]:
     by_way = {how: [each.path for each in group.changes if each.how is how] for how in How}
     notes = []
     if told.optional:
-        flags = joined(list(told.optional))
-        notes.append(f"Take {flags} away where set: vLLM derives what they set from the settings above.")
+        notes.append(optional_words(told.optional))
     if by_hand := by_way[How.BY_HAND]:
         notes.append(f"Set by hand: {_some(by_hand)}. The value shown leaves out what is each replica's own.")
     if choice := by_way[How.CHOICE]:

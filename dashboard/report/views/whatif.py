@@ -26,6 +26,7 @@ from dashboard.whatif.words import (
     target_words,
     total_words,
     value_words,
+    verdict_lists,
 )
 from dashboard.wording import count, first_of
 
@@ -58,18 +59,9 @@ def whatif_report(fleet: Fleet, what: WhatIf) -> tuple[Part, ...]:
 
 def verdict_parts(what: WhatIf, names: Mapping[str, str]) -> tuple[Part, ...]:
     """List the findings that would go, come, reach other replicas, or are known only later."""
-    told = what.verdicts
-    lists = (
-        ("what-if-came", "Would come", told.came),
-        ("what-if-spread", "Would reach more replicas", [after for _, after in told.spread]),
-        ("what-if-gone", "Would go", told.gone),
-        ("what-if-eased", "Would stay on fewer replicas", [after for _, after in told.eased]),
-        ("what-if-open", "Known only after the restart", told.open),
-    )
     return tuple(
-        Part(anchor, f"{title}: {count(len(found), 'finding')}", (_entries(found, names),))
-        for anchor, title, found in lists
-        if found
+        Part(f"what-if-{kind}", f"{title}: {count(len(found), 'finding')}", (_entries(found, names),))
+        for kind, title, found in verdict_lists(what.verdicts)
     )
 
 

@@ -22,6 +22,7 @@ from dashboard.rules.settable import (
     left_to_people,
     open_sources,
     optional,
+    optional_words,
     typed,
     waiting,
     ways,
@@ -201,7 +202,7 @@ def _do(baseline: Baseline, deviating: Sequence[Deviation], how: Mapping[str, Ho
 def _left(deviating: Sequence[Deviation], how: Mapping[str, How]) -> Iterator[str]:
     """Yield what is not pasted, and why: vLLM derives it, or there is a range to choose from."""
     if flags := optional(each.path for each in deviating if how[each.path] is How.FOLLOWS):
-        yield f"Take {joined(list(flags))} away where set: vLLM derives what they set from the settings above."
+        yield optional_words(flags)
     for each in deviating:
         if how[each.path] is How.CHOICE:
             yield f"Choose a value for {short_name(each.path)}: {each.agreed_words}."
