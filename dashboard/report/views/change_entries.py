@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from dashboard.changes import Elsewhere
 from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
 from dashboard.report.changes import words
-from dashboard.report.findings.sentence_lines import with_values
-from dashboard.report.names import MOST_NAMED, brief, names_of
-from dashboard.report.views.finding_entries import cohort_words, rule_words
-from dashboard.wording import count, first_of, joined, middle_cut, one_line, told_text
+from dashboard.report.names import MOST_NAMED, brief
+from dashboard.report.views.finding_entries import MOST_POOLS, head_of, pools_of, rule_words, side_of
+from dashboard.wording import count, first_of, middle_cut, one_line, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     Way = Callable[[Stayed], tuple[str, str, Tone]]  # from what, to what, and how that is
 
 LONGEST_PATH = 120  # characters of a setting's path
-MOST_POOLS = 2  # pools in the head of one entry
 MOST_CHANGES = 6  # settings of one group that its entry shows; all stand in the appendix
 MOST_NAMES = 8  # replicas that a line names
 MOST_LINES = 12  # pools that an entry on replicas speaks of
@@ -120,24 +118,10 @@ def _findings(told: Iterable[tuple[Finding, Tone, tuple[str, ...]]], names: Name
 
 
 def _finding(found: Sequence[Finding], tone: Tone, told: Iterable[str], names: Names) -> Entry:
-    first = found[0]
-    pools = list(dict.fromkeys(brief(pool) for each in found for pool in each.pools))
-    where = joined(pools) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
-    head = (Piece(where or "fleet", Style.STRONG), Piece(" "), *with_values(first.sentence, first.evidence))
-    lines = [(Piece(rule_words(first.rule), Style.MUTED),), *map(plain, told)]
-    if len(pools) > MOST_POOLS:
-        lines.append(plain(f"In {first_of(pools, MOST_LINES)}."))
-    return Entry(tone=tone, head=head, side=_who(found, names), lines=tuple(lines))
-
-
-def _who(found: Sequence[Finding], names: Names) -> str:
-    replicas = {replica for each in found for replica in each.replicas}
-    if len(found) > 1:
-        return count(len(replicas), "replica")
-    cohorts = cohort_words(found[0].cohorts)
-    if len(replicas) > MOST_NAMED or not replicas:
-        return cohorts
-    return f"{cohorts} {', '.join(map(brief, names_of(replicas, names)))}"
+    lines = [(Piece(rule_words(found[0].rule), Style.MUTED),), *map(plain, told)]
+    if len(pools := pools_of(found)) > MOST_POOLS:
+        lines.append(plain(f"In {first_of(map(brief, pools), MOST_LINES)}."))
+    return Entry(tone=tone, head=head_of(found), side=side_of(found, names), lines=tuple(lines))
 
 
 def _group(held: Sequence[SettingGroup], names: Names) -> Entry:

@@ -94,8 +94,8 @@ def _brief(group: Sequence[Listed], names: Mapping[str, str], *, is_linked: bool
     anchor = finding_anchor(group[0].key) if is_linked else ""
     return Entry(
         tone=Tone(finding.severity),
-        head=head_of(group, anchor),
-        side=_side(group, names),
+        head=head_of(_findings(group), anchor),
+        side=side_of(_findings(group), names),
         lines=() if is_linked else (with_code(finding.why), *map(plain, _tags(group[0]))),
     )
 
@@ -108,7 +108,7 @@ def _full(bundle: Sequence[Sequence[Listed]], told: Telling) -> Entry:
     lines = [
         (Piece(rule_words(finding.rule), Style.MUTED),),
         *([_labelled("Who", plain(_who(group, told.names)))] if _is_unnamed(group) else []),
-        *([_labelled("Where", plain(_where(group)))] if len(_pools(group)) > MOST_POOLS else []),
+        *([_labelled("Where", plain(_where(group)))] if len(pools_of(_findings(group))) > MOST_POOLS else []),
         *_others(bundle[1:]),
         _labelled(f"Why it matters{_here(group, 'why')}", with_code(finding.why)),
         *map(plain, _common_remarks(group, told.inspection)),
@@ -117,8 +117,8 @@ def _full(bundle: Sequence[Sequence[Listed]], told: Telling) -> Entry:
     ]
     return Entry(
         tone=Tone(finding.severity),
-        head=head_of(group),
-        side=_side(group, told.names),
+        head=head_of(_findings(group)),
+        side=side_of(_findings(group), told.names),
         lines=tuple(lines),
         snippets=tuple(snippet.text for snippet in finding.remedy.snippets),
         anchor=finding_anchor(group[0].key),
@@ -144,9 +144,9 @@ def _others(groups: Sequence[Sequence[Listed]]) -> list[Line]:
         return []
     number = sum(map(len, groups))
     lines: list[Line] = [_labelled("Also", plain(f"{count(number, 'more finding')} of this rule, with other values."))]
-    lines += [head_of(group) for group in groups[:MOST_ALIKE]]
+    lines += [head_of(_findings(group)) for group in groups[:MOST_ALIKE]]
     if rest := groups[MOST_ALIKE:]:
-        pools = list(dict.fromkeys(brief(pool) for group in rest for pool in _pools(group)))
+        pools = list(dict.fromkeys(brief(pool) for group in rest for pool in pools_of(_findings(group))))
         lines.append(plain(f"And in {named(pools, MOST_PLACES)}."))
     return lines
 
@@ -161,28 +161,34 @@ def _note(note: Note, label: str) -> Line:
     return (Piece(who, Style.STRONG), Piece(note.text or "takes it on."), *when)
 
 
-def _pools(group: Sequence[Listed]) -> list[str]:
-    return list(dict.fromkeys(pool for each in group for pool in each.finding.pools))
+def pools_of(alike: Iterable[Finding]) -> list[str]:
+    """Return the pools of findings, each once."""
+    return list(dict.fromkeys(pool for each in alike for pool in each.pools))
 
 
-def head_of(group: Sequence[Listed], anchor: str = "") -> Line:
-    """Write where and what; `anchor` is where that leads in the report."""
-    finding, pools = group[0].finding, _pools(group)
+def head_of(alike: Sequence[Finding], anchor: str = "") -> Line:
+    """Write where findings of one sentence are, and what they say; `anchor` is where that leads in the report."""
+    first, pools = alike[0], pools_of(alike)
     where = joined([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
-    return (Piece(where or "fleet", Style.STRONG, anchor), Piece(" "), *with_values(finding.sentence, finding.evidence))
+    return (Piece(where or "fleet", Style.STRONG, anchor), Piece(" "), *with_values(first.sentence, first.evidence))
 
 
-def _side(group: Sequence[Listed], names: Mapping[str, str]) -> str:
-    finding = group[0].finding
-    if len(group) > 1:
-        return count(len(_replicas(group)), "replica")
-    if not finding.replicas:
+def side_of(alike: Sequence[Finding], names: Mapping[str, str]) -> str:
+    """Write whom findings of one sentence concern: of one finding its cohorts and, where they are few, its replicas."""
+    first = alike[0]
+    if len(alike) > 1:
+        return count(len(_replicas(alike)), "replica")
+    if not first.replicas:
         return ""
-    letters = cohort_words(finding.cohorts)
-    if len(finding.replicas) > MOST_NAMED:
+    letters = cohort_words(first.cohorts)
+    if len(first.replicas) > MOST_NAMED:
         return letters
-    few = ", ".join(map(brief, names_of(finding.replicas, names)))
+    few = ", ".join(map(brief, names_of(first.replicas, names)))
     return f"{letters} {few}"
+
+
+def _findings(group: Iterable[Listed]) -> list[Finding]:
+    return [each.finding for each in group]
 
 
 def _is_unnamed(group: Sequence[Listed]) -> bool:
@@ -192,17 +198,17 @@ def _is_unnamed(group: Sequence[Listed]) -> bool:
 
 def _who(group: Sequence[Listed], names: Mapping[str, str]) -> str:
     """Name the replicas; of many the first ones."""
-    replicas = _replicas(group)
+    replicas = _replicas(_findings(group))
     told = first_of(map(brief, names_of(replicas, names)), MOST_PLACES)
     return f"{count(len(replicas), 'replica')}: {told}."
 
 
 def _where(group: Sequence[Listed]) -> str:
-    return f"{named(map(brief, sorted(_pools(group), key=natural)), MOST_PLACES)}."
+    return f"{named(map(brief, sorted(pools_of(_findings(group)), key=natural)), MOST_PLACES)}."
 
 
-def _replicas(group: Sequence[Listed]) -> list[str]:
-    return list(dict.fromkeys(replica for each in group for replica in each.finding.replicas))
+def _replicas(alike: Iterable[Finding]) -> list[str]:
+    return list(dict.fromkeys(replica for each in alike for replica in each.replicas))
 
 
 def _tags(listed: Listed) -> list[str]:

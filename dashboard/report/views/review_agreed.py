@@ -42,7 +42,7 @@ def _findings(
     for listed, anchor in (*_places(known), *((each, suppressed) for each in known.suppressed)):
         finding = listed.finding
         if finding.id in notes:
-            yield finding.id, (Tone(finding.severity), head_of([listed], anchor), finding.rule)
+            yield finding.id, (Tone(finding.severity), head_of([finding], anchor), finding.rule)
 
 
 def _places(known: Known) -> Iterable[tuple[Listed, str]]:
