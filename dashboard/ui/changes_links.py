@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Entries
 from dashboard.report.changes.words import pool_name
-from dashboard.report.names import brief
 from dashboard.report.views.finding_entries import rule_words
 from dashboard.ui import links
-from dashboard.ui.review_blocks import Leads
+from dashboard.ui.review_blocks import Leads, by_name
 from dashboard.wording import one_line
 
 if TYPE_CHECKING:
@@ -58,12 +56,7 @@ def _replicas(changes: Changes) -> dict[str, str]:
     """Return where replicas lead by name: to the second side, those that went to the first; none of equal names."""
     after = [*(each.after for each in changes.replicas.both), *changes.replicas.came]
     sides = [(changes.after, each) for each in after] + [(changes.before, each) for each in changes.replicas.went]
-    numbers = Counter(each.name for _, each in sides)
-    return {
-        brief(each.name): at(side, links.REPLICA_PAGE, replica=each.id)
-        for side, each in sides
-        if numbers[each.name] == 1
-    }
+    return by_name((each.name, at(side, links.REPLICA_PAGE, replica=each.id)) for side, each in sides)
 
 
 def section(anchor: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from html import unescape
 from itertools import groupby
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from dashboard.report.blocks import (
 )
 from dashboard.report.formats.matrix_html import matrix_html
 from dashboard.report.formats.svg_chart import to_svg
+from dashboard.report.names import brief
 from dashboard.ui import markup
 
 if TYPE_CHECKING:
@@ -69,6 +71,13 @@ class Drawn(NamedTuple):
 
     html: str
     is_chart: bool
+
+
+def by_name(replicas: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return where replicas lead by their names, given names with addresses; equal names lead nowhere."""
+    told = list(replicas)
+    numbers = Counter(name for name, _ in told)
+    return {brief(name): address for name, address in told if numbers[name] == 1}
 
 
 def row_anchor(table: str, path: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +11,6 @@ from dashboard.models import ReplicaState
 from dashboard.report.blocks import Entries, Paragraph, Style, Table
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.listed import grouped
-from dashboard.report.names import brief
 from dashboard.report.views.finding_entries import finding_anchor, note_lines
 from dashboard.report.views.review import AGENDA, FINDINGS, FINE, NOT_JUDGED, NOT_READ, SUPPRESSED, review_report
 from dashboard.report.views.review_capacity import CAPACITY
@@ -21,7 +19,7 @@ from dashboard.report.views.review_new import CUT, NEW
 from dashboard.report.views.slugs import slugs
 from dashboard.rules.findings import Severity
 from dashboard.ui import findings_list, links, markup, review_blocks
-from dashboard.ui.review_blocks import Fold, Leads, row_anchor
+from dashboard.ui.review_blocks import Fold, Leads, by_name, row_anchor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -203,12 +201,7 @@ def _leads(fleet: Fleet, groups: Mapping[str, Sequence[Listed]], before: str | N
         places[f"capacity-{slug}"] = links.to(links.CAPACITY, pool=name)
     findings = {anchor: links.to(links.FINDINGS, finding=group[0].key) for anchor, group in groups.items()}
     pools = {name_of(pool.name): links.to(links.CAPACITY, pool=pool.name) for pool in fleet.pools}
-    numbers = Counter(replica.name for replica in fleet.replicas)
-    names = {
-        brief(each.name): links.to(links.REPLICA_PAGE, replica=each.id)
-        for each in fleet.replicas
-        if numbers[each.name] == 1
-    }
+    names = by_name((each.name, links.to(links.REPLICA_PAGE, replica=each.id)) for each in fleet.replicas)
     return Leads({**places, **findings, **settings}, pools, names)
 
 
