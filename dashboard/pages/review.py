@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.report.views.review import review_report
 from dashboard.report.views.review_new import NEW
-from dashboard.ui import review_before, review_notes, review_page, review_view, share, state
+from dashboard.ui import frozen_band, review_before, review_page, review_view, share, state
 
 fleet = state.fleet()
 known = review_before.earlier(fleet)
 last = review_before.opened(review_before.chosen(known, fleet))
-notes = review_notes.notes_of(fleet.snapshot)
+stored = frozen_band.shown()
+notes = stored.notes if stored else {}
 shown = review_view.review(fleet.generation, fleet.since, last.id, last.noted, fleet, last.fleet)
 
 review_page.draw_agenda(shown.sections)
@@ -23,12 +23,4 @@ for section in shown.sections:
             review_before.draw(known, last, fleet)
         review_page.draw_body(section, fleet.snapshot, notes)
 st.html(shown.appendix)
-share.offer(
-    lambda: review_report(
-        fleet,
-        before=last.fleet,
-        notes=review_notes.notes_of(fleet.snapshot),
-        before_notes=last.notes,
-        name=review_notes.name_of(fleet.snapshot),
-    )
-)
+share.offer(lambda: review_page.report(fleet, last))

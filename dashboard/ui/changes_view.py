@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.report.blocks import Part, Report
-    from dashboard.report.context import Context
 
 Stamp = tuple[int, "datetime | None", str]  # which fleet it is, and what its snapshot is called
 
@@ -102,7 +101,7 @@ def _stamp(fleet: Fleet, name: str) -> Stamp:
 def shown(before: Stamp, after: Stamp, _before: Fleet, _after: Fleet) -> Shown:
     """Compare two fleets and draw what changed; every session that compares them shares the result."""
     changes = changes_between(_before, _after)
-    report = changes_report(changes, _context(_before, before[-1]), _context(_after, after[-1]))
+    report = changes_report(changes, context_of(_before, name=before[-1]), context_of(_after, name=after[-1]))
     leads = changes_links.leads(changes)
     parts = [changes_links.linked(part, changes) for part in report.parts]
     return Shown(
@@ -111,10 +110,6 @@ def shown(before: Stamp, after: Stamp, _before: Fleet, _after: Fleet) -> Shown:
         appendices=tuple((part.title, _blocks(part, leads)) for part in parts if part.is_appendix),
         report=report,
     )
-
-
-def _context(fleet: Fleet, name: str) -> Context:
-    return context_of(fleet, name=name)
 
 
 def _part(part: Part, leads: review_blocks.Leads) -> str:

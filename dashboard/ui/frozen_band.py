@@ -25,29 +25,39 @@ SHOWN = "shown_snapshot"  # in the session: what is known of the snapshot that t
 
 def begin(fleet: Fleet) -> None:
     """Read what is known of the snapshot that is shown, once for all that this run says of it."""
+    st.session_state[SHOWN] = stored(fleet.snapshot)
+
+
+def stored(snapshot: str | None) -> Stored | None:
+    """Read what is known of a snapshot now; None of a live fleet, or of one that was deleted since the page began."""
     try:
-        st.session_state[SHOWN] = service.snapshots().get(fleet.snapshot) if fleet.snapshot else None
-    except SnapshotError:  # deleted since the page began
-        st.session_state[SHOWN] = None
+        return service.snapshots().get(snapshot) if snapshot else None
+    except SnapshotError:
+        return None
+
+
+def shown() -> Stored | None:
+    """Return what is known of the snapshot that this run shows; None for a live fleet."""
+    return cast("Stored | None", st.session_state.get(SHOWN))
 
 
 def context(fleet: Fleet, page: str = links.OVERVIEW) -> Context:
     """Return the context of the page that is drawn: its filters are what the address says and the page followed."""
-    stored = _shown()
-    return context_of(fleet, name=stored.beside.name if stored else "", filters=_filters(fleet, page))
+    known = shown()
+    return context_of(fleet, name=known.beside.name if known else "", filters=_filters(fleet, page))
 
 
 def draw_above(page: str) -> None:
     """Say that a snapshot is shown, which never changes, and how to leave it. `page` is where the reader stays."""
-    stored = _shown()
-    if stored is None:
+    known = shown()
+    if known is None:
         return
-    called = f" {markup.bold(f'“{stored.beside.name}”')}" if stored.beside.name else ""
-    frozen = f"frozen {markup.text(iso(stored.beside.frozen_at))}, nothing is polled"
+    called = f" {markup.bold(f'“{known.beside.name}”')}" if known.beside.name else ""
+    frozen = f"frozen {markup.text(iso(known.beside.frozen_at))}, nothing is polled"
     leave = markup.link(links.live(page, **links.choices()), "Back to the live fleet")
     st.html(
         '<div class="frozen">'
-        f"<span>{markup.bold('Snapshot')}{called} {markup.code(stored.id)} · {frozen}{_other_rules(stored)}</span>"
+        f"<span>{markup.bold('Snapshot')}{called} {markup.code(known.id)} · {frozen}{_other_rules(known)}</span>"
         f'<span class="leave">{markup.link(links.to(links.SNAPSHOTS), "All snapshots")} · {leave}</span></div>'
     )
 
@@ -59,11 +69,6 @@ def draw_not_followed() -> None:
         named, is_one = joined(list(map(markup.code, told))), len(told) == 1
         what = "is no choice here: the page is shown as without it" if is_one else NONE_OF_THEM
         st.html(markup.notice("warning", f"{named} in the address {what}."))
-
-
-def _shown() -> Stored | None:
-    """Return what is known of the snapshot that is shown; None for a live fleet."""
-    return cast("Stored | None", st.session_state.get(SHOWN))
 
 
 def _filters(fleet: Fleet, page: str) -> list[tuple[str, str]]:

@@ -9,7 +9,8 @@ import streamlit as st
 from dashboard.report.blocks import Tone
 from dashboard.report.findings import headline
 from dashboard.report.pools.order import ordered
-from dashboard.report.pools.prefix_words import is_doubtful, is_needed, is_unshared, prefix_sentences
+from dashboard.report.pools.prefix_words import prefix_sentences
+from dashboard.report.views.overview import more_words
 from dashboard.report.views.overview_figures import overview_figures
 from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
@@ -50,10 +51,7 @@ def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Over
     now = headline.standing(_fleet)
     sentences = prefix_sentences(_fleet)
     order = ordered(_fleet, sentences, now.by_pool)
-    domains = _fleet.inspection.domains
-    needed = [pool.name for pool in order if is_needed(domains.get(pool.name))]
-    unshared, doubtful = ([name for name in needed if so(sentences[name])] for so in (is_unshared, is_doubtful))
-    more = headline.more(now, unshared, _fleet.inspection, doubtful=doubtful)
+    more = more_words(_fleet, now, {pool.name: sentences[pool.name] for pool in order})
     return Overview(
         head=markup.heading(markup.text(headline.title(now)), markup.text(more)),
         cards=markup.cards(_cards(_fleet, now)),

@@ -16,7 +16,6 @@ from dashboard.wording import iso
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dashboard.models.notes import Notes
 
 NOTHING = Note("")
 BOTH_KEPT = "Somebody else wrote here at the same time: both are kept."
@@ -31,30 +30,6 @@ class _Names(NamedTuple):
     seen: str
     unsaved: str
     remark: str
-
-
-def notes_of(snapshot: str | None) -> Notes:
-    """Return the notes beside a snapshot; none of a live fleet, or of one that was deleted meanwhile."""
-    try:
-        return service.snapshots().get(snapshot).notes if snapshot else {}
-    except SnapshotError:
-        return {}
-
-
-def problem_of(snapshot: str | None) -> str:
-    """Return why the notes beside a snapshot cannot be read; empty where they can."""
-    try:
-        return service.snapshots().get(snapshot).problem if snapshot else ""
-    except SnapshotError:
-        return ""
-
-
-def name_of(snapshot: str | None) -> str:
-    """Return what a snapshot is called; empty for a live fleet, or where it was deleted meanwhile."""
-    try:
-        return service.snapshots().get(snapshot).beside.name if snapshot else ""
-    except SnapshotError:
-        return ""
 
 
 def draw(snapshot: str, about: str, label: str, there: Note | None) -> None:

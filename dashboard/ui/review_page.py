@@ -11,8 +11,8 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.report.capacity.words import name_of
 from dashboard.report.views.finding_entries import note_lines
-from dashboard.report.views.review import FINE
-from dashboard.ui import links, markup, meeting, review_blocks, review_chart, review_notes, state
+from dashboard.report.views.review import FINE, review_report
+from dashboard.ui import frozen_band, links, markup, meeting, review_blocks, review_chart, review_notes, state
 from dashboard.ui.meeting import Item
 from dashboard.wording import first_of
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.models import Note
     from dashboard.models.notes import Notes
+    from dashboard.report.blocks import Report
+    from dashboard.ui.review_before import Last
     from dashboard.ui.review_blocks import Drawn
     from dashboard.ui.review_view import Rank, Section, Topic
 
@@ -34,6 +36,18 @@ FOLDED = "Bars of every DP rank, where they differ"
 _WHY = "Notes belong to a snapshot: they still speak of what was seen when the fleet has changed."
 
 
+def report(fleet: Fleet, last: Last) -> Report:
+    """Return the review to take away, with the notes as they are when it is asked for."""
+    stored = frozen_band.stored(fleet.snapshot)
+    return review_report(
+        fleet,
+        before=last.fleet,
+        notes=stored.notes if stored else {},
+        before_notes=last.notes,
+        name=stored.beside.name if stored else "",
+    )
+
+
 def draw_agenda(sections: Sequence[Section]) -> None:
     """Draw the agenda, which leads to every section."""
     meeting.agenda([Item(each.key, each.short, each.amount) for each in sections])
@@ -41,7 +55,8 @@ def draw_agenda(sections: Sequence[Section]) -> None:
 
 def draw_controls(fleet: Fleet) -> None:
     """Say how notes are taken, and let the reader begin the meeting."""
-    unread = review_notes.problem_of(fleet.snapshot)
+    stored = frozen_band.shown()
+    unread = stored.problem if stored else ""
     with st.container(key="review_controls", horizontal=True, vertical_alignment="center", gap="small"):
         if state.is_frozen():
             st.html(f'<p class="foot">{"" if unread else KEPT}</p>')

@@ -9,10 +9,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from dashboard.compare import pool_sharing, sharing_sentence
 from dashboard.models import ReplicaState, State, cohort_letters
 from dashboard.report.parts import coverage
 from dashboard.report.plain import plain
+from dashboard.report.pools.prefix_words import prefix_sentence
 from dashboard.wording import count, told_text
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _assumed(engine: Engine) -> bool:
 def _pool(fleet: Fleet, pool: Pool, replicas: Mapping[str, Replica]) -> list[RenderableType]:
     cohorts = ", ".join(f"{cohort.letter} x{len(cohort.replicas)}" for cohort in pool.cohorts) or "not read"
     title = Text.assemble((plain(pool.name, 80), "bold"), f"  {cohorts}")
-    sentence = sharing_sentence(pool, pool_sharing(pool, replicas), fleet.documents, replicas)
+    sentence = prefix_sentence(fleet, pool, replicas)
     verdict = "".join(part.text for part in sentence.parts)
     head = [title, Text(f"  {plain(verdict, LONGEST_SENTENCE)}")]
     if not pool.differences:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dashboard.compare import SharingSentence
     from dashboard.fleet import Fleet
-    from dashboard.models import Difference, Pool
+    from dashboard.models import Difference, Pool, Replica
     from dashboard.rules.domain import Domain
     from dashboard.rules.findings import Severity
 
@@ -30,10 +30,12 @@ _KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown"}
 def prefix_sentences(fleet: Fleet) -> dict[str, SharingSentence]:
     """Say of every pool, by name, who can share prefixes."""
     replicas = {replica.id: replica for replica in fleet.replicas}
-    return {
-        pool.name: sharing_sentence(pool, pool_sharing(pool, replicas), fleet.documents, replicas)
-        for pool in fleet.pools
-    }
+    return {pool.name: prefix_sentence(fleet, pool, replicas) for pool in fleet.pools}
+
+
+def prefix_sentence(fleet: Fleet, pool: Pool, replicas: Mapping[str, Replica]) -> SharingSentence:
+    """Say of one pool who can share prefixes. `replicas` are those of the fleet, by their ids."""
+    return sharing_sentence(pool, pool_sharing(pool, replicas), fleet.documents, replicas)
 
 
 def severity(sentence: SharingSentence, named: Mapping[str, Severity]) -> str:

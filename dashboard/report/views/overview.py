@@ -17,27 +17,30 @@ from dashboard.report.views.pools_table import pools_table
 from dashboard.wording import count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.compare import SharingSentence
     from dashboard.fleet import Fleet
     from dashboard.report.findings.headline import Standing
 
 
 def overview_report(fleet: Fleet, name: str = "") -> Report:
     """Report how the fleet is. `name` is the snapshot's."""
-    now = headline.standing(fleet)
+    now, sentences = headline.standing(fleet), prefix_sentences(fleet)
     parts = [
         Part("numbers", "In numbers", (Figures(tuple(overview_figures(fleet, now))),)),
-        *([Part("pools", "Pools", (pools_table(fleet, now),))] if fleet.pools else []),
+        *([Part("pools", "Pools", (pools_table(fleet, now, sentences),))] if fleet.pools else []),
         _first(fleet, now),
         *([Part("not-read", "Not read whole", unread_entries(now.unread))] if now.unread else []),
         glossary((POOL, COHORT, BASIS)),
     ]
-    return Report("Overview", headline.title(now), more_words(fleet, now), context_of(fleet, name=name), tuple(parts))
+    lead = more_words(fleet, now, sentences)
+    return Report("Overview", headline.title(now), lead, context_of(fleet, name=name), tuple(parts))
 
 
-def more_words(fleet: Fleet, now: Standing) -> str:
-    """Say in a sentence or two what was found, and what follows from it."""
+def more_words(fleet: Fleet, now: Standing, sentences: Mapping[str, SharingSentence]) -> str:
+    """Say in a sentence or two what was found, and what follows from it; pools in the order of their `sentences`."""
     domains = fleet.inspection.domains
-    sentences = prefix_sentences(fleet)
     needed = {name: told for name, told in sentences.items() if is_needed(domains.get(name))}
     unshared, doubtful = ([name for name in needed if so(needed[name])] for so in (is_unshared, is_doubtful))
     return headline.more(now, unshared, fleet.inspection, doubtful=doubtful)

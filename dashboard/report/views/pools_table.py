@@ -12,10 +12,10 @@ from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.head import tally_words
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import ordered, versions_text
-from dashboard.report.pools.prefix_words import is_needed, prefix_sentences, severity, short_words
+from dashboard.report.pools.prefix_words import is_needed, severity, short_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dashboard.compare import SharingSentence
     from dashboard.fleet import Fleet
@@ -35,9 +35,8 @@ _COLUMNS = (
 )
 
 
-def pools_table(fleet: Fleet, now: Standing) -> Table:
-    """Return a row per pool, in the order in which they need a look."""
-    sentences = prefix_sentences(fleet)
+def pools_table(fleet: Fleet, now: Standing, sentences: Mapping[str, SharingSentence]) -> Table:
+    """Return a row per pool, in the order in which they need a look. `sentences` are of `prefix_sentences`."""
     members: dict[str, list[Replica]] = {pool.name: [] for pool in fleet.pools}
     for replica in fleet.replicas:
         if replica.pool is not None:

@@ -11,6 +11,7 @@ from dashboard.report.findings.first import first_findings
 from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.findings.listed import grouped, known_findings
 from dashboard.report.findings.words import answered, assumptions, rollouts
+from dashboard.report.pools.prefix_words import prefix_sentences
 from dashboard.report.replicas import table as replica_table
 from dashboard.report.views.finding_entries import Telling, brief_entries, bundled, note_lines
 from dashboard.report.views.findings import findings_table, severity_parts
@@ -66,14 +67,14 @@ def review_report(
     Notes are by what they belong to: a finding's id, or the anchor of a part, which are those of `AGENDA`. All of them
     stand at the top as well, in the part that says what was agreed.
     """
-    now = headline.standing(fleet)
+    now, sentences = headline.standing(fleet), prefix_sentences(fleet)
 
     def said(anchor: str) -> tuple[Block, ...]:
         lines = note_lines(notes.get(anchor), before_notes.get(anchor))
         return (Entries((Entry(Tone.PLAIN, _NOTED, notes=lines),)),) if lines else ()
 
     known = known_findings(fleet)
-    differing = differing_pools(fleet)
+    differing = differing_pools(fleet, sentences)
     capacity, all_ranks = capacity_parts(fleet, said(CAPACITY))
     new, all_changes = new_parts(fleet, before, before_notes, said(NEW))
     agenda = (
@@ -88,7 +89,7 @@ def review_report(
     return Report(
         title=f"Review of {fleet.name}",
         headline=headline.title(now),
-        lead=f"{fleet_words(fleet, now)} {more_words(fleet, now)}",
+        lead=f"{fleet_words(fleet, now)} {more_words(fleet, now, sentences)}",
         context=context_of(fleet, name=name),
         parts=(
             *agreed_part(known, agenda, SUPPRESSED, notes),

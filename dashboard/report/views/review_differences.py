@@ -12,7 +12,7 @@ from dashboard.report.findings.headline import is_split
 from dashboard.report.pools.compared import compared, grey_words, head_words, hidden_words, members_of
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import ordered
-from dashboard.report.pools.prefix_words import prefix_sentences, severity
+from dashboard.report.pools.prefix_words import severity
 from dashboard.report.views.compare import ONLY_DIFFERENCES
 from dashboard.report.views.pool_blocks import cohorts_table, difference_table, sharing_band
 from dashboard.report.views.slugs import slugs
@@ -22,7 +22,7 @@ from dashboard.wording import count, first_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dashboard.compare import Matrix
+    from dashboard.compare import Matrix, SharingSentence
     from dashboard.fleet import Fleet
     from dashboard.models import Pool
     from dashboard.report.blocks import Block
@@ -50,10 +50,9 @@ class Differing(NamedTuple):
         return len(self.told.rows) < len(self.found.matrix.rows)
 
 
-def differing_pools(fleet: Fleet) -> tuple[Differing, ...]:
+def differing_pools(fleet: Fleet, sentences: Mapping[str, SharingSentence]) -> tuple[Differing, ...]:
     """Compare the pools that have several cohorts, those that need a look first; equal ones stand together."""
     names = slugs(pool.name for pool in fleet.pools)
-    sentences = prefix_sentences(fleet)
     groups: dict[object, list[Pool]] = {}
     for pool in filter(is_split, ordered(fleet, sentences, rollup.by_pool(fleet.inspection))):
         named = worst(by_path(fleet.inspection, pool.name))

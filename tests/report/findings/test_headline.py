@@ -9,6 +9,7 @@ import pytest
 from dashboard.models import ReplicaState
 from dashboard.report.findings import headline
 from dashboard.report.findings.headline import Standing
+from dashboard.report.pools.prefix_words import prefix_sentences
 from dashboard.report.views.overview import more_words
 from dashboard.rules.findings import Inspection, OutcomeKind, Rollout, Tally
 from tests.builders import NOW, alike, document, down, fleet, replica, story
@@ -90,7 +91,7 @@ def test_where_sharing_is_doubtful_is_said_beside_where_it_is_certain_that_not_a
 
 
 def test_the_simulated_fleet_is_told_of_both_its_rollouts(demo_fleet: Fleet) -> None:
-    said = more_words(demo_fleet, headline.standing(demo_fleet))
+    said = more_words(demo_fleet, headline.standing(demo_fleet), prefix_sentences(demo_fleet))
 
     assert "not all replicas can share prefixes; in qwen3-8b it is doubtful." in said
     assert said.endswith(
