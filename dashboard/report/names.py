@@ -9,6 +9,8 @@ from dashboard.wording import middle_cut, natural, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from dashboard.fleet import Fleet
+
 MOST_NAMED = 3  # replicas whose names stand in a list; more are counted
 LONGEST_NAME = 40  # characters of a replica's or pool's name in a list
 
@@ -21,3 +23,8 @@ def brief(name: str) -> str:
 def names_of(replicas: Iterable[str], names: Mapping[str, str]) -> list[str]:
     """Return the names of replicas in the order in which people count."""
     return sorted((names.get(each, each) for each in replicas), key=natural)
+
+
+def replica_names(fleet: Fleet) -> dict[str, str]:
+    """Return the name of each replica by its id."""
+    return {each.id: each.name for each in fleet.replicas}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import streamlit as st
 
 from dashboard import wording
+from dashboard.report.names import replica_names
 from dashboard.report.replicas import settings as replica_settings
 from dashboard.report.replicas.beside import beside_its_pool
 from dashboard.rules.findings import Severity
@@ -96,7 +97,7 @@ def draw_unknown(replica: str | None) -> None:
 
 def draw_head(found: Known, fleet: Fleet, now: datetime) -> None:
     """Draw what is said before any table."""
-    names = {each.id: each.name for each in fleet.replicas}
+    names = replica_names(fleet)
     named = [each for each in fleet.inspection.findings if found.replica.id in each.replicas]
     worst = min((each.severity for each in named), key=list(Severity).index, default=None)
     st.html(replica_head.head(found.replica, found.reach if found.reach.read else None, worst))

@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard.compare import ValueHeld, values
 from dashboard.models import State
+from dashboard.report.names import replica_names
 from dashboard.report.pools.named_paths import by_path
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.subject import FINGERPRINT
@@ -90,7 +91,7 @@ def _value(value: ValueHeld, names: Mapping[str, str], as_told: Sequence[str]) -
 
 
 def _cohort(fleet: Fleet, pool: Pool, cohort: Cohort) -> None:
-    names = {replica.id: replica.name for replica in fleet.replicas}
+    names = replica_names(fleet)
     number = count(len(cohort.replicas), "replica")
     st.html(
         f'<p class="dialog-head">{markup.letter(cohort.letter)} {markup.bold(number)} of {markup.bold(pool.name)}</p>'

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
+from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Severity
@@ -32,7 +33,7 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
     """Write one command a line: the summary, whether too few answered, findings, what was raised or suppressed."""
-    inspection, names = fleet.inspection, words.replica_names(fleet)
+    inspection, names = fleet.inspection, replica_names(fleet)
     lines = [command("notice", "vLLM fleet", _summary(fleet))]
     if verdict.too_little:
         lines.append(command("error", "too little could be read", verdict.too_little))

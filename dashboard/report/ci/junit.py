@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 from dashboard.report.ci.verdict import failing
 from dashboard.report.findings import words
+from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import OutcomeKind
@@ -39,7 +40,7 @@ def to_junit(fleet: Fleet, fail_on: Severity | None, verdict: Verdict) -> str:
     Any deviation from a baseline of the verdict fails its case. A last suite says whether enough replicas answered.
     """
     inspection = fleet.inspection
-    names = words.replica_names(fleet)
+    names = replica_names(fleet)
     active, hidden = _by_outcome(inspection.findings), _by_outcome(inspection.suppressed)
     suites: dict[str, list[ET.Element]] = defaultdict(list)
     for outcome in inspection.outcomes:

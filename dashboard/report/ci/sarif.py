@@ -13,6 +13,7 @@ from urllib.parse import quote
 from dashboard import __version__
 from dashboard.report.ci.verdict import PASSED
 from dashboard.report.findings import words
+from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.report.rules.page import headline, page_path, rule_page, severities
 from dashboard.rules.catalogue import ALL_RULES
@@ -45,7 +46,7 @@ def to_sarif(fleet: Fleet, verdict: Verdict, file: str) -> str:
     What is suppressed stays in, marked as such. What passed is left out; what was skipped or raised is a notification.
     """
     inspection = fleet.inspection
-    names = words.replica_names(fleet)
+    names = replica_names(fleet)
     run = {
         "tool": {"driver": {"name": TOOL, "version": __version__, "rules": [_rule(rule) for rule in ALL_RULES]}},
         "invocations": [_invocation(fleet, verdict)],

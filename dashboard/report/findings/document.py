@@ -29,6 +29,7 @@ from dashboard.report.findings.document_parts import (
     SuppressionPart,
     TallyPart,
 )
+from dashboard.report.names import replica_names
 from dashboard.report.parts import Coverage, Many, Part, Time, coverage, native
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import OutcomeKind
@@ -108,7 +109,7 @@ def judged_pools(fleet: Fleet) -> Mapping[str, JudgedPoolPart]:
 
 def finding_parts(fleet: Fleet, found: Sequence[findings.Finding]) -> tuple[FindingPart, ...]:
     """Return findings as parts of a document, in the same order."""
-    names = {replica.id: replica.name for replica in fleet.replicas}
+    names = replica_names(fleet)
     return tuple(_finding(finding, names) for finding in found)
 
 

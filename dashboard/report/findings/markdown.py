@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.markdown_text import MOST_CHARACTERS, escaped, fenced, with_code, within
+from dashboard.report.names import replica_names
 from dashboard.rules.catalogue import BY_ID
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _LANGUAGES = {"flag": "sh", "env": "sh", "shell": "sh", "yaml": "yaml"}
 
 def to_findings_markdown(fleet: Fleet) -> str:
     """Write the findings as one comment of at most MOST_CHARACTERS characters; what does not fit is counted."""
-    inspection, names = fleet.inspection, words.replica_names(fleet)
+    inspection, names = fleet.inspection, replica_names(fleet)
     head = [
         f"## vLLM fleet: {within(fleet.name)}",
         f"**{words.counted(inspection.findings)}** · {words.answered(fleet)} · {rules_words(inspection)}",

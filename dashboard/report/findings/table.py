@@ -11,6 +11,7 @@ from rich.text import Text
 
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
+from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Severity
@@ -35,7 +36,7 @@ LABEL_WIDTH = 5  # "why: "
 def to_findings_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     """Write the findings for people, at most `width` columns wide. Foreign text loses its control characters."""
     inspection = fleet.inspection
-    names = words.replica_names(fleet)
+    names = replica_names(fleet)
     parts: list[RenderableType] = []
     for finding, earlier in words.with_earlier(inspection.findings):
         where, who = words.marked_where(finding, inspection.domains), words.who(finding, names)

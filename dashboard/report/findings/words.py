@@ -107,11 +107,6 @@ def pasteable(remedy: Remedy, written: Callable[[Snippet], str] = attrgetter("te
     return [line for text in texts for line in (OR, text)][1:] if remedy.any_of else texts
 
 
-def replica_names(fleet: Fleet) -> dict[str, str]:
-    """Return the name of each replica by its id."""
-    return {each.id: each.name for each in fleet.replicas}
-
-
 def remarks(finding: Finding) -> list[str]:
     """Say what else holds of a finding, a sentence each: expired, in a rollout, not sure, not known everywhere."""
     told = []

@@ -9,7 +9,7 @@ from dashboard.report.context import context_of
 from dashboard.report.findings.head import NOUNS, calm_words, is_calm, lead, title
 from dashboard.report.findings.judged_rules import judged_rules
 from dashboard.report.findings.listed import Choice, grouped, kept, known_findings
-from dashboard.report.names import MOST_NAMED, brief, names_of
+from dashboard.report.names import MOST_NAMED, brief, names_of, replica_names
 from dashboard.report.views.finding_entries import Telling, full_entries
 from dashboard.report.views.glossary import COHORT, SEVERITY, glossary
 from dashboard.report.views.left_out import ignored_blocks, raised_blocks, skipped_table, suppressed_blocks
@@ -66,7 +66,7 @@ def severity_parts(listed: Sequence[Listed], told: Telling) -> list[Part]:
 
 def findings_table(fleet: Fleet) -> Table:
     """List all findings that stand, a row each, the worst first."""
-    names = {each.id: each.name for each in fleet.replicas}
+    names = replica_names(fleet)
     columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Who"))
     rows = [
         (

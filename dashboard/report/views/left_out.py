@@ -9,7 +9,7 @@ from dashboard import wording
 from dashboard.models import ReplicaState
 from dashboard.report.blocks import Cell, Column, Entries, Entry, Paragraph, Piece, Style, Table, Tone, plain
 from dashboard.report.findings.words import remarks
-from dashboard.report.names import brief, names_of
+from dashboard.report.names import brief, names_of, replica_names
 from dashboard.report.replicas.standing import reason
 from dashboard.report.views.finding_entries import cohort_words, rule_words
 from dashboard.rules.findings import OutcomeKind
@@ -54,7 +54,7 @@ def suppressed_blocks(fleet: Fleet) -> tuple[Block, ...]:
     notes: tuple[Block, ...] = (*_expired(fleet.inspection.findings), *warned)
     if not found:
         return (Paragraph(plain("Nothing is suppressed.")), *notes)
-    names = {each.id: each.name for each in fleet.replicas}
+    names = replica_names(fleet)
     left = len(found) - MOST_ROWS
     table = Table(
         name="suppressed",

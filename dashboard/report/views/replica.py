@@ -10,7 +10,7 @@ from dashboard.report.capacity.ranks import ranks_of
 from dashboard.report.capacity.totals import total
 from dashboard.report.context import context_of
 from dashboard.report.findings.listed import grouped, known_findings
-from dashboard.report.names import brief
+from dashboard.report.names import brief, replica_names
 from dashboard.report.pools.domain_words import shared_words
 from dashboard.report.replicas.beside import beside_its_pool
 from dashboard.report.replicas.differences import from_majority
@@ -97,7 +97,7 @@ def _warnings(fleet: Fleet, replica: Replica) -> list[Paragraph]:
     if not replica.fresh and replica.observed_at is not None and (replica.document or replica.engines):
         said.append(f"Old values. They were last read {wording.iso(replica.observed_at)} and are not counted.")
     if replica.same_process:
-        names = {each.id: each.name for each in fleet.replicas}
+        names = replica_names(fleet)
         others = wording.joined([brief(names.get(each, each)) for each in replica.same_process])
         many = wording.in_words(len(replica.same_process) + 1)
         answer = "answers" if len(replica.same_process) == 1 else "answer"

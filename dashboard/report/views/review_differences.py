@@ -9,6 +9,7 @@ from dashboard.compare import PREFIX_PATHS, Verdict
 from dashboard.report.blocks import Paragraph, Part, Piece, Style, plain
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.headline import is_split
+from dashboard.report.names import replica_names
 from dashboard.report.pools.compared import compared, grey_words, head_words, hidden_words, members_of
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import ordered
@@ -77,7 +78,7 @@ def differences_part(fleet: Fleet, differing: Sequence[Differing], said: tuple[B
 
 def full_differences(fleet: Fleet, differing: Iterable[Differing]) -> tuple[Part, ...]:
     """Return the appendix with all rows of the pools whose tables were cut; nothing where none was."""
-    names = {each.id: each.name for each in fleet.replicas}
+    names = replica_names(fleet)
     tables = tuple(
         difference_table(
             each.found,

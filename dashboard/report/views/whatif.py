@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Cell, Column, Entries, Entry, Paragraph, Part, Piece, Style, Table, Tone, plain
 from dashboard.report.findings.sentence_lines import with_values
-from dashboard.report.names import brief, names_of
+from dashboard.report.names import brief, names_of, replica_names
 from dashboard.report.views.finding_entries import cohort_words, rule_words
 from dashboard.report.views.slugs import slug
 from dashboard.whatif.words import (
@@ -44,7 +44,7 @@ MOST_RANKS = 200  # rows of the table of DP ranks: a report stays readable
 
 def whatif_report(fleet: Fleet, what: WhatIf) -> tuple[Part, ...]:
     """Report what would change if a pool converged. `fleet` is the one that the what-if was made of."""
-    names = {each.id: each.name for each in fleet.replicas}
+    names = replica_names(fleet)
     first = caution(what)
     blocks: list[Block] = [Paragraph(plain(first), Tone.WARNING)] if first else []
     blocks += [Paragraph(plain(summary(what)), Tone.INFO), Paragraph(plain(NOTHING_APPLIED))]
