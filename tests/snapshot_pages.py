@@ -48,3 +48,16 @@ def address(app: AppTest, name: str) -> str | None:
     """Return what stands in the address under a name."""
     told = app.query_params.get(name)
     return str(told[0]) if isinstance(told, list) and told else told if isinstance(told, str) else None
+
+
+def freeze(fleet: Fleet, name: str = "Ops review") -> str:
+    """Freeze a fleet into the folder that is shown; return the id."""
+    return service.snapshots().freeze(fleet, name, builders.NOW).id
+
+
+def drop(app: AppTest, *files: tuple[str, bytes]) -> AppTest:
+    """Drop files and press Import."""
+    app.file_uploader[0].set_value([(name, content, "application/octet-stream") for name, content in files])
+    rerun(app)
+    app.button(key="import").click()
+    return rerun(app)

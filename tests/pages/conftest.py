@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 import streamlit as st
+
+from tests import builders
+from tests.snapshot_pages import shown_beside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dashboard.fleet import Fleet
 
 
 @pytest.fixture(autouse=True)
 def drawn_from_the_beginning() -> None:
     """Forget what sessions share."""
     st.cache_resource.clear()
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Fleet:
+    fleet = builders.story()
+    shown_beside(fleet, tmp_path / "kept")
+    return fleet

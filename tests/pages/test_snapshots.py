@@ -10,44 +10,20 @@ import pytest
 from dashboard import service
 from dashboard.fleet import empty_fleet
 from dashboard.models import Note
-from dashboard.store.packing import content_of, packed
 from tests import builders
 from tests.builders import HOSTILE, NOW
-from tests.captured import SERVER_INFO, capture
 from tests.page_runner import html, opened, rerun
-from tests.report.saved_fleets import built_of_captures
-from tests.snapshot_pages import address, shown_beside, visit
+from tests.snapshot_pages import address, freeze, shown_beside, visit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamlit.testing.v1 import AppTest
-
     from dashboard.fleet import Fleet
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Fleet:
-    fleet = builders.story()
-    shown_beside(fleet, tmp_path / "kept")
-    return fleet
-
-
-def freeze(fleet: Fleet, name: str = "Ops review") -> str:
-    return service.snapshots().freeze(fleet, name, NOW).id
 
 
 def earlier(days: int) -> Fleet:
     told = builders.document()
     return builders.fleet(builders.alike("chat", 4, told), [told], polled_at=NOW - timedelta(days=days))
-
-
-def drop(app: AppTest, *files: tuple[str, bytes]) -> AppTest:
-    """Drop files and press Import."""
-    app.file_uploader[0].set_value([(name, content, "application/octet-stream") for name, content in files])
-    rerun(app)
-    app.button(key="import").click()
-    return rerun(app)
 
 
 @pytest.mark.usefixtures("live")
@@ -287,50 +263,6 @@ def test_any_two_can_be_compared_and_the_live_fleet_with_the_last_review(live: F
     assert f"changes?from={older}&amp;to={last}" in html(rerun(app))
 
 
-@pytest.mark.usefixtures("live")
-def test_files_that_are_dropped_are_frozen_and_opened() -> None:
-    answer = capture("llama").answers[SERVER_INFO]
-    app = drop(visit("snapshots"), ("chat-1.json", answer), ("chat-2.json", answer))
-
-    (stored,) = service.snapshots().all()
-    assert stored.beside.fleet == "imported"
-    assert stored.beside.targets == 2
-    assert opened(app) == [f"./?snapshot={stored.id}"]
-    assert "<h1>./llama</h1>" in html(visit("compare", snapshot=stored.id))
-
-
-def test_an_export_of_another_dashboard_is_the_same_snapshot_here(live: Fleet, tmp_path: Path) -> None:
-    shown_beside(live, tmp_path / "here")
-    key = freeze(built_of_captures())
-    exported = service.snapshots().export(key)
-    shown_beside(builders.fleet(polled_at=NOW), tmp_path / "there")
-    app = drop(visit("snapshots"), ("prod-eu-ops-review.json.gz", exported))
-
-    assert [(each.id, each.beside.name) for each in service.snapshots().all()] == [(key, "Ops review")]
-    assert opened(app) == [f"./?snapshot={key}"]
-
-
-def test_an_export_brings_its_notes_and_leaves_those_that_are_there(live: Fleet, tmp_path: Path) -> None:
-    shown_beside(live, tmp_path / "here")
-    key = freeze(built_of_captures())
-    service.snapshots().note(key, "x", Note("Ana restarts it.", "ana", NOW))
-    exported = service.snapshots().export(key)
-    shown_beside(builders.fleet(polled_at=NOW), tmp_path / "there")
-    drop(visit("snapshots"), ("fleet.json.gz", exported))
-    assert service.snapshots().get(key).notes == {"x": Note("Ana restarts it.", "ana", NOW)}
-
-    service.snapshots().note(key, "x", Note("Mine."))
-    drop(visit("snapshots"), ("fleet.json.gz", exported))
-    assert service.snapshots().get(key).notes == {"x": Note("Mine.")}
-
-
-def test_a_file_that_was_exported_without_a_name_is_called_after_itself(live: Fleet, tmp_path: Path) -> None:
-    shown_beside(builders.fleet(polled_at=NOW), tmp_path / "there")
-    drop(visit("snapshots"), ("prod-eu-ops-review.json.gz", packed(content_of(live))))
-
-    assert [each.beside.name for each in service.snapshots().all()] == ["prod-eu-ops-review"]
-
-
 def test_the_list_leads_to_the_export_of_each(live: Fleet) -> None:
     key = freeze(live)
     assert f'href="snapshots?manage={key}"' in html(visit("snapshots"))
@@ -338,29 +270,3 @@ def test_the_list_leads_to_the_export_of_each(live: Fleet) -> None:
 
     (button,) = [each for each in visit("snapshots", manage=key).get("download_button") if each.key == "download"]
     assert button.proto.label == "Export"
-
-
-@pytest.mark.usefixtures("live")
-def test_each_file_that_cannot_be_used_has_its_own_sentence_and_the_others_are_frozen() -> None:
-    app = drop(
-        visit("snapshots"),
-        (f"{HOSTILE}.json", b"<html>"),
-        ("chat-1.json", capture("llama").answers[SERVER_INFO]),
-        ("chat-2.json", b"{"),
-    )
-    page = html(app)
-
-    (stored,) = service.snapshots().all()
-    assert "web page or XML" in page
-    assert "no complete UTF-8 JSON" in page
-    assert f"./?snapshot={stored.id}" in page
-    assert "<script>" not in page
-    assert opened(app) == []
-
-
-def test_a_disk_that_is_full_is_said_and_nothing_breaks(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    shown_beside(builders.story(), tmp_path / "file")
-    app = drop(visit("snapshots"), ("chat-1.json", capture("llama").answers[SERVER_INFO]))
-
-    assert "cannot be read in" in html(app) or "cannot be written in" in html(app)

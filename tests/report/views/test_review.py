@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-
-import pytest
 
 from dashboard.fleet import empty_fleet
-from dashboard.models import Note
 from dashboard.report.blocks import Chart, DifferenceTable, Tone
-from dashboard.report.formats.html_page import to_html
 from dashboard.report.views.review import AGENDA, review_report
-from dashboard.rules.findings import Severity
 from tests.builders import alike, document, down, engine, fleet, replica, story
 from tests.findings_builder import finding, judged, suppression
 from tests.report.views.walking import (
-    anchors_led_to,
     blocks_of,
     entries_of,
     figures_of,
@@ -27,28 +20,8 @@ from tests.report.views.walking import (
     text_of,
 )
 
-if TYPE_CHECKING:
-    from dashboard.models import Document, Replica
-    from dashboard.report.blocks import Report
-
 STORY = story()
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
-MANY = 200
-
-
-def places_of(report: Report) -> set[str]:
-    """Where links within a report can lead."""
-    return {each.anchor for each in parts_of(report.parts)} | {each.anchor for each in entries_of(report.parts)}
-
-
-def large(pools: int = MANY) -> tuple[list[Replica], list[Document]]:
-    """Pools of five replicas that all differ in the same way: one has another block size, and less KV cache."""
-    usual, other = document(), document({"cache_config.block_size": 32})
-    members: list[Replica] = []
-    for name in [f"pool-{place:03}" for place in range(pools)]:
-        members += alike(name, 4, usual)
-        members += alike(name, 1, other, first=5, engines=(engine(400_000),))
-    return members, [usual, other]
 
 
 def test_the_agenda_is_the_order_of_the_parts() -> None:
@@ -140,72 +113,6 @@ def test_every_finding_is_told_with_why_who_and_what_to_do() -> None:
     assert entry.snippets == ("--block-size 16",)
 
 
-def test_owner_notes_stand_with_what_they_belong_to() -> None:
-    """Notes on findings below them, notes on parts in these; those of the last review are marked as such."""
-    built = judged(STORY, finding(STORY))
-    notes = {
-        "0123456789": Note("drained tonight", "ann", AT),
-        "capacity": Note("two GPUs are ordered", "bob"),
-        "fine": Note("", "cyd"),
-    }
-    before = {"0123456789": Note("look at it", "bob")}
-    report = review_report(built, notes=notes, before_notes=before)
-
-    (entry,) = entries_of([part(report, "severity-critical")])
-    lines = text_of(entry.notes)
-    assert "Note, ann: drained tonight (2026-03-02T12:00:00Z)" in lines
-    assert "At the last review, bob: look at it" in lines
-    assert "Note, bob: two GPUs are ordered" in text_of(part(report, "capacity"))
-    assert "Note, cyd: takes it on." in text_of(part(report, "fine"))
-
-
-def test_a_note_that_was_kept_is_told_once() -> None:
-    """The same words of two reviews say it once."""
-    note = Note("look at it", "bob")
-    report = review_report(judged(STORY, finding(STORY)), notes={"0123456789": note}, before_notes={"0123456789": note})
-
-    assert text_of(part(report, "findings")).count("look at it") == 1
-
-
-def test_what_was_agreed_stands_first_with_owner_finding_and_a_link_to_it() -> None:
-    """Findings the worst first, suppressed ones too, then parts in the order of the agenda, then what is gone."""
-    calm = finding(STORY, id="calm", severity=Severity.WARNING, sentence="Block size may differ.")
-    quiet = finding(STORY, id="quiet", sentence="Known.", suppression=suppression())
-    built = judged(STORY, finding(STORY), calm, suppressed=(quiet,))
-    told = {"0123456789": "drain", "calm": "watch", "quiet": "leave", "capacity": "order", "fine": "ok", "lost": "?"}
-    report = review_report(built, notes={about: Note(text, "ann") for about, text in reversed(told.items())})
-    agreed = report.parts[0]
-    items = entries_of([agreed])
-
-    assert (agreed.anchor, agreed.title) == ("agreed", "What was agreed")
-    assert [text_of(each.notes) for each in items] == [
-        f"Note, ann: {text}" for text in ("drain", "watch", "leave", "ok", "order", "?")
-    ]
-    assert [each.head[0].anchor for each in items] == [
-        "finding-0123456789",
-        "finding-calm",
-        "suppressed",
-        "fine",
-        "capacity",
-        "",
-    ]
-    assert anchors_led_to(agreed) <= places_of(report)
-    assert AGENDA[0] == review_report(built).parts[0].anchor, "without notes there is no such part"
-
-
-def test_a_note_on_one_of_many_leads_to_the_entry_that_tells_them_all() -> None:
-    """It has the place of the first of them."""
-    built = fleet(*large(8))
-    found = [
-        finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence=f"Block size is {place}.")
-        for place in range(8)
-    ]
-    report = review_report(judged(built, *found), notes={f"{5:010}": Note("drain it", "ann")})
-
-    (entry,) = entries_of([report.parts[0]])
-    assert (entry.head[0].text, entry.head[0].anchor) == ("pool-005", f"finding-{0:010}")
-
-
 def test_what_is_wrong_first_is_a_line_each_that_leads_to_the_whole_of_it() -> None:
     """The reasons stand there; twice would be too long."""
     first = entries_of([part(review_report(STORY), "fine")])
@@ -213,16 +120,6 @@ def test_what_is_wrong_first_is_a_line_each_that_leads_to_the_whole_of_it() -> N
     assert first
     assert {each.lines for each in first} == {()}
     assert all(each.head[0].anchor.startswith("finding-") for each in first)
-
-
-def test_a_note_on_a_finding_that_is_gone_is_told_as_settled() -> None:
-    """So that it can be ticked off in the meeting."""
-    before = judged(STORY, finding(STORY, sentence="Block size is 32."))
-    report = review_report(judged(STORY), before=before, before_notes={"0123456789": Note("drain it", "ann")})
-    settled = text_of(part(report, "settled"))
-
-    assert "chat-70b Block size is 32." in settled
-    assert "At the last review, ann: drain it" in settled
 
 
 def test_only_rows_that_matter_stand_among_the_differences_and_the_rest_in_the_appendix() -> None:
@@ -307,74 +204,3 @@ def test_terms_are_explained_once() -> None:
 
     for term in ("Cohort.", "Basis.", "Reference.", "Pool."):
         assert words.count(term) == 1
-
-
-def test_a_thousand_replicas_stay_readable_and_below_two_megabytes() -> None:
-    """The same of two hundred pools is told once; what is left out is counted."""
-    report = review_report(fleet(*large()))
-    agenda = report.parts[: len(AGENDA) + 1]
-
-    assert len(entries_of(agenda)) < 60
-    assert len(part(report, "differences").parts) == 1
-    assert len(part(report, "capacity").parts) == 1
-    assert part(report, "differences").parts[0].title == "pool-000 and 199 more like it"
-    assert len(tables_of([part(report, "all-replicas")])[0].rows) == 1_000
-    assert len(to_html(report).encode()) < 2_000_000
-
-
-def test_many_findings_of_one_rule_with_other_values_are_one_entry() -> None:
-    """The first ones are told, the others counted with their pools; all of them stand in the appendix."""
-    built = fleet(*large(8))
-    found = [
-        finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence=f"Block size is {place}.")
-        for place in range(8)
-    ]
-    report = review_report(judged(built, *found))
-    critical = part(report, "severity-critical")
-
-    assert critical.title == "8 critical findings"
-    assert len(entries_of([critical])) == 1
-    lines = text_of(critical)
-    assert "Also: 7 more findings of this rule, with other values." in lines
-    assert "Block size is 3." in lines
-    assert "And in pool-004, pool-005, pool-006 and pool-007." in lines
-    assert len(tables_of([part(report, "all-findings")])[0].rows) == 8
-
-
-def test_where_all_others_are_told_none_is_counted() -> None:
-    """Four: the first with its advice, three more below it."""
-    built = fleet(*large(4))
-    found = [
-        finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence=f"Block size is {place}.")
-        for place in range(4)
-    ]
-    lines = text_of(part(review_report(judged(built, *found)), "severity-critical"))
-
-    assert "Also: 3 more findings of this rule, with other values." in lines
-    assert "And in " not in lines
-
-
-@pytest.mark.parametrize("number", [1, 3])
-def test_few_findings_of_one_rule_are_told_one_by_one(number: int) -> None:
-    """Then nothing has to be looked up."""
-    built = fleet(*large(3))
-    found = [
-        finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence=f"Block size is {place}.")
-        for place in range(number)
-    ]
-    report = review_report(judged(built, *found))
-
-    assert len(entries_of([part(report, "severity-critical")])) == number
-    assert "all-findings" not in {each.anchor for each in report.parts}
-
-
-def test_a_remedy_that_is_of_one_pool_says_of_which() -> None:
-    """What is told of three pools at once must hold for all three, or name the one."""
-    built = fleet(*large(3))
-    found = [finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence="S.") for place in range(3)]
-    found[1] = replace(found[1], remedy=found[1].remedy._replace(sentence="Start it anew."))
-    report = review_report(judged(built, *found))
-    lines = text_of(part(report, "severity-critical"))
-
-    assert "What to do in pool-000: " in lines
-    assert "Why it matters: " in lines

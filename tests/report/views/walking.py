@@ -84,3 +84,8 @@ def _lines(told: Any) -> Iterator[str]:
     elif isinstance(told, tuple | list):
         for each in told:
             yield from _lines(each)
+
+
+def places_of(report: Report) -> set[str]:
+    """Where links within a report can lead."""
+    return {each.anchor for each in parts_of(report.parts)} | {each.anchor for each in entries_of(report.parts)}

@@ -1,0 +1,23 @@
+"""Fleets of many pools that all differ in the same way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.builders import alike, document, engine
+
+if TYPE_CHECKING:
+    from dashboard.models import Document, Replica
+
+
+MANY = 200
+
+
+def large(pools: int = MANY) -> tuple[list[Replica], list[Document]]:
+    """Pools of five replicas that all differ in the same way: one has another block size, and less KV cache."""
+    usual, other = document(), document({"cache_config.block_size": 32})
+    members: list[Replica] = []
+    for name in [f"pool-{place:03}" for place in range(pools)]:
+        members += alike(name, 4, usual)
+        members += alike(name, 1, other, first=5, engines=(engine(400_000),))
+    return members, [usual, other]

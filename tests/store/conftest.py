@@ -1,0 +1,26 @@
+"""A folder of snapshots, and the id of the first one in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.store import Snapshots
+from tests.builders import NOW
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+from tests.store.folders import a_fleet
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Snapshots:
+    return Snapshots(tmp_path / "kept")
+
+
+@pytest.fixture
+def key(store: Snapshots) -> str:
+    return store.freeze(a_fleet(), "the first", NOW).id

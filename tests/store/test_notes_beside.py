@@ -1,0 +1,173 @@
+"""Notes beside a snapshot are kept, changed and taken away; what people wrote is never lost."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+
+import pytest
+
+from dashboard.errors import SnapshotError
+from dashboard.models import Note
+from dashboard.store import Snapshots
+from dashboard.store.beside import LARGEST
+from dashboard.store.sidecar import LONGEST_NAME, LONGEST_NOTE
+from tests.builders import HOSTILE, NOW
+from tests.store.folders import a_fleet, full_disk
+
+
+@pytest.mark.parametrize("note", [Note("x" * (LONGEST_NOTE + 1)), Note("x", "y" * (LONGEST_NAME + 1))])
+def test_a_note_that_is_too_long_is_refused_with_what_to_do_and_the_rest_stays(
+    store: Snapshots, key: str, note: Note
+) -> None:
+    store.note(key, "there", Note("before"))
+    said = "The note is too long: it may have 4,000 characters, and its owner 80. Shorten it."
+
+    with pytest.raises(SnapshotError, match=re.escape(said)):
+        store.note(key, "new", note)
+    with pytest.raises(SnapshotError, match=re.escape(said)):
+        store.freeze(a_fleet(name="other"), "", NOW, {"new": note})
+    assert store.get(key).notes == {"there": Note("before")}
+
+
+def test_a_snapshot_that_came_without_its_notes_is_described_from_itself(store: Snapshots, key: str) -> None:
+    """Somebody copied one file: all but the name is known, and it can be named."""
+    before = store.get(key).beside
+    (store.folder / f"{key}.notes.json").unlink()
+
+    described = store.get(key).beside
+    assert described.model_dump(exclude={"name", "frozen_at"}) == before.model_dump(exclude={"name", "frozen_at"})
+    assert described.name == ""
+
+    store.rename(key, "found again")
+    assert store.get(key).beside.name == "found again"
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        (b"", "is no complete JSON object"),
+        (b"[]", "is no complete JSON object"),
+        (b"\xff", "is no complete JSON object"),
+        (b"[" * 100_000, "is no complete JSON object"),
+        (b'{"name": 3}', "does not hold what is expected at name"),
+        (b'{"schema_version": 2}', "does not hold what is expected at schema_version"),
+        (b" " * (LARGEST + 1), "is larger than the 16 MiB that are read"),
+    ],
+)
+def test_notes_that_cannot_be_read_hide_no_snapshot_and_are_never_written_over(
+    store: Snapshots, key: str, content: bytes, wrong: str
+) -> None:
+    """Somebody mended the file by hand and forgot a comma: all that was noted is still in it."""
+    file = store.folder / f"{key}.notes.json"
+    file.write_bytes(content)
+    said = (
+        f"The name and notes of snapshot {key} cannot be read: {key}.notes.json in the folder of snapshots {wrong}; "
+        "mend it, or move it away, for nothing is written over it."
+    )
+
+    assert [(each.id, each.beside.fleet, each.notes, each.problem) for each in store.all()] == [(key, "prod", {}, said)]
+    assert store.listed().damaged == (said,)
+    with pytest.raises(SnapshotError, match=re.escape(said)):
+        store.note(key, "a", Note("new"))
+    with pytest.raises(SnapshotError, match=re.escape(said)):
+        store.rename(key, "new")
+    assert store.freeze(a_fleet(), "new", NOW).problem == said
+    assert file.read_bytes() == content
+
+
+def test_notes_that_cannot_be_opened_are_not_written_over(store: Snapshots, key: str) -> None:
+    file = store.folder / f"{key}.notes.json"
+    file.unlink()
+    file.mkdir()
+
+    assert "cannot be opened (Is a directory)" in store.get(key).problem
+    with pytest.raises(SnapshotError, match="cannot be opened"):
+        store.rename(key, "new")
+
+
+def test_the_place_that_is_wrong_is_one_short_line_whatever_it_is_called(store: Snapshots, key: str) -> None:
+    file = store.folder / f"{key}.notes.json"
+    told = json.loads(file.read_bytes())
+    file.write_text(json.dumps({**told, "notes": {HOSTILE * 100: 3}}))
+    problem = store.get(key).problem
+
+    assert "does not hold what is expected at notes." in problem
+    assert len(problem) < 400
+    assert problem.isprintable()
+
+
+def test_notes_that_were_moved_away_can_be_written_again(store: Snapshots, key: str) -> None:
+    (store.folder / f"{key}.notes.json").write_bytes(b"{")
+    (store.folder / f"{key}.notes.json").rename(store.folder / "mine")
+    store.note(key, "a", Note("new"))
+
+    assert store.get(key).notes == {"a": Note("new")}
+
+
+def test_a_note_more_than_is_read_again_is_refused_and_the_others_stay(store: Snapshots, key: str) -> None:
+    """Written, it would be the last one: a larger file is not read."""
+    file = store.folder / f"{key}.notes.json"
+    note, told = Note("x" * LONGEST_NOTE), json.loads(file.read_bytes())
+    notes = {f"{number:04}": {"text": note.text} for number in range(LARGEST // (LONGEST_NOTE + 100))}
+    file.write_text(json.dumps({**told, "notes": notes}))
+    for number in range(100):
+        try:
+            store.note(key, f"more {number}", note)
+        except SnapshotError as error:
+            refused = str(error)
+            break
+
+    assert refused == (
+        f"The notes of snapshot {key} would take more than the 16 MiB that are read; "
+        "shorten this one, or take others away."
+    )
+    assert file.stat().st_size <= LARGEST
+    assert len(store.get(key).notes) == len(notes) + number
+    store.note(key, "0000", None)
+    store.note(key, "in its place", note)
+
+
+def test_notes_that_cannot_be_written_leave_the_earlier_ones(store: Snapshots, key: str) -> None:
+    store.note(key, "findings/1", Note("kept", "ana", NOW))
+    with full_disk(10), pytest.raises(SnapshotError):
+        store.note(key, "findings/1", Note("lost", "bob", NOW))
+
+    assert store.get(key).notes == {"findings/1": Note("kept", "ana", NOW)}
+
+
+def test_a_note_is_kept_changed_and_taken_away_and_the_others_stay(store: Snapshots, key: str) -> None:
+    store.note(key, "a", Note("one", "ana", NOW))
+    store.note(key, "b", Note(HOSTILE))
+    store.note(key, "a", Note("two", "bob", NOW))
+
+    assert Snapshots(store.folder).get(key).notes == {"a": Note("two", "bob", NOW), "b": Note(HOSTILE)}
+    store.note(key, "a", None)
+    assert set(store.get(key).notes) == {"b"}
+
+
+def test_notes_do_not_change_what_was_frozen(store: Snapshots, key: str) -> None:
+    before = (store.folder / f"{key}.json.gz").read_bytes()
+    store.note(key, "a", Note("one"))
+    store.rename(key, "other")
+
+    assert (store.folder / f"{key}.json.gz").read_bytes() == before
+
+
+def test_notes_written_at_once_are_all_kept(store: Snapshots, key: str) -> None:
+    """People type in one meeting: no thread overwrites what another one has just kept."""
+    begin = threading.Barrier(8)
+
+    def write(number: int) -> None:
+        begin.wait()
+        for each in range(10):
+            store.note(key, f"{number}/{each}", Note(str(each)))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+    assert len(store.get(key).notes) == 80
