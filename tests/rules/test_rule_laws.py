@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.rules.behaviour.co_14_open_routes import PLUGINS
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import OutcomeKind
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dashboard.models import Document, Replica
-    from dashboard.rules.findings import Inspection
+    from dashboard.rules.findings import Finding, Inspection
 
 ENTRIES = [entry for case in cases() for entry in case.fleet]
 # Rules that judge each replica for itself: what they say of one never depends on another.
@@ -80,13 +81,33 @@ def test_another_name_for_each_process_adds_no_finding(told: list[dict[str, Any]
 
 @given(entries)
 def test_removing_a_replica_makes_no_absolute_finding_appear_on_another(told: list[dict[str, Any]]) -> None:
+    """Removing the last one that is fresh does: the stale ones of its pool are judged in its place."""
     replicas, documents = built(without(told, "same_process"))
     before = pairs(judged(replicas, documents))
 
     for gone in replicas:
         left = [each for each in replicas if each is not gone]
-        assert pairs(judged(left, documents)) <= before
+        if not gone.fresh or any(each.fresh for each in left if each.pool == gone.pool):
+            assert pairs(judged(left, documents)) <= before
+
+
+@given(entries)
+def test_a_stale_replica_is_judged_only_where_its_pool_has_no_fresh_one(told: list[dict[str, Any]]) -> None:
+    replicas, documents = built(without(told, "same_process"))
+    stale = {each.id for each in replicas if not each.fresh}
+    read = {each.pool for each in replicas if each.fresh and each.document is not None}
+
+    found = judged(replicas, documents).findings
+    routes = {replica for each in found if each.rule == "CO-14" for replica in each.replicas}
+
+    assert not {each.id for each in replicas if each.id in stale & routes and each.pool in read}
 
 
 def pairs(inspection: Inspection) -> set[tuple[str, str]]:
-    return {(each.rule, replica) for each in inspection.findings if each.rule in ABSOLUTE for replica in each.replicas}
+    absolute = [each for each in inspection.findings if each.rule in ABSOLUTE and not compares(each)]
+    return {(each.rule, replica) for each in absolute for replica in each.replicas}
+
+
+def compares(finding: Finding) -> bool:
+    """Tell whether a finding is on replicas that differ from others: CO-14 also compares the plugins to load."""
+    return any(each.path == PLUGINS for each in finding.evidence)
