@@ -1,4 +1,4 @@
-"""The file beside a snapshot, `ID.notes.json`: read whole or not at all, and never larger than what is read."""
+"""The file beside a snapshot, `ID.notes.json`: read whole or not at all, and never more than an export carries."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from dashboard.errors import SnapshotError
-from dashboard.store.sidecar import Sidecar
+from dashboard.store.sidecar import MOST_BYTES, MOST_NOTES, Sidecar
 from dashboard.wording import middle_cut, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MIB = 2**20
-LARGEST = 16 * MIB  # bytes: thousands of the longest notes
 LONGEST_PLACE = 80  # characters of the place in a file that is wrong: keys of notes are foreign
 
 
@@ -25,13 +24,13 @@ def read_beside(key: str, file: Path) -> Sidecar | None:
     """
     try:
         with file.open("rb") as opened:
-            raw = opened.read(LARGEST + 1)
+            raw = opened.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise _unread(key, file, f"cannot be opened ({error.strerror})") from None
-    if len(raw) > LARGEST:
-        raise _unread(key, file, f"is larger than the {LARGEST // MIB} MiB that are read")
+    if len(raw) > MOST_BYTES:
+        raise _unread(key, file, f"is larger than the {MOST_BYTES // MIB} MiB that are read")
     try:
         return Sidecar.model_validate_json(raw)
     except ValidationError as error:
@@ -40,10 +39,12 @@ def read_beside(key: str, file: Path) -> Sidecar | None:
 
 def to_bytes(key: str, beside: Sidecar) -> bytes:
     """Write what stands beside the snapshot `key`; raise SnapshotError where it is more than is read again."""
+    if len(beside.notes) > MOST_NOTES:
+        raise SnapshotError(f"Snapshot {key} would have more than {MOST_NOTES:,} notes; take others away.")
     content = beside.model_dump_json(indent=2).encode()
-    if len(content) > LARGEST:
+    if len(content) > MOST_BYTES:
         raise SnapshotError(
-            f"The notes of snapshot {key} would take more than the {LARGEST // MIB} MiB that are read; "
+            f"The notes of snapshot {key} would take more than the {MOST_BYTES // MIB} MiB that are read; "
             "shorten this one, or take others away."
         )
     return content

@@ -11,14 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dashboard.redaction import redact_text
 from dashboard.store.packing import comment_of, commented, packed
-from dashboard.store.sidecar import LONGEST_NAME, NotePart, note_of
+from dashboard.store.sidecar import LONGEST_NAME, MOST_BYTES, MOST_NOTES, NotePart, note_of
 
 if TYPE_CHECKING:
     from dashboard.models.notes import Notes
     from dashboard.store.sidecar import Sidecar
-
-MOST_BYTES = 8 * 2**20  # of a name and notes: two thousand of the longest ones
-MOST_NOTES = 10_000  # one each for the findings of a very large fleet
 
 
 class Carried(BaseModel):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 80
 LONGEST_NOTE = 4_000
+MOST_NOTES = 10_000  # one each for the findings of a very large fleet
+MOST_BYTES = 8 * 2**20  # of a name and notes: two thousand of the longest ones
 
 
 class NotePart(BaseModel):
@@ -51,7 +53,7 @@ class Sidecar(BaseModel):
     info: int
     program_version: str
     rule_set: int
-    notes: dict[str, NotePart] = Field(default_factory=dict)
+    notes: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES)
 
 
 def sidecar_of(fleet: Fleet, name: str, at: datetime) -> Sidecar:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from dashboard.models import Note
 from dashboard.store import Snapshots
-from dashboard.store.carrying import MOST_BYTES, MOST_NOTES, Carried, carried_by
+from dashboard.store.carrying import Carried, carried_by
 from dashboard.store.packing import comment_of, commented, id_of, packed, unpacked
+from dashboard.store.sidecar import MOST_BYTES, MOST_NOTES
 from tests import builders
 from tests.builders import HOSTILE, NOW
 

@@ -11,8 +11,8 @@ import pytest
 from dashboard.errors import SnapshotError
 from dashboard.models import Note
 from dashboard.store import Snapshots
-from dashboard.store.beside import LARGEST
-from dashboard.store.sidecar import LONGEST_NAME, LONGEST_NOTE
+from dashboard.store.carrying import carried_by
+from dashboard.store.sidecar import LONGEST_NAME, LONGEST_NOTE, MOST_BYTES, MOST_NOTES
 from tests.builders import HOSTILE, NOW
 from tests.store.folders import a_fleet, full_disk
 
@@ -53,7 +53,7 @@ def test_a_snapshot_that_came_without_its_notes_is_described_from_itself(store: 
         (b"[" * 100_000, "is no complete JSON object"),
         (b'{"name": 3}', "does not hold what is expected at name"),
         (b'{"schema_version": 2}', "does not hold what is expected at schema_version"),
-        (b" " * (LARGEST + 1), "is larger than the 16 MiB that are read"),
+        (b" " * (MOST_BYTES + 1), "is larger than the 8 MiB that are read"),
     ],
 )
 def test_notes_that_cannot_be_read_hide_no_snapshot_and_are_never_written_over(
@@ -110,7 +110,7 @@ def test_a_note_more_than_is_read_again_is_refused_and_the_others_stay(store: Sn
     """Written, it would be the last one: a larger file is not read."""
     file = store.folder / f"{key}.notes.json"
     note, told = Note("x" * LONGEST_NOTE), json.loads(file.read_bytes())
-    notes = {f"{number:04}": {"text": note.text} for number in range(LARGEST // (LONGEST_NOTE + 100))}
+    notes = {f"{number:04}": {"text": note.text} for number in range(MOST_BYTES // (LONGEST_NOTE + 100))}
     file.write_text(json.dumps({**told, "notes": notes}))
     for number in range(100):
         try:
@@ -120,13 +120,24 @@ def test_a_note_more_than_is_read_again_is_refused_and_the_others_stay(store: Sn
             break
 
     assert refused == (
-        f"The notes of snapshot {key} would take more than the 16 MiB that are read; "
+        f"The notes of snapshot {key} would take more than the 8 MiB that are read; "
         "shorten this one, or take others away."
     )
-    assert file.stat().st_size <= LARGEST
-    assert len(store.get(key).notes) == len(notes) + number
+    assert file.stat().st_size <= MOST_BYTES
+    assert len(store.get(key).notes) == len(carried_by(store.export(key)).notes) == len(notes) + number
     store.note(key, "0000", None)
     store.note(key, "in its place", note)
+
+
+def test_more_notes_than_an_export_carries_are_refused_and_the_others_stay(store: Snapshots, key: str) -> None:
+    file = store.folder / f"{key}.notes.json"
+    told = json.loads(file.read_bytes())
+    file.write_text(json.dumps({**told, "notes": {str(number): {"text": ""} for number in range(MOST_NOTES)}}))
+
+    with pytest.raises(SnapshotError, match=f"Snapshot {key} would have more than 10,000 notes; take others away"):
+        store.note(key, "more", Note("x"))
+    store.note(key, "0", Note("instead"))
+    assert len(carried_by(store.export(key)).notes) == MOST_NOTES
 
 
 def test_notes_that_cannot_be_written_leave_the_earlier_ones(store: Snapshots, key: str) -> None:
