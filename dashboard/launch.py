@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 APP = Path(__file__).parent / "ui" / "app.py"  # Streamlit reads .streamlit/config.toml beside it
-STOP_SECONDS = 10  # the server ends within a second, unless a poll hangs
+STOP_SECONDS = 10  # the server ends within a second, unless a poll hangs; then it is killed
 
 
 def streamlit_command(address: str, port: int) -> list[str]:
@@ -59,8 +59,16 @@ def run_dashboard(address: str, port: int, config: Path | None) -> int:
         return 0
     finally:
         signal.signal(signal.SIGTERM, previous)
-        process.terminate()
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
         process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

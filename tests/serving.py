@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -42,10 +43,15 @@ def dashboard_on(config: Path, *, environment: Mapping[str, str] | None = None, 
 def started(
     command: list[str], *, environment: Mapping[str, str] | None = None, cwd: Path = ROOT
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a program, in the project's folder unless another is named, and end it."""
+    """Start a program, in the project's folder unless another is named, and end it.
+
+    Ctrl-C ends it as it does in a terminal, also where these tests run in the background of a shell, which ignores it.
+    """
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         command, cwd=cwd, env={**os.environ, **(environment or {})}, stderr=subprocess.PIPE, text=True
     )
+    signal.signal(signal.SIGINT, previous)
     try:
         yield process
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -216,6 +217,22 @@ def test_the_demo_says_where_it_and_its_options_are_and_one_signal_ends_both() -
     assert f"http://localhost:{port}" in said
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
+
+
+def test_a_server_that_hangs_is_killed_without_a_word() -> None:
+    """It is stopped whole here, so that it cannot even be asked to end."""
+    port, fleet_port = free_port(), free_port()
+    command = [sys.executable, "-m", "dashboard", "demo", "--port", str(port), "--fleet-port", str(fleet_port)]
+    with started([*command, "--replicas", str(FEW)]) as process:
+        wait_until_healthy(f"http://127.0.0.1:{port}")
+        (server,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+        os.kill(server, signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+
+        assert process.returncode == 0
+        assert "Traceback" not in said
+        assert not Path(f"/proc/{server}").exists()
 
 
 def test_check_prints_findings_on_standard_output_and_why_it_ends_so_on_standard_error(addresses: list[str]) -> None:
