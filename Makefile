@@ -32,8 +32,7 @@ check: $(VENV)/dev.stamp  ## Format, lint, types, layers and all tests
 
 test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 	@tests/tools/install-chromium $(BIN)/python
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --cov --cov-report=term --cov-report=json:.coverage.json
-	@$(BIN)/python tests/tools/check_coverage.py .coverage.json
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --cov
 
 fix: $(VENV)/dev.stamp  ## Format, and mend what the linter can
 	$(BIN)/ruff format .

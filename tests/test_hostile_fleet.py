@@ -50,7 +50,7 @@ def fleet() -> Iterator[Fleet]:
         server.routes["/strange/v1/models"] = answers(json.dumps({"data": [card]}).encode())
         server.routes["/strange/version"] = answers(json.dumps({"version": PAYLOAD}).encode())
         labelled = [replace(each, labels={"name": each.id.rpartition("/")[2]}) for each in listed]
-        limits = replace(service.limits_of(Options()), probe_timeout_seconds=0.5, replica_timeout_seconds=2.0)
+        limits = replace(service.limits_of(Options()), probe_timeout_seconds=3.0, replica_timeout_seconds=6.0)
         snapshots = asyncio.run(Poller(limits).poll(labelled, lambda: AT))
     yield build_fleet("hostile", snapshots, polled_at=AT, interval=timedelta(seconds=15))
     service.stop()

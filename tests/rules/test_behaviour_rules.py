@@ -66,6 +66,7 @@ def inspected(told: Sequence[Told], rules: Sequence[Rule] = BEHAVIOUR) -> Inspec
     return inspect_fleet(rules, fleet.pools, fleet.replicas, fleet.documents, Policy(), builders.NOW)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
 def test_no_value_of_any_setting_makes_a_rule_raise(value: Any) -> None:
     usual = dict.fromkeys(PATHS, 16)
@@ -78,6 +79,7 @@ def test_no_value_of_any_setting_makes_a_rule_raise(value: Any) -> None:
         assert all(each.remedy.sentence for each in inspection.findings)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("path", PATHS)
 def test_sentences_stay_short_and_on_one_line_whatever_the_values(path: str) -> None:
     fleet: list[Told] = [({path: value}, {}) for value in HOSTILE]

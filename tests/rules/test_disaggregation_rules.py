@@ -60,6 +60,7 @@ def pair(prefill: dict[str, Any], decode: dict[str, Any], **more: Any) -> list[d
     ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
 def test_a_strange_value_raises_in_no_rule(value: Any) -> None:
     for path in PATHS:
@@ -70,6 +71,7 @@ def test_a_strange_value_raises_in_no_rule(value: Any) -> None:
             assert not broken
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
 def test_strange_values_everywhere_that_are_the_same_on_both_sides_are_no_difference(value: Any) -> None:
     settings = dict.fromkeys(PATHS, value)

@@ -109,6 +109,7 @@ def inspected(snapshots: Sequence[Snapshot]) -> Inspection:
     return build_fleet("fleet", snapshots, polled_at=AT, interval=timedelta(seconds=15)).inspection
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("number", [1, 2, 3, 8])
 @pytest.mark.parametrize("told", captures())
 def test_servers_alike_give_only_the_findings_that_they_deserve(told: Capture, number: int) -> None:
@@ -127,6 +128,7 @@ def test_stock_servers_alike_give_no_finding(told: Capture) -> None:
     assert {each.rule for each in found.findings} <= deserved(told, 4) - DEV_MODE
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("number", [1, 2, 3, 8])
 @pytest.mark.parametrize("told", captures())
 def test_servers_of_which_some_have_the_provider_give_only_the_findings_that_they_deserve(

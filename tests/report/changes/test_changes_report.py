@@ -159,6 +159,7 @@ def test_ranks_of_which_only_one_side_is_an_upper_bound_are_counted() -> None:
     assert "Not compared, for only one side is an upper bound: 2 ranks." in table.note
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("write", [to_html, to_markdown])
 def test_a_thousand_replicas_stay_readable(write: Any) -> None:
     before = [

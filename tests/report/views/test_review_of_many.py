@@ -21,6 +21,7 @@ from tests.report.views.walking import (
 STORY = story()
 
 
+@pytest.mark.no_cover
 def test_a_thousand_replicas_stay_readable_and_below_two_megabytes() -> None:
     """The same of two hundred pools is told once; what is left out is counted."""
     report = review_report(fleet(*large()))
