@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from dashboard.compare import Matrix
     from dashboard.report.context import Context
@@ -42,6 +43,9 @@ class Piece(NamedTuple):
 
 
 Line = tuple[Piece, ...]
+
+
+Value = str | int | float | bool | tuple[str, ...]  # what a program reads in a cell
 
 
 def plain(text: str) -> Line:
@@ -93,36 +97,76 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A list of statements, each with its tone."""
+    """A list of statements, each with its tone. `data` is what a program reads in its place."""
 
     items: tuple[Entry, ...]
+    data: Table | None = None
 
 
 class Column(NamedTuple):
-    """The head of a column; numbers stand at the right. `is_code`: its cells are set in monospace."""
+    """The head of a column; numbers stand at the right. `is_code`: its cells are set in monospace.
+
+    `unit` is that of the numbers which programs read, where the title does not say it.
+    """
 
     title: str
     is_number: bool = False
     is_code: bool = False
+    unit: str = ""
 
 
 class Cell(NamedTuple):
-    """One cell of a table: its text, and its tone where it has one. `letter` is a cohort's, drawn before the text."""
+    """One cell of a table: its text, and its tone where it has one. `letter` is a cohort's, drawn before the text.
+
+    `value` is what a program reads in place of the text: a plain number, or a list whole.
+    """
 
     text: str
     tone: Tone = Tone.PLAIN
     letter: str = ""
+    value: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with a caption and, below, a note such as what it leaves out. `name` is for its file: letters, dashes."""
+    """A table with a caption and, below, a note such as what it leaves out. `name` is for its file: letters, dashes.
+
+    `data` is what a program reads in its place, where people are told less, or in other columns.
+    """
 
     name: str
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    data: Table | None = None
+
+
+def number_cell(text: str, value: float | None) -> Cell:
+    """Return a number as people read it, and as it is; None where it is not known, or is no one number."""
+    return Cell(text, value=value if value is not None and math.isfinite(value) else None)
+
+
+def list_cell(text: str, names: Iterable[str]) -> Cell:
+    """Return a list as people read it, of many names the first ones, and all of it."""
+    return Cell(text, value=tuple(names))
+
+
+def data_cell(value: Value | None) -> Cell:
+    """Return a cell that only programs read."""
+    return Cell("", value=value)
+
+
+def data_table(name: str, caption: str, columns: tuple[Column, ...], rows: Iterable[Iterable[Value | None]]) -> Table:
+    """Return a table that only programs read."""
+    return Table(name, caption, columns, tuple(tuple(map(data_cell, row)) for row in rows))
+
+
+def value_of(cell: Cell, column: Column) -> Value | None:
+    """Return what a program reads in a cell: in a column of numbers a number, or None where there is none."""
+    if cell.value is not None:
+        return cell.value
+    return None if column.is_number else cell.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.report.names import brief
 from dashboard.report.pools.domain_words import facet_of, known_how, rollout_words
+from dashboard.report.views.finding_entries import where_of
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_words, links, markup
@@ -111,7 +111,7 @@ def _siblings(alike: Sequence[Listed], opened: Listed, address: Mapping[str, str
     shown = [
         markup.link(
             links.to(links.FINDINGS, **address, finding=each.key),
-            markup.text(brief(each.finding.subject)),
+            markup.text(where_of(each.finding)),
         )
         for each in others[:MOST_SIBLINGS]
     ]

@@ -65,6 +65,11 @@ def percent(share: float) -> str:
     return f"{'−' if share < 0 else '+'}{abs(share) * 100:.0f} %"
 
 
+def in_percent(share: float) -> float:
+    """Return a share in percent to two places, for programs: -17.95."""
+    return round(share * 100, 2)
+
+
 def name_of(text: str) -> str:
     """Cut a foreign name to one short line."""
     return wording.middle_cut(wording.one_line(text), LONGEST_NAME)

@@ -12,7 +12,7 @@ from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Basis
 from dashboard.rules.findings import Confidence, OutcomeKind, Severity
 from dashboard.rules.registry import Scope
-from dashboard.wording import clock, count, first_of
+from dashboard.wording import count, first_of, iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -169,7 +169,7 @@ def rollouts(inspection: Inspection) -> list[str]:
     """Say which pools are in a rollout."""
     return [
         f"{each.pool} is in a rollout: vLLM {each.old} is being replaced by {each.new}, "
-        f"{len(each.replicas):,} of {count(each.total, 'replica')} since {clock(each.began)}."
+        f"{len(each.replicas):,} of {count(each.total, 'replica')} since {iso(each.began)}."
         for each in inspection.rollouts.values()
     ]
 

@@ -32,6 +32,7 @@ from dashboard.models import (
 )
 from dashboard.normalize.canonical import SHORT, canonical_text, tidy
 from dashboard.normalize.documents import version_of
+from dashboard.normalize.json_faults import json_fault
 from dashboard.report.fleet.document import MOST_KNOWN, SCHEMA_VERSION, FullFleetDocument
 from dashboard.report.fleet.policy_part import policy_from
 from dashboard.report.parts import FingerprintPart
@@ -89,7 +90,7 @@ def _misread(raw: bytes, error: ValidationError) -> SnapshotError:
     try:
         told = from_json(raw, allow_inf_nan=False)
     except ValueError as reason:
-        return SnapshotError(f"The snapshot is no JSON: {plain(str(reason), LONGEST)}; save it with {COMMAND}.")
+        return SnapshotError(f"The snapshot {json_fault(reason)}; copy it once more, or save one with {COMMAND}.")
     if not isinstance(told, dict) or not {"schema_version", "replicas"} <= told.keys():
         return SnapshotError(f"The snapshot holds no fleet; save one with {COMMAND}.")
     if (version := told["schema_version"]) != SCHEMA_VERSION:

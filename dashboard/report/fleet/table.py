@@ -45,7 +45,7 @@ def to_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     out = StringIO()
     console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False)
     console.print(Group(*parts))
-    return out.getvalue()
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
 def _replicas(fleet: Fleet) -> Table:

@@ -6,20 +6,26 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from dashboard.report.blocks import Cell, Column, Entries, Line, Table, Tone
+from dashboard.report.blocks import Cell, Column, Entries, Line, Table, Tone, list_cell, value_of
 from dashboard.report.context import context_line
 from dashboard.report.formats.matrix_csv import matrix_csv, safe
 from dashboard.wording import one_line
 
 if TYPE_CHECKING:
-    from dashboard.report.blocks import DifferenceTable, Entry
+    from collections.abc import Iterator
+
+    from dashboard.report.blocks import DifferenceTable, Entry, Value
     from dashboard.report.context import Context
+
+LETTERS = "Cohort"  # head of the column with the letters that stand before the texts of another one
+BETWEEN = ", "  # entries of a list in one cell
 
 
 def to_table_csv(table: Table | DifferenceTable, context: Context) -> str:
     """Write a table whole: a line of heads, a line for each row, above them comments that begin with `#`.
 
-    No cell begins like a formula. A cohort's letter stands before the text of its cell.
+    Numbers are plain, and what is not known is empty. No text begins like a formula. The letters of cohorts have a
+    column of their own.
     """
     notes = [context_line(context), table.caption]
     if not isinstance(table, Table):
@@ -27,8 +33,9 @@ def to_table_csv(table: Table | DifferenceTable, context: Context) -> str:
     out = io.StringIO()
     out.writelines(f"# {one_line(note)}\n" for note in [*notes, table.note] if note)
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([safe(column.title) for column in table.columns])
-    writer.writerows([safe(_text(cell)) for cell in row] for row in table.rows)
+    heads, columns = zip(*_columns(table), strict=True)
+    writer.writerow(map(safe, heads))
+    writer.writerows(zip(*columns, strict=True))
     return out.getvalue()
 
 
@@ -38,15 +45,38 @@ def entries_table(entries: Entries, name: str, caption: str) -> Table:
     return Table(name, caption, tuple(map(Column, heads)), tuple(map(_row, entries.items)))
 
 
+def head_of(column: Column) -> str:
+    """Return the head of a column with the unit of its numbers."""
+    return f"{column.title} ({column.unit})" if column.unit else column.title
+
+
+def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
+    """Yield the columns of the file, each with its head."""
+    for place, column in enumerate(table.columns):
+        cells = [row[place] for row in table.rows]
+        has_letters = any(cell.letter for cell in cells)
+        if has_letters:
+            yield LETTERS, [safe(cell.letter) for cell in cells]
+        if not has_letters or any(cell.text for cell in cells):
+            yield head_of(column), [_written(value_of(cell, column)) for cell in cells]
+
+
+def _written(value: Value | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str | tuple):
+        return safe(value if isinstance(value, str) else BETWEEN.join(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else f"{value}"
+
+
 def _row(entry: Entry) -> tuple[Cell, ...]:
     told = "" if entry.tone is Tone.PLAIN else entry.tone
     more = " ".join(map(_said, (*entry.lines, *entry.notes)))
-    return tuple(map(Cell, (told, _said(entry.head), entry.side, more, " ".join(entry.snippets))))
+    said = map(Cell, (told, _said(entry.head), entry.side, more))
+    return (*said, list_cell("", entry.snippets))
 
 
 def _said(line: Line) -> str:
     return "".join(piece.text for piece in line)
-
-
-def _text(cell: Cell) -> str:
-    return f"{cell.letter} {cell.text}".strip() if cell.letter else cell.text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections import Counter
 from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -71,14 +70,35 @@ def _zip(files: dict[str, str]) -> bytes:
 
 
 def _tables(report: Report) -> Iterator[Table | DifferenceTable]:
-    """Yield the tables of a report, and its lists as tables; of equal names the later ones are numbered."""
-    seen: Counter[str] = Counter()
+    """Yield the tables of a report, and its lists as tables, as programs read them.
+
+    Those of one name and the same columns are one, with each row once; of other equal names the later ones are
+    numbered.
+    """
+    found: dict[str, list[Table | DifferenceTable]] = {}
     for part, block in _blocks(report.parts):
-        table = entries_table(block, part.anchor, part.title) if isinstance(block, Entries) else block
-        if isinstance(table, Table | DifferenceTable):
-            seen[table.name] += 1
-            number = seen[table.name]
-            yield replace(table, name=f"{table.name}-{number}") if number > 1 else table
+        table = _data(part, block)
+        if table is not None:
+            _add(found.setdefault(table.name, []), table)
+    for alike in found.values():
+        for place, table in enumerate(alike):
+            yield replace(table, name=f"{table.name}-{place + 1}") if place else table
+
+
+def _data(part: Part, block: Block) -> Table | DifferenceTable | None:
+    if isinstance(block, Entries):
+        return entries_table(block, part.anchor, part.title) if block.data is None else block.data
+    if isinstance(block, Table):
+        return block.data or block
+    return block if isinstance(block, DifferenceTable) else None
+
+
+def _add(alike: list[Table | DifferenceTable], table: Table | DifferenceTable) -> None:
+    for place, there in enumerate(alike):
+        if isinstance(there, Table) and isinstance(table, Table) and there.columns == table.columns:
+            alike[place] = replace(there, rows=tuple(dict.fromkeys((*there.rows, *table.rows))))
+            return
+    alike.append(table)
 
 
 def _charts(report: Report) -> Iterator[Chart]:

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dashboard.report.context import context_line, context_parts
+from dashboard.report.context import context_line, short_parts
 from dashboard.report.formats.html_blocks import Anchors, block_html, text
 from dashboard.wording import iso
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 # Nothing may be fetched or run; style sheets only from the file itself.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 LONGEST_FOOT = 120  # characters of the context at the foot of a printed page
-SHORT_FORM = 3  # parts of the context that stand there: fleet, snapshot, time
 DEEPEST = 6  # HTML has no headings below h6
 _UNFIT = 0x80
 
@@ -73,7 +72,7 @@ def _foot(context: Context) -> str:
 
 def text_of_foot(context: Context) -> str:
     """Write the short form of a context, which stands at the foot of every printed page."""
-    return " · ".join(context_parts(context)[:SHORT_FORM])[:LONGEST_FOOT]
+    return " · ".join(short_parts(context))[:LONGEST_FOOT]
 
 
 def _title(report: Report) -> str:

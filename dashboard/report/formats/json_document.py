@@ -29,6 +29,7 @@ def _writable(text: object) -> object:
 
 
 Text = Annotated[str, BeforeValidator(_writable)]
+CellValue = bool | int | float | Text | tuple[Text, ...] | None
 
 
 class FilterPart(Part):
@@ -87,18 +88,12 @@ class EntryPart(Part):
     snippets: Many[Text]
 
 
-class EntriesPart(Part):
-    """A list of statements."""
-
-    kind: Literal["entries"] = "entries"
-    items: Many[EntryPart]
-
-
 class ColumnPart(Part):
-    """The head of a column of a table."""
+    """The head of a column of a table; `unit` where the title does not say it."""
 
     title: Text
     is_number: bool
+    unit: Text
 
 
 class MarkPart(Part):
@@ -111,15 +106,23 @@ class MarkPart(Part):
 
 
 class TablePart(Part):
-    """A table: its cells as people read them, row by row, and what is marked."""
+    """A table: its cells row by row, numbers plain, and what is marked. What is not known is null."""
 
     kind: Literal["table"] = "table"
     name: Text
     caption: Text
     columns: Many[ColumnPart]
-    rows: Many[Many[Text]]
+    rows: Many[Many[CellValue]]
     marks: Many[MarkPart]
     note: Text
+
+
+class EntriesPart(Part):
+    """A list of statements; `table` is the same for programs, where it has one."""
+
+    kind: Literal["entries"] = "entries"
+    items: Many[EntryPart]
+    table: TablePart | None
 
 
 class MatrixColumnPart(Part):
@@ -255,9 +258,9 @@ def _block(block: Block) -> BlockPart:
         case blocks.Figures():
             return FiguresPart(items=tuple(map(_figure, block.items)))
         case blocks.Entries():
-            return EntriesPart(items=tuple(map(_entry, block.items)))
+            return EntriesPart(items=tuple(map(_entry, block.items)), table=_table(block.data) if block.data else None)
         case blocks.Table():
-            return _table(block)
+            return _table(block.data or block)
         case blocks.DifferenceTable():
             return _differences(block)
         case blocks.Chart():
@@ -294,8 +297,8 @@ def _table(table: blocks.Table) -> TablePart:
     return TablePart(
         name=table.name,
         caption=table.caption,
-        columns=tuple(ColumnPart(title=each.title, is_number=each.is_number) for each in table.columns),
-        rows=tuple(tuple(cell.text for cell in row) for row in table.rows),
+        columns=tuple(ColumnPart(title=each.title, is_number=each.is_number, unit=each.unit) for each in table.columns),
+        rows=tuple(tuple(map(blocks.value_of, row, table.columns)) for row in table.rows),
         marks=tuple(marks),
         note=table.note,
     )

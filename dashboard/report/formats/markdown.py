@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from dashboard.report.blocks import Block, Cell, Entry, Figure, Line, Part, Piece, Report
 
 MOST_ITEMS = 100  # rows of a table, entries of a list; the rest is counted
-LONG_LIST = 12  # a longer list is folded, and so is what is an appendix
+LONG_LIST = 12  # a longer list is folded
 SHARE = 0.75  # of the room that is left: so much a list may take, and something stays for what follows
 MOST_NAMED = 5  # parts without room that the last sentence names
+MOST_APPENDICES = 8
 RESERVE = 1_500  # characters for what closes a part, and for the sentence that says what is left out
 DEEPEST = 6  # Markdown has no headings below that
 MARKS = {**{Tone(severity): sign for severity, sign in GLYPHS.items()}, Tone.GOOD: "✓", Tone.UNKNOWN: "?"}
@@ -37,7 +38,6 @@ class _Written(NamedTuple):
     joint: str = "\n"
     noun: str = ""
     nouns: str = ""
-    is_folded: bool = False
 
 
 class _Comment:
@@ -71,7 +71,7 @@ class _Comment:
         hidden = len(written.items) - len(shown)
         more = [f"and {count(hidden, f'more {written.noun}', f'more {written.nouns}')}"] if hidden else []
         body = written.joint.join([*([written.head] if written.head else []), *shown])
-        folded = written.is_folded and len(written.items) > LONG_LIST
+        folded = len(written.items) > LONG_LIST
         summary = f"<details><summary>{count(len(written.items), written.noun, written.nouns)}</summary>"
         for each in [summary, body, *more, "</details>"] if folded else [body, *more]:
             self.add(each)
@@ -81,14 +81,18 @@ class _Comment:
 def to_markdown(report: Report) -> str:
     """Write a report as one comment of at most MOST_CHARACTERS characters; its last line is its context.
 
-    What there is no room for is named in a sentence before that.
+    Appendices are left out: a comment is read, not looked up in. A sentence before the last line names them, and
+    another one what there is no room for.
     """
     head = [f"## {_words(report.title, report.headline)}", *([escaped(report.lead)] if report.lead else [])]
     context = escaped(context_line(report.context))
     comment = _Comment(MOST_CHARACTERS - sum(map(len, [*head, context])))
     for part in report.parts:
-        _part(comment, part, 3)
-    return "\n\n".join([*head, *comment.paragraphs, *_left_out(comment.left_out), context]) + "\n"
+        if not part.is_appendix:
+            _part(comment, part, 3)
+    appendices = [part.title for part in report.parts if part.is_appendix]
+    left_out = [*_left_out(comment.left_out), *_elsewhere(appendices)]
+    return "\n\n".join([*head, *comment.paragraphs, *left_out, context]) + "\n"
 
 
 def _words(*texts: str) -> str:
@@ -102,40 +106,43 @@ def _left_out(titles: Sequence[str]) -> list[str]:
     return [f"**Left out, in whole or in part, for there is no room here: {within(names)}.**"]
 
 
+def _elsewhere(titles: Sequence[str]) -> list[str]:
+    if not titles:
+        return []
+    names = first_of((plain(title, 40) for title in titles), MOST_APPENDICES)
+    return [f"Appendices, in the HTML, PDF and JSON of this report: {within(names)}."]
+
+
 def _part(comment: _Comment, part: Part, level: int) -> None:
     heading = f"{'#' * min(level, DEEPEST)} {within(part.title)}"
     if not comment.fits(heading):
         comment.left_out.append(part.title)
         return
     comment.add(heading)
-    if part.is_appendix:
-        comment.add("<details><summary>Appendix</summary>")
-    whole = [comment.block(_block(block, part.title, folds=not part.is_appendix)) for block in part.blocks]
+    whole = [comment.block(_block(block, part.title)) for block in part.blocks]
     if not all(whole):
         comment.left_out.append(part.title)
     for inner in part.parts:
         _part(comment, inner, level + 1)
-    if part.is_appendix:
-        comment.add("</details>")
 
 
-def _block(block: Block, under: str, *, folds: bool) -> _Written:
+def _block(block: Block, under: str) -> _Written:
     match block:
         case Paragraph():
             return _Written(_marked(block.tone, _line(block.line)))
         case Figures():
             return _figures(block)
         case Entries():
-            return _Written("", [_entry(each) for each in block.items], "\n", "entry", "entries", folds)
+            return _Written("", [_entry(each) for each in block.items], "\n", "entry", "entries")
         case Table():
             rows = [_row(map(_cell, row)) for row in block.rows]
             numbers = [column.is_number for column in block.columns]
             head = _head([within(column.title) for column in block.columns], numbers)
-            return _Written(_captioned(block.caption, under, head, block.note), rows, "\n", "row", "rows", folds)
+            return _Written(_captioned(block.caption, under, head, block.note), rows, "\n", "row", "rows")
         case DifferenceTable():
-            return _differences(block, under, folds=folds)
+            return _differences(block, under)
         case Chart():
-            return _chart(block, under, folds=folds)
+            return _chart(block, under)
         case _:
             assert_never(block)
 
@@ -212,13 +219,13 @@ def _piece(piece: Piece, *, may_be_code: bool) -> str:
     return f"{' ' * bool(before)}{inside}{' ' * bool(after)}"
 
 
-def _differences(table: DifferenceTable, under: str, *, folds: bool) -> _Written:
+def _differences(table: DifferenceTable, under: str) -> _Written:
     columns = table.matrix.columns[:MOST_COLUMNS]
     head = _head(["setting", *(_title(column, table) for column in columns)], [False] * (len(columns) + 1))
     hidden = len(table.matrix.columns) - MOST_COLUMNS
     notes = [*table.notes, *([f"{count(hidden, 'more column')} left out."] if hidden > 0 else [])]
     rows = [_difference(row, table) for row in table.matrix.rows]
-    return _Written(_captioned(table.caption, under, head, *notes), rows, "\n", "setting", "settings", folds)
+    return _Written(_captioned(table.caption, under, head, *notes), rows, "\n", "setting", "settings")
 
 
 def _title(column: Column, table: DifferenceTable) -> str:
@@ -236,7 +243,7 @@ def _difference(row: Row, table: DifferenceTable) -> str:
     return _row([f"{sign}{within(row.path)}", *cells])
 
 
-def _chart(chart: Chart, under: str, *, folds: bool) -> _Written:
+def _chart(chart: Chart, under: str) -> _Written:
     median = f"Median: {amount(chart.median)} {chart.unit}." if chart.median is not None else ""
     more = f"{count(chart.more, 'more bar')} left out." if chart.more else ""
     rows = [
@@ -244,7 +251,7 @@ def _chart(chart: Chart, under: str, *, folds: bool) -> _Written:
         for bar in chart.bars
     ]
     head = _head(["", within(chart.unit), ""], [False, True, False])
-    return _Written(_captioned(chart.title, under, head, median, more), rows, "\n", "bar", "bars", folds)
+    return _Written(_captioned(chart.title, under, head, median, more), rows, "\n", "bar", "bars")
 
 
 def _cell_of(letter: str, label: str) -> str:

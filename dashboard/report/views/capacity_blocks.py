@@ -19,6 +19,8 @@ from dashboard.report.blocks import (
     Style,
     Table,
     Tone,
+    data_table,
+    number_cell,
     plain,
 )
 from dashboard.report.capacity.ranks import GIB, Measure, is_at_most, outliers_of, peers, value
@@ -27,6 +29,7 @@ from dashboard.report.capacity.totals import short_device
 from dashboard.report.capacity.words import (
     NEAR,
     amount,
+    in_percent,
     length_words,
     naive_sentence,
     name_of,
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
     from dashboard.capacity.outliers import Outlier
     from dashboard.fleet import Fleet
-    from dashboard.report.blocks import Block
+    from dashboard.report.blocks import Block, Value
     from dashboard.report.capacity.pools import PoolCapacity, Sum
     from dashboard.report.capacity.ranks import Rank
 
@@ -54,7 +57,7 @@ _RANK_COLUMNS = (
     Column("Replica"),
     Column("DP rank", is_number=True),
     Column("KV tokens", is_number=True),
-    Column("To the median", is_number=True),
+    Column("To the median", is_number=True, unit="%"),
     Column("Requests", is_number=True),
     Column("KV GiB", is_number=True),
     Column("Blocks × size", is_number=True),
@@ -102,7 +105,7 @@ def outlier_entries(pools: Sequence[PoolRanks], measure: Measure, most: int = MO
     items = [_outlier(rank, outlier, measure, is_one=len(pools) == 1) for rank, outlier in order[:most]]
     if len(order) > most:
         items.append(Entry(Tone.WARNING, plain(f"{len(order) - most:,} more, in the table of ranks")))
-    return (Entries(tuple(items)),) if items else ()
+    return (Entries(tuple(items), _outliers_data(order, measure)),) if items else ()
 
 
 def charts(pool: PoolRanks, measure: Measure) -> tuple[Chart, ...]:
@@ -141,13 +144,30 @@ def pools_table(pools: Sequence[PoolCapacity], length: int | None) -> Table:
         Column("Basis"),
         Column("Blocks × block size would say"),
     )
-    return Table("capacity-of-pools", "KV cache capacity of the pools", columns, tuple(map(_pool_row, pools)))
+    name, caption = "capacity-of-pools", "KV cache capacity of the pools"
+    return Table(name, caption, columns, tuple(map(_pool_row, pools)), data=_pools_data(pools, name, caption, length))
 
 
 def _outlier(rank: Rank, outlier: Outlier, measure: Measure, *, is_one: bool) -> Entry:
     where = "" if is_one else f" of {name_of(rank.replica.pool or 'no pool')}"
     head = (Piece(f"{rank_name(rank)}{where}", Style.STRONG), Piece(f" {outlier_sentence(rank, outlier, measure)}"))
     return Entry(Tone.WARNING, head, percent(outlier.share))
+
+
+def _outliers_data(found: Sequence[tuple[Rank, Outlier]], measure: Measure) -> Table:
+    columns = (
+        Column("Pool"),
+        Column("Replica"),
+        Column("DP rank", is_number=True),
+        Column(f"KV {measure}" if measure is not Measure.REQUESTS else "Requests", is_number=True),
+        Column("Median", is_number=True),
+        Column("To the median", is_number=True, unit="%"),
+    )
+    rows = (
+        (rank.replica.pool, rank.replica.name, rank.engine.dp_rank, each.value, each.median, in_percent(each.share))
+        for rank, each in found
+    )
+    return data_table("outliers", "DP ranks apart from their peers", columns, rows)
 
 
 def _chart(pool: PoolRanks, places: Sequence[int], measure: Measure, median: float | None, nth: int) -> Chart:
@@ -179,17 +199,19 @@ def _bar(rank: Rank, outlier: Outlier | None, measure: Measure) -> Bar:
 
 def _rank_row(rank: Rank, outlier: Outlier | None) -> tuple[Cell, ...]:
     engine, bound = rank.engine, rank.engine.basis
-    requests = rank.at.requests
+    requests, gib = rank.at.requests, value(rank, Measure.GIB)
     at_most = Basis.ASSUMED if rank.at.at_most else Basis.REPORTED
     served = wording.NOT_KNOWN if rank.at.served else NOT_SERVED
     return (
-        Cell(name_of(rank.replica.name), letter=rank.letter),
-        Cell(f"{engine.dp_rank}"),
-        Cell(wording.exact(engine.kv_cache_size_tokens, bound)),
-        Cell(percent(outlier.share), Tone.WARNING) if outlier else Cell(""),
-        Cell(served if requests is None else wording.at_most(amount(requests, Measure.REQUESTS), at_most)),
-        Cell("" if engine.kv_cache_bytes is None else f"{engine.kv_cache_bytes / GIB:,.1f}"),
-        Cell("" if engine.naive_tokens is None else f"{engine.naive_tokens:,}"),
+        Cell(name_of(rank.replica.name), letter=rank.letter, value=rank.replica.name),
+        number_cell(f"{engine.dp_rank}", engine.dp_rank),
+        number_cell(wording.exact(engine.kv_cache_size_tokens, bound), engine.kv_cache_size_tokens),
+        Cell(percent(outlier.share), Tone.WARNING, value=in_percent(outlier.share)) if outlier else Cell(""),
+        number_cell(
+            served if requests is None else wording.at_most(amount(requests, Measure.REQUESTS), at_most), requests
+        ),
+        number_cell("" if gib is None else f"{gib:,.1f}", gib),
+        number_cell("" if engine.naive_tokens is None else f"{engine.naive_tokens:,}", engine.naive_tokens),
         Cell(f"{engine.basis}" if rank.counts else f"{engine.basis}, not counted"),
         Cell(short_device(name_of(rank.kind))),
     )
@@ -205,6 +227,43 @@ def _pool_row(pool: PoolCapacity) -> tuple[Cell, ...]:
         Cell(_bytes(pool.bytes, pool.ranks)),
         Cell(f"{pool.basis}"),
         Cell(naive, Tone.WARNING if misleads else Tone.PLAIN),
+    )
+
+
+def _pools_data(pools: Sequence[PoolCapacity], name: str, caption: str, length: int | None) -> Table:
+    """Return the sums, and of how many ranks each of them is."""
+    columns = (
+        Column("Pool"),
+        Column("Ranks", is_number=True),
+        Column("KV tokens", is_number=True),
+        Column("Ranks with KV tokens", is_number=True),
+        Column(f"Requests at {length_words(length)}", is_number=True),
+        Column("Ranks with requests", is_number=True),
+        Column("Ranks that do not serve this length", is_number=True),
+        Column("KV GiB", is_number=True),
+        Column("Ranks with KV GiB", is_number=True),
+        Column("Basis"),
+        Column("Blocks × block size", is_number=True),
+        Column("Blocks × block size would say"),
+    )
+    return data_table(name, caption, columns, map(_pool_values, pools))
+
+
+def _pool_values(pool: PoolCapacity) -> tuple[Value | None, ...]:
+    held = pool.bytes.value
+    return (
+        pool.name,
+        pool.ranks,
+        pool.tokens.value,
+        pool.tokens.known,
+        pool.requests.value,
+        pool.requests.known,
+        pool.not_served,
+        None if held is None else held / GIB,
+        pool.bytes.known,
+        pool.basis.value,
+        pool.naive,
+        naive_sentence(pool)[1],
     )
 
 

@@ -6,9 +6,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dashboard.changes import Elsewhere
-from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
+from dashboard.report.blocks import Column, Entries, Entry, Piece, Style, Table, Tone, data_cell, plain
 from dashboard.report.changes import words
 from dashboard.report.names import MOST_NAMED, brief
+from dashboard.report.views.finding_data import COLUMNS, finding_row
 from dashboard.report.views.finding_entries import MOST_POOLS, head_of, pools_of, rule_words, side_of
 from dashboard.wording import count, first_of, middle_cut, one_line, told_text
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         Stayed,
         ValueChange,
     )
-    from dashboard.report.blocks import Line
+    from dashboard.report.blocks import Cell, Line
     from dashboard.rules.findings import Finding
 
     Names = Mapping[str, str]
@@ -40,20 +41,20 @@ MOST_LINES = 12  # pools that an entry on replicas speaks of
 def new_entries(found: Iterable[LoneFinding], names: Names) -> Entries:
     """List findings that were not there before, each with its severity; the same one of several pools once."""
     told = ((each, Tone(each.finding.severity), words.lone_words(each, names, is_new=True)) for each in found)
-    return _findings(((each.finding, tone, tuple(lines)) for each, tone, lines in told), names)
+    return _findings("new", ((each.finding, tone, tuple(lines)) for each, tone, lines in told), names)
 
 
 def gone_entries(found: Iterable[LoneFinding], names: Names) -> Entries:
     """List findings that are no longer there: solved, with their replicas, or not judged any more."""
     tones = {Elsewhere.JUDGED: Tone.GOOD, Elsewhere.NOT_JUDGED: Tone.UNKNOWN, Elsewhere.NOT_THERE: Tone.PLAIN}
     told = ((each, tones[each.elsewhere], words.lone_words(each, names, is_new=False)) for each in found)
-    return _findings(((each.finding, tone, tuple(lines)) for each, tone, lines in told), names)
+    return _findings("gone", ((each.finding, tone, tuple(lines)) for each, tone, lines in told), names)
 
 
 def kept_entries(found: Iterable[KeptFinding], names: Names) -> Entries:
     """List findings that are the same but changed, and say how."""
     told = ((each.after, Tone(each.after.severity), tuple(words.kept_words(each, names))) for each in found)
-    return _findings(told, names)
+    return _findings("changed", told, names)
 
 
 def setting_entries(groups: Iterable[SettingGroup], names: Names) -> Entries:
@@ -110,11 +111,16 @@ def change_line(change: ValueChange) -> Line:
     return (Piece(path), Piece(" "), Piece(before, Style.CODE), Piece(" to "), Piece(after, Style.CODE))
 
 
-def _findings(told: Iterable[tuple[Finding, Tone, tuple[str, ...]]], names: Names) -> Entries:
+def _findings(change: str, told: Iterable[tuple[Finding, Tone, tuple[str, ...]]], names: Names) -> Entries:
+    """List findings; for programs a row each, with what became of it."""
     alike: dict[tuple[str, str, Tone, tuple[str, ...]], list[Finding]] = defaultdict(list)
+    rows: list[tuple[Cell, ...]] = []
     for finding, tone, lines in told:
         alike[finding.rule, finding.sentence, tone, lines].append(finding)
-    return Entries(tuple(_finding(held, tone, lines, names) for (_, _, tone, lines), held in alike.items()))
+        rows.append((data_cell(change), *finding_row(finding, names), data_cell(lines)))
+    items = tuple(_finding(held, tone, lines, names) for (_, _, tone, lines), held in alike.items())
+    columns = (Column("change"), *COLUMNS, Column("what_changed"))
+    return Entries(items, Table("finding-changes", "Findings that changed", columns, tuple(rows)))
 
 
 def _finding(found: Sequence[Finding], tone: Tone, told: Iterable[str], names: Names) -> Entry:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.report.blocks import Cell, Column, Table, Tone
+from dashboard.report.blocks import Cell, Column, Table, Tone, data_table, list_cell, number_cell
+from dashboard.report.capacity.words import in_percent
 from dashboard.report.changes import words
 from dashboard.report.names import brief, names_of
 from dashboard.wording import count, first_of, iso, short, size, told_text
@@ -13,7 +14,8 @@ from dashboard.wording import count, first_of, iso, short, size, told_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dashboard.changes import Changes, PoolCapacity, RankChange, SettingGroup, Stayed
+    from dashboard.changes import Changes, PoolCapacity, RankChange, SettingChanges, SettingGroup, Stayed
+    from dashboard.models import Told
     from dashboard.report.context import Context
 
 MOST_ROWS = 1_000  # of an appendix; the rest is counted, and stands in the JSON document
@@ -40,10 +42,10 @@ def capacity_table(changes: Changes) -> Table:
         Column("Pool"),
         Column("Ranks", is_number=True),
         Column("KV tokens before", is_number=True),
-        Column("after", is_number=True),
-        Column("Change", is_number=True),
+        Column("KV tokens after", is_number=True),
+        Column("Change", is_number=True, unit="%"),
         Column("KV bytes before", is_number=True),
-        Column("after", is_number=True),
+        Column("KV bytes after", is_number=True),
         Column("Basis"),
         Column("Not in the sums"),
     )
@@ -82,12 +84,13 @@ def settings_table(groups: Sequence[SettingGroup], names: Mapping[str, str]) -> 
         (
             Cell(words.pool_name(group.pools[1])),
             Cell(change.path),
-            Cell(told_text(*change.before)),
-            Cell(told_text(*change.after)),
-            Cell(f"{len(group.replicas):,}"),
-            Cell(first_of(map(brief, names_of(group.replicas, names)), MOST_NAMES)),
+            _told(change.before),
+            _told(change.after),
+            number_cell(f"{len(group.replicas):,}", len(group.replicas)),
+            list_cell(first_of(map(brief, who), MOST_NAMES), who),
         )
         for group in groups
+        for who in [names_of(group.replicas, names)]
         for change in group.changes
     ]
     return _cut("setting-changes", "Every setting that changed", columns, rows, "change")
@@ -101,18 +104,19 @@ def ranks_table(ranks: Iterable[RankChange], names: Mapping[str, str]) -> Table:
         Column("Rank", is_number=True),
         Column("Before", is_number=True),
         Column("After", is_number=True),
-        Column("Change", is_number=True),
+        Column("Change", is_number=True, unit="%"),
     )
     rows = [
         (
             Cell(words.pool_name(each.pool)),
-            Cell(brief(names.get(each.replica, each.replica))),
-            Cell(f"{each.dp_rank:,}"),
-            Cell(f"{each.before:,}"),
-            Cell(f"{each.after:,}"),
-            Cell(words.percent(each.share), Tone.WARNING if each.after < each.before else Tone.PLAIN),
+            Cell(brief(name), value=name),
+            number_cell(f"{each.dp_rank:,}", each.dp_rank),
+            number_cell(f"{each.before:,}", each.before),
+            number_cell(f"{each.after:,}", each.after),
+            _change(each),
         )
         for each in ranks
+        for name in [names.get(each.replica, each.replica)]
     ]
     return _cut("rank-changes", "Every rank that holds clearly less or more, in tokens", columns, rows, "rank")
 
@@ -120,7 +124,8 @@ def ranks_table(ranks: Iterable[RankChange], names: Mapping[str, str]) -> Table:
 def _cut(name: str, caption: str, columns: tuple[Column, ...], rows: Sequence[tuple[Cell, ...]], noun: str) -> Table:
     more = len(rows) - MOST_ROWS
     note = f"{count(more, f'more {noun}')} in the JSON document." if more > 0 else ""
-    return Table(name, caption, columns, tuple(islice(rows, MOST_ROWS)), note)
+    whole = Table(name, caption, columns, tuple(rows))
+    return replace(whole, rows=whole.rows[:MOST_ROWS], note=note, data=whole) if more > 0 else whole
 
 
 def _is_other(pool: PoolCapacity) -> bool:
@@ -134,18 +139,38 @@ def _capacity(name: str, pool: PoolCapacity) -> tuple[Cell, ...]:
     before, after = pool.before, pool.after
     ranks = f"{after.ranks:,}" if before.ranks == after.ranks else f"{before.ranks:,} to {after.ranks:,}"
     basis = after.basis if before.basis is after.basis else f"{before.basis} to {after.basis}"
-    texts = (
-        brief(name),
-        ranks,
-        short(before.tokens, before.basis),
-        short(after.tokens, after.basis),
-        words.share_words(pool),
-        size(before.bytes),
-        size(after.bytes),
-        basis,
-        words.missing_words(pool),
+    return (
+        Cell(brief(name)),
+        number_cell(ranks, after.ranks),
+        number_cell(short(before.tokens, before.basis), before.tokens),
+        number_cell(short(after.tokens, after.basis), after.tokens),
+        number_cell(words.share_words(pool), None if pool.share is None else in_percent(pool.share)),
+        number_cell(size(before.bytes), before.bytes),
+        number_cell(size(after.bytes), after.bytes),
+        Cell(basis),
+        Cell(words.missing_words(pool)),
     )
-    return tuple(map(Cell, texts))
+
+
+def silences_table(settings: SettingChanges, names: Mapping[str, str]) -> Table:
+    """List the settings that only one side tells, for programs: why the other side does not, of whom."""
+    columns = tuple(map(Column, ("change", "pool", "why", "paths", "replicas")))
+    rows = (
+        (change, words.pool_name(each.pools[1]), each.why.value, each.paths, tuple(names_of(each.replicas, names)))
+        for change, held in (("no longer told", settings.no_longer_told), ("now told", settings.now_told))
+        for each in held
+    )
+    return data_table("one-sided", "Settings that only one side tells", columns, rows)
+
+
+def _told(told: Told) -> Cell:
+    """Write a value of a setting; for programs whole, as canonical JSON."""
+    return Cell(told_text(*told), value=told.value or None)
+
+
+def _change(rank: RankChange) -> Cell:
+    cell = number_cell(words.percent(rank.share), in_percent(rank.share))
+    return cell._replace(tone=Tone.WARNING) if rank.after < rank.before else cell
 
 
 def _replica_rows(changes: Changes) -> Iterator[tuple[Cell, ...]]:
@@ -178,9 +203,8 @@ def _replica(both: Stayed, settings: int) -> tuple[Cell, ...]:
         _way(before.version or EMPTY, after.version or EMPTY),
         _way(before.letter or EMPTY, after.letter or EMPTY),
         restarted,
-        f"{settings:,}" if settings else "",
     )
-    return tuple(map(Cell, texts))
+    return (*map(Cell, texts), Cell(f"{settings:,}" if settings else "", value=settings or None))
 
 
 def _way(before: str, after: str) -> str:

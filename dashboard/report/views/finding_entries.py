@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
 from dashboard.report.findings.sentence_lines import with_code, with_values
-from dashboard.report.findings.words import BY_FAR, ROUTER_ASSUMED, named
+from dashboard.report.findings.words import BY_FAR, ROUTER_ASSUMED, named, places
 from dashboard.report.names import MOST_NAMED, brief, names_of
 from dashboard.report.pools.domain_words import facet_of, known_how, rollout_words
+from dashboard.report.views.finding_data import findings_data
 from dashboard.rules.catalogue import BY_ID
 from dashboard.wording import count, first_of, iso, joined, natural
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.models import Note
-    from dashboard.report.blocks import Line
+    from dashboard.report.blocks import Line, Table
     from dashboard.report.findings.listed import Listed
     from dashboard.rules.findings import CohortShare, Finding, Inspection
 
@@ -49,12 +50,19 @@ def finding_anchor(key: str) -> str:
 
 def brief_entries(groups: Iterable[Sequence[Listed]], names: Mapping[str, str], *, is_linked: bool = False) -> Entries:
     """List findings with their reason. `is_linked`: each as one line that leads to where the report tells it whole."""
-    return Entries(tuple(_brief(group, names, is_linked=is_linked) for group in groups))
+    told = list(groups)
+    return Entries(tuple(_brief(group, names, is_linked=is_linked) for group in told), _data(told, names))
 
 
 def full_entries(groups: Iterable[Sequence[Listed]], told: Telling) -> Entries:
     """List findings with all that a reader needs to act; many of one rule with other values are one entry."""
-    return Entries(tuple(_full(bundle, told) for bundle in bundled(groups)))
+    held = list(groups)
+    return Entries(tuple(_full(bundle, told) for bundle in bundled(held)), _data(held, told.names))
+
+
+def where_of(finding: Finding) -> str:
+    """Write where one finding is: its pool, its pair, the pools of a rule on the whole fleet."""
+    return named(map(brief, places(finding)), MOST_PLACES)
 
 
 def bundled(groups: Iterable[Sequence[Listed]]) -> list[list[Sequence[Listed]]]:
@@ -129,7 +137,7 @@ def _full(bundle: Sequence[Sequence[Listed]], told: Telling) -> Entry:
 def _here(group: Sequence[Listed], field: str) -> str:
     """Name the pool of the first finding where another one of the group says something else."""
     told = {getattr(each.finding, field) for each in group}
-    return f" in {brief(group[0].finding.subject)}" if len(told) > 1 else ""
+    return f" in {where_of(group[0].finding)}" if len(told) > 1 else ""
 
 
 def _common_remarks(group: Sequence[Listed], inspection: Inspection) -> list[str]:
@@ -185,6 +193,10 @@ def side_of(alike: Sequence[Finding], names: Mapping[str, str]) -> str:
         return letters
     few = ", ".join(map(brief, names_of(first.replicas, names)))
     return f"{letters} {few}"
+
+
+def _data(groups: Iterable[Sequence[Listed]], names: Mapping[str, str]) -> Table:
+    return findings_data((each.finding for group in groups for each in group), names)
 
 
 def _findings(group: Iterable[Listed]) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Cell, Column, Paragraph, Part, Report, Table, Tone, plain
@@ -10,7 +11,8 @@ from dashboard.report.findings.head import NOUNS, calm_words, is_calm, lead, tit
 from dashboard.report.findings.judged_rules import judged_rules
 from dashboard.report.findings.listed import Choice, grouped, kept, known_findings
 from dashboard.report.names import MOST_NAMED, brief, names_of, replica_names
-from dashboard.report.views.finding_entries import Telling, full_entries
+from dashboard.report.views.finding_data import FINDINGS, findings_data
+from dashboard.report.views.finding_entries import Telling, full_entries, where_of
 from dashboard.report.views.glossary import COHORT, SEVERITY, glossary
 from dashboard.report.views.left_out import ignored_blocks, raised_blocks, skipped_table, suppressed_blocks
 from dashboard.rules.findings import Severity
@@ -58,7 +60,9 @@ def severity_parts(listed: Sequence[Listed], told: Telling) -> list[Part]:
         if not groups:
             continue
         left = groups[MOST_ENTRIES:]
-        entries = full_entries(groups[:MOST_ENTRIES], told)
+        entries = replace(
+            full_entries(groups[:MOST_ENTRIES], told), data=findings_data((each.finding for each in own), told.names)
+        )
         more = [Paragraph(plain(f"And {count(sum(map(len, left)), 'more finding')}."))] if left else []
         parts.append(Part(f"severity-{severity}", _title(len(own), len(groups), severity), (entries, *more)))
     return parts
@@ -66,20 +70,20 @@ def severity_parts(listed: Sequence[Listed], told: Telling) -> list[Part]:
 
 def findings_table(fleet: Fleet) -> Table:
     """List all findings that stand, a row each, the worst first."""
-    names = replica_names(fleet)
+    names, found = replica_names(fleet), fleet.inspection.findings
     columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Who"))
     rows = [
         (
             Cell(each.sentence, Tone(each.severity)),
             Cell(each.rule),
-            Cell(brief(each.subject)),
+            Cell(where_of(each)),
             Cell(first_of(map(brief, names_of(each.replicas, names)), MOST_NAMED)),
         )
-        for each in fleet.inspection.findings[:MOST_ROWS]
+        for each in found[:MOST_ROWS]
     ]
-    left = len(fleet.inspection.findings) - MOST_ROWS
+    left = len(found) - MOST_ROWS
     note = f"{left:,} more are not listed." if left > 0 else ""
-    return Table("findings", "All findings", columns, tuple(rows), note)
+    return Table(FINDINGS, "All findings", columns, tuple(rows), note, findings_data(found, names))
 
 
 def _title(findings: int, entries: int, severity: Severity) -> str:

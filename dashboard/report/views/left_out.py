@@ -7,16 +7,31 @@ from typing import TYPE_CHECKING
 
 from dashboard import wording
 from dashboard.models import ReplicaState
-from dashboard.report.blocks import Cell, Column, Entries, Entry, Paragraph, Piece, Style, Table, Tone, plain
+from dashboard.report.blocks import (
+    Cell,
+    Column,
+    Entries,
+    Entry,
+    Paragraph,
+    Piece,
+    Style,
+    Table,
+    Tone,
+    data_cell,
+    data_table,
+    list_cell,
+    plain,
+)
 from dashboard.report.findings.words import remarks
 from dashboard.report.names import brief, names_of, replica_names
 from dashboard.report.replicas.standing import reason
-from dashboard.report.views.finding_entries import cohort_words, rule_words
+from dashboard.report.views.finding_data import COLUMNS, finding_row, findings_data
+from dashboard.report.views.finding_entries import cohort_words, rule_words, where_of
 from dashboard.rules.findings import OutcomeKind
 from dashboard.wording import count, first_of, middle_cut, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.fleet import Fleet
     from dashboard.models import Replica
@@ -41,7 +56,8 @@ def unread_entries(replicas: Iterable[Replica]) -> tuple[Entries, ...]:
     if len(groups) > MOST_UNREAD:
         rest = sum(len(members) for members in list(groups.values())[MOST_UNREAD:])
         items.append(Entry(Tone.UNKNOWN, plain(f"{count(rest, 'more replica')} for other reasons: see all replicas")))
-    return (Entries(tuple(items)),) if items else ()
+    told = [each for members in groups.values() for each in members]
+    return (Entries(tuple(items), _unread_data(told)),) if items else ()
 
 
 def suppressed_blocks(fleet: Fleet) -> tuple[Block, ...]:
@@ -51,10 +67,10 @@ def suppressed_blocks(fleet: Fleet) -> tuple[Block, ...]:
     """
     found = sorted(fleet.inspection.suppressed, key=_end)
     warned = (Paragraph(plain(note), Tone.WARNING) for note in fleet.inspection.notes)
-    notes: tuple[Block, ...] = (*_expired(fleet.inspection.findings), *warned)
+    names = replica_names(fleet)
+    notes: tuple[Block, ...] = (*_expired(fleet.inspection.findings, names), *warned)
     if not found:
         return (Paragraph(plain("Nothing is suppressed.")), *notes)
-    names = replica_names(fleet)
     left = len(found) - MOST_ROWS
     table = Table(
         name="suppressed",
@@ -62,6 +78,7 @@ def suppressed_blocks(fleet: Fleet) -> tuple[Block, ...]:
         columns=_SUPPRESSED,
         rows=tuple(_suppressed(each, names) for each in found[:MOST_ROWS]),
         note=f"{left:,} more are not listed." if left > 0 else "",
+        data=_suppressed_data(found, names),
     )
     return (table, *notes)
 
@@ -90,11 +107,33 @@ def raised_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:
 def skipped_table(outcomes: Sequence[Outcome]) -> Table | None:
     """List the rules that were not judged somewhere, with what was missing; None where every rule was judged."""
     rows = [
-        (Cell(rule_words(rule)), Cell(_places(held)), Cell(_reasons(held)))
+        (
+            Cell(rule_words(rule)),
+            list_cell(_places(held), (each.subject for each in held)),
+            list_cell(_reasons(held), dict.fromkeys(each.reason for each in held)),
+        )
         for rule, held in sorted(_by_rule(outcomes, OutcomeKind.SKIPPED).items())
     ]
     columns = (Column("Rule"), Column("Where"), Column("Why not"))
     return Table("rules-not-judged", "Rules that were not judged", columns, tuple(rows)) if rows else None
+
+
+def _unread_data(replicas: Iterable[Replica]) -> Table:
+    """Return a row for each replica."""
+    columns = tuple(map(Column, ("replica", "address", "pool", "state", "failure", "reason", "observed_at")))
+    rows = (
+        (
+            each.name,
+            each.id,
+            each.pool,
+            each.state.value,
+            each.failure.kind.value if each.failure else "",
+            reason(each),
+            wording.iso(each.observed_at) if each.observed_at else "",
+        )
+        for each in replicas
+    )
+    return data_table("not-read", "Not read whole", columns, rows)
 
 
 def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]) -> Entry:
@@ -116,27 +155,37 @@ def _suppressed(finding: Finding, names: dict[str, str]) -> tuple[Cell, ...]:
     by = finding.suppression
     told = (brief(by.owner), f"{by.until}", one_line(by.reason)) if by else ("", "", "")
     who = first_of(map(brief, names_of(finding.replicas, names)), MOST_NAMED)
-    where = " · ".join(filter(None, (brief(finding.subject), cohort_words(finding.cohorts), who)))
+    where = " · ".join(filter(None, (where_of(finding), cohort_words(finding.cohorts), who)))
     what = Cell(f"{finding.severity}: {finding.rule} {finding.sentence}", Tone(finding.severity))
     return (what, Cell(where), *map(Cell, told))
+
+
+def _suppressed_data(found: Iterable[Finding], names: Mapping[str, str]) -> Table:
+    columns = (*COLUMNS, Column("owner"), Column("until"), Column("reason"))
+    rows = [
+        (*finding_row(each, names), *map(data_cell, (by.owner, f"{by.until}", by.reason)))
+        for each in found
+        if (by := each.suppression)
+    ]
+    return Table("suppressed", "Suppressed findings", columns, tuple(rows))
 
 
 def _end(finding: Finding) -> str:
     return f"{finding.suppression.until}" if finding.suppression else ""
 
 
-def _expired(findings: Iterable[Finding]) -> tuple[Entries, ...]:
+def _expired(findings: Iterable[Finding], names: Mapping[str, str]) -> tuple[Entries, ...]:
     """List the findings that somebody answered for until a day that is over; empty where there is none."""
+    found = [each for each in findings if each.expired]
     items = tuple(
         Entry(
             Tone(each.severity),
-            (Piece(brief(each.subject), Style.STRONG), Piece(f" {each.rule} {each.sentence}")),
+            (Piece(where_of(each), Style.STRONG), Piece(f" {each.rule} {each.sentence}")),
             lines=(plain(one_line(remarks(each)[0])),),
         )
-        for each in findings
-        if each.expired
+        for each in found
     )
-    return (Entries(items),) if items else ()
+    return (Entries(items, findings_data(found, names)),) if items else ()
 
 
 def _by_rule(outcomes: Iterable[Outcome], kind: OutcomeKind) -> dict[str, list[Outcome]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.report.blocks import Chart, DifferenceTable, Figures, Part, Table
+from dashboard.report.blocks import Chart, DifferenceTable, Entries, Figures, Part, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +31,14 @@ def _part(part: Part, prefix: str) -> Part:
 def _block(block: Block, prefix: str) -> Block:
     if isinstance(block, Figures):
         return Figures(tuple(each._replace(anchor=each.anchor and f"{prefix}-{each.anchor}") for each in block.items))
-    if isinstance(block, Table | DifferenceTable | Chart):
+    if isinstance(block, Table):
+        return _table(block, prefix)
+    if isinstance(block, Entries):
+        return replace(block, data=block.data and _table(block.data, prefix))
+    if isinstance(block, DifferenceTable | Chart):
         return replace(block, name=f"{prefix}-{block.name}")
     return block
+
+
+def _table(table: Table, prefix: str) -> Table:
+    return replace(table, name=f"{prefix}-{table.name}", data=table.data and _table(table.data, prefix))

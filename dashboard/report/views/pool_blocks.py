@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare import Share
 from dashboard.compare.sharing import MOST_COHORTS, within
-from dashboard.report.blocks import Cell, Column, DifferenceTable, Paragraph, Piece, Style, Table, Tone
+from dashboard.report.blocks import (
+    Cell,
+    Column,
+    DifferenceTable,
+    Paragraph,
+    Piece,
+    Style,
+    Table,
+    Tone,
+    list_cell,
+    number_cell,
+)
 from dashboard.report.capacity.words import name_of
 from dashboard.report.names import brief, names_of
 from dashboard.report.pools.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
@@ -96,11 +107,12 @@ def _sharing_table(sharing: PoolSharing, slug: str) -> Table:
 def _cohort_row(cohort: Cohort, replicas: Mapping[str, Replica], *, is_only: bool) -> tuple[Cell, ...]:
     told = [f"{each.path} = {told_text(each.value, each.state)}" for each in cohort.distinguishing]
     names = {each: replicas[each].name for each in cohort.replicas}
-    who = first_of(map(brief, names_of(cohort.replicas, names)), MOST_NAMED)
+    members = names_of(cohort.replicas, names)
+    who = first_of(map(brief, members), MOST_NAMED)
     part = f"; {len(cohort.read_in_part):,} of them read in part" if cohort.read_in_part else ""
     return (
         Cell("", letter=cohort.letter),
-        Cell(f"{len(cohort.replicas):,}"),
-        Cell(first_of(told, MOST_TOLD) or ("the only cohort" if is_only else "no single setting")),
-        Cell(who + part),
+        number_cell(f"{len(cohort.replicas):,}", len(cohort.replicas)),
+        list_cell(first_of(told, MOST_TOLD) or ("the only cohort" if is_only else "no single setting"), told),
+        list_cell(who + part, members),
     )

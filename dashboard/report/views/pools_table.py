@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dashboard import wording
 from dashboard.models import Role
-from dashboard.report.blocks import Cell, Column, Table, Tone
+from dashboard.report.blocks import Cell, Column, Table, Tone, number_cell
 from dashboard.report.capacity.totals import device_words, total
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.head import tally_words
@@ -79,5 +79,5 @@ def _row(
         Cell(versions_text(members) or wording.NOT_KNOWN),
         Cell(f"{found}{rollout}", Tone(tally.worst) if tally.worst else Tone.PLAIN),
         Cell(short_words(pool, sentence), Tone.PLAIN if is_quiet else Tone(severity(sentence, named))),
-        Cell(f"{wording.short(held.tokens, held.basis)}{missing}"),
+        number_cell(f"{wording.short(held.tokens, held.basis)}{missing}", held.tokens),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from dashboard import wording
-from dashboard.report.blocks import Cell, Column, Table, Tone
+from dashboard.report.blocks import Cell, Column, Table, Tone, number_cell
 from dashboard.report.replicas import table as replica_table
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _short(row: Row, words: Row) -> tuple[Cell, ...]:
         Cell(_text(words["Pool"])),
         Cell(_text(words["vLLM"])),
         Cell(_unmarked(words["Findings"]), Tone(row["worst"]) if row["worst"] else Tone.PLAIN),
-        Cell(_text(words["Differs in"])),
+        number_cell(_text(words["Differs in"]), _number(row["differences"])),
     )
 
 
@@ -79,6 +79,10 @@ def _unmarked(words: Any) -> str:
 
 def _text(value: Any) -> str:
     return "" if pd.isna(value) else str(value)
+
+
+def _number(value: Any) -> int | None:
+    return None if pd.isna(value) else int(value)
 
 
 def _time(value: Any) -> str:

@@ -26,7 +26,7 @@ from dashboard.report.views.left_out import (
 from dashboard.report.views.overview import calm_paragraph, more_words
 from dashboard.report.views.overview_figures import overview_figures
 from dashboard.report.views.replica_rows import replicas_table
-from dashboard.report.views.review_agreed import agreed_part
+from dashboard.report.views.review_agreed import agreed_part, noted_data
 from dashboard.report.views.review_capacity import CAPACITY, capacity_parts
 from dashboard.report.views.review_differences import (
     DIFFERENCES,
@@ -71,7 +71,7 @@ def review_report(
 
     def said(anchor: str) -> tuple[Block, ...]:
         lines = note_lines(notes.get(anchor), before_notes.get(anchor))
-        return (Entries((Entry(Tone.PLAIN, _NOTED, notes=lines),)),) if lines else ()
+        return (Entries((Entry(Tone.PLAIN, _NOTED, notes=lines),), noted_data((), {})),) if lines else ()
 
     known = known_findings(fleet)
     differing = differing_pools(fleet, sentences)

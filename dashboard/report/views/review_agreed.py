@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.report.blocks import Entries, Entry, Part, Piece, Style, Tone, plain
+from dashboard.report.blocks import Column, Entries, Entry, Part, Piece, Style, Table, Tone, data_cell, plain
 from dashboard.report.findings.listed import grouped
+from dashboard.report.views.finding_data import COLUMNS, finding_row
 from dashboard.report.views.finding_entries import bundled, finding_anchor, head_of, note_lines
+from dashboard.wording import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dashboard.models import Note
+    from dashboard.report.blocks import Cell, Line
     from dashboard.report.findings.listed import Known, Listed
+    from dashboard.rules.findings import Finding
 
 AGREED = "agreed"
 TITLE = "What was agreed"
+_COLUMNS = (Column("owner"), Column("note"), Column("at"), Column("about"), *COLUMNS)
+_NO_FINDING = (data_cell(None),) * len(COLUMNS)
+
+
+class _About(NamedTuple):
+    """What a note speaks of: as the head of an entry, and the finding, None for a part or a finding that is gone."""
+
+    tone: Tone
+    head: Line
+    side: str = ""
+    finding: Finding | None = None
 
 
 def agreed_part(known: Known, agenda: Sequence[Part], suppressed: str, notes: Mapping[str, Note]) -> tuple[Part, ...]:
@@ -24,25 +39,38 @@ def agreed_part(known: Known, agenda: Sequence[Part], suppressed: str, notes: Ma
     `suppressed` is the anchor of the part that lists the suppressed findings.
     """
     told = dict(_findings(known, suppressed, notes))
-    told |= {each.anchor: (Tone.PLAIN, (Piece(each.title, Style.STRONG, each.anchor),), "") for each in agenda}
+    told |= {each.anchor: _About(Tone.PLAIN, (Piece(each.title, Style.STRONG, each.anchor),)) for each in agenda}
     gone = [each for each in notes if each not in told]
-    told |= {each: (Tone.PLAIN, plain(f"A finding that is not made any more: {each}"), "") for each in gone}
-    items = tuple(
-        Entry(tone, head, side, notes=note_lines(notes[about]))
-        for about, (tone, head, side) in told.items()
-        if about in notes
-    )
-    return (Part(AGREED, TITLE, (Entries(items),)),) if items else ()
+    told |= {each: _About(Tone.PLAIN, plain(f"A finding that is not made any more: {each}")) for each in gone}
+    held = [(about, notes[key]) for key, about in told.items() if key in notes]
+    items = tuple(Entry(about.tone, about.head, about.side, notes=note_lines(note)) for about, note in held)
+    words = (("".join(piece.text for piece in about.head), about.finding, note) for about, note in held)
+    data = noted_data(words, known.names)
+    return (Part(AGREED, TITLE, (Entries(items, data),)),) if items else ()
 
 
-def _findings(
-    known: Known, suppressed: str, notes: Mapping[str, Note]
-) -> Iterator[tuple[str, tuple[Tone, tuple[Piece, ...], str]]]:
+def noted_data(
+    told: Iterable[tuple[str, Finding | None, Note]],
+    names: Mapping[str, str],
+    *,
+    name: str = AGREED,
+    caption: str = TITLE,
+) -> Table:
+    """Return notes for programs, a row each: what it is about in words, the finding where it is one, and the note."""
+    return Table(name, caption, _COLUMNS, tuple(_row(*each, names) for each in told))
+
+
+def _row(about: str, finding: Finding | None, note: Note, names: Mapping[str, str]) -> tuple[Cell, ...]:
+    own = (note.owner, note.text, iso(note.at) if note.at else "", about)
+    return (*map(data_cell, own), *(finding_row(finding, names) if finding else _NO_FINDING))
+
+
+def _findings(known: Known, suppressed: str, notes: Mapping[str, Note]) -> Iterator[tuple[str, _About]]:
     """Yield each noted finding by its id: its tone, its head that leads to where it is told whole, its rule."""
     for listed, anchor in (*_places(known), *((each, suppressed) for each in known.suppressed)):
         finding = listed.finding
         if finding.id in notes:
-            yield finding.id, (Tone(finding.severity), head_of([finding], anchor), finding.rule)
+            yield finding.id, _About(Tone(finding.severity), head_of([finding], anchor), finding.rule, finding)
 
 
 def _places(known: Known) -> Iterable[tuple[Listed, str]]:

@@ -63,7 +63,11 @@ def _pool(fleet: Fleet, alike: Sequence[PoolRanks]) -> Part:
     named = first_of([name_of(pool.name) for pool in others], MOST_NAMED)
     same = [Paragraph(plain(f"The same in {named}."))] if others else []
     more = f" and {len(others):,} more like it" if others else ""
-    return Part(f"capacity-{first.slug}", f"{name_of(first.name)}{more}", (*same, *pool_blocks(fleet, first, MEASURE)))
+    return Part(
+        f"capacity-{first.slug}",
+        f"KV cache of {name_of(first.name)}{more}",
+        (*same, *pool_blocks(fleet, first, MEASURE)),
+    )
 
 
 def _sums(ranks: tuple[Rank, ...]) -> list[Block]:

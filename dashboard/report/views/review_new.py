@@ -9,10 +9,11 @@ from dashboard.changes import changes_between
 from dashboard.report.blocks import Entries, Entry, Paragraph, Part, Piece, Style, Tone, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings.sentence_lines import with_values
-from dashboard.report.names import brief
+from dashboard.report.names import replica_names
 from dashboard.report.views.changes import changes_report
-from dashboard.report.views.finding_entries import note_lines
+from dashboard.report.views.finding_entries import note_lines, where_of
 from dashboard.report.views.nesting import nested
+from dashboard.report.views.review_agreed import noted_data
 from dashboard.wording import iso
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 NEW = "new"
 TITLE = "What is new since the last review"
+SETTLED = "Noted at the last review, and gone"
+SINCE = ("findings", "replicas", "capacity")  # parts whose titles alone would be those of other parts of the review
 CUT = ("setting-changes", "rank-changes")  # whose first lines the part tells: the appendix has all of them
 
 
@@ -43,9 +46,14 @@ def new_parts(
     since = f"The last review looked at data of {iso(before.polled_at)}. " if before.polled_at else ""
     head = Paragraph((Piece(since, Style.MUTED), Piece(f"{told.headline}.", Style.STRONG), Piece(f" {told.lead}")))
     own = () if changes.is_empty else tuple(part for part in told.parts if not part.is_appendix)
-    part = Part(NEW, TITLE, (head, *said), (*_settled(fleet, before, before_notes), *nested(own, NEW)))
+    inner = nested(map(_since, own), NEW)
+    part = Part(NEW, TITLE, (head, *said), (*_settled(fleet, before, before_notes), *inner))
     cut = [each for each in told.parts if each.anchor in CUT]
     return part, tuple(map(_appendix, nested(cut, NEW)))
+
+
+def _since(part: Part) -> Part:
+    return replace(part, title=f"{part.title} since then") if part.anchor in SINCE else part
 
 
 def _appendix(part: Part) -> Part:
@@ -62,9 +70,11 @@ def _settled(fleet: Fleet, before: Fleet, before_notes: Mapping[str, Note]) -> t
         if each.id in before_notes and each.id not in there
     ]
     items = tuple(_entry(each, before_notes[each.id]) for each in gone)
-    return (Part("settled", "Noted at the last review, and gone", (Entries(items),)),) if items else ()
+    told = ((f"{where_of(each)} {each.sentence}", each, before_notes[each.id]) for each in gone)
+    data = noted_data(told, replica_names(before), name="settled", caption=SETTLED)
+    return (Part("settled", SETTLED, (Entries(items, data),)),) if items else ()
 
 
 def _entry(finding: Finding, note: Note) -> Entry:
-    head = (Piece(brief(finding.subject), Style.STRONG), Piece(" "), *with_values(finding.sentence, finding.evidence))
+    head = (Piece(where_of(finding), Style.STRONG), Piece(" "), *with_values(finding.sentence, finding.evidence))
     return Entry(Tone.PLAIN, head, notes=note_lines(None, note))

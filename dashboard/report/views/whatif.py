@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.report.blocks import Cell, Column, Entries, Entry, Paragraph, Part, Piece, Style, Table, Tone, plain
+from dashboard.report.blocks import (
+    Cell,
+    Column,
+    Entries,
+    Entry,
+    Paragraph,
+    Part,
+    Piece,
+    Style,
+    Table,
+    Tone,
+    number_cell,
+    plain,
+)
 from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.names import brief, names_of, replica_names
+from dashboard.report.views.finding_data import findings_data
 from dashboard.report.views.finding_entries import cohort_words, rule_words
 from dashboard.report.views.slugs import slug
 from dashboard.whatif.words import (
@@ -36,7 +50,7 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.report.blocks import Block
     from dashboard.rules.findings import Finding
-    from dashboard.whatif import Group, Paste, WhatIf
+    from dashboard.whatif import Group, Paste, RankChange, WhatIf
 
 MOST_NAMES = 12  # replicas of a group by name
 MOST_RANKS = 200  # rows of the table of DP ranks: a report stays readable
@@ -60,12 +74,12 @@ def whatif_report(fleet: Fleet, what: WhatIf) -> tuple[Part, ...]:
 def verdict_parts(what: WhatIf, names: Mapping[str, str]) -> tuple[Part, ...]:
     """List the findings that would go, come, reach other replicas, or are known only later."""
     return tuple(
-        Part(f"what-if-{kind}", f"{title}: {count(len(found), 'finding')}", (_entries(found, names),))
+        Part(f"what-if-{kind}", f"{title}: {count(len(found), 'finding')}", (_entries(found, names, kind, title),))
         for kind, title, found in verdict_lists(what.verdicts)
     )
 
 
-def _entries(findings: Sequence[Finding], names: Mapping[str, str]) -> Entries:
+def _entries(findings: Sequence[Finding], names: Mapping[str, str], kind: str, title: str) -> Entries:
     return Entries(
         tuple(
             Entry(
@@ -78,7 +92,8 @@ def _entries(findings: Sequence[Finding], names: Mapping[str, str]) -> Entries:
                 ),
             )
             for each in findings
-        )
+        ),
+        findings_data(findings, names, name=f"what-if-{kind}", caption=title),
     )
 
 
@@ -87,10 +102,10 @@ def _capacity(what: WhatIf, names: Mapping[str, str]) -> Part:
     rows = tuple(
         (
             Cell(brief(names[rank.replica])),
-            Cell(str(rank.dp_rank)),
-            Cell(before_words(rank)),
-            Cell(after_words(rank)),
-            Cell(change_words(rank)),
+            number_cell(str(rank.dp_rank), rank.dp_rank),
+            number_cell(before_words(rank), rank.before),
+            number_cell(after_words(rank), rank.after),
+            number_cell(change_words(rank), _change(rank)),
             Cell(rank.reason),
         )
         for rank in ranks[:MOST_RANKS]
@@ -108,6 +123,10 @@ def _capacity(what: WhatIf, names: Mapping[str, str]) -> Part:
     caption = "KV cache per DP rank, now and then"
     table = Table(f"what-if-{slug(what.pool)}-kv-cache", caption, columns, rows, note)
     return Part("what-if-kv-cache", "KV cache", (table,))
+
+
+def _change(rank: RankChange) -> int | None:
+    return None if rank.after is None or rank.before is None else rank.after - rank.before
 
 
 def _group(group: Group, number: int, names: Mapping[str, str]) -> Part:

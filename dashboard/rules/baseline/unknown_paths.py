@@ -33,8 +33,13 @@ def unknown_paths(baseline: Baseline, subjects: Iterable[PoolSubject]) -> Iterat
     told = sorted({path for settings in held for path in settings}) if unheard else []
     for path in unheard[:MOST]:
         if meant := _meant(path, told):
-            shown, other, file = (middle_cut(one_line(each), LONGEST) for each in (path, meant, baseline.file))
+            shown, other, file = map(shown_part, (path, meant, baseline.file))
             yield f"{shown} in {file}: no replica tells it; did you mean {other}?"
+
+
+def shown_part(text: str) -> str:
+    """Return a path or a file as a sentence has it."""
+    return middle_cut(one_line(text), LONGEST)
 
 
 def _is_untold(path: str, held: Iterable[Mapping[str, Setting]]) -> bool:

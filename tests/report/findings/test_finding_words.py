@@ -107,7 +107,7 @@ def test_a_rollout_is_told_with_how_far_it_is() -> None:
     judged = fleet(inspected={"rollouts": {"chat": rollout}})
 
     assert words.rollouts(judged.inspection) == [
-        "chat is in a rollout: vLLM 0.31.0 is being replaced by 0.32.0, 1 of 4 replicas since 10:42:13 UTC."
+        "chat is in a rollout: vLLM 0.31.0 is being replaced by 0.32.0, 1 of 4 replicas since 2026-03-02T10:42:13Z."
     ]
 
 

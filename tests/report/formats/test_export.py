@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.report.blocks import Chart, Entries, Entry, Part, Table, Tone, plain
+from dashboard.report.blocks import Cell, Chart, Column, Entries, Entry, Part, Table, Tone, plain
 from dashboard.report.formats.export import SUFFIXES, Format, written
 from tests.report.sample_reports import meeting
 
@@ -49,12 +49,28 @@ def test_every_table_list_and_chart_is_a_file_with_the_context() -> None:
 
 def test_a_list_becomes_rows_that_no_spreadsheet_runs() -> None:
     entry = Entry(Tone.CRITICAL, plain("=1+1"), "B ×2", (plain("why"), plain("how")), ("--block-size 16",))
-    report = replace(meeting(), parts=(Part("findings", "Findings", (Entries((entry,)), Entries((entry,)))),))
+    report = replace(meeting(), parts=(Part("findings", "Findings", (Entries((entry,)),)),))
 
     files = held(written(report, Format.CSV))
 
-    assert set(files) == {"findings.csv", "findings-2.csv"}
+    assert set(files) == {"findings.csv"}
     assert files["findings.csv"].splitlines()[-2:] == [
         "severity,what,where,more,paste",
         "critical,'=1+1,B ×2,why how,'--block-size 16",
     ]
+
+
+def test_tables_of_one_name_are_one_file_with_each_row_once_unless_their_columns_differ() -> None:
+    """The critical findings, the warnings, then all of them in an appendix: one file of findings."""
+    one, two = ((Cell(text),) for text in ("one", "two"))
+    columns = (Column("sentence"),)
+    first = Entries((), Table("findings", "Findings", columns, (one,)))
+    other = Table("findings", "Others", (Column("else"),), (two,))
+    people = Table("all", "All", (Column("Finding"),), (), data=Table("findings", "All", columns, (one, two)))
+    report = replace(meeting(), parts=(Part("p", "P", (first, first, people, other)),))
+
+    files = held(written(report, Format.CSV))
+
+    assert set(files) == {"findings.csv", "findings-2.csv"}
+    assert files["findings.csv"].splitlines()[1:] == ["# Findings", "sentence", "one", "two"]
+    assert files["findings-2.csv"].splitlines()[2:] == ["else", "two"]

@@ -18,7 +18,7 @@ from dashboard.report.formats import pdf_pages
 from dashboard.report.formats.export import Format, written
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.formats.pdf import to_pdf
-from tests.report.sample_reports import attack, meeting, report
+from tests.report.sample_reports import attack, meeting, replica_table, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +103,14 @@ def test_an_entry_stands_on_one_page_unless_it_is_longer_than_that() -> None:
 
     (long,) = pages_of_entries(Entry(Tone.INFO, plain("head"), "side", (plain("line"),) * 100))
     assert len(long) > 1
+
+
+def test_short_appendices_share_a_page() -> None:
+    """Only the first of them begins one: a page for each row of a table is paper."""
+    short = [Part(f"a{number}", f"Appendix {number}", (replica_table(3),), is_appendix=True) for number in range(3)]
+    told = replace(report(), parts=(Part("p", "P", (Entries((Entry(Tone.INFO, plain("head")),)),)), *short))
+
+    assert len(HTML(string=to_html(told)).render().pages) == 2
 
 
 def test_an_attack_becomes_pages() -> None:

@@ -21,6 +21,8 @@ from dashboard.report.blocks import (
     Paragraph,
     Table,
     Tone,
+    list_cell,
+    number_cell,
     plain,
 )
 from dashboard.report.context import context_line
@@ -82,16 +84,31 @@ def test_statements_are_text_with_their_tone() -> None:
 
 
 def test_a_table_is_columns_and_rows_and_what_is_marked() -> None:
-    columns = (Column("pool"), Column("tokens", is_number=True))
-    rows = ((Cell("a"), Cell("1", Tone.WARNING)), (Cell("b", letter="B"), Cell("2")))
+    columns = (Column("pool"), Column("tokens", is_number=True, unit="%"))
+    rows = ((Cell("a"), Cell("−1 %", Tone.WARNING, value=-1)), (Cell("b", letter="B"), Cell("not known")))
     found = block(Table("pools", "Pools", columns, rows, "note"))
 
-    assert found["columns"] == [{"title": "pool", "is_number": False}, {"title": "tokens", "is_number": True}]
-    assert found["rows"] == [["a", "1"], ["b", "2"]]
+    assert found["columns"] == [
+        {"title": "pool", "is_number": False, "unit": ""},
+        {"title": "tokens", "is_number": True, "unit": "%"},
+    ]
+    assert found["rows"] == [["a", -1], ["b", None]]
     assert found["marks"] == [
         {"row": 0, "column": 1, "tone": "warning", "letter": ""},
         {"row": 1, "column": 0, "tone": "plain", "letter": "B"},
     ]
+
+
+def test_what_people_are_told_less_of_is_whole() -> None:
+    """The table that programs read stands in the place of the other one, and beside a list."""
+    who = (list_cell("a and 1 more", ("a", "b")), Cell("", value=True), number_cell("½", 0.5))
+    columns = (Column("who"), Column("is_rollout"), Column("share", is_number=True))
+    whole = Table("whole", "Whole", columns, (who,))
+    beside = block(Entries((), whole))
+
+    assert block(Table("short", "Short", (Column("x"),), (), data=whole))["rows"] == [[["a", "b"], True, 0.5]]
+    assert (beside["table"]["name"], beside["table"]["rows"]) == ("whole", [[["a", "b"], True, 0.5]])
+    assert block(Entries(()))["table"] is None
 
 
 def test_differences_are_values_by_path_and_column() -> None:

@@ -33,7 +33,7 @@ from dashboard.report.formats.markdown import LONG_LIST, MOST_ITEMS, to_markdown
 from dashboard.report.formats.matrix_html import MOST_COLUMNS
 from dashboard.report.markdown_text import MOST_CHARACTERS, escaped
 from tests.builders import document, fleet, replica, story
-from tests.report.sample_reports import CONTEXT, attack, differences, large, meeting, ranks, replica_table, report
+from tests.report.sample_reports import CONTEXT, attack, differences, meeting, ranks, replica_table, report
 
 FORGES_LIMIT = 65_536  # characters of a comment on GitHub
 FENCED = re.compile(r"^( *)(`{3,})\n.*?\n\1\2$", re.DOTALL | re.MULTILINE)
@@ -61,7 +61,6 @@ def test_a_report_begins_with_what_is_and_ends_with_its_context() -> None:
         "#### chat-70b",
         "#### embed-8b",
         "### Capacity",
-        "### All replicas",
     ]
 
 
@@ -177,15 +176,17 @@ def test_a_long_list_is_folded_and_a_short_one_is_not() -> None:
     assert "<details>" not in written(replica_table(LONG_LIST))
 
 
-def test_an_appendix_is_folded_once() -> None:
+def test_appendices_are_left_out_and_it_says_where_they_are() -> None:
+    """Nobody looks up a replica in a chat."""
     text = to_markdown(meeting())
 
-    assert text.count("<details>") == text.count("</details>") == 1
-    assert "### All replicas\n\n<details><summary>Appendix</summary>\n\n**All 60 replicas**\n\n| replica |" in text
+    assert "All 60 replicas" not in text
+    assert "\n\nAppendices, in the HTML, PDF and JSON of this report: All replicas.\n\n" in text
+    assert "Appendices" not in written(Paragraph(plain("x")))
 
 
 def test_rows_beyond_the_first_ones_are_counted() -> None:
-    text = to_markdown(large(1_000))
+    text = written(replica_table(1_000))
 
     assert f"\n\nand {1_000 - MOST_ITEMS} more rows\n\n</details>" in text
     assert "Left out" not in text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.fleet import empty_fleet
-from dashboard.report.blocks import Table
+from dashboard.report.blocks import Table, value_of
 from dashboard.report.context import context_of
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.formats.json_document import to_report_json
@@ -89,6 +89,27 @@ def test_every_row_has_a_cell_for_every_column(kind: str, view: str) -> None:
     for block in blocks_of(told(kind, view).parts):
         if isinstance(block, Table):
             assert {len(row) for row in block.rows} <= {len(block.columns)}
+
+
+@every_case
+def test_programs_read_numbers_where_a_column_has_numbers(kind: str, view: str) -> None:
+    """And never a number that only people can read: what has digits in its text has its value."""
+    blocks = blocks_of(told(kind, view).parts)
+    tables = [block.data or block for block in blocks if isinstance(block, Table)]
+    for table in tables:
+        for row in table.rows:
+            for cell, column in zip(row, table.columns, strict=True):
+                value = value_of(cell, column)
+                assert not column.is_number or value is None or isinstance(value, int | float)
+                assert not (column.is_number and value is None and cell.text[:1].isdigit()), (table.name, column.title)
+
+
+@every_case
+def test_the_contents_name_no_two_parts_alike(kind: str, view: str) -> None:
+    """A reader of an outline sees the titles alone."""
+    titles = [part.title for part in parts_of(told(kind, view).parts)]
+
+    assert sorted(titles) == sorted(set(titles))
 
 
 @every_case

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from dashboard.fleet import empty_fleet
 from dashboard.report.blocks import Chart, DifferenceTable, Tone
 from dashboard.report.views.review import AGENDA, review_report
+from dashboard.rules.findings import Rollout
 from tests.builders import alike, document, down, engine, fleet, replica, story
 from tests.findings_builder import finding, judged, suppression
 from tests.report.views.walking import (
@@ -90,6 +91,15 @@ def test_what_the_part_on_changes_cuts_stands_in_the_appendix() -> None:
     assert (appendix.title, appendix.is_appendix) == ("Changed settings, one by one", True)
     assert "cache_config.x8" in text_of(appendix)
     assert not any(each.anchor == "new-replica-changes" for each in report.parts)
+
+
+def test_a_rollout_is_told_with_its_day() -> None:
+    """Whoever reads it next week has to place it."""
+    began = datetime(2026, 3, 2, 0, 35, 15, tzinfo=UTC)
+    rollout = Rollout("chat-70b", "0.31.0", "0.32.0", (STORY.replicas[0].id,), 16, began, began)
+    rolling = replace(STORY, inspection=replace(STORY.inspection, rollouts={"chat-70b": rollout}))
+
+    assert "1 of 16 replicas since 2026-03-02T00:35:15Z." in text_of(part(review_report(rolling), "fine"))
 
 
 def test_a_review_of_the_same_data_says_only_that_nothing_changed() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dashboard.report.formats.html_page import to_html
+from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.review import AGENDA, review_report
 from tests.builders import fleet, story
 from tests.findings_builder import finding, judged
@@ -33,6 +34,16 @@ def test_a_thousand_replicas_stay_readable_and_below_two_megabytes() -> None:
     assert part(report, "differences").parts[0].title == "pool-000 and 199 more like it"
     assert len(tables_of([part(report, "all-replicas")])[0].rows) == 1_000
     assert len(to_html(report).encode()) < 2_000_000
+
+
+def test_a_thousand_replicas_fit_into_a_comment_that_says_what_is_left_out() -> None:
+    """GitHub takes 65,536 characters."""
+    usual, told = fleet(*large()), large()[0]
+    found = [finding(usual, [each.name], id=each.name, sentence=f"{each.name} differs.") for each in told]
+    text = to_markdown(review_report(judged(usual, *found), before=usual))
+
+    assert len(text) < 65_536
+    assert "\n\nAppendices, in the HTML, PDF and JSON of this report: All findings, All replicas" in text
 
 
 def test_many_findings_of_one_rule_with_other_values_are_one_entry() -> None:

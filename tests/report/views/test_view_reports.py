@@ -16,7 +16,7 @@ from dashboard.report.views.capacity import capacity_report
 from dashboard.report.views.compare import ONLY_DIFFERENCES, compare_report
 from dashboard.report.views.findings import findings_report
 from dashboard.report.views.overview import overview_report
-from dashboard.rules.findings import OutcomeKind, Severity
+from dashboard.rules.findings import OutcomeKind, Rollout, Severity
 from tests.builders import NOW, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, judged, outcome, suppression
 from tests.report.views.walking import blocks_of, entries_of, figures_of, part, parts_of, tables_of, text_of
@@ -239,6 +239,15 @@ def test_a_suppression_that_is_over_is_told_with_the_finding() -> None:
     entry = text_of(part(findings_report(judged(STORY, finding(STORY, expired=by))), "severity-critical"))
 
     assert f"Was suppressed by {by.owner} until {by.until}, which is over: {by.reason}" in entry
+
+
+def test_a_rollout_is_told_with_the_finding_that_runs_along_it() -> None:
+    """Once for each pool of the finding that is in one."""
+    rollout = Rollout("chat-70b", "0.31.0", "0.32.0", ("http://chat-70b-17:8000",), 18, NOW, NOW)
+    pools = ("chat-70b", "embed-8b")
+    built = judged(STORY, finding(STORY, pools=pools, is_rollout=True), rollouts={"chat-70b": rollout})
+
+    assert text_of(part(findings_report(built), "severity-critical")).count("It runs along a rollout from") == 1
 
 
 def test_cohorts_that_are_too_many_for_a_table_are_told_in_groups() -> None:

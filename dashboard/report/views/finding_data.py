@@ -1,0 +1,70 @@
+"""Findings as a table for programs: one shape in every file, named as in the JSON document of findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.report.blocks import Column, Table, data_cell
+from dashboard.report.findings.words import shares
+from dashboard.report.names import names_of
+from dashboard.rules.catalogue import BY_ID
+from dashboard.wording import natural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dashboard.report.blocks import Cell, Value
+    from dashboard.rules.findings import Finding
+
+FINDINGS = "findings"  # the table of all that stand; of the findings of many lists one file is made
+COLUMNS = (
+    Column("severity"),
+    Column("rule"),
+    Column("name"),
+    Column("id"),
+    Column("pools"),
+    Column("replicas"),
+    Column("addresses"),
+    Column("cohorts"),
+    Column("sentence"),
+    Column("why"),
+    Column("remedy"),
+    Column("snippets"),
+    Column("paths"),
+    Column("confidence"),
+    Column("is_rollout"),
+    Column("unknown", is_number=True),
+    Column("total", is_number=True),
+)
+
+
+def findings_data(
+    found: Iterable[Finding], names: Mapping[str, str], *, name: str = FINDINGS, caption: str = "Findings"
+) -> Table:
+    """Return a row for each finding, with all its pools and replicas. `names` is by the replicas' ids."""
+    return Table(name, caption, COLUMNS, tuple(finding_row(each, names) for each in found))
+
+
+def finding_row(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
+    """Return the cells of one finding."""
+    rule = BY_ID.get(finding.rule)
+    told: tuple[Value, ...] = (
+        finding.severity.value,
+        finding.rule,
+        rule.name if rule else "",
+        finding.id,
+        finding.pools,
+        tuple(names_of(finding.replicas, names)),
+        tuple(sorted(finding.replicas, key=natural)),
+        shares(finding),
+        finding.sentence,
+        finding.why,
+        finding.remedy.sentence,
+        tuple(each.text for each in finding.remedy.snippets),
+        finding.paths,
+        finding.confidence.value,
+        finding.is_rollout,
+        finding.unknown,
+        finding.total,
+    )
+    return tuple(map(data_cell, told))
