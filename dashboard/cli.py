@@ -33,6 +33,7 @@ from dashboard.terminal import (
     is_terminal,
     options_of,
     polled,
+    put,
     say,
     width,
     wrong,
@@ -152,10 +153,10 @@ def poll(
     if pool is not None:
         fleet = _chosen(fleet, pool)
     if output == "json":
-        text = to_json(to_document(fleet, service.utc_now(), full=full), indent=2).decode()
+        text = f"{to_json(to_document(fleet, service.utc_now(), full=full), indent=2).decode()}\n"
     else:
-        text = to_table(fleet, width=width(), colour=is_terminal()).rstrip("\n")
-    print(text)
+        text = to_table(fleet, width=width(), colour=is_terminal())
+    put(text)
 
 
 cli.command()(check)

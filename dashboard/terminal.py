@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
@@ -37,6 +37,7 @@ TARGETS_HELP = (
     "Addresses to ask instead of those of the options. FLEET_CREDENTIALS__TOKEN_ENV names the environment variable "
     "that holds their API key."
 )
+BESIDE_ADDRESSES = "--snapshot: the file says what was asked; name no addresses beside it"
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The file with the options.")]
 TargetsArgument = Annotated[
     list[str] | None,
@@ -75,14 +76,14 @@ def options_of(config: Path | None, targets: Iterable[str] | None = None) -> Opt
     return options.model_copy(update={"targets": given, "file_sd": ()}) if given else options
 
 
-def polled(options: Options) -> Polled:
-    """Ask every target once. What hinders is said on standard error."""
+def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
+    """Ask every target once. What hinders is said on standard error; `takes_addresses` as the command does."""
     discovery = Discovery(options)
     targets = discovery.discover()
     for failure in discovery.failures:
         say(failure)
     if not targets:
-        say(f"There is nothing to ask: name addresses, or list them in {options.file}.")
+        say(f"There is nothing to ask: {_how(options.file, takes_addresses=takes_addresses)}.")
     console = Console(stderr=True)
     columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -93,13 +94,28 @@ def polled(options: Options) -> Polled:
 
 def is_terminal() -> bool:
     """Tell whether somebody reads standard output in colour."""
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def width() -> int:
     """Return the number of columns to write: the terminal's, or those that COLUMNS asks for."""
     asked = is_terminal() or "COLUMNS" in os.environ
     return max(NARROWEST, shutil.get_terminal_size().columns) if asked else WIDEST
+
+
+def put(content: str | bytes) -> None:
+    """Write a result to standard output, text in UTF-8 whatever the terminal's encoding: JSON and XML are read as that.
+
+    Where it cannot be written, end with 2; where nobody reads on, typer ends without a word.
+    """
+    raw = content.encode(errors="replace") if isinstance(content, str) else content
+    try:
+        typer.echo(raw, nl=False)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tries once more when it ends
+        fail(f"exit {WRONG_USAGE}: standard output cannot be written: {error.strerror}; write elsewhere.", WRONG_USAGE)
 
 
 def say(sentence: str) -> None:
@@ -153,7 +169,18 @@ def _found(error: typer.TyperException) -> str:
     return f"{message[:1].lower()}{message[1:]}"
 
 
+def _how(file: str, *, takes_addresses: bool) -> str:
+    """Say how a command learns its targets."""
+    listed = (
+        f"list {'them' if takes_addresses else 'addresses'} in {file}, or name the file that has them with --config"
+    )
+    return f"name addresses, {listed}" if takes_addresses else listed
+
+
 def _target(text: str) -> TargetOptions:
+    with suppress(OSError):  # a name that no file can have
+        if Path(text).is_file():
+            wrong(f"{text}: a file, and no address; check, report and baseline read it after --snapshot")
     try:
         return TargetOptions(url=replica_id(text))
     except ValueError as error:

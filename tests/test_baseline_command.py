@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from dashboard.cli import cli
+from dashboard.demo import default_fleet, in_thread
 from dashboard.models import Failure, FailureKind, ReplicaState
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import alike, document, down, fleet, replica
@@ -161,6 +163,33 @@ def test_a_baseline_that_nothing_was_held_against_has_not_passed(
     assert f"exit 3: no replica was held against agreed.yaml ({why})" in last(done)
 
 
+def test_the_setting_that_was_probably_meant_is_named_beside_the_verdict() -> None:
+    """Amid the findings, many lines above, nobody finds it; of a baseline that nobody named here it stays there."""
+    Path("short.yaml").write_text(f"{BEGIN}expected: {{block_size: 16}}")
+    only_baselines(baselines=["short.yaml"])
+    hint = "block_size in short.yaml: no replica tells it; did you mean cache_config.block_size?"
+    given, own = checked("--baseline", "short.yaml"), checked()
+
+    assert given.stderr.splitlines()[-2] == hint
+    assert last(given) == (
+        "exit 3: no replica was held against short.yaml (block_size: told by 0 of 5 replicas); "
+        "apart from that, no finding."
+    )
+    assert hint in own.stdout
+    assert hint not in own.stderr
+
+
+def test_replicas_that_are_named_are_asked_instead_of_those_of_the_options() -> None:
+    only_baselines(targets=[{"url": "http://127.0.0.1:1"}])
+    with in_thread(default_fleet(2)) as server:
+        address = f"{server.fleet[0].address}:{server.port}"
+        pool = json.loads(run("poll", address, "--format", "json").stdout)["replicas"][0]["pool"]
+        done = run("baseline", pool, address)
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "cache_config.block_size: 16" in done.stdout
+
+
 def test_in_junit_a_deviation_from_it_is_a_failure_whatever_its_severity() -> None:
     made("-o", "chat.yaml")
     only_baselines(baselines=["chat.yaml"])
@@ -248,11 +277,12 @@ def test_what_is_up_to_date_stays() -> None:
             ["chat", "-o", "a", "--update", "b"],
             "-o and --update: --update writes the file that it names; leave one out.",
         ),
-        (["chat", "-o", "no/such/folder"], "no/such/folder: No such file or directory."),
-        (["chat", "--update", "none.yaml"], "--update none.yaml: No such file or directory."),
+        (["chat", "-o", "no/such/folder"], "no/such/folder: No such file or directory; make the folder no/such, or "),
+        (["chat", "--update", "none.yaml"], "none.yaml: No such file or directory; -o FILE writes a new one."),
         (["chat", "--update", "embed.yaml"], "--update embed.yaml: it is the baseline of embed, not of chat."),
         (["chat", "--update", "odd.yaml"], "wrong options: odd.yaml:1: not a baseline; write lines"),
         (["chat", "--snapshot", "none.json"], "--snapshot none.json: No such file or directory"),
+        (["chat", "host:8000", "--snapshot", "fleet.json"], "name no addresses beside it."),
     ],
 )
 def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments: list[str], why: str) -> None:

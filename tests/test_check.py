@@ -14,6 +14,8 @@ from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.report.rules.page import rule_page
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from tests.builders import story
+from tests.report.saved_fleets import saved
 from tests.serving import free_port
 
 if TYPE_CHECKING:
@@ -159,8 +161,12 @@ def test_a_list_of_targets_that_cannot_be_read_has_not_passed(tmp_path: Path, de
         (["--format", "xml"], "'xml' is not one of"),
         (["not a url"], "not a url"),
         (["--config", "nowhere.yaml"], "nowhere.yaml"),
-        (["--snapshot", "nowhere.json"], "--snapshot nowhere.json: No such file or directory"),
-        (["--snapshot", "."], "--snapshot .: Is a directory"),
+        (["--snapshot", "nowhere.json"], "--snapshot nowhere.json: No such file or directory; name what `poll "),
+        (
+            ["--snapshot", "."],
+            "--snapshot .: Is a directory; name what `poll --format json --full` or an export wrote.",
+        ),
+        (["ftp://gpu-7"], "another scheme than http or https; write http://host:port."),
         (["--snapshot", "fleet.json", "host:8000"], "name no addresses beside it"),
         (["--snapshot"], "'--snapshot' requires an argument"),
         (["--min-coverage", "high"], "--min-coverage: not a number; write one such as 100."),
@@ -200,17 +206,43 @@ def test_sentences_about_the_options_name_their_file(tmp_path: Path) -> None:
 
     assert "suppress[0] in n.yaml (RT-01, ann) matches no finding; take it out." in done.stdout
     assert "pools.lost in n.yaml matches no pool; mend the name or take it out." in done.stdout
-    assert "There is nothing to ask: name addresses, or list them in n.yaml." in done.stderr
+    assert "There is nothing to ask: name addresses, list them in n.yaml, or name the file" in done.stderr
     assert "fleet.yaml" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("raw", [b"", b"{}", b"[1]", b"\xff\xfe", b'{"schema_version": 1}'])
-def test_a_snapshot_that_is_none_is_wrong_usage(tmp_path: Path, raw: bytes) -> None:
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"", "It is empty; save it once more."),
+        (b"{}", "The snapshot holds no fleet; "),
+        (b"[1]", "The snapshot holds no fleet; "),
+        (b"[1,", "The snapshot ends in the middle; copy it once more, or save one with poll --format json --full."),
+        (b"Fleet demo", "The snapshot is no JSON; copy it once more, "),
+        (b"\xff\xfe", "It is empty; save it once more."),
+        (b"\xff\xfe{", "It begins as UTF-16, but is not so to its end; save it once more, as UTF-8."),
+        (b"PK\x03\x04", "It is a ZIP archive; unpack it, "),
+        (b'{"schema_version": 1}', "The snapshot holds no fleet; "),
+    ],
+)
+def test_a_snapshot_that_is_none_is_wrong_usage_and_says_what_it_is(tmp_path: Path, raw: bytes, why: str) -> None:
     (tmp_path / "saved.json").write_bytes(raw)
     done = run("check", "--snapshot", "saved.json")
 
     assert (done.exit_code, done.stdout) == (2, "")
-    assert last(done).startswith("exit 2: wrong usage: --snapshot saved.json: ")
+    assert last(done).startswith(f"exit 2: wrong usage: --snapshot saved.json: {why}")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
+def test_a_saved_poll_is_read_in_the_encodings_that_windows_writes(tmp_path: Path, encoding: str) -> None:
+    """PowerShell's > writes UTF-16, and editors a byte order mark before UTF-8."""
+    text = saved(story()).decode()
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    (tmp_path / "plain.json").write_text(text)
+    (tmp_path / "saved.json").write_bytes(f"{mark}{text}".encode(encoding))
+    done, plain = (run("check", "--snapshot", file) for file in ("saved.json", "plain.json"))
+
+    assert (done.exit_code, done.output) == (plain.exit_code, plain.output)
+    assert plain.exit_code != 2
 
 
 def test_a_saved_poll_has_the_findings_of_the_poll_and_nobody_is_asked(tmp_path: Path) -> None:

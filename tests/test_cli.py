@@ -155,10 +155,45 @@ def test_without_targets_and_options_poll_says_how_to_begin(tmp_path: Path) -> N
     done = run("poll", "--format", "json", cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines() == [
-        "There is nothing to ask: name addresses, or list them in fleet.yaml.",
-        "exit 2: wrong usage: there is no target.",
-    ]
+    assert done.stderr == (
+        "There is nothing to ask: name addresses, list them in fleet.yaml, or name the file that has them with "
+        "--config.\nexit 2: wrong usage: there is no target.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        ("rules > /dev/full", "standard output cannot be written: No space left on device; write elsewhere."),
+        ("check --snapshot - <&-", "wrong usage: --snapshot -: standard input is closed; name another file."),
+    ],
+)
+def test_what_a_shell_gives_and_cannot_be_used_is_one_sentence(ends: str, why: str) -> None:
+    """A full disk, or nothing to read from: no traceback."""
+    line = f"{sys.executable} -m dashboard {ends}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=ROOT, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr == f"exit 2: {why}\n"
+
+
+def test_a_saved_fleet_is_no_address(tmp_path: Path) -> None:
+    """Asked as one it would be a replica that is down, and the command would seem to have read it."""
+    (tmp_path / "monday.json").write_text("{}")
+    done = run("poll", "monday.json", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        "exit 2: wrong usage: monday.json: a file, and no address; check, report and baseline read it after "
+        "--snapshot.\n"
+    )
+
+
+def test_a_name_that_no_file_can_have_is_asked_as_an_address() -> None:
+    done = run("poll", "a" * 300)
+
+    assert done.returncode == 2
+    assert done.stderr.endswith("names no host; write http://host:port.\n")
 
 
 @pytest.mark.parametrize("text", ["127.1.0.3", "127.1.0.3:0:5", "127.9.9.9:32:5", "10.0.0.1:32:5"])

@@ -121,17 +121,24 @@ def test_one_pool_alone_is_compared() -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["nowhere.json", "now.json"], "nowhere.json: No such file or directory, and no snapshot of that id in "),
-        (["then.json", "."], ".: Is a directory."),
+        (
+            ["nowhere.json", "now.json"],
+            "nowhere.json: No such file or directory; name what `poll --format json --full` or an export wrote, or ",
+        ),
+        (
+            ["abc", "now.json"],
+            "abc: No such file or directory; if it is a snapshot, type at least four digits of its id.",
+        ),
+        (["then.json", "."], ".: Is a directory; name what `poll --format json --full` or an export wrote."),
         (["then.json"], "missing argument 'AFTER'"),
         (["-", "-"], "-: it can stand for one side only."),
         (["live", "live"], "live: it can stand for one side only."),
         (["live", "now.json"], "live: there is no target."),
         (["then.json", "now.json", "--format", "xml"], "'xml' is not one of"),
-        (["empty.json", "now.json"], "empty.json: The snapshot is no JSON"),
+        (["empty.json", "now.json"], "empty.json: It is empty; save it once more."),
         (["broken.json.gz", "now.json"], "is no whole gzip file; copy or export it once more."),
         (["brief.json", "now.json"], "brief.json: The snapshot was saved without --full"),
-        (["x" * 300, "now.json"], "File name too long."),
+        (["x" * 300, "now.json"], "File name too long; name another file."),
     ],
 )
 def test_wrong_usage_ends_with_2_and_one_sentence(folder: Path, arguments: list[str], why: str) -> None:
@@ -145,6 +152,14 @@ def test_wrong_usage_ends_with_2_and_one_sentence(folder: Path, arguments: list[
     assert (done.exit_code, done.stdout) == (2, "")
     assert last(done).startswith("exit 2: wrong usage: ")
     assert why in last(done)
+
+
+def test_a_side_that_is_live_is_told_where_addresses_are_listed() -> None:
+    """`diff` takes none: naming them would be refused."""
+    assert run("live", "now.json").stderr.splitlines() == [
+        "There is nothing to ask: list addresses in fleet.yaml, or name the file that has them with --config.",
+        "exit 2: wrong usage: live: there is no target.",
+    ]
 
 
 def test_the_fleet_as_it_is_now_is_compared_with_what_was_saved(folder: Path) -> None:
@@ -178,7 +193,8 @@ def test_check_judges_a_frozen_snapshot_by_its_id(folder: Path) -> None:
     done = check(key[:6], "--min-coverage", "0")
     assert done.exit_code == 1
     assert last(done) == "exit 1: 1 critical finding (RT-01 in chat); --fail-on critical."
-    assert last(check("0123456789")).startswith(
+    assert last(check("0123456789")) == (
         "exit 2: wrong usage: --snapshot 0123456789: No such file or directory, and no snapshot of that id in "
+        "snapshots; snapshots of another configuration are found with --config FILE of that dashboard."
     )
     assert "without --snapshot every replica is asked now" in last(check("live"))

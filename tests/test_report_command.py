@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboard.cli import cli
+from dashboard.demo import default_fleet, in_thread
 from dashboard.models import Note
 from dashboard.store import Snapshots
 from tests.builders import alike, document, fleet, story
@@ -108,6 +109,15 @@ def test_what_is_new_is_told_since_the_fleet_that_is_named(tmp_path: Path, file:
     assert "The last review looked at data of" in done.stdout
 
 
+def test_replicas_that_are_named_are_asked_instead_of_those_of_the_options() -> None:
+    with in_thread(default_fleet(2)) as server:
+        first, second = (f"{each.address}:{server.port}" for each in server.fleet)
+        done = run(first, second, "--format", "json")
+
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["context"]["answered"] == 2
+
+
 def test_notes_and_the_name_of_a_frozen_snapshot_stand_in_its_report(tmp_path: Path) -> None:
     """It is found by the first digits of its id, and the context names it."""
     store = Snapshots(tmp_path / "snapshots")
@@ -175,13 +185,22 @@ def test_a_beginning_that_several_snapshots_share_is_told_as_that(tmp_path: Path
         (("--snapshot", "nope"), "exit 2: wrong usage: --snapshot nope: No such file or directory"),
         (("--snapshot", "{file}", "--since", "nope"), "exit 2: wrong usage: --since nope: No such file or directory"),
         (("--snapshot", "-", "--since", "-"), "exit 2: wrong usage: -: it can stand for one of the two fleets only."),
-        (("--snapshot", "{file}", "-o", "no/x.html"), "exit 2: wrong usage: -o no/x.html: No such file or directory."),
-        (("--snapshot", "{file}", "-o", "."), "exit 2: wrong usage: -o .: Is a directory."),
+        (
+            ("--snapshot", "{file}", "-o", "no/x.html"),
+            "exit 2: wrong usage: -o no/x.html: No such file or directory; make ",
+        ),
+        (
+            ("--snapshot", "{file}", "-o", "saved.json/x"),
+            "exit 2: wrong usage: -o saved.json/x: Not a directory; name ",
+        ),
+        (("--snapshot", "{file}", "-o", "."), "exit 2: wrong usage: -o .: Is a directory; name a file in it."),
         (
             ("--snapshot", "{file}", "--format", "docx"),
             "exit 2: wrong usage: --format: 'docx' is not one of",
         ),
-        ((), "exit 2: wrong usage: live: there is no target."),
+        (("--snapshot", "{file}", "host:8000"), "exit 2: wrong usage: --snapshot: the file says what was asked; "),
+        ((), "exit 2: wrong usage: there is no target."),
+        (("--snapshot", "live"), "exit 2: wrong usage: --snapshot live: there is no target."),
     ],
 )
 def test_wrong_usage_is_one_sentence(tmp_path: Path, file: Path, arguments: tuple[str, ...], sentence: str) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dashboard.commands.files import write_file
+from dashboard.commands.files import hindered, write_file
 from dashboard.commands.pools import no_such_pool
-from dashboard.commands.saved import LIVE, fleet_of
+from dashboard.commands.saved import fleet_of
 from dashboard.models import ReplicaState
 from dashboard.options.baselines import read_baseline
 from dashboard.options.document import MAX_DOCUMENT_BYTES
@@ -18,7 +18,16 @@ from dashboard.report.baseline.update import updated
 from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
 from dashboard.report.context import context_line, context_of
 from dashboard.rules.policy import Policy
-from dashboard.terminal import ConfigOption, options_of, say, wrong, wrong_options
+from dashboard.terminal import (
+    BESIDE_ADDRESSES,
+    ConfigOption,
+    TargetsArgument,
+    options_of,
+    put,
+    say,
+    wrong,
+    wrong_options,
+)
 from dashboard.wording import count, first_of, middle_cut, one_line
 
 if TYPE_CHECKING:
@@ -33,6 +42,7 @@ MOST_NAMED = 5  # settings of a kind that the summary names
 
 def baseline(
     pool: Annotated[str, typer.Argument(metavar="POOL", help="The pool that it is for.")],
+    target: TargetsArgument = None,
     config: ConfigOption = None,
     of: Annotated[
         str, typer.Option("--of", metavar="COHORT_OR_REPLICA", help="The cohort or the replica that it is made of.")
@@ -63,7 +73,9 @@ def baseline(
         wrong("-o and --update: --update writes the file that it names; leave one out")
     if output is not None and output.exists():
         wrong(f"-o {output}: it is there already; --update {output} keeps what people wrote in it")
-    fleet = fleet_of(snapshot or LIVE, options_of(config), option="--snapshot" if snapshot else "")
+    if snapshot and target:
+        wrong(BESIDE_ADDRESSES)
+    fleet = fleet_of(snapshot or None, options_of(config, target), option="--snapshot")
     chosen = _pool(fleet, pool)
     taken = taken_from(fleet, chosen, of)
     if taken is None or not agreeable(taken.settings):
@@ -75,7 +87,7 @@ def baseline(
         return
     text = baseline_yaml(pool, taken.settings, made_of=taken.made_of, context_line=context_line(context_of(fleet)))
     if output is None:
-        typer.echo(text.encode(), nl=False)
+        put(text)
         return
     write_file("-o", output, text.encode())
     say(f"{output}: {count(len(agreeable(taken.settings)), 'setting')} of {taken.made_of}.")
@@ -126,7 +138,8 @@ def _read(file: Path) -> tuple[str, Baseline]:
         with file.open("rb") as stream:
             raw = stream.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
-        wrong(f"--update {file}: {error.strerror}")
+        why = hindered(error, "name the file of a baseline", "-o FILE writes a new one")
+        wrong(f"--update {file}: {why}")
     old, mistakes = read_baseline(raw, file.name)
     if old is None:
         wrong_options([f"{file}:{line}: {text}" for line, text in mistakes])

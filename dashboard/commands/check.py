@@ -24,10 +24,23 @@ from dashboard.report.findings.markdown import to_findings_markdown
 from dashboard.report.findings.table import to_findings_table
 from dashboard.report.rules.page import rule_page
 from dashboard.report.rules.table import to_rule_table
+from dashboard.rules.baseline.unknown_paths import shown_part
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy
-from dashboard.terminal import ConfigOption, Polled, TargetsArgument, is_terminal, options_of, polled, say, width, wrong
+from dashboard.terminal import (
+    BESIDE_ADDRESSES,
+    ConfigOption,
+    Polled,
+    TargetsArgument,
+    is_terminal,
+    options_of,
+    polled,
+    put,
+    say,
+    width,
+    wrong,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +96,7 @@ def check(
     else 0. The last line on standard error says why.
     """
     if snapshot and target:
-        wrong("--snapshot: the file says what was asked; name no addresses beside it")
+        wrong(BESIDE_ADDRESSES)
     if snapshot == LIVE:
         wrong("--snapshot live: without --snapshot every replica is asked now")
     options, given = options_of(config, target), given_baselines(baseline or ())
@@ -95,7 +108,9 @@ def check(
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given))
     text = _written(fleet, output, level, verdict, config)
-    typer.echo(text.encode(errors="replace"), nl=False)  # UTF-8 whatever the terminal's: JSON and XML are read as that
+    put(text)
+    for hint in _hints(fleet, given):
+        say(hint)
     say(verdict.sentence)
     raise typer.Exit(verdict.code)
 
@@ -107,13 +122,13 @@ def rules(
 ) -> None:
     """List the rules, or print the page of one."""
     if rule is None:
-        print(to_rule_table(ALL_RULES, width=width(), colour=is_terminal()).rstrip("\n"))
+        put(to_rule_table(ALL_RULES, width=width(), colour=is_terminal()))
         return
     by_name = {each.name: each for each in ALL_RULES}
     found = BY_ID.get(rule.upper()) or by_name.get(rule.lower())
     if found is None:
         wrong(f"{rule}: {no_such_rule(rule)}")
-    print(rule_page(found).rstrip("\n"))
+    put(f"{rule_page(found).rstrip()}\n")
 
 
 def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline]) -> Fleet:
@@ -148,6 +163,12 @@ def _written(fleet: Fleet, output: Format, level: Severity | None, verdict: Verd
             return to_sarif(fleet, verdict, _options_path(config))
         case "github":
             return to_github_annotations(fleet, verdict)
+
+
+def _hints(fleet: Fleet, given: Sequence[Baseline]) -> list[str]:
+    """Return which settings were probably meant in the baselines that were named: it also stands amid the findings."""
+    files = [f" in {shown_part(each.file)}:" for each in given]
+    return [note for note in fleet.inspection.notes if any(file in note for file in files)]
 
 
 def _options_path(config: Path | None) -> str:

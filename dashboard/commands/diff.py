@@ -16,7 +16,7 @@ from dashboard.report.changes.words import difference_words
 from dashboard.report.context import context_of
 from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
-from dashboard.terminal import ConfigOption, is_terminal, options_of, say, width, wrong
+from dashboard.terminal import ConfigOption, is_terminal, options_of, put, say, width, wrong
 
 if TYPE_CHECKING:
     from dashboard.changes import Changes
@@ -51,7 +51,7 @@ def diff(
     if pool is not None:
         sides = _chosen(sides, pool)
     changes = changes_between(*sides)
-    typer.echo(_written(changes, sides, output, pool).encode(errors="replace"), nl=False)
+    put(_written(changes, sides, output, pool))
     code = SAME if changes.is_empty else DIFFERENT
     say(f"exit {code}: {difference_words(changes)}")
     raise typer.Exit(code)

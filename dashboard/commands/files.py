@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all."""
+"""Files that commands read and write: what hinders is told with what to do. They are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,4 +16,11 @@ def write_file(option: str, file: Path, content: bytes) -> None:
     try:
         write_whole(file, content)
     except OSError as error:
-        wrong(f"{option} {file}: {error.strerror}")
+        another = "name another file"
+        there = another if file.parent.exists() else f"make the folder {file.parent}, or {another}"
+        wrong(f"{option} {file}: {hindered(error, 'name a file in it', there)}")
+
+
+def hindered(error: OSError, of_folder: str, otherwise: str) -> str:
+    """Say why a file cannot be opened, and what to do: `of_folder` where it is a folder."""
+    return f"{error.strerror or error}; {of_folder if isinstance(error, IsADirectoryError) else otherwise}"

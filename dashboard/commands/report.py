@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path  # noqa: TC003  typer reads it
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dashboard.commands.files import write_file
-from dashboard.commands.saved import LIVE, STANDARD_INPUT, noted_fleet
+from dashboard.commands.saved import SAVED, STANDARD_INPUT, noted_fleet
 from dashboard.errors import ReportError
 from dashboard.report.formats.export import Format, written
 from dashboard.report.views.review import review_report
-from dashboard.terminal import ConfigOption, is_terminal, options_of, say, wrong
+from dashboard.terminal import BESIDE_ADDRESSES, ConfigOption, TargetsArgument, is_terminal, options_of, put, say, wrong
 from dashboard.wording import size
 
 if TYPE_CHECKING:
@@ -21,14 +20,15 @@ if TYPE_CHECKING:
 
 NAMES = {Format.HTML: "HTML", Format.PDF: "PDF", Format.MARKDOWN: "Markdown", Format.JSON: "JSON"}
 FOR_A_FILE = {Format.HTML, Format.PDF}  # nobody reads these in a terminal
-SAVED = "what `poll --format json --full` or an export wrote, or the id of a frozen snapshot"
+FLEETS = f"{SAVED}, or the id of a frozen snapshot"
 
 
 def report(
+    target: TargetsArgument = None,
     config: ConfigOption = None,
     snapshot: Annotated[
         str | None,
-        typer.Option(metavar="FILE_OR_ID", help=f"Report this fleet and ask nobody: {SAVED}. - is standard input."),
+        typer.Option(metavar="FILE_OR_ID", help=f"Report this fleet and ask nobody: {FLEETS}. - is standard input."),
     ] = None,
     since: Annotated[
         str | None,
@@ -53,14 +53,15 @@ def report(
         wrong(f"-o is missing: name the file that the {NAMES[kind]} is written to")
     if snapshot == since == STANDARD_INPUT:
         wrong("-: it can stand for one of the two fleets only")
-    options = options_of(config)
-    fleet, name, notes = noted_fleet(snapshot or LIVE, options, option="--snapshot" if snapshot else "")
+    if snapshot and target:
+        wrong(BESIDE_ADDRESSES)
+    options = options_of(config, target)
+    fleet, name, notes = noted_fleet(snapshot or None, options, option="--snapshot")
     before, _, before_notes = noted_fleet(since, options, option="--since") if since else (None, "", {})
     told = review_report(fleet, before=before, notes=notes, before_notes=before_notes, name=name)
     content = _content(told, kind)
     if file is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        put(content)
     else:
         write_file("-o", file, content)
     say(f"{file or 'standard output'}: the review of {fleet.name}, {NAMES[kind]}, {size(len(content))}.")

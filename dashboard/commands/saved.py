@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.commands.files import hindered
 from dashboard.errors import SnapshotError
+from dashboard.importing.files import unwrapped
 from dashboard.report.fleet.load import MAX_BYTES, read_snapshot
 from dashboard.store import Snapshots
-from dashboard.store.carrying import Carried, carried_by
-from dashboard.store.packing import id_of, unpacked
+from dashboard.store.carrying import carried_by
+from dashboard.store.packing import id_of
+from dashboard.store.snapshots import SHORTEST
 from dashboard.terminal import polled, say, wrong
+from dashboard.wording import NUMBER_WORDS
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 LIVE = "live"
+SAVED = "what `poll --format json --full` or an export wrote"
+_DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
 class Noted(NamedTuple):
@@ -31,20 +38,21 @@ class Noted(NamedTuple):
     notes: Notes
 
 
-def fleet_of(text: str, options: Options, *, option: str = "") -> Fleet:
+def fleet_of(text: str | None, options: Options, *, option: str = "") -> Fleet:
     """Return the fleet that `text` names, judged as it was when it was saved; end with 2 where there is none.
 
     `-` is standard input, `live` asks every target now, else a file that `poll --format json --full` or an export of a
-    snapshot wrote, else the id of a frozen snapshot, or its first digits. `option` is what `text` was given with.
+    snapshot wrote, else the id of a frozen snapshot, or its first digits. `option` is what `text` was given with. None
+    asks every target as well: of a command that takes their addresses, and to which nobody named a fleet.
     """
     return _opened(text, options, option)[0]
 
 
-def noted_fleet(text: str, options: Options, *, option: str = "") -> Noted:
+def noted_fleet(text: str | None, options: Options, *, option: str = "") -> Noted:
     """Return the same with the name and the notes of its snapshot: those in its file, else those that are kept here."""
     fleet, raw = _opened(text, options, option)
     carried = carried_by(raw)
-    if carried != Carried() or fleet.snapshot is None:
+    if carried.name or carried.notes or fleet.snapshot is None:
         return Noted(fleet, carried.name, carried.notes)
     try:
         stored = Snapshots(options.snapshots_folder).get(fleet.snapshot)
@@ -55,33 +63,36 @@ def noted_fleet(text: str, options: Options, *, option: str = "") -> Noted:
     return Noted(fleet, stored.beside.name, stored.notes)
 
 
-def _opened(text: str, options: Options, option: str) -> tuple[Fleet, bytes]:
+def _opened(text: str | None, options: Options, option: str) -> tuple[Fleet, bytes]:
     """Return the fleet that `text` names, and its file as it was read; no bytes where it is none."""
-    if text == LIVE:
-        return _live(options), b""
+    if text is None or text == LIVE:
+        return _live(text, options, option), b""
     try:
         raw = _read(text)
     except FileNotFoundError:
         return _frozen(text, options, option), b""
     except OSError as error:
-        wrong(_said(text, option, error.strerror or str(error)))
+        why = hindered(error, f"name {SAVED}", "name another file")
+        wrong(_said(text, option, why))
     try:
-        content = unpacked(raw)
+        content = unwrapped(raw, MAX_BYTES)
         return replace(read_snapshot(content), snapshot=_id(text, content)), raw
     except SnapshotError as error:
         wrong(_said(text, option, str(error)))
 
 
-def _live(options: Options) -> Fleet:
-    fleet = polled(options).fleet
+def _live(text: str | None, options: Options, option: str) -> Fleet:
+    fleet = polled(options, takes_addresses=text is None).fleet
     if not fleet.replicas:
-        wrong("live: there is no target")
+        wrong("there is no target" if text is None else _said(text, option, "there is no target"))
     return fleet
 
 
 def _read(text: str) -> bytes:
     """Return what a file holds; a byte more than a snapshot may have tells that it is too large."""
     if text == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise OSError("standard input is closed")
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     with Path(text).open("rb") as stream:
         return stream.read(MAX_BYTES + 1)
@@ -92,10 +103,22 @@ def _frozen(text: str, options: Options, option: str) -> Fleet:
     store = Snapshots(options.snapshots_folder)
     try:
         if not store.beginning(text):
-            wrong(_said(text, option, f"No such file or directory, and no snapshot of that id in {store.folder}"))
+            wrong(_said(text, option, f"No such file or directory{_no_snapshot(text, store.folder)}"))
         return store.fleet(store.named(text))
     except SnapshotError as error:
         wrong(_said(text, option, str(error)))
+
+
+def _no_snapshot(text: str, folder: Path) -> str:
+    """Go on after what is no file: why it is no snapshot either, and what to do."""
+    if not _DIGITS.fullmatch(text):
+        return f"; name {SAVED}, or the id of a frozen snapshot"
+    if len(text) < SHORTEST:
+        return f"; if it is a snapshot, type at least {NUMBER_WORDS[SHORTEST]} digits of its id"
+    return (
+        f", and no snapshot of that id in {folder}; "
+        "snapshots of another configuration are found with --config FILE of that dashboard"
+    )
 
 
 def _id(text: str, content: bytes) -> str | None:

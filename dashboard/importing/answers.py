@@ -10,6 +10,7 @@ from pydantic_core import from_json
 from dashboard.collect.probes import INFERENCE_CONFIG, METRICS, PROBES, SERVER_CONFIG
 from dashboard.errors import SnapshotError
 from dashboard.importing.files import shown
+from dashboard.normalize.json_faults import json_fault
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -137,5 +138,4 @@ def _parsed(content: bytes) -> Any:
     try:
         return from_json(content)
     except ValueError as error:
-        what = "JSON that is nested too deep" if "recursion" in str(error) else "no complete UTF-8 JSON"
-        raise SnapshotError(f"It is {what}; save the answer once more, as it comes.") from None
+        raise SnapshotError(f"It {json_fault(error)}; copy or save it once more, as it comes.") from None

@@ -1,7 +1,8 @@
-"""One file as it was brought: opened within limits, or refused with a sentence that says what to do."""
+"""One file as it was brought, to an import or a command: opened within limits, or refused with what is to be done."""
 
 from __future__ import annotations
 
+import codecs
 from typing import NamedTuple
 
 from dashboard.errors import SnapshotError
@@ -37,22 +38,41 @@ def shown(name: str) -> str:
 
 
 def opened(file: File) -> bytes:
-    """Return what a file holds, unpacked; raise SnapshotError with the reason where nothing in it can be read."""
-    raw = file.content
-    if raw.startswith(ZIP_MAGIC):
-        raise SnapshotError("It is a ZIP archive; unpack it, and drop the files that are in it.")
-    content = unpacked(raw, MAX_FILE_BYTES)
-    if len(content) > MAX_FILE_BYTES:
-        raise SnapshotError(
-            f"It holds more than the {MAX_FILE_BYTES // MIB} MiB that are read of a file; "
-            "save one pool at a time, with poll --format json --full --pool NAME."
-        )
-    if content.startswith(GZIP_MAGIC):
-        raise SnapshotError("It is compressed twice; unpack it once, and drop it again.")
-    if not content.strip():
-        raise SnapshotError("It is empty; save the answer once more.")
+    """Return what a file of an import holds; raise SnapshotError with the reason where nothing in it can be read."""
+    content = unwrapped(file.content, MAX_FILE_BYTES)
     if content.lstrip()[:1] == b"<":
         raise SnapshotError(
             "It is a web page or XML, and no answer of vLLM; ask the replica itself, not a proxy in front of it."
         )
     return content
+
+
+def unwrapped(raw: bytes, most: int) -> bytes:
+    """Return what a file holds, unpacked and in UTF-8; raise SnapshotError with what it is instead and what to do.
+
+    More than `most` bytes are not read; what was UTF-16 can have half as many again.
+    """
+    if raw.startswith(ZIP_MAGIC):
+        raise SnapshotError("It is a ZIP archive; unpack it, and take the files that are in it.")
+    content = unpacked(raw, most)
+    if len(content) > most:
+        raise SnapshotError(
+            f"It holds more than the {most // MIB} MiB that are read of a file; "
+            "save one pool at a time, with poll --format json --full --pool NAME."
+        )
+    if content.startswith(GZIP_MAGIC):
+        raise SnapshotError("It is compressed twice; unpack it once, and take what comes out.")
+    content = _in_utf8(content)
+    if not content.strip():
+        raise SnapshotError("It is empty; save it once more.")
+    return content
+
+
+def _in_utf8(content: bytes) -> bytes:
+    """Return content without its byte order mark. PowerShell's `>` writes UTF-16 with one."""
+    if not content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.removeprefix(codecs.BOM_UTF8)
+    try:
+        return content.decode("utf-16").encode()
+    except UnicodeDecodeError:
+        raise SnapshotError("It begins as UTF-16, but is not so to its end; save it once more, as UTF-8.") from None

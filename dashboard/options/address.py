@@ -24,7 +24,7 @@ def replica_id(text: str) -> str:
     url = _split(text.strip())
     scheme = (url["scheme"] or "http").lower()
     if scheme not in DEFAULT_PORTS:
-        raise ValueError(f"{shown(text)!r} has another scheme than http or https")
+        raise ValueError(f"{shown(text)!r} has another scheme than http or https; write http://host:port")
     authority = _AUTHORITY.fullmatch(url["authority"].lower())
     if authority is None:
         raise ValueError(_why_no_authority(text, url["authority"]))
@@ -33,7 +33,7 @@ def replica_id(text: str) -> str:
     host = _ipv6(text, authority["ipv6"]) if authority["ipv6"] else _host(text, authority["host"])
     port = int(authority["port"] or DEFAULT_PORTS[scheme])
     if not 0 < port < 2**16:
-        raise ValueError(f"{shown(text)!r} has a port outside 1 to 65535")
+        raise ValueError(f"{shown(text)!r} has a port outside 1 to 65535; write http://host:port")
     return f"{scheme}://{host}:{port}{(url['path'] or '').rstrip('/')}"
 
 
@@ -51,14 +51,16 @@ def _split(text: str) -> re.Match[str]:
     if not text:
         raise ValueError("the address is empty; write http://host:port")
     if len(text) > MAX_ADDRESS_CHARACTERS:
-        raise ValueError(f"{shown(text)!r} is longer than {MAX_ADDRESS_CHARACTERS} characters")
+        raise ValueError(f"{shown(text)!r} is longer than {MAX_ADDRESS_CHARACTERS} characters; shorten it")
     if "@" in text:
         raise ValueError(f"{shown(text)!r} holds credentials; use token_env or token_file, and write http://host:port")
     if "?" in text or "#" in text:
         raise ValueError(f"{shown(text)!r} has a query or a fragment; write http://host:port")
     url = _URL.fullmatch(text)
     if url is None:
-        raise ValueError(f"{shown(text)!r} has a path with spaces or other characters that no URL has")
+        raise ValueError(
+            f"{shown(text)!r} has a path with spaces or other characters that no URL has; write them as %20 and so on"
+        )
     return url
 
 
@@ -74,7 +76,7 @@ def _ipv6(text: str, address: str) -> str:
     try:
         return f"[{IPv6Address(address).compressed}]"
     except ValueError:
-        raise ValueError(f"{shown(text)!r} has brackets around what is no IPv6 address") from None
+        raise ValueError(f"{shown(text)!r} has brackets around what is no IPv6 address; write one as [::1]") from None
 
 
 def _host(text: str, name: str) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dashboard.importing import files as limits
 from dashboard.importing.answers import KINDS
 from tests.captured import SERVER_INFO
-from tests.importing.dropped import LLAMA, drop, why
+from tests.importing.dropped import LLAMA, drop, fleet_of, why
 from tests.report.saved_fleets import built_of_captures, saved
 
 SAVED = saved(built_of_captures(LLAMA))
@@ -38,9 +38,10 @@ def zipped() -> bytes:
         (gzip.compress(b"{}", mtime=0)[:-9], "ends in the middle"),
         (b"\x1f\x8bnonsense", "no whole gzip file"),
         (b"hello", "neither JSON nor a page of /metrics"),
-        (b"\xff\xfe{\x00}\x00", "neither JSON nor a page of /metrics"),
-        (b'{"vllm_config": "\xff"}', "no complete UTF-8 JSON"),
-        (b'{"vllm_config": ', "no complete UTF-8 JSON"),
+        (b"\xff\xfe{\x00}\x00", "neither a saved fleet nor an answer"),
+        (b"\xff\xfe{\x00}", "begins as UTF-16, but is not so to its end"),
+        (b'{"vllm_config": "\xff"}', "no JSON from line 1, column 18 on"),
+        (b'{"vllm_config": ', "ends in the middle"),
         (b"[" * 100_000, "nested too deep"),
         (b'{"a":' * 100_000, "nested too deep"),
         (b"[]", "neither a saved fleet nor an answer"),
@@ -60,6 +61,19 @@ def test_a_file_that_cannot_be_used_says_what_it_is_and_what_to_do(content: byte
     assert words in said
     assert said.endswith(".")
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"])
+def test_a_byte_order_mark_is_understood(mark: bytes) -> None:
+    """PowerShell's > writes UTF-16 with one; what is so marked is read as what it says."""
+    encoding = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}[mark]
+    answer = LLAMA.answers[SERVER_INFO].decode()
+    marked, plain = (
+        fleet_of(("chat-1.json", content)) for content in (mark + answer.encode(encoding), answer.encode())
+    )
+
+    assert marked.documents == plain.documents
+    assert [each.state for each in marked.replicas] == [each.state for each in plain.replicas]
 
 
 def test_a_bomb_is_unpacked_no_further_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from dashboard.compare import BASELINE, build_matrix
 from dashboard.fleet import Fleet, inspected
 from dashboard.models import Baseline
 from dashboard.options.baselines import read_baseline
-from dashboard.report.baseline.source import taken_from
 from dashboard.report.formats.matrix_csv import matrix_csv
 from dashboard.rules.policy import Policy
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, hostile, story
@@ -86,24 +85,6 @@ def test_what_is_handed_out_is_a_baseline_whatever_servers_say_of_themselves() -
 
     assert "<script>alert" not in html(open_page(with_baseline(shown, agreed), "compare", reference="baseline"))
     assert "<script>alert" not in html(open_page(with_baseline(shown, agreed), "findings"))
-
-
-def test_what_is_taken_is_a_cohort_a_replica_or_nothing() -> None:
-    built = story()
-    pool = next(each for each in built.pools if each.name == "chat-70b")
-
-    made = {
-        key: each.made_of
-        for key in ("A", "B", "chat-70b-16", "http://chat-70b-17:8000")
-        if (each := taken_from(built, pool, key))
-    }
-    assert made == {
-        "A": "cohort A, 15 replicas",
-        "B": "cohort B, 1 replica",
-        "chat-70b-16": "replica chat-70b-16",
-        "http://chat-70b-17:8000": "replica chat-70b-17",
-    }
-    assert [taken_from(built, pool, key) for key in ("Z", "chat-70b-18", "gemma-27b-01")] == [None] * 3
 
 
 def test_the_file_of_the_documentation_can_be_read() -> None:

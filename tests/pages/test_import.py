@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from dashboard import service
 from dashboard.models import Note
 from dashboard.store.packing import content_of, packed
+from dashboard.wording import iso
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.captured import SERVER_INFO, capture
-from tests.page_runner import html, opened
+from tests.page_runner import html, opened, rerun
 from tests.report.saved_fleets import built_of_captures
 from tests.snapshot_pages import drop, freeze, shown_beside, visit
 
@@ -43,6 +45,26 @@ def test_an_export_of_another_dashboard_is_the_same_snapshot_here(live: Fleet, t
 
     assert [(each.id, each.beside.name) for each in service.snapshots().all()] == [(key, "Ops review")]
     assert opened(app) == [f"./?snapshot={key}"]
+
+
+def test_an_export_says_when_it_was_frozen_and_when_it_was_imported(live: Fleet, tmp_path: Path) -> None:
+    shown_beside(live, tmp_path / "here")
+    key = freeze(built_of_captures())
+    exported = service.snapshots().export(key)
+    later = NOW + timedelta(days=1)
+    shown_beside(builders.fleet(polled_at=later), tmp_path / "there", later)
+    drop(visit("snapshots"), ("fleet.json.gz", exported))
+
+    assert f"frozen {iso(NOW)} · imported {iso(later)}" in html(visit("snapshots", manage=key))
+
+
+@pytest.mark.usefixtures("live")
+def test_the_button_is_called_as_the_text_says() -> None:
+    app = visit("snapshots")
+    assert "Once files are chosen, <b>Import</b> stands below them" in html(app)
+    app.file_uploader[0].set_value([("chat-1.json", b"{}", "application/json")])
+
+    assert rerun(app).button(key="import").label == "Import"
 
 
 def test_an_export_brings_its_notes_and_leaves_those_that_are_there(live: Fleet, tmp_path: Path) -> None:
@@ -78,7 +100,7 @@ def test_each_file_that_cannot_be_used_has_its_own_sentence_and_the_others_are_f
 
     (stored,) = service.snapshots().all()
     assert "web page or XML" in page
-    assert "no complete UTF-8 JSON" in page
+    assert "ends in the middle" in page
     assert f"./?snapshot={stored.id}" in page
     assert "<script>" not in page
     assert opened(app) == []

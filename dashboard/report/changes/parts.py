@@ -148,7 +148,7 @@ class KeptFindingPart(BriefFindingPart):
 
 
 class FindingChangesPart(Part):
-    """Findings by their id. `same` counts those that did not change at all."""
+    """Findings by their id. `same` counts those that did not change at all, suppressed ones too."""
 
     new: Many[LoneFindingPart]
     gone: Many[LoneFindingPart]

@@ -67,10 +67,13 @@ def is_all_read(changes: Changes) -> bool:
 
 def lead(changes: Changes) -> str:
     """Say what the headline rests on, and what is to be minded."""
-    kept = changes.findings.kept
-    parts = [*_compared(changes), *_also_found(changes)]
-    parts.append(f"{count(sum(not each.is_changed for each in kept), 'finding')} as before")
-    return "; ".join(parts) + "."
+    return "; ".join([*_compared(changes), *_also_found(changes), as_before(changes)]) + "."
+
+
+def as_before(changes: Changes) -> str:
+    """Count what did not change: `22 findings as before, of them 2 suppressed`."""
+    same = [each.is_suppressed_after for each in changes.findings.kept if not each.is_changed]
+    return f"{count(len(same), 'finding')} as before{f', of them {sum(same):,} suppressed' if any(same) else ''}"
 
 
 def warnings(changes: Changes) -> list[str]:

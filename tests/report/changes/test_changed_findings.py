@@ -70,7 +70,7 @@ def test_a_finding_that_changed_and_a_suppression_that_ended_stand_apart() -> No
     assert [lines(each)[1] for each in entries(told, "ended-suppressions")] == [
         "Its suppression by ann ended on 2026-04-30 (canary)."
     ]
-    assert paragraphs(told, "findings") == ["0 findings are as before."]
+    assert paragraphs(told, "findings") == ["0 findings as before."]
 
 
 def test_a_finding_that_spread_has_a_figure_of_its_own_as_bad_as_it_is() -> None:

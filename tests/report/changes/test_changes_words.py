@@ -109,6 +109,19 @@ def test_the_lead_says_how_much_was_compared() -> None:
     )
 
 
+def test_findings_as_before_that_are_suppressed_are_counted_apart() -> None:
+    """Other pages count those that are not suppressed: without a word the numbers would not agree."""
+
+    def lead(*hidden: str) -> str:
+        found = tuple(judged.finding(id=each) for each in "abc" if each not in hidden)
+        left = tuple(replace(judged.finding(id=each), suppression=judged.suppression()) for each in hidden)
+        then = replace(fleet(*chat(1)), inspection=Inspection(found, left))
+        return words.as_before(changes_between(then, then))
+
+    assert lead() == "3 findings as before"
+    assert lead("b", "c") == "3 findings as before, of them 2 suppressed"
+
+
 def test_the_lead_says_why_nothing_was_compared() -> None:
     """`0 of 0` tells nobody anything."""
     assert words.lead(between(chat(1), chat(1, first=2))) == (

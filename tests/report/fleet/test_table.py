@@ -49,6 +49,13 @@ def test_one_replica_is_not_said_to_differ_in_nothing() -> None:
     assert "no replica was read: nothing to compare" in unread
 
 
+def test_no_line_ends_with_blanks(demo_fleet: Fleet) -> None:
+    """Padded to the longest reason, every line would be folded where the table is shown in fewer columns."""
+    lines = to_table(demo_fleet, width=200, colour=False).splitlines()
+
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
 def test_the_last_line_says_how_many_answered(demo_fleet: Fleet) -> None:
     last = to_table(demo_fleet, width=200, colour=False).strip().splitlines()[-1]
 
