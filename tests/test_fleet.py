@@ -236,3 +236,10 @@ def test_what_is_taken_over_from_the_fleet_before_is_what_would_be_derived_anew(
         assert told(built(*later, before=first, **more)) == told(built(*later, **more))
     assert built(*listed, before=first).pools[0] is first.pools[0]
     assert built(*listed, before=first).frames.settings is first.frames.settings
+
+
+def test_after_a_fleet_that_was_not_polled_yet_it_is_judged_as_if_there_were_none_before() -> None:
+    fleet = built(at(1), before=empty_fleet("prod"))
+
+    assert fleet.inspection == built(at(1)).inspection
+    assert fleet.inspection.outcomes

@@ -24,6 +24,7 @@ from dashboard.report.blocks import (
     Style,
     Table,
     Tone,
+    number_cell,
     plain,
 )
 from dashboard.report.context import Context
@@ -214,7 +215,7 @@ def _replica_row(number: int) -> tuple[Cell, ...]:
         Cell("down", Tone.CRITICAL) if down else Cell("up"),
         Cell("0.32.0"),
         Cell(f"{number * 7919:012x}"),
-        Cell("not known" if down else f"{1_200_000 + number:,}"),
+        number_cell("not known" if down else f"{1_200_000 + number:,}", None if down else 1_200_000 + number),
         Cell("No answer within 5 s." if down else ""),
     )
 

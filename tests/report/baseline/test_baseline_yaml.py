@@ -17,7 +17,7 @@ from dashboard.normalize.canonical import FILLED_IN_LATER, setting
 from dashboard.options.baselines import read_baseline
 from dashboard.redaction import redact
 from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
-from dashboard.report.baseline.yaml_text import LONGEST_KEY
+from dashboard.report.baseline.yaml_text import LONGEST_KEY, yaml_comment
 from tests import builders
 from tests.strategies import json_values, texts
 
@@ -90,7 +90,7 @@ def test_of_nothing_told_nothing_is_expected() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["yes", "No", "null", "1e5", "0x10", "2026-01-01", "16", "~", "a: b", "# c", "", " ", "é\u2028"]
+    "text", ["yes", "No", "null", "1e5", "0x10", "2026-01-01", "16", "~", "a: b", "# c", "", " ", "é\u2028", '"\\"']
 )
 def test_a_text_stays_a_text_for_every_reader(text: str) -> None:
     assert yaml.safe_load(written(told({"a.b": text})))["expected"]["a.b"] == text
@@ -141,6 +141,10 @@ def test_whatever_the_context_says_it_stays_a_comment(text: str) -> None:
 
     assert read(made).expected == {"seed": "0"}
     assert json.dumps(yaml.safe_load(made)) == '{"version": 1, "pool": "chat", "expected": {"seed": 0}}'
+
+
+def test_what_would_end_a_comment_is_a_blank_in_it_and_quotes_stay() -> None:
+    assert yaml_comment('the "old"\nC:\\models\u2028pool: b\n') == '# the "old" C:\\models pool: b'
 
 
 def test_what_only_follows_from_other_settings_is_not_agreed_on() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.models import ReplicaState
+from dashboard.models import Baseline, ReplicaState, State
 from dashboard.report.ci.verdict import failing, verdict_of
-from dashboard.rules.findings import OutcomeKind, Severity
+from dashboard.rules.findings import Evidence, OutcomeKind, Severity
+from dashboard.rules.policy import Policy
 from tests import builders
 from tests.report.judged import EVIL, finding, fleet, outcome, suppression
 
 CRITICAL, WARNING, INFO = Severity
 NEVER = None
+AGREED = Policy(baselines=(Baseline("agreed", "chat", file="chat.yaml"),))
 
 
 def test_a_clean_fleet_passes_and_says_that_all_answered() -> None:
@@ -159,3 +161,44 @@ def test_failing_are_those_at_or_above_the_level() -> None:
 
     assert failing([mild, bad], WARNING) == [bad]
     assert failing([mild, bad], NEVER) == []
+
+
+def test_any_deviation_from_a_baseline_that_is_named_fails_and_the_sentence_names_it() -> None:
+    deviates = finding("BL-01", INFO, evidence=(Evidence("seed", "1", State.REPORTED, holder="chat.yaml"),))
+    judged = fleet(deviates, policy=AGREED)
+
+    named = verdict_of(judged, CRITICAL, 100, baselines=("chat.yaml",))
+    assert (named.code, named.baselines) == (1, ("chat.yaml",))
+    assert named.sentence == (
+        "exit 1: 1 info finding (BL-01 in chat); --fail-on critical, and any deviation from --baseline chat.yaml."
+    )
+    assert verdict_of(judged, CRITICAL, 100).code == 0
+    assert verdict_of(judged, NEVER, 100, baselines=("chat.yaml",)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [("chat.yaml", "Not told by any replica: seed"), ("other.yaml", "it is for no pool that is here")],
+)
+def test_a_baseline_that_no_replica_was_held_against_has_not_passed(file: str, why: str) -> None:
+    skipped = outcome("BL-01", OutcomeKind.SKIPPED, "Not told by any replica: seed.")
+    verdict = verdict_of(fleet(outcomes=[skipped], policy=AGREED), CRITICAL, 100, baselines=(file,))
+
+    assert verdict.code == 3
+    assert verdict.sentence == f"exit 3: no replica was held against {file} ({why}); apart from that, no finding."
+
+
+@pytest.mark.parametrize(
+    ("unknown", "words"),
+    [
+        (0, "."),
+        (1, "; 1 of 4 replicas in chat does not tell all of chat.yaml."),
+        (2, "; 2 of 4 replicas in chat do not tell all of chat.yaml."),
+    ],
+)
+def test_replicas_that_do_not_tell_all_of_a_baseline_are_counted(unknown: int, words: str) -> None:
+    passed = outcome("BL-01", unknown=unknown)
+    verdict = verdict_of(fleet(outcomes=[passed], policy=AGREED), CRITICAL, 100, baselines=("chat.yaml",))
+
+    assert verdict.code == 0
+    assert verdict.sentence.endswith(f"and any deviation from --baseline chat.yaml{words}")

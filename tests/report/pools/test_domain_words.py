@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from dashboard.report.pools import domain_words
 from dashboard.rules.domain import Basis, Facet, Router, Store
+from dashboard.rules.findings import Rollout
+from tests.builders import NOW
 from tests.findings_builder import DOMAIN
 
 
@@ -64,3 +67,12 @@ def test_what_a_pool_shares_is_said_with_how_that_is_known() -> None:
         "a router that hashes prefixes (fleet.yaml)",
         "a KV store shared through LMCache (seen in its settings)",
     ]
+
+
+def test_a_rollout_is_told_with_how_far_it_is_and_what_it_changes() -> None:
+    began = NOW - timedelta(hours=2)
+
+    assert domain_words.rollout_words(Rollout("chat", "0.31.0", "0.32.0", ("a", "b"), 1200, began, NOW)) == (
+        "It runs along a rollout from 0.31.0 to 0.32.0: 2 of 1,200 replicas moved, the last one started "
+        "2026-03-02T11:42:13Z. While that goes on it counts one step milder."
+    )

@@ -1,0 +1,48 @@
+"""What is said below a compared pool: what deviates from its baseline, and who is not counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.compare import BASELINE, MAJORITY, build_matrix
+from dashboard.models import Baseline
+from dashboard.report.pools.compared import equal_words, hidden_words
+from tests.builders import alike, document, down, fleet
+
+TOLD = document()
+UNIFORM = fleet(alike("chat", 3, TOLD), [TOLD])
+(POOL,) = UNIFORM.pools
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        ({"cache_config.block_size": "16"}, "0 settings deviate from the baseline agreed."),
+        ({"cache_config.block_size": "64"}, "1 setting deviates from the baseline agreed."),
+        (
+            {"cache_config.block_size": "64", "model_config.max_logprobs": "5"},
+            "2 settings deviate from the baseline agreed.",
+        ),
+    ],
+)
+def test_a_pool_in_which_nothing_differs_may_still_deviate_from_its_baseline(
+    expected: dict[str, str], words: str
+) -> None:
+    matrix = build_matrix(POOL, UNIFORM.documents, BASELINE, baseline=Baseline("agreed", "chat", expected))
+
+    assert hidden_words(POOL, matrix, []).startswith(f"0 of 17 settings differ. {words}")
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (0, ""),
+        (1, " r0 did not answer and is not counted."),
+        (3, " r0, r1 and r2 did not answer and are not counted."),
+        (4, " 4 replicas did not answer and are not counted."),
+    ],
+)
+def test_replicas_that_are_not_counted_are_named_and_many_are_a_number(number: int, words: str) -> None:
+    matrix = build_matrix(POOL, UNIFORM.documents, MAJORITY)
+
+    assert equal_words(POOL, matrix, [down(f"r{place}") for place in range(number)]) == f"17 settings compared.{words}"
