@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.ui import changes_view
+from dashboard.ui import changes_sides, changes_view
 
 head = st.container()
-before, after = changes_view.choose()
-changes_view.draw(before, after, head)
+sides = changes_sides.settled()
+changes_view.choose(sides)
+changes_view.draw(sides, head)

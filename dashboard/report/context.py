@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dashboard import __version__
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
 
+AS_OF = "data as of "
+SHORT_FORM = 3  # parts: fleet, snapshot, time
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """Whose data, of when, how much of it, seen with what. `snapshot` is None where nothing was frozen.
 
-    `filters` pairs what was chosen with its value, as it stands in the URL. No clock: the same data gives the same
-    bytes on every day.
+    `filters` pairs what was chosen with its value, as it stands in the URL. Of a comparison it is the context of the
+    second side, and `before` that of the first. No clock: the same data gives the same bytes on every day.
     """
 
     fleet: str
@@ -34,6 +37,7 @@ class Context:
     filters: tuple[tuple[str, str], ...] = ()
     program_version: str = __version__
     rule_set: int = RULE_SET
+    before: Context | None = None
 
 
 def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str]] = ()) -> Context:
@@ -50,22 +54,58 @@ def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str
     )
 
 
+def compared(before: Context, after: Context) -> Context:
+    """Return the context of what is said of two sides together."""
+    return replace(after, before=before)
+
+
 def context_parts(context: Context) -> tuple[str, ...]:
     """Write the context as short parts in a fixed order, each foreign text as it is."""
-    frozen = f"snapshot {context.snapshot}" if context.snapshot else "not frozen"
-    as_of = f"data as of {iso(context.data_as_of)}" if context.data_as_of else "no data yet"
     filters = "filters: " + ", ".join(f"{name}={value}" for name, value in context.filters)
-    parts = [
-        context.fleet,
-        frozen + (f" “{context.name}”" if context.name and context.snapshot else ""),
-        as_of,
-        f"{context.answered:,} of {context.targets:,} answered",
-        f"vllm-fleet-dashboard {context.program_version}",
-        f"rule set {context.rule_set}",
-    ]
-    return (*parts, *([filters] if context.filters else []))
+    return (*_whose(context), *seen_with(context), *([filters] if context.filters else []))
+
+
+def seen_with(context: Context) -> tuple[str, ...]:
+    """Write which program and which rules show it."""
+    return f"vllm-fleet-dashboard {context.program_version}", f"rule set {context.rule_set}"
+
+
+def short_parts(context: Context) -> tuple[str, ...]:
+    """Write whose data it is and of when, for where there is little room."""
+    before = context.before
+    if before is None:
+        return _side(context)[:SHORT_FORM]
+    fleets = context.fleet if before.fleet == context.fleet else f"{before.fleet} to {context.fleet}"
+    return (
+        fleets,
+        f"{_frozen(before)} to {_frozen(context)}",
+        f"{_as_of(before)} to {_as_of(context).removeprefix(AS_OF)}",
+    )
 
 
 def context_line(context: Context) -> str:
     """Write the context on one line."""
     return " · ".join(context_parts(context))
+
+
+def _whose(context: Context) -> tuple[str, ...]:
+    """Write whose data it is; of two sides each in one part, after the fleet's name where they share it."""
+    before = context.before
+    if before is None:
+        return _side(context)
+    shared = int(before.fleet == context.fleet)
+    told = (f"{when}: {', '.join(_side(each)[shared:])}" for when, each in (("before", before), ("after", context)))
+    return (*_side(context)[:shared], *told)
+
+
+def _side(context: Context) -> tuple[str, ...]:
+    frozen = _frozen(context) + (f" “{context.name}”" if context.name and context.snapshot else "")
+    return context.fleet, frozen, _as_of(context), f"{context.answered:,} of {context.targets:,} answered"
+
+
+def _frozen(context: Context) -> str:
+    return f"snapshot {context.snapshot}" if context.snapshot else "not frozen"
+
+
+def _as_of(context: Context) -> str:
+    return f"{AS_OF}{iso(context.data_as_of)}" if context.data_as_of else "no data yet"

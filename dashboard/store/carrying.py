@@ -1,4 +1,4 @@
-"""What an exported file carries beside the fleet: its name and notes, as the comment of the gzip file.
+"""What an exported file carries beside the fleet: its name, its notes and when it was frozen, as a gzip comment.
 
 Whoever unpacks the file gets the frozen content alone, whose hash is the id.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dashboard.redaction import redact_text
+from dashboard.report.parts import Time
 from dashboard.store.packing import comment_of, commented, packed
 from dashboard.store.sidecar import LONGEST_NAME, MOST_BYTES, MOST_NOTES, NotePart, note_of
 
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 
 
 class Carried(BaseModel):
-    """The name and the notes of an exported snapshot; both empty where the file holds none."""
+    """The name and the notes of an exported snapshot, and when it was frozen; none where the file holds none."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     name: str = Field(default="", max_length=LONGEST_NAME)
     parts: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES, alias="notes")
+    frozen_at: Time | None = None  # older exports do not tell it
 
     @property
     def notes(self) -> Notes:
@@ -32,9 +34,21 @@ class Carried(BaseModel):
         return {key: note_of(part) for key, part in self.parts.items()}
 
 
+def brought_beside(beside: Sidecar, carried: Carried) -> Sidecar:
+    """Return what stands beside a snapshot that is imported now, with what came with it.
+
+    A time of freezing that cannot be, before the data or after the import, is not believed.
+    """
+    told = carried.frozen_at
+    times = {}
+    if told is not None and beside.data_as_of <= told <= beside.frozen_at:
+        times = {"frozen_at": told, "imported_at": beside.frozen_at}
+    return beside.model_copy(update={"notes": carried.parts, **times})
+
+
 def exported(content: bytes, beside: Sidecar) -> bytes:
     """Write a snapshot as one file; the same snapshot with the same name and notes gives the same bytes."""
-    told = Carried(name=beside.name, notes=beside.notes)
+    told = Carried(name=beside.name, notes=beside.notes, frozen_at=beside.frozen_at)
     return commented(packed(content), told.model_dump_json(by_alias=True).encode())
 
 

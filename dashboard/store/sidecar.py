@@ -44,6 +44,7 @@ class Sidecar(BaseModel):
     schema_version: Literal[1] = 1
     name: str = Field(max_length=LONGEST_NAME)
     frozen_at: Time
+    imported_at: Time | None = None  # of a snapshot that was frozen elsewhere
     fleet: str
     data_as_of: Time
     answered: int

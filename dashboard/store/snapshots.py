@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.errors import SnapshotError
 from dashboard.report.fleet.load import MAX_BYTES, read_snapshot
 from dashboard.store.beside import read_beside, to_bytes
-from dashboard.store.carrying import exported
+from dashboard.store.carrying import brought_beside, exported
 from dashboard.store.packing import ID_DIGITS, content_of, id_of, packed, time_of, unpacked
 from dashboard.store.sidecar import Sidecar, note_of, part_of, sidecar_of, tidy_name
 from dashboard.store.writing import write_whole
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.models import Note
     from dashboard.models.notes import Notes
+    from dashboard.store.carrying import Carried
 
 SHORTEST = 4  # digits of an id that are enough, where only one snapshot begins so
 _ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
@@ -61,16 +62,19 @@ class Snapshots:
         self._lock = threading.Lock()
         self._described: dict[str, Sidecar] = {}  # of files that came without notes: opening one takes seconds
 
-    def freeze(self, fleet: Fleet, name: str, at: datetime, notes: Notes | None = None) -> Stored:
-        """Save a fleet that was polled, whole. One that is there already keeps its name and its notes."""
+    def freeze(self, fleet: Fleet, name: str, at: datetime, brought: Carried | None = None) -> Stored:
+        """Save a fleet that was polled, whole. One that is there already keeps what stands beside it.
+
+        `brought` is what came with it, where it was frozen elsewhere and is imported at `at`.
+        """
         content = content_of(fleet)
         key = id_of(content)
         with self._lock, self._said("written"):
             if not self._is_whole(key):
                 self._write(self._file(key, _FLEET), packed(content))
             if not self._file(key, _BESIDE).exists():
-                parts = {about: part_of(note) for about, note in (notes or {}).items()}
-                self._keep(key, sidecar_of(fleet, name, at).model_copy(update={"notes": parts}))
+                beside = sidecar_of(fleet, name, at)
+                self._keep(key, brought_beside(beside, brought) if brought else beside)
         return self._stored(key)
 
     def all(self) -> tuple[Stored, ...]:

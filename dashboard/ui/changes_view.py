@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard import service
 from dashboard.changes import changes_between
-from dashboard.errors import SnapshotError
 from dashboard.report.context import context_of
 from dashboard.report.views.changes import changes_report
-from dashboard.ui import changes_links, empty, links, markup, review_blocks, share, snapshots_compare, state
+from dashboard.ui import changes_links, empty, links, markup, review_blocks, share, snapshots_compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.report.blocks import Part, Report
+    from dashboard.ui.changes_sides import Chosen, Sides
 
 Stamp = tuple[int, "datetime | None", str]  # which fleet it is, and what its snapshot is called
 
@@ -34,57 +33,32 @@ class Shown(NamedTuple):
     report: Report
 
 
-class Chosen(NamedTuple):
-    """One side: its id or `live`, its fleet, what its snapshot is called, or why it cannot be opened."""
-
-    id: str
-    fleet: Fleet | None = None
-    name: str = ""
-    problem: str = ""
-
-
-def choose() -> tuple[Chosen, Chosen]:
+def choose(sides: Sides) -> None:
     """Let the reader choose both sides; the address says which they are."""
-    try:
-        there = snapshots_compare.sides(service.snapshots().all())
-    except SnapshotError:  # each side says why
-        there = snapshots_compare.sides(())
-    before, after = (_opened(snapshots_compare.asked(name, there)) for name in snapshots_compare.SIDES)
+    before, after, there = sides
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="changes_sides"):
         snapshots_compare.choose(links.CHANGES, links.FROM, there, _known(before, there))
         swapped = links.to(links.CHANGES, **{links.FROM: after.id, links.TO: before.id})
         st.html(f'<p class="go">{markup.link(swapped, "⇄ Swap", title="Put the second before the first")}</p>')
         snapshots_compare.choose(links.CHANGES, links.TO, there, _known(after, there))
-    return before, after
 
 
 def _known(side: Chosen, there: Mapping[str, str]) -> str | None:
     return side.id if side.id in there else None
 
 
-def _opened(text: str) -> Chosen:
-    if text == links.LIVE:
-        live = service.current() if state.is_frozen() else state.fleet()
-        waits = live.polled_at is None or not live.replicas
-        return Chosen(text, problem="There is no live fleet to compare with.") if waits else Chosen(text, live)
-    try:
-        key = service.snapshots().named(text)
-        return Chosen(key, service.frozen(key), service.snapshots().get(key).beside.name)
-    except SnapshotError as error:
-        return Chosen(text, problem=str(error))
-
-
-def draw(before: Chosen, after: Chosen, head: DeltaGenerator) -> None:
+def draw(sides: Sides, head: DeltaGenerator) -> None:
     """Draw what changed, or why nothing can be said; `head` is the place above the choice of both sides."""
-    for each in (before, after):
-        if each.problem:
-            st.html(markup.notice("warning", markup.text(each.problem)))
-    if before.fleet is None or after.fleet is None:
+    before, after = sides.before, sides.after
+    problems = [each.problem for each in (before, after) if each.problem]
+    for each in problems:
+        st.html(markup.notice("warning", markup.text(each)))
+    if sides.both is None:
+        if not problems:
+            empty.same_twice()
         return
-    if before.id == after.id:
-        empty.same_twice()
-        return
-    found = shown(_stamp(before.fleet, before.name), _stamp(after.fleet, after.name), before.fleet, after.fleet)
+    fleets = sides.both
+    found = shown(_stamp(fleets[0], before.name), _stamp(fleets[1], after.name), *fleets)
     share.offer(lambda: found.report)
     head.html(found.head)
     st.html(found.body)

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
-from dashboard.report.context import context_of, context_parts
+from dashboard.report.context import context_of, context_parts, seen_with
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.ui import choices, links, markup
 from dashboard.wording import iso, joined, middle_cut
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.report.context import Context
     from dashboard.store import Stored
+    from dashboard.ui.changes_sides import Sides
 
 NONE_OF_THEM = "are no choices here: the page is shown as without them"
+NOT_COMPARED = "nothing is compared"
 LONGEST_FILTER = 60  # characters of a choice, which anybody can write into an address
 SHOWN = "shown_snapshot"  # in the session: what is known of the snapshot that this run shows
 
@@ -89,7 +91,11 @@ def _other_rules(stored: Stored) -> str:
     return markup.text(f" · judged anew by rule set {RULE_SET}; rule set {then.rule_set} found {found} then")
 
 
-def draw_below(fleet: Fleet, page: str) -> None:
-    """Write the context line: what a picture of this page can be traced by."""
-    parts = " · ".join(f"<span>{markup.text(part)}</span>" for part in context_parts(context(fleet, page)))
+def draw_below(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
+    """Write the context line: what a picture of this page can be traced by. Of two `sides` it tells both."""
+    if sides is None:
+        told = context_parts(context(fleet, page))
+    else:
+        told = context_parts(sides.context) if sides.context else (NOT_COMPARED, *seen_with(context_of(fleet)))
+    parts = " · ".join(f"<span>{markup.text(part)}</span>" for part in told)
     st.html(f'<footer class="context">{parts}</footer>')

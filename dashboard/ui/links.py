@@ -92,13 +92,21 @@ def snapshot() -> str | None:
     return st.query_params.get(SNAPSHOT)
 
 
-def snapshot_in(text: str) -> str:
-    """Return the snapshot that a whole link names, as somebody pasted it; any other text as it is."""
+def pasted(text: str) -> tuple[str, dict[str, str]]:
+    """Return the page and the choices that a whole link names, as somebody pasted it; any other text is a snapshot.
+
+    Of another host, of pages and of choices that we do not have nothing is left: what is made of it leads to us.
+    """
     try:
-        named = parse_qs(urlsplit(text.strip()).query).get(SNAPSHOT)
+        parts = urlsplit(text.strip())
+        told = {name: values[0] for name, values in parse_qs(parts.query).items()}
     except ValueError:  # brackets that are no address, or very many choices
-        return text
-    return named[0] if named else text
+        return OVERVIEW, {SNAPSHOT: text}
+    last = parts.path.rstrip("/").rpartition("/")[2]  # what stands before it is a path prefix
+    page = last if last in KNOWN else OVERVIEW
+    if SNAPSHOT not in told and not (page == CHANGES and told.keys() & KNOWN[CHANGES]):
+        return OVERVIEW, {SNAPSHOT: text}
+    return page, {name: value for name, value in told.items() if name in {*KNOWN.get(page, ()), *CARRIED}}
 
 
 def _opened() -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.ui import choices, empty, frozen_band, links, markup, masthead, meeting, share, state
+from dashboard.ui import changes_sides, choices, empty, frozen_band, links, markup, masthead, meeting, share, state
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -34,13 +34,16 @@ def main() -> None:
         ],
         position="top",
     )
-    st.set_page_config(page_title=f"{page.title} · {fleet.name}", page_icon=str(ICON), layout="wide")
-    controls = masthead.draw(fleet)
+    sides = changes_sides.settle(page.url_path)
+    about = sides.both[1] if sides and sides.both else fleet
+    st.set_page_config(page_title=f"{page.title} · {about.name}", page_icon=str(ICON), layout="wide")
+    controls = masthead.draw(about, sides)
     meeting.draw(page.url_path)
     share.begin()
     choices.begin()
     frozen_band.begin(fleet)
-    frozen_band.draw_above(page.url_path)
+    if sides is None:
+        frozen_band.draw_above(page.url_path)
     said, body, foot = st.container(), st.container(key="body"), st.container()
     try:
         with body:
@@ -49,9 +52,9 @@ def main() -> None:
         with said:
             frozen_band.draw_not_followed()
         with foot:
-            frozen_band.draw_below(fleet, page.url_path)
+            frozen_band.draw_below(fleet, page.url_path, sides)
         with controls:
-            share.draw(fleet, page.url_path)
+            share.draw(about, page.url_path, sides)
 
 
 def _draw(page: StreamlitPage, fleet: Fleet) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import service, wording
 from dashboard.report.findings.words import answered
 from dashboard.rules import rollup
-from dashboard.ui import markup, state
+from dashboard.ui import links, markup, state
 from dashboard.ui.tally import tally_glyphs
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from dashboard.fleet import Fleet
+    from dashboard.ui.changes_sides import Sides
 
 TICK_SECONDS = 5  # how often a session looks for a newer fleet; a look costs a few milliseconds
 STALE_INTERVALS = 3  # data older than this many poll intervals is called stale
@@ -29,22 +30,27 @@ _STILL = (_HERE / "still.css").read_text(encoding="utf-8")  # nothing moves
 _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
 # What stands there is read aloud as soon as it does: navigate.js tells it.
 _LATE = f'<span class="late" data-told="The data is stale.">{markup.glyph("warning", "")} <b>stale</b></span>'
-_navigate = st.components.v2.component("navigate", js=(_HERE / "navigate.js").read_text(encoding="utf-8"))
+_SCRIPTS = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "navigate.js"))
+_navigate = st.components.v2.component("navigate", js=_SCRIPTS)
 
 
-def draw(fleet: Fleet) -> DeltaGenerator:
-    """Draw the header, and above the page what keeps the data from being fresh; return the place for more controls."""
+def draw(fleet: Fleet, sides: Sides | None = None) -> DeltaGenerator:
+    """Draw the header, and above the page what keeps the data from being fresh; return the place for more controls.
+
+    Where two `sides` are compared it speaks of them, and `fleet` is the second one.
+    """
     meeting = _MEETING if state.meeting() else ""
     still = _STILL if state.screenshot() else ""
     st.html(f"<style>:root{{--fleet:{css_string(fleet.name)}}}{_LOOK}{meeting}{still}</style>")
     with st.container(key="navigate"):
         _navigate(key="navigate_links")
+    is_live = not state.is_frozen() if sides is None else sides.is_live
     with st.container(key="masthead", horizontal=True, vertical_alignment="center", gap="small"):
-        _line() if state.still() else _ticking_line()
+        _ticking_line(sides) if is_live and not state.still() else _line(sides)
         controls = st.container(key="masthead_controls", horizontal=True, vertical_alignment="center", gap="small")
-        if not state.is_frozen() and not state.screenshot():  # neither moves
+        if is_live and not state.is_frozen() and not state.screenshot():  # else nothing moves
             st.toggle("Pause", key=state.PAUSED)
-    if not state.is_frozen():
+    if is_live:
         for sentence in service.discovery_failures():
             st.html(stale_targets(sentence))
     return controls
@@ -59,6 +65,37 @@ def words(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool 
     frozen = fleet.snapshot is not None
     as_of = _frozen_as_of(fleet.polled_at) if frozen else _as_of(fleet.polled_at, now, interval_seconds, paused=paused)
     return f'<div class="asof">{name}{_found(fleet)}<b>{number}</b> <span class="word">{word}</span> · {as_of}</div>'
+
+
+def compared_words(sides: Sides, live: Fleet | None, now: datetime, interval_seconds: float, *, paused: bool) -> str:
+    """Write the header's line where two fleets are compared: which, and how old the data of a live one is. HTML.
+
+    `live` is the newest fleet that says the same as the live side, if there is one.
+    """
+    if sides.both is None:
+        return '<div class="asof">nothing is compared</div>'
+    told = " → ".join(
+        _live_side(live or fleet, now, interval_seconds, paused=paused)
+        if side.is_live
+        else _frozen_side(side.name, fleet)
+        for side, fleet in zip((sides.before, sides.after), sides.both, strict=True)
+    )
+    kind = "with-live" if live else "frozen-both"
+    return f'<div class="asof {kind}">{markup.said("Compared: ")}{told}</div>'
+
+
+def _live_side(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool) -> str:
+    as_of = _as_of(fleet.polled_at, now, interval_seconds, paused=paused) if fleet.polled_at else ""
+    return f"{markup.bold(links.LIVE)}{_covered(fleet)} · {as_of}"
+
+
+def _frozen_side(name: str, fleet: Fleet) -> str:
+    as_of = f'<span class="roomy"> · {wording.iso(fleet.polled_at)}</span>' if fleet.polled_at else ""
+    return f'<b title="{markup.text(name)}">{markup.text(fleet.snapshot)}</b>{_covered(fleet)}{as_of}'
+
+
+def _covered(fleet: Fleet) -> str:
+    return f'<span class="covered"> · {answered(fleet).rpartition(" ")[0]}</span>'
 
 
 def _as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, paused: bool) -> str:
@@ -93,13 +130,18 @@ def css_string(text: str) -> str:
     return '"{}"'.format("".join(c if c.isascii() and c.isalnum() else f"\\{ord(c):x} " for c in text))
 
 
-def _line() -> None:
-    shown = state.confirmed()
-    st.html(words(shown, state.now(), service.interval_seconds(), paused=state.paused() and not state.is_frozen()))
+def _line(sides: Sides | None) -> None:
+    shown, paused = state.confirmed(), state.paused() and not state.is_frozen()
+    if sides is None:
+        st.html(words(shown, state.now(), service.interval_seconds(), paused=paused))
+        return
+    live = sides.live and (sides.live if state.is_frozen() else shown)  # beside a snapshot that is open, too
+    now = live.polled_at if live and live.polled_at and state.screenshot() else service.now()
+    st.html(compared_words(sides, live, now, service.interval_seconds(), paused=paused))
 
 
 @st.fragment(run_every=TICK_SECONDS)
-def _ticking_line() -> None:
-    _line()
+def _ticking_line(sides: Sides | None) -> None:
+    _line(sides)
     if state.outdated():
         st.rerun()

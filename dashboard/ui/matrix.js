@@ -47,11 +47,10 @@ function shown(cell) {
   return parts.map((node) => (node.tagName === "SMALL" ? ` ${node.textContent}` : node.textContent)).join("").replace(/\s+/g, " ").trim();
 }
 
-async function copy(root, button) {
+function copy(root, button) {
   const rows = [...root.querySelectorAll("tr")].map((row) => [...row.cells].filter((cell) => !cell.matches(".mark")));
-  await navigator.clipboard.writeText(rows.map((cells) => cells.map(shown).join("\t")).join("\n"));
-  button.textContent = "Copied";
-  setTimeout(() => { button.textContent = "Copy table"; }, 1500);
+  const text = rows.map((cells) => cells.map(shown).join("\t")).join("\n");
+  copyText(button, text, root.querySelector("table")); // of copying.js
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -60,7 +59,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   show(root, data.html);
   root.onclick = (event) => {
     const button = event.target.closest("[data-copy-table]");
-    if (button) return void copy(root, button);
+    if (button) return copy(root, button);
     const cell = event.target.closest("[tabindex]");
     if (cell && !window.getSelection().toString()) open(cell);
   };

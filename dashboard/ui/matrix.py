@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import streamlit as st
 
+_HERE = Path(__file__).parent
 _component = st.components.v2.component(
     "difference_matrix",
     html='<div class="surface"></div>',
-    js=Path(__file__).with_name("matrix.js").read_text(encoding="utf-8"),
+    js="".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "matrix.js")),
     isolate_styles=False,  # the one style sheet of the pages also dresses the table
 )
 

@@ -62,13 +62,12 @@ function unscaleCharts() {
   document.querySelectorAll("[data-testid=stPlotlyChart] .main-svg").forEach((svg) => svg.removeAttribute("viewBox"));
 }
 
-// Copies what stands beside a button. Not by navigator.clipboard: a dashboard on plain http has none.
+// Copies what stands beside a button.
 function copy(event) {
   const button = event.target.closest?.(".stHtml [data-copy-code]");
   if (!button) return;
-  window.getSelection().selectAllChildren(button.parentElement.querySelector("code"));
-  button.textContent = document.execCommand("copy") ? "Copied" : "Selected";
-  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  const code = button.parentElement.querySelector("code");
+  copyText(button, code.innerText, code); // of copying.js
 }
 
 // What explains itself on focus goes away by Escape.

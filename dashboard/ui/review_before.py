@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.ui import choices, links, markup
-from dashboard.wording import iso
+from dashboard.ui.snapshots_list import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,19 +95,14 @@ def draw(known: Sequence[Stored], last: Last, fleet: Fleet) -> None:
                 "Last review",
                 list(by_id),
                 **choices.bound(links.FROM, list(by_id), default=usual.id),
-                format_func=lambda key: _words(by_id[key]),
+                format_func=lambda key: words(by_id[key]),
                 width=430,
                 label_visibility="collapsed",
             )
         else:
-            st.html(f'<p class="foot">{markup.text(_words(known[0]))}</p>')
+            st.html(f'<p class="foot">{markup.text(words(known[0]))}</p>')
         if last.id is not None:
             address = links.to(links.CHANGES, **{links.FROM: last.id, links.TO: fleet.snapshot or links.LIVE})
             st.html(f'<p class="foot">{markup.link(address, "All that changed, replica by replica")}</p>')
     if last.problem:
         st.html(markup.notice("warning", markup.text(last.problem)))
-
-
-def _words(stored: Stored) -> str:
-    name = f"{stored.beside.name} · " if stored.beside.name else ""
-    return f"{name}{iso(stored.beside.data_as_of)} · {stored.id}"

@@ -12,7 +12,7 @@ from dashboard.errors import SnapshotError
 from dashboard.report.formats.export import SUFFIXES, Format, written
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.ui import links, markup
-from dashboard.ui.snapshots_list import UNNAMED
+from dashboard.ui.snapshots_list import UNNAMED, name_or_default
 from dashboard.wording import iso
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.report.blocks import Report
     from dashboard.store import Stored
+    from dashboard.ui.changes_sides import Sides
 
 OFFERED = "offered_view"
 FROZEN = "frozen_just_now"
@@ -64,21 +65,39 @@ def offer(report: Callable[[], Report], *, charts: bool = False) -> None:
     st.session_state[OFFERED] = _Offer(report, charts)
 
 
-def draw(fleet: Fleet, page: str) -> None:
-    """Draw the button and what it opens; before the first poll there is nothing to share."""
-    if fleet.polled_at is None:
+def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
+    """Draw the button and what it opens; where there is nothing to share, such as before the first poll, none.
+
+    Where two `sides` are compared, the link holds both, a live side can be frozen, and `fleet` is the second one.
+    """
+    is_empty = fleet.polled_at is None if sides is None else sides.both is None
+    if is_empty:
         return
     with st.popover("Share", width="content", key="share"):
-        _draw_link(fleet, page) if fleet.snapshot else _draw_freeze(fleet, page)
-        offered = cast("_Offer | None", st.session_state.get(OFFERED))
-        if offered is not None:
-            _draw_export(fleet, page, offered)
+        if sides is not None:
+            _draw_compared(sides, page)
+            _draw_export(page, fleet.name, *sides.address().values())
+        elif fleet.snapshot:
+            _draw_link(page, fleet.snapshot)
+            _draw_export(page, fleet.name, fleet.snapshot)
+        else:
+            _draw_freeze(fleet, "Freeze this fleet", lambda key: _in_snapshot(page, key), page)
+            _draw_export(page, fleet.name, links.LIVE)
 
 
-def _draw_freeze(fleet: Fleet, page: str) -> None:
-    """Offer to freeze what is shown; once done, the link that opens it."""
-    st.html(markup.section("Freeze this fleet") + f'<p class="mute">{markup.text(_WHY)}</p>')
-    st.text_input("Name", key=NAME, placeholder=_default_name(fleet), max_chars=LONGEST_NAME)
+def _draw_compared(sides: Sides, page: str) -> None:
+    if sides.live is None:
+        st.html(markup.section("Link to this comparison"))
+        _draw_code(page, links.live(page, **sides.address()))
+    else:
+        _draw_freeze(sides.live, "Freeze the live side", lambda key: links.live(page, **sides.address(key)), page)
+
+
+def _draw_freeze(fleet: Fleet, title: str, address: Callable[[str], str], page: str) -> None:
+    """Offer to freeze what is shown; once done, the link that opens it: `address` makes it of the snapshot's id."""
+    st.html(markup.section(title) + f'<p class="mute">{markup.text(_WHY)}</p>')
+    default = name_or_default("", fleet.name, fleet.polled_at)
+    st.text_input("Name", key=NAME, placeholder=default, max_chars=LONGEST_NAME)
     st.button("Freeze", key="freeze", type="primary", on_click=_freeze, args=(fleet,))
     done = cast("_Frozen | None", st.session_state.get(FROZEN))
     if done is None or done.generation != fleet.generation:
@@ -90,11 +109,11 @@ def _draw_freeze(fleet: Fleet, page: str) -> None:
         st.html(f"<p>Frozen as {markup.bold(beside.name or UNNAMED)}, data as of {iso(beside.data_as_of)}.</p>")
         if done.stored.problem:
             st.html(markup.notice("warning", markup.text(done.stored.problem)))
-        _draw_address(page, done.stored.id)
+        _draw_address(page, done.stored.id, address(done.stored.id))
 
 
 def _freeze(fleet: Fleet) -> None:
-    name = str(st.session_state.get(NAME) or _default_name(fleet))
+    name = name_or_default(st.session_state.get(NAME), fleet.name, fleet.polled_at)
     try:
         stored = service.snapshots().freeze(fleet, name, service.now())
     except SnapshotError as error:
@@ -103,19 +122,22 @@ def _freeze(fleet: Fleet) -> None:
         st.session_state[FROZEN] = _Frozen(fleet.generation, stored)
 
 
-def _default_name(fleet: Fleet) -> str:
-    return f"{fleet.name} {iso(fleet.polled_at)}" if fleet.polled_at else fleet.name
-
-
-def _draw_link(fleet: Fleet, page: str) -> None:
+def _draw_link(page: str, key: str) -> None:
     st.html(markup.section("Link to this page of the snapshot"))
-    _draw_address(page, str(fleet.snapshot))
+    _draw_address(page, key, _in_snapshot(page, key))
 
 
-def _draw_address(page: str, key: str) -> None:
-    """Write the address of this page in a snapshot, to be copied and to be followed."""
-    address = links.live(page, **{**links.choices(), links.SNAPSHOT: key})
+def _in_snapshot(page: str, key: str) -> str:
+    return links.live(page, **{**links.choices(), links.SNAPSHOT: key})
+
+
+def _draw_address(page: str, key: str, address: str) -> None:
+    """Write an address that holds a snapshot, to be copied and to be followed."""
     st.html(f"<p>Snapshot {markup.code(key)}: {markup.link(address, 'open it')}</p>")
+    _draw_code(page, address)
+
+
+def _draw_code(page: str, address: str) -> None:
     st.code(f"{base_of(st.context.url or '', page)}/{address.removeprefix('./')}", language=None, wrap_lines=True)
 
 
@@ -125,7 +147,11 @@ def base_of(url: str, page: str) -> str:
     return path.removesuffix(f"/{page}") if page else path
 
 
-def _draw_export(fleet: Fleet, page: str, offered: _Offer) -> None:
+def _draw_export(page: str, fleet: str, *shown: str) -> None:
+    """Offer the page as a file, if it can be taken away; its name says whose it is and which snapshots it shows."""
+    offered = cast("_Offer | None", st.session_state.get(OFFERED))
+    if offered is None:
+        return
     st.html(markup.section("Take this page away"))
     there = [each for each in FORMATS if _is_there(each, offered)]
     chosen = st.segmented_control(
@@ -135,7 +161,7 @@ def _draw_export(fleet: Fleet, page: str, offered: _Offer) -> None:
     st.download_button(
         f"Download {FORMATS[output]}",
         data=lambda: written(offered.report(), output),
-        file_name=f"{links.file_name(fleet.name, page or 'overview', fleet.snapshot or 'live')}.{SUFFIXES[output]}",
+        file_name=f"{links.file_name(fleet, page or 'overview', *shown)}.{SUFFIXES[output]}",
         on_click="ignore",
         key="export",
         help="Made when you ask for it; a large fleet takes some seconds.",

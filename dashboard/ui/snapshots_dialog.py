@@ -10,7 +10,7 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.ui import links, markup
-from dashboard.ui.snapshots_list import UNNAMED
+from dashboard.ui.snapshots_list import UNNAMED, name_or_default, times
 from dashboard.wording import count, iso
 
 if TYPE_CHECKING:
@@ -42,12 +42,19 @@ def close() -> None:
 
 def _body(stored: Stored) -> None:
     beside = stored.beside
-    told = f"{markup.code(stored.id)} · data as of {iso(beside.data_as_of)} · frozen {iso(beside.frozen_at)}"
+    told = f"{markup.code(stored.id)} · data as of {iso(beside.data_as_of)} · {times(beside)}"
     st.html(f'<p class="dialog-head">{told}</p>')
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        name = st.text_input("Name", value=beside.name, max_chars=LONGEST_NAME, key=f"name_{stored.id}")
+        typed = st.text_input(
+            "Name",
+            value=beside.name,
+            placeholder=name_or_default("", beside.fleet, beside.data_as_of),
+            max_chars=LONGEST_NAME,
+            key=f"name_{stored.id}",
+        )
+        name = name_or_default(typed, beside.fleet, beside.data_as_of)
         # Never disabled: a name arrives only when its field is left, and the click that leaves it would go nowhere.
-        if st.button("Rename", key="rename") and name and name != beside.name:
+        if st.button("Rename", key="rename") and name != beside.name:
             _do(lambda: service.snapshots().rename(stored.id, name))
     with st.container(horizontal=True, gap="small"):
         st.download_button(

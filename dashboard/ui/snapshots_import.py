@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import streamlit as st
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 DONE, ROUND = "imported", "import_round"  # in the session: what became of the last import, and how many there were
+SAID_SECONDS = 0.2  # until the browser has heard of it: reading a large file locks the interpreter for seconds
 FLEET_NAME = "imported"  # of answers, where nobody says another
 MOST_REFUSED = 20  # files that are told one by one
 _WHAT = (
@@ -30,7 +32,8 @@ _WHAT = (
     "path, with dots for slashes: <code>chat-1.inference.v1.config.json</code>, <code>chat-1.server_info.json</code>, "
     "<code>chat-1.metrics.txt</code>, <code>chat-1.v1.models.json</code>.</li>"
     "<li>Answers do not tell their time: that of the import stands for it.</li></ul>"
-    '<p class="mute">Choose files, then press <b>Import</b>: it checks them, freezes what they hold and opens it.</p>'
+    '<p class="mute">Once files are chosen, <b>Import</b> stands below them: it checks them, freezes what they hold '
+    "and opens it.</p>"
 )
 
 
@@ -64,13 +67,12 @@ def draw() -> None:
             name = st.text_input(
                 "What the fleet of these answers is called", placeholder=FLEET_NAME, max_chars=LONGEST_NAME, width=360
             )
-            st.button(
-                f"Import {count(len(files), 'file')}",
-                type="primary",
-                key="import",
-                on_click=_import,
-                args=(files, name or FLEET_NAME),
-            )
+            is_pressed = st.button("Import", type="primary", key="import")
+        if is_pressed:
+            st.html(f'<p class="busy" role="status">Checking and freezing {count(len(files), "file")} …</p>')
+            time.sleep(SAID_SECONDS)
+            _import(files, name or FLEET_NAME)
+            st.rerun()
     done = cast("Done | None", st.session_state.get(DONE))
     if done is not None:
         _say(done)
@@ -87,7 +89,7 @@ def _import(files: Sequence[UploadedFile], name: str) -> None:
     for file, fleet, carried in found.fleets:
         called = carried.name or (file.partition(".json")[0] if file else of_answers)
         try:
-            stored = service.snapshots().freeze(fleet, called, at, carried.notes)
+            stored = service.snapshots().freeze(fleet, called, at, carried)
         except SnapshotError as error:
             refused.append(Refused(file or name, str(error)))
         else:

@@ -11,8 +11,10 @@ from dashboard.wording import count, iso, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from dashboard.store import Stored
+    from dashboard.store.sidecar import Sidecar
 
 MOST_LISTED = 100  # the others are found by search
 UNNAMED = "without a name"
@@ -31,8 +33,20 @@ _TERMS = {"Answered": "coverage"}
 
 
 def words(stored: Stored) -> str:
-    """Write a snapshot on one line: its name, the time of its data, its id."""
-    return f"{stored.beside.name or UNNAMED} · {iso(stored.beside.data_as_of)} · {stored.id}"
+    """Write a snapshot on one line: its name, the time of its data unless the name says it, its id."""
+    name, as_of = stored.beside.name or UNNAMED, iso(stored.beside.data_as_of)
+    return " · ".join([name, *([] if as_of in name else [as_of]), stored.id])
+
+
+def name_or_default(typed: str | None, fleet: str, data_as_of: datetime | None) -> str:
+    """Return what a snapshot is to be called: what somebody typed, else its fleet and the time of its data."""
+    return (typed or "").strip() or (f"{fleet} {iso(data_as_of)}" if data_as_of else fleet)
+
+
+def times(beside: Sidecar) -> str:
+    """Say when a snapshot was frozen, and when it was imported if that was elsewhere."""
+    imported = f" · imported {iso(beside.imported_at)}" if beside.imported_at else ""
+    return f"frozen {iso(beside.frozen_at)}{imported}"
 
 
 def matching(known: Sequence[Stored], search: str) -> tuple[Stored, ...]:
@@ -61,7 +75,7 @@ def _row(stored: Stored, *, is_shown: bool) -> Sequence[str]:
         markup.link(opened, name, title="Open this snapshot")
         + (' <span class="tag">open now</span>' if is_shown else ""),
         markup.code(stored.id),
-        f'<span title="frozen {iso(beside.frozen_at)}">{iso(beside.data_as_of)}</span>',
+        f'<span title="{times(beside)}">{iso(beside.data_as_of)}</span>',
         markup.text(beside.fleet),
         f"{beside.answered:,} of {beside.targets:,}",
         _findings(stored),

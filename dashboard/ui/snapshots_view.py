@@ -50,12 +50,15 @@ def draw_head(found: Listed) -> None:
 
 
 def _open(typed: str) -> None:
+    """Go to what a snapshot's id or a whole link names; Changes names its snapshots itself, and says what is wrong."""
+    page, told = links.pasted(typed)
     try:
-        key = service.snapshots().named(links.snapshot_in(typed))
+        if links.SNAPSHOT in told:
+            told[links.SNAPSHOT] = service.snapshots().named(told[links.SNAPSHOT])
     except SnapshotError as error:
         st.html(markup.notice("warning", markup.text(error)))
     else:
-        replica_opening.open_address(links.live(links.OVERVIEW, snapshot=key))
+        replica_opening.open_address(links.live(page, **told))
 
 
 def draw_compare(known: Sequence[Stored]) -> None:

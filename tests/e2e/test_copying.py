@@ -1,4 +1,4 @@
-"""In a real browser: what Compare offers to paste is copied by its button, as it is shown."""
+"""In a real browser: what Compare offers to take away is copied by its button, as it is shown, on plain http too."""
 
 from __future__ import annotations
 
@@ -14,13 +14,44 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
+# Off localhost a page on plain http has no clipboard of the newer kind; the tests keep it to look at what was copied.
+PLAIN_HTTP = """
+window.clipboardOfTests = navigator.clipboard;
+Object.defineProperty(navigator, "clipboard", { value: undefined });
+"""
 
-def test_the_button_copies_what_stands_beside_it_and_says_so(frozen_url: str, page: Page) -> None:
+
+@pytest.fixture
+def plain_http(page: Page) -> Page:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    visit(page, f"{frozen_url}/compare?pool=chat-70b&converge=A")
-    button = page.get_by_role("button", name="Copy Flags", exact=True).first
+    page.add_init_script(PLAIN_HTTP)
+    return page
+
+
+def copied(page: Page) -> str:
+    return str(page.evaluate("window.clipboardOfTests.readText()"))
+
+
+def test_the_button_copies_what_stands_beside_it_and_says_so(frozen_url: str, plain_http: Page) -> None:
+    visit(plain_http, f"{frozen_url}/compare?pool=chat-70b&converge=A")
+    button = plain_http.get_by_role("button", name="Copy Flags", exact=True).first
 
     button.click()
 
     expect(button).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == page.locator(".paste code").first.inner_text()
+    assert copied(plain_http) == plain_http.locator(".paste code").first.inner_text()
+
+
+def test_the_table_is_copied_as_rows_and_columns_and_nothing_stays_selected(frozen_url: str, plain_http: Page) -> None:
+    visit(plain_http, f"{frozen_url}/compare?pool=chat-70b")
+    button = plain_http.get_by_role("button", name="Copy table")
+
+    button.click()
+    button.click()  # again, while it still says so
+
+    expect(plain_http.get_by_role("button", name="Copied")).to_have_count(1)
+    rows = [line.split("\t") for line in copied(plain_http).splitlines()]
+    assert len({len(row) for row in rows if len(row) > 1}) == 1
+    assert any(row[0] == "cache_config.block_size" and {"16", "32"} <= set(row) for row in rows)
+    assert plain_http.evaluate("window.getSelection().toString()") == ""
+    expect(button).to_have_text("Copy table")

@@ -107,6 +107,17 @@ def test_on_a_phone_overview_is_one_column_that_needs_no_scrolling_sideways(brow
         assert max(right) <= 390
 
 
+def test_on_a_phone_the_header_counts_findings_rather_than_offering_a_pause(browser: Browser, frozen_url: str) -> None:
+    with tab(browser, width=390, height=844) as page:
+        visit(page, frozen_url)
+        share = page.get_by_role("button", name="Share").bounding_box()
+
+        expect(page.locator(".asof .found")).to_be_visible()
+        expect(page.locator(".st-key-paused")).not_to_be_visible()
+        assert share is not None
+        assert share["x"] + share["width"] <= 390
+
+
 def test_the_browser_asks_nobody_but_the_dashboard(page: Page, frozen_url: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -194,7 +194,8 @@ def test_a_file_that_is_dropped_opens_as_a_fleet(page: Page, served: Served) -> 
     answer = capture("llama").answers[SERVER_INFO]
     files = [{"name": f"chat-{n}.json", "mimeType": "application/json", "buffer": answer} for n in (1, 2)]
     page.locator("input[type=file]").set_input_files(files)  # type: ignore[arg-type]
-    page.get_by_role("button", name="Import 2 files").click()
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect(page.get_by_text("Checking and freezing 2 files …")).to_be_visible()
 
     expect(page.locator(".frozen")).to_contain_text("imported")
     expect(page.locator(".asof")).to_contain_text("2 of 2")
@@ -229,6 +230,27 @@ def test_figures_of_what_changed_lead_to_their_part_of_the_page(page: Page, serv
 
     expect(page.get_by_role("heading", name="Replicas", exact=True)).to_be_in_viewport()
     expect(page.get_by_role("heading", name=re.compile("went"))).to_have_count(1)
+
+
+@pytest.mark.parametrize(("width", "to"), [(390, "live"), (1024, "live"), (1280, "live"), (1024, "frozen")])
+def test_the_header_has_room_for_what_is_compared(
+    browser: Browser, served: Served, demo_fleet: Fleet, width: int, to: str
+) -> None:
+    other = served.store.freeze(replace(demo_fleet, polled_at=AT - timedelta(days=9)), "Earlier", AT).id
+    with tab(browser, width=width) as page:
+        visit(page, f"{served.url}/changes?from={other}&to={'live' if to == 'live' else served.key}")
+        boxes = [
+            page.locator(".asof").bounding_box(),
+            page.get_by_role("button", name="Share").bounding_box(),
+        ]
+        if width > 980:
+            boxes.insert(0, page.locator("[data-testid=stTopNavLink]").last.bounding_box())
+        found = [box for box in boxes if box is not None]
+
+        assert len(found) == len(boxes)
+        for left, right in pairwise(found):
+            assert left["x"] + left["width"] <= right["x"]
+        assert found[-1]["x"] + found[-1]["width"] <= width
 
 
 @pytest.mark.parametrize("width", [1024, 1280, 1600])

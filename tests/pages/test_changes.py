@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,6 +11,7 @@ import pytest
 
 from dashboard import service
 from dashboard.fleet import empty_fleet
+from dashboard.report.context import context_line
 from dashboard.report.formats.export import Format, written
 from dashboard.ui import share
 from tests import builders
@@ -20,6 +22,8 @@ from tests.snapshot_pages import address, shown_beside, visit
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from streamlit.testing.v1 import AppTest
 
     from dashboard.fleet import Fleet
 
@@ -169,6 +173,80 @@ def test_a_frozen_page_compares_with_the_live_fleet(kept: Kept) -> None:
     assert "The same fleet" not in page
 
 
+def foot(app: AppTest) -> str:
+    return re.sub("<[^>]*>", "", html(app).rpartition('<footer class="context">')[2])
+
+
+def head(app: AppTest) -> str:
+    return re.sub("<[^>]*>", "", next(part for part in html(app).split("\n") if 'class="asof' in part))
+
+
+def looks_for_newer(app: AppTest) -> bool:
+    return bool(app.get("auto_refresh")) or "Pause" in [toggle.label for toggle in app.toggle]
+
+
+@pytest.mark.parametrize("more", [{}, {"screenshot": "1"}], ids=["as usual", "still"])
+def test_two_snapshots_are_told_as_what_they_are_and_nothing_of_the_live_fleet(
+    kept: Kept, more: dict[str, str]
+) -> None:
+    """A picture of the page carries both ids, names, times and how many answered, and no clock."""
+    other = service.snapshots().freeze(a_fleet(3, days=3), "three days ago", NOW).id
+    app = visit("changes", **{"from": kept.before, "to": other}, **more)
+
+    assert foot(app).startswith(
+        f"prod-eu · before: snapshot {kept.before} “last week”, data as of 2026-02-23T11:42:13Z, 5 of 5 answered"
+        f" · after: snapshot {other} “three days ago”, data as of 2026-02-27T11:42:13Z, 3 of 3 answered · vllm-fleet"
+    )
+    assert "filters" not in foot(app)
+    assert head(app) == (
+        f"Compared: {kept.before} · 5 of 5 · 2026-02-23T11:42:13Z → {other} · 3 of 3 · 2026-02-27T11:42:13Z"
+    )
+    assert not looks_for_newer(app)
+
+
+def test_a_live_side_is_called_so_and_has_a_clock(kept: Kept) -> None:
+    app = visit("changes", **{"from": kept.before, "to": "live"})
+
+    assert " · after: not frozen, data as of 2026-03-02T11:42:13Z, 4 of 4 answered · " in foot(app)
+    assert head(app).endswith("→ live · 4 of 4 · data as of 11:42:13 UTC, 0 s ago")
+    assert looks_for_newer(app)
+
+
+def test_beside_an_open_snapshot_both_sides_are_told_and_not_that_one(kept: Kept) -> None:
+    third = service.snapshots().freeze(a_fleet(2, days=9), "the third", NOW).id
+    page = html(app := visit("changes", **{"from": kept.before, "to": "live", "snapshot": third}))
+
+    assert "nothing is polled" not in page
+    assert "the third" not in foot(app)
+    assert "live · 4 of 4 · data as of 11:42:13 UTC" in head(app)
+
+
+def test_where_a_side_cannot_be_opened_nothing_is_said_to_be_compared(kept: Kept) -> None:
+    app = visit("changes", **{"from": kept.before, "to": "zzzz"})
+
+    assert head(app) == "nothing is compared"
+    assert foot(app).startswith("nothing is compared · vllm-fleet-dashboard")
+    assert "Share" not in [each.proto.popover.label for each in app.get("popover")]
+
+
+def test_two_snapshots_are_shared_by_their_link_and_there_is_nothing_to_freeze(kept: Kept) -> None:
+    other = service.snapshots().freeze(a_fleet(3, days=3), "three days ago", NOW).id
+    app = visit("changes", **{"from": kept.before[:5], "to": other})
+
+    assert app.code[0].value.endswith(f"/changes?from={kept.before}&to={other}")
+    assert "freeze" not in [button.key for button in app.button]
+
+
+def test_a_live_side_that_is_frozen_takes_its_place_in_the_link(kept: Kept) -> None:
+    """With `live` in it the link would compare another poll every time."""
+    app = visit("changes", **{"from": kept.before, "to": "live"})
+    app.button(key="freeze").click()
+    rerun(app)
+    (made,) = (each.id for each in service.snapshots().all() if each.id != kept.before)
+
+    assert app.code[0].value.endswith(f"/changes?from={kept.before}&to={made}")
+
+
 def test_names_that_attack_stay_text(tmp_path: Path) -> None:
     shown_beside(builders.hostile(), tmp_path)
     service.snapshots().freeze(a_fleet(days=1, name=HOSTILE), HOSTILE, NOW)
@@ -186,3 +264,4 @@ def test_what_is_shown_can_be_taken_away_as_it_is_shown(kept: Kept) -> None:
 
     assert report.headline in taken
     assert kept.before in taken
+    assert context_line(report.context) == foot(app).strip()

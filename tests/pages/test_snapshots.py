@@ -131,19 +131,21 @@ def test_too_few_digits_of_an_id_are_asked_for_and_no_path_of_the_server_is_told
 
 
 @pytest.mark.parametrize(
-    "link",
+    ("link", "there"),
     [
-        "http://localhost:8501/findings?severity=critical&snapshot={}",
-        " https://ops.example.com/fleet?snapshot={}&screenshot=1#top ",
-        "./?snapshot={}",
+        ("http://localhost:8501/findings?severity=critical&snapshot={}", "findings?severity=critical&snapshot={}"),
+        (" https://ops.example.com/fleet?snapshot={}&screenshot=1#top ", "./?snapshot={}&screenshot=1"),
+        ("https://ops.example.com/fleet/compare/?pool=a%2Fb&snapshot={}", "compare?pool=a%2Fb&snapshot={}"),
+        ("./?snapshot={}", "./?snapshot={}"),
+        ("changes?from={}&to=live", "changes?from={}&to=live"),
     ],
 )
-def test_a_whole_link_opens_the_snapshot_that_it_names(live: Fleet, link: str) -> None:
+def test_a_whole_link_opens_its_page_with_its_choices(live: Fleet, link: str, there: str) -> None:
     key = freeze(live)
     app = visit("snapshots")
     app.text_input(key="snapshot_id").set_value(link.format(key))
 
-    assert opened(rerun(app)) == [f"./?snapshot={key}"]
+    assert opened(rerun(app)) == [there.format(key)]
 
 
 @pytest.mark.parametrize(
@@ -206,6 +208,27 @@ def test_notes_that_cannot_be_read_are_said_and_a_new_name_is_not_written_over_t
 
     app.button(key="delete").click()
     assert "What was noted on it cannot be read, and goes with it." in html(rerun(app))
+
+
+def test_a_snapshot_whose_name_is_emptied_is_called_as_one_that_was_frozen_without_a_name(live: Fleet) -> None:
+    key = freeze(live)
+    app = visit("snapshots", manage=key)
+    assert app.text_input(key=f"name_{key}").placeholder == "prod-eu 2026-03-02T11:42:05Z"
+    app.text_input(key=f"name_{key}").set_value(" ")
+    app.button(key="rename").click()
+    rerun(app)
+
+    assert service.snapshots().get(key).beside.name == "prod-eu 2026-03-02T11:42:05Z"
+    assert address(app, "manage") is None, "the dialog closes"
+
+
+def test_a_name_that_tells_the_time_of_the_data_is_not_followed_by_it(live: Fleet) -> None:
+    freeze(live, "prod-eu 2026-03-02T11:42:05Z")
+    named = freeze(earlier(1), "Monday")
+    options = visit("snapshots").selectbox(key="snapshots_side_from").options
+
+    assert next(each for each in options if "prod-eu 2026" in each).count("2026-03-02T11:42:05Z") == 1
+    assert f"Monday · 2026-03-01T11:42:13Z · {named}" in options
 
 
 def test_a_snapshot_is_deleted_only_after_a_second_question(live: Fleet) -> None:

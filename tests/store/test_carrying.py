@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import subprocess
 import zlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +18,8 @@ from dashboard.store.carrying import Carried, carried_by
 from dashboard.store.packing import comment_of, commented, id_of, packed, unpacked
 from dashboard.store.sidecar import MOST_BYTES, MOST_NOTES
 from tests import builders
-from tests.builders import HOSTILE, NOW
+from tests.builders import HOSTILE, NOW, POLLED_AT
+from tests.report.saved_fleets import built_of_captures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +41,26 @@ def test_name_and_notes_come_back(export: bytes) -> None:
 
     assert told.name == "Ops review"
     assert told.notes == {"x": NOTE}
+
+
+def test_a_snapshot_that_is_imported_was_frozen_when_it_was_frozen(tmp_path: Path) -> None:
+    """Both dashboards tell the same of the same id; the other one says when it was brought."""
+    here, there, later = Snapshots(tmp_path / "here"), Snapshots(tmp_path / "there"), NOW + timedelta(days=3)
+    key = here.freeze(built_of_captures(), "Ops review", NOW).id
+    beside = there.freeze(here.fleet(key), "Ops review", later, carried_by(here.export(key))).beside
+
+    assert (beside.frozen_at, beside.imported_at) == (NOW, later)
+    assert here.get(key).beside.imported_at is None
+    assert there.export(key) == here.export(key)
+
+
+@pytest.mark.parametrize("told", [None, POLLED_AT - timedelta(seconds=1), NOW + timedelta(days=3, seconds=1)])
+def test_a_time_of_freezing_that_cannot_be_is_not_believed(tmp_path: Path, told: datetime | None) -> None:
+    """Older exports tell none; nobody freezes data that is not there yet, and nothing comes from the future."""
+    later = NOW + timedelta(days=3)
+    beside = Snapshots(tmp_path).freeze(builders.story(), "x", later, Carried(frozen_at=told)).beside
+
+    assert (beside.frozen_at, beside.imported_at) == (later, None)
 
 
 def test_what_is_in_the_file_is_what_was_frozen_whatever_unpacks_it(export: bytes, tmp_path: Path) -> None:
@@ -74,9 +95,12 @@ def test_the_same_name_and_notes_give_the_same_bytes(export: bytes, tmp_path: Pa
         commented(SIMPLE, b'{"notes": {"x": {"text": "' + b"x" * 4_001 + b'"}}}'),
         commented(SIMPLE, b'{"name": "' + b" " * MOST_BYTES + b'"}'),
         commented(SIMPLE, b'{"name": "cut"}')[:20],
+        commented(SIMPLE, b'{"name": "x", "frozen_at": "yesterday"}'),
+        commented(SIMPLE, b'{"name": "x", "frozen_at": 1e300}'),
+        commented(SIMPLE, b'{"name": "x", "frozen_at": "2026-03-02T11:42:05"}'),
         commented(SIMPLE, b'{"name": "\xff\xfe'),
     ],
-    ids=range(12),
+    ids=range(15),
 )
 def test_a_file_that_no_export_wrote_carries_nothing(raw: bytes) -> None:
     assert carried_by(raw) == Carried()

@@ -26,8 +26,6 @@ def test_a_note_that_is_too_long_is_refused_with_what_to_do_and_the_rest_stays(
 
     with pytest.raises(SnapshotError, match=re.escape(said)):
         store.note(key, "new", note)
-    with pytest.raises(SnapshotError, match=re.escape(said)):
-        store.freeze(a_fleet(name="other"), "", NOW, {"new": note})
     assert store.get(key).notes == {"there": Note("before")}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,28 @@ def test_a_link_to_the_live_fleet_or_to_a_snapshot_names_it_itself() -> None:
     """Whatever is shown: the page that draws it says where it leads."""
     assert links.live(links.FINDINGS, severity="critical") == "findings?severity=critical"
     assert links.live(links.OVERVIEW, snapshot="3fa9c01b2e") == "./?snapshot=3fa9c01b2e"
+
+
+@pytest.mark.parametrize(
+    ("text", "page", "told"),
+    [
+        ("3fa9c01b2e", "", {"snapshot": "3fa9c01b2e"}),
+        ("https://evil.example/nopage?snapshot=3fa9&x=1", "", {"snapshot": "3fa9"}),
+        ("javascript:alert(1)//findings?snapshot=3fa9&pool=a", "findings", {"snapshot": "3fa9", "pool": "a"}),
+        ("//evil.example/\\\\findings?snapshot=3fa9&pool=a", "", {"snapshot": "3fa9"}),
+        (
+            "http://x/compare?pool=a&path=b&tab=c&snapshot=3fa9",
+            "compare",
+            {"pool": "a", "path": "b", "snapshot": "3fa9"},
+        ),
+        ("http://x/changes?from=3fa9", "changes", {"from": "3fa9"}),
+        ("http://x/changes", "", {"snapshot": "http://x/changes"}),
+        ("http://x/compare?from=3fa9", "", {"snapshot": "http://x/compare?from=3fa9"}),
+        ("http://[", "", {"snapshot": "http://["}),
+    ],
+)
+def test_of_a_pasted_link_only_our_pages_and_their_choices_are_left(text: str, page: str, told: dict[str, str]) -> None:
+    assert links.pasted(text) == (page, told)
 
 
 def test_navigation_carries_what_links_say_holds_on_every_page() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.changes import Elsewhere
 from dashboard.report.blocks import Entries, Entry, Figure, Figures, Paragraph, Part, Report, Tone, plain
 from dashboard.report.changes import words
+from dashboard.report.context import compared
 from dashboard.report.findings.words import counted
 from dashboard.report.views import change_entries as entries
 from dashboard.report.views import change_tables as tables
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dashboard.changes import Changes, FindingChanges, KeptFinding, Silence
-    from dashboard.report.blocks import Block
+    from dashboard.report.blocks import Block, Table
     from dashboard.report.context import Context
     from dashboard.rules.findings import Finding
 
@@ -27,7 +29,7 @@ MOST_NAMES = 8
 
 
 def changes_report(changes: Changes, before: Context, after: Context) -> Report:
-    """Return what changed as a report. It stands under the context of the second side; both are told in it."""
+    """Return what changed as a report, under the context of both sides."""
     parts = (
         Part("at-a-glance", "At a glance", tuple(_glance(changes, before, after))),
         Part("findings", "Findings", tuple(_as_before(changes)), tuple(_findings(changes))),
@@ -36,7 +38,7 @@ def changes_report(changes: Changes, before: Context, after: Context) -> Report:
         Part("capacity", "Capacity", tuple(_capacity(changes))),
         *_appendices(changes),
     )
-    return Report("What changed", words.headline(changes), words.lead(changes), after, parts)
+    return Report("What changed", words.headline(changes), words.lead(changes), compared(before, after), parts)
 
 
 def _glance(changes: Changes, before: Context, after: Context) -> Iterable[Block]:
@@ -96,8 +98,7 @@ def _untold_note(changes: Changes) -> str:
 
 
 def _as_before(changes: Changes) -> Iterable[Block]:
-    same = sum(not each.is_changed for each in changes.findings.kept)
-    yield Paragraph(plain(f"{count(same, 'finding is', 'findings are')} as before."))
+    yield Paragraph(plain(f"{words.as_before(changes)}."))
 
 
 def _findings(changes: Changes) -> Iterable[Part]:
@@ -117,7 +118,8 @@ def _part(anchor: str, title: str, number: int, listed: Entries) -> Iterable[Par
         return
     more = len(listed.items) - MOST_GROUPS
     rest = [Paragraph(plain(f"{more:,} more in the JSON document."))] if more > 0 else []
-    yield Part(anchor, f"{title} ({number:,})", (Entries(listed.items[:MOST_GROUPS]), *rest))
+    shown = replace(listed, items=listed.items[:MOST_GROUPS])
+    yield Part(anchor, f"{title} ({number:,})", (shown, *rest))
 
 
 def _settings(changes: Changes) -> Iterable[Block]:
@@ -125,7 +127,7 @@ def _settings(changes: Changes) -> Iterable[Block]:
     groups = settings.groups
     if groups:
         listed = entries.setting_entries(groups, changes.names).items
-        yield Entries(listed[:MOST_GROUPS])
+        yield Entries(listed[:MOST_GROUPS], _whole(tables.settings_table(groups, changes.names)))
         if (more := len(listed) - MOST_GROUPS) > 0:
             yield Paragraph(plain(f"{more:,} more groups of replicas stand in the appendix."))
     else:
@@ -140,7 +142,8 @@ def _untold(changes: Changes) -> Iterable[Part]:
     sides = (("No longer told", settings.no_longer_told, False), ("Now told", settings.now_told, True))
     listed = [_silences(title, told, is_told_now=is_now) for title, told, is_now in sides if told]
     if listed:
-        yield Part("one-sided", "Told on one side only", (Entries(tuple(listed)),), is_aside=True)
+        told = Entries(tuple(listed), tables.silences_table(settings, changes.names))
+        yield Part("one-sided", "Told on one side only", (told,), is_aside=True)
 
 
 def _silences(title: str, silences: Sequence[Silence], *, is_told_now: bool) -> Entry:
@@ -166,7 +169,7 @@ def _left_out(changes: Changes) -> Iterable[str]:
 def _replicas(changes: Changes) -> Iterable[Block]:
     listed = entries.replica_entries(changes.replicas)
     if listed.items:
-        yield listed
+        yield replace(listed, data=_whole(tables.replicas_table(changes)))
     else:
         yield Paragraph(plain("No replica came, went or restarted, as far as they tell."))
     if untold := changes.replicas.start_untold:
@@ -179,10 +182,16 @@ def _capacity(changes: Changes) -> Iterable[Block]:
     capacity = changes.capacity
     yield tables.capacity_table(changes)
     if capacity.ranks:
-        yield entries.rank_entries(capacity.ranks, changes.names)
+        found = entries.rank_entries(capacity.ranks, changes.names)
+        yield replace(found, data=_whole(tables.ranks_table(capacity.ranks, changes.names)))
     else:
         ranks = count(capacity.compared, "rank")
         yield Paragraph(plain(f"None of the {ranks} compared holds {TOLERANCE * 100:.0f} % less or more than before."))
+
+
+def _whole(table: Table) -> Table:
+    """Return a table as programs read it."""
+    return table.data or table
 
 
 def _appendices(changes: Changes) -> Iterable[Part]:
