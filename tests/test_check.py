@@ -1,4 +1,4 @@
-"""`check` and `rules`: exit codes that a CI job can rely on, and a last line that says why."""
+"""`check`: exit codes that a CI job can rely on, and a last line that says why."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread, targets
-from dashboard.report.rules.page import rule_page
-from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import story
 from tests.report.saved_fleets import saved
 from tests.serving import free_port
@@ -343,40 +342,3 @@ def test_the_options_in_sarif_are_named_as_the_repository_knows_them(
     assert named() == "ci/fleet.yaml"
     monkeypatch.chdir(tmp_path / "ci")
     assert named("--config", str(tmp_path / "fleet.yaml")) == "fleet.yaml"
-
-
-def test_rules_lists_them_all() -> None:
-    done = run("rules")
-
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert [line.split("  ")[0] for line in done.stdout.splitlines() if line[:1].isupper()] == [
-        rule.id for rule in ALL_RULES
-    ]
-
-
-@pytest.mark.parametrize("text", ["RT-01", "rt-01", "Block-size-differs"])
-def test_rules_prints_the_page_of_one(text: str) -> None:
-    assert run("rules", text).stdout == rule_page(BY_ID["RT-01"])
-
-
-def test_a_rule_that_is_not_there_is_wrong_usage_with_the_one_that_was_meant() -> None:
-    done = run("rules", "block-size-difers")
-
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert last(done) == "exit 2: wrong usage: block-size-difers: no such rule; did you mean RT-01?"
-
-
-def test_the_width_that_is_asked_for_holds_in_a_pipe_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    wide = max(map(len, run("rules").stdout.splitlines()))
-    monkeypatch.setenv("COLUMNS", "80")
-
-    assert max(map(len, run("rules").stdout.splitlines())) <= 80 < wide <= 200
-
-
-def test_without_a_command_the_help_and_why_stand_on_standard_error() -> None:
-    done = run()
-
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "Compare the configuration of many vLLM replicas." in done.stderr
-    assert last(done) == "exit 2: wrong usage: no command is named."
-    assert last(run("--nonsense")).startswith("exit 2: wrong usage: no such option: --nonsense.")

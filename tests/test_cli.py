@@ -313,3 +313,12 @@ def test_the_simulated_fleet_needs_its_port() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("exit 1: the simulated fleet could not start: ")
     assert "--fleet-port" in done.stderr
+
+
+def test_without_a_command_the_help_and_why_stand_on_standard_error() -> None:
+    done = run()
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Compare the configuration of many vLLM replicas." in done.stderr
+    assert done.stderr.endswith("\nexit 2: wrong usage: no command is named.\n")
+    assert "\nexit 2: wrong usage: no such option: --nonsense." in f"\n{run('--nonsense').stderr}"

@@ -1,0 +1,52 @@
+"""`rules`: the list of all rules, and the page of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from dashboard.cli import cli
+from dashboard.report.rules.page import rule_page
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+
+if TYPE_CHECKING:
+    from typer.testing import Result
+
+
+@pytest.fixture(autouse=True)
+def _no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def test_rules_lists_them_all() -> None:
+    done = run("rules")
+
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert [line.split("  ")[0] for line in done.stdout.splitlines() if line[:1].isupper()] == [
+        rule.id for rule in ALL_RULES
+    ]
+
+
+@pytest.mark.parametrize("text", ["RT-01", "rt-01", "Block-size-differs"])
+def test_rules_prints_the_page_of_one(text: str) -> None:
+    assert run("rules", text).stdout == rule_page(BY_ID["RT-01"])
+
+
+def test_a_rule_that_is_not_there_is_wrong_usage_with_the_one_that_was_meant() -> None:
+    done = run("rules", "block-size-difers")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "exit 2: wrong usage: block-size-difers: no such rule; did you mean RT-01?\n"
+
+
+def test_the_width_that_is_asked_for_holds_in_a_pipe_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = max(map(len, run("rules").stdout.splitlines()))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert max(map(len, run("rules").stdout.splitlines())) <= 80 < wide <= 200
