@@ -56,10 +56,7 @@ def yaml_comment(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    character = match[0]
-    if character in '"\\':
-        return f"\\{character}"
-    return f"\\U{ord(character):08x}" if ord(character) > 0xFFFF else f"\\u{ord(character):04x}"  # noqa: PLR2004  \\u holds four digits
+    return f"\\{match[0]}" if match[0] in '"\\' else f"\\u{ord(match[0]):04x}"  # nothing above U+FFFF has to be escaped
 
 
 def _blank(match: re.Match[str]) -> str:

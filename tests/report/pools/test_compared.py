@@ -1,12 +1,13 @@
-"""What is said below a compared pool: what deviates from its baseline, and who is not counted."""
+"""What is said around a compared pool: what deviates from its baseline, who is not counted, whose data it is."""
 
 from __future__ import annotations
 
 import pytest
 
 from dashboard.compare import BASELINE, MAJORITY, build_matrix
+from dashboard.fleet import empty_fleet
 from dashboard.models import Baseline
-from dashboard.report.pools.compared import equal_words, hidden_words
+from dashboard.report.pools.compared import coverage_words, equal_words, hidden_words
 from tests.builders import alike, document, down, fleet
 
 TOLD = document()
@@ -46,3 +47,9 @@ def test_replicas_that_are_not_counted_are_named_and_many_are_a_number(number: i
     matrix = build_matrix(POOL, UNIFORM.documents, MAJORITY)
 
     assert equal_words(POOL, matrix, [down(f"r{place}") for place in range(number)]) == f"17 settings compared.{words}"
+
+
+def test_a_copied_table_says_whose_data_it_is_how_many_answered_and_of_when() -> None:
+    """Before the first poll there is no time to tell."""
+    assert coverage_words(UNIFORM) == "prod-eu: 3 of 3 answered, data as of 2026-03-02T11:42:05Z"
+    assert coverage_words(empty_fleet("prod-eu")) == "prod-eu: 0 of 0 answered"
