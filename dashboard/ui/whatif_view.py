@@ -16,7 +16,7 @@ from dashboard.whatif.words import (
     NOTHING_APPLIED,
     after_words,
     before_words,
-    caution,
+    cautions,
     change_words,
     group_words,
     later_notes,
@@ -91,25 +91,24 @@ def capacity_html(what: WhatIf, names: Mapping[str, str]) -> str:
     """Show KV cache per DP rank, now and then. HTML."""
     ranks = what.capacity.ranks
     several = any(rank.dp_rank for rank in ranks)
-    head = [
-        ("Replica", ""),
-        ("Tokens now", "number"),
-        ("Tokens then", "number"),
-        ("Change", "number"),
-        ("From", "wide"),
-    ]
+    reasons = list(dict.fromkeys(rank.reason for rank in ranks))
+    from_one = len(ranks) > 1 and len(reasons) == 1  # then the sentence stands once, below
+    head = [("Replica", ""), ("Tokens now", "number"), ("Tokens then", "number"), ("Change", "number")]
+    head += [] if from_one else [("From", "wide")]
     rows = [
         (
             markup.text(brief(names[rank.replica]) + (f", rank {rank.dp_rank}" if several else "")),
             markup.text(before_words(rank)),
             markup.text(after_words(rank)),
             markup.text(change_words(rank)),
-            markup.muted(rank.reason),
+            *([] if from_one else [markup.muted(rank.reason)]),
         )
         for rank in ranks[:MOST_RANKS]
     ]
     more = len(ranks) - MOST_RANKS
-    foot = " ".join([*([f"{count(more, 'more DP rank')} not shown."] if more > 0 else []), total_words(what.capacity)])
+    rest = f"{count(more, 'more DP rank')} not shown." if more > 0 else ""
+    source = f"Tokens then: {reasons[0][:1].lower()}{reasons[0][1:]}" if from_one else ""
+    foot = " ".join(filter(None, [rest, source, total_words(what.capacity)]))
     table = markup.table("KV cache per DP rank, now and then", head, rows)
     return f'<div class="whatif-ranks">{table}</div><p class="foot">{markup.text(foot)}</p>'
 
@@ -156,8 +155,8 @@ def _draw(fleet: Fleet, what: WhatIf) -> None:
     names = {each.id: each.name for each in fleet.replicas if each.pool == what.pool}
     said = "".join(f"<li>{markup.text(each)}</li>" for each in limits(what, names))
     aside = f'<ul class="whatif-limits">{said}</ul>' if said else ""
-    if first := caution(what):
-        st.html(f'<div class="notice warning">{markup.bold(first)}</div>')
+    for first in cautions(what):
+        st.html(f'<div class="notice warning">{markup.claim(first)}</div>')
     kind = "info" if what.groups else "good"
     st.html(f'<div class="notice {kind} whatif-summary">{markup.claim(summary(what))}{aside}</div>')
     if not what.groups:

@@ -17,6 +17,7 @@ from dashboard.whatif.capacity import Expected, engines_after, summed
 from dashboard.whatif.judged import judged
 from dashboard.whatif.nouns import Group, WhatIf
 from dashboard.whatif.paste import changes_of, in_turn
+from dashboard.whatif.router import router_changes
 from dashboard.whatif.target import contrasts, target_of, told_by, told_of
 from dashboard.whatif.verdicts import verdicts, without_rollout
 from dashboard.wording import count
@@ -76,6 +77,8 @@ def converge(fleet: Fleet, pool: str, target: str | Baseline) -> WhatIf:
         untold=_untold(plan),
         notes=tuple(_notes(fleet, plan, after)),
         goes_back=back,
+        router=router_changes(fleet, after, pool),
+        alike=None if isinstance(plan.target, Baseline) else len(plan.target.replicas),
     )
 
 

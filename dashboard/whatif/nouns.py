@@ -111,6 +111,17 @@ class Verdicts:
     stay: int = 0
 
 
+class RouterChange(NamedTuple):
+    """A value that all of a pool would have and its router works with: what other replicas have now, and the new one.
+
+    `expects` names it as fleet.yaml would say it of the router, under the pool's `expects`, and does not.
+    """
+
+    expects: str
+    before: Told
+    after: Told
+
+
 @dataclass(frozen=True, slots=True)
 class WhatIf:
     """What would change if a pool converged to a target: a cohort, by its letter, or a baseline, by its name.
@@ -118,7 +129,8 @@ class WhatIf:
     `fleet` is the fleet as it would be as far as that can be known. `silent` are replicas that contradict the target
     nowhere but do not tell every setting that others would change; `unread` were never read. `untold` are settings in
     which the pool differs and of which the target tells nothing. `notes` are sentences on what is not known.
-    `goes_back` is the rollout that some of the replicas would leave again.
+    `goes_back` is the rollout that some of the replicas would leave again. `router` is what the router must know
+    and no rule judges. `alike` counts the replicas of the cohort now; None for a baseline.
     """
 
     pool: str
@@ -134,6 +146,8 @@ class WhatIf:
     untold: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     goes_back: Rollout | None = None
+    router: tuple[RouterChange, ...] = ()
+    alike: int | None = None
 
     @property
     def restarts(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dashboard.rules.settable import IMAGE_FIRST, How, optional_words
 from dashboard.wording import count, exact, first_of, joined, middle_cut, one_line, short, told_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dashboard.models import Told
     from dashboard.rules.findings import Finding
@@ -55,12 +55,15 @@ def target_words(what: WhatIf) -> str:
     return f"{'baseline' if what.is_baseline else 'cohort'} {_cut(what.target)}"
 
 
-def caution(what: WhatIf) -> str:
-    """Say what to mind before anything else: that this goes back on a rollout; nothing where there is nothing."""
-    if (rollout := what.goes_back) is None:
-        return ""
-    old, new = (_cut(each) for each in (rollout.old, rollout.new))
-    return f"{_cut(what.pool)} is moving from {old} to {new}; this goes back on it."
+def cautions(what: WhatIf) -> tuple[str, ...]:
+    """Say what to mind before anything else: that this goes back on a rollout, what no rule judges of a router."""
+    said = []
+    if (rollout := what.goes_back) is not None:
+        old, new = (_cut(each) for each in (rollout.old, rollout.new))
+        said.append(f"{_cut(what.pool)} is moving from {old} to {new}, and this goes back on it.")
+    if what.router:
+        said.append(_router_words(what))
+    return tuple(said)
 
 
 def summary(what: WhatIf) -> str:
@@ -71,6 +74,7 @@ def summary(what: WhatIf) -> str:
     told = what.verdicts
     parts = [
         f"{len(what.restarts):,} of {count(what.total, 'replica')} would restart",
+        *_alike(what),
         f"{_findings(told.gone) or 'no finding'} would go, {_findings(told.came) or 'none'} would come",
     ]
     parts += [f"{_findings([one for one, _ in told.spread])} would reach more replicas"] if told.spread else []
@@ -207,6 +211,26 @@ def limits(what: WhatIf, names: Mapping[str, str]) -> tuple[str, ...]:
     if what.untold:
         said.append(f"What {target_words(what)} does not tell is left as it is: {_some(what.untold)}.")
     return (*said, *what.notes)
+
+
+def _router_words(what: WhatIf) -> str:
+    """Say which values a router must know, and why no finding speaks of that."""
+    told = [
+        f"the {each.expects.replace('_', ' ')} would be {value_words(each.after)} instead of {value_words(each.before)}"
+        for each in what.router
+    ]
+    expected = joined([f"expects.{each.expects}" for each in what.router])
+    return (
+        f"A router that looks at prefixes must know that {joined(told)}. {_cut(what.fleet.policy.file)} does not say "
+        f"what the router expects ({expected}), so no rule judged this."
+    )
+
+
+def _alike(what: WhatIf) -> Iterator[str]:
+    """Yield how many of the pool have the settings of the chosen cohort now; nothing for a baseline."""
+    if what.alike is not None:
+        has = "has" if what.alike == 1 else "have"
+        yield f"{what.alike:,} of {what.total:,} {has} the settings of {target_words(what)} now"
 
 
 def _total(tokens: int, unknown: int, *, is_bound: bool) -> str:

@@ -212,7 +212,8 @@ def test_the_review_says_what_is_new_since_the_last_one(story: Story) -> None:
 
 
 def test_what_if_says_that_the_odd_one_would_restart_and_what_to_paste(story: Story) -> None:
-    assert "1 of 2 replicas would restart; 2 critical findings would go, none would come" in story.split.what_if
+    assert "1 of 2 replicas would restart; 1 of 2 has the settings of cohort" in story.split.what_if
+    assert "; 2 critical findings would go, none would come" in story.split.what_if
     assert SECOND in story.split.what_if
     assert story.split.flags == ("--block-size", DEFAULT_BLOCK_SIZE, "--prefix-caching-hash-algo", "sha256")
 

@@ -89,7 +89,7 @@ def test_going_back_on_a_rollout_is_said_before_all_else(demo_fleet: Fleet) -> N
     """And where the version changes, the image alone stands open; the rest is folded away."""
     app = open_page(demo_fleet, "compare", pool="gemma-27b", converge="A")
     shown = html(app)
-    warned = shown.index("gemma-27b is moving from 0.32.0 to 0.32.1; this goes back on it")
+    warned = shown.index("gemma-27b is moving from 0.32.0 to 0.32.1, and this goes back on it")
 
     assert warned < shown.index("2 of 8 replicas would restart")
     onward = open_page(demo_fleet, "compare", pool="gemma-27b", converge="B")

@@ -16,10 +16,11 @@ from dashboard.ui.whatif_view import (
 )
 from dashboard.whatif import Verdicts, converge
 from dashboard.whatif.words import Pasted
-from tests.builders import HOSTILE, alike, document, engine, fleet, replica
+from tests.builders import HOSTILE, alike, devices, document, engine, fleet, replica
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
+    from dashboard.models import Replica
 
 LARGER = {"cache_config.block_size": 32}
 
@@ -56,8 +57,27 @@ def test_ranks_show_now_and_then_with_their_source() -> None:
     assert "odd-0, rank 1" in drawn
     assert "+1,199,500" in drawn
     assert drawn.count("<tr>") == MOST_RANKS + 1
-    assert "8 more DP ranks not shown." in drawn
-    assert "As 12 engines on NVIDIA H100" in drawn
+    assert "8 more DP ranks not shown. Tokens then: as 12 engines on NVIDIA H100" in drawn
+
+
+def test_the_source_of_all_ranks_stands_once_and_several_stand_beside_their_ranks() -> None:
+    """The same sentence on each row says nothing; one row keeps it beside its number."""
+    told = document(), document(LARGER)
+    same = [replica(f"odd-{each}", pool="chat", document=told[1], engines=(engine(500),)) for each in range(3)]
+    other = replica("odd-9", pool="chat", document=told[1], engines=(engine(500),), devices=devices(4, "NVIDIA H200"))
+
+    def drawn(*odd: Replica) -> str:
+        before = fleet([*alike("chat", 6, told[0]), *odd], told)
+        return capacity_html(converge(before, "chat", "A"), {each.id: each.name for each in before.replicas})
+
+    once, each, alone = drawn(*same), drawn(*same, other), drawn(same[0])
+    assert once.count("Tokens then: as 6 engines on NVIDIA H100") == 1
+    assert "As 6 engines" not in once
+    assert ">From<" not in once
+    assert each.count("As 6 engines on NVIDIA H100") == 3
+    assert each.count("No engine on NVIDIA H200 is set up so") == 1
+    assert ">From<" in each
+    assert '<span class="mute">As 6 engines' in alone
 
 
 def test_settings_say_how_they_are_set_and_stay_text() -> None:

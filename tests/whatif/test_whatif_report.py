@@ -45,10 +45,20 @@ def test_going_back_on_a_rollout_comes_first_and_the_rest_after_the_image(demo_f
     (back,) = whatif_report(demo_fleet, converge(demo_fleet, "gemma-27b", "A"))
     (on,) = whatif_report(demo_fleet, converge(demo_fleet, "gemma-27b", "B"))
 
-    assert text(back).startswith("gemma-27b is moving from 0.32.0 to 0.32.1; this goes back on it. 2 of 8 ")
+    assert text(back).startswith("gemma-27b is moving from 0.32.0 to 0.32.1, and this goes back on it. 2 of 8 ")
     written = to_markdown(report(demo_fleet, (on,)))
     assert written.index("Change the image first") < written.index("After the restart, look again:")
     assert written.index("After the restart, look again:") < written.rindex("--enable-prefix-caching")
+
+
+def test_what_a_router_must_know_comes_before_what_would_go(demo_fleet: Fleet) -> None:
+    """In a document too it is a warning, not the last line."""
+    (part,) = whatif_report(demo_fleet, converge(demo_fleet, "chat-70b", "C"))
+    first = part.blocks[0]
+
+    assert isinstance(first, Paragraph)
+    assert first.tone == "warning"
+    assert text(part).startswith("A router that looks at prefixes must know that the block size would be 32 ")
 
 
 def test_anchors_are_unique_and_it_can_be_written(demo_fleet: Fleet) -> None:

@@ -9,12 +9,13 @@ import pytest
 
 from dashboard.models import Baseline, Basis, Tolerance
 from dashboard.rules.findings import Severity
+from dashboard.rules.policy import Policy
 from dashboard.whatif import Capacity, Paste, RankChange, Verdicts, converge
 from dashboard.whatif.words import (
     after_words,
     before_words,
     capacity_words,
-    caution,
+    cautions,
     change_words,
     group_words,
     later_notes,
@@ -44,8 +45,12 @@ def names(fleet: Fleet) -> dict[str, str]:
 def test_one_sentence_says_it_all(demo_fleet: Fleet) -> None:
     """Restarts, findings, capacity."""
     assert summary(converge(demo_fleet, "chat-70b", "A")) == (
-        "2 of 17 replicas would restart; 2 critical findings, 3 warnings and 2 for information would go, none would "
-        "come; KV cache +21.6 k to +22.2 k tokens, going by engines that are set up so."
+        "2 of 17 replicas would restart; 14 of 17 have the settings of cohort A now; 2 critical findings, 3 warnings "
+        "and 2 for information would go, none would come; KV cache +21.6 k to +22.2 k tokens, going by engines that "
+        "are set up so."
+    )
+    assert summary(converge(demo_fleet, "chat-70b", "C")).startswith(
+        "15 of 17 replicas would restart; 1 of 17 has the settings of cohort C now; "
     )
     assert "; 1 critical finding and 1 warning would reach more replicas; " in summary(
         converge(demo_fleet, "chat-70b", "B")
@@ -69,8 +74,11 @@ def test_changes_without_any_finding_say_so() -> None:
     before = fleet([*alike("chat", 3, told[0]), replica("chat-9", document=told[1])], told)
 
     assert summary(converge(before, "chat", "A")) == (
-        "1 of 4 replicas would restart; no finding would go, none would come; KV cache stays as it is."
+        "1 of 4 replicas would restart; 3 of 4 have the settings of cohort A now; no finding would go, none would "
+        "come; KV cache stays as it is."
     )
+    agreed = Baseline("agreed", "chat", {"model_config.a_new": "1"})
+    assert summary(converge(before, "chat", agreed)).startswith("1 of 4 replicas would restart; no finding would go")
 
 
 def test_several_findings_that_nobody_can_judge_are_counted() -> None:
@@ -258,10 +266,27 @@ def test_to_go_back_on_a_rollout_is_said_first_and_is_no_gain(demo_fleet: Fleet)
     """To go on with it is neither."""
     back, on = (converge(demo_fleet, "gemma-27b", letter) for letter in "AB")
 
-    assert caution(back) == "gemma-27b is moving from 0.32.0 to 0.32.1; this goes back on it."
-    assert caution(on) == ""
+    assert cautions(back) == ("gemma-27b is moving from 0.32.0 to 0.32.1, and this goes back on it.",)
+    assert cautions(on) == ()
     assert "ID-08" not in {each.rule for each in back.verdicts.gone}
     assert "ID-08" in {each.rule for each in on.verdicts.gone}
+
+
+def test_what_a_router_must_know_is_said_first_too(demo_fleet: Fleet) -> None:
+    """That no finding comes is no praise where no rule could judge; the file is called as the operator calls it."""
+    (size,) = cautions(converge(demo_fleet, "chat-70b", "C"))
+    assert size == (
+        "A router that looks at prefixes must know that the block size would be 32 instead of 16. fleet.yaml does not "
+        "say what the router expects (expects.block_size), so no rule judged this."
+    )
+    told = document(), document({"cache_config.block_size": 32, "cache_config.prefix_caching_hash_algo": "sha256"})
+    members = [*alike("chat", 3, told[0]), replica("chat-9", document=told[1])]
+    (both,) = cautions(converge(fleet(members, told, policy=Policy(file="prod.yaml")), "chat", "B"))
+    assert both == (
+        "A router that looks at prefixes must know that the block size would be 32 instead of 16 and the hash "
+        "algorithm would be sha256 instead of sha256_cbor. prod.yaml does not say what the router expects "
+        "(expects.block_size and expects.hash_algorithm), so no rule judged this."
+    )
 
 
 def test_findings_are_counted_in_the_words_of_their_pages() -> None:
@@ -273,7 +298,7 @@ def test_findings_are_counted_in_the_words_of_their_pages() -> None:
     warning = replace(info, severity=Severity.WARNING)
 
     said = [
-        summary(replace(what, verdicts=Verdicts(gone=gone))).split("; ")[1]
+        summary(replace(what, verdicts=Verdicts(gone=gone))).split("; ")[2]
         for gone in ((info,), (info, info), (warning, info))
     ]
     assert said == [

@@ -29,7 +29,7 @@ from dashboard.whatif.words import (
     NOTHING_APPLIED,
     after_words,
     before_words,
-    caution,
+    cautions,
     change_words,
     group_words,
     later_notes,
@@ -59,8 +59,7 @@ MOST_RANKS = 200  # rows of the table of DP ranks: a report stays readable
 def whatif_report(fleet: Fleet, what: WhatIf) -> tuple[Part, ...]:
     """Report what would change if a pool converged. `fleet` is the one that the what-if was made of."""
     names = replica_names(fleet)
-    first = caution(what)
-    blocks: list[Block] = [Paragraph(plain(first), Tone.WARNING)] if first else []
+    blocks: list[Block] = [Paragraph(plain(said), Tone.WARNING) for said in cautions(what)]
     blocks += [Paragraph(plain(summary(what)), Tone.INFO), Paragraph(plain(NOTHING_APPLIED))]
     blocks += [Paragraph(plain(said), Tone.UNKNOWN) for said in limits(what, names)]
     parts = [
