@@ -29,7 +29,7 @@ with left:
         empty.nothing_told("fleet") if fleet.pools else empty.no_pools()
 with right:
     if shown.unread:
-        entries = markup.section("Could not be read") + markup.entries(unread(shown.unread, state.now()))
+        entries = markup.section("Could not be read") + markup.entries(unread(shown.unread, state.ages_from()))
         st.html(entries if shown.first else f'<div class="alone">{entries}</div>')
 called = frozen_band.context(fleet).name
 share.offer(lambda: overview_report(fleet, called))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard.report.views.replicas import replicas_report
-from dashboard.ui import empty, frozen_band, links, markup, replica_opening, replicas_view, share, state
+from dashboard.ui import empty, frozen_band, links, replica_opening, replicas_view, share, state
 
-fleet, now = state.fleet(), state.now()
+fleet = state.fleet()
 rows = replicas_view.rows(fleet.generation, fleet.polled_at, fleet)
 replicas_view.draw_head(fleet)
 controls = replicas_view.controls()
@@ -21,8 +21,8 @@ if kept.empty:
     st.stop()
 number = replicas_view.number_words(len(kept), len(rows))
 replicas_view.offer_csv(fleet, kept, number, controls)
-chosen = replicas_view.draw_table(kept, now)
-st.html(f'<div class="foot">{markup.text(number)} shown.</div>')
+chosen = replicas_view.draw_table(kept, state.ages_from())
+replicas_view.draw_foot(kept, number)
 if chosen:
     replica_opening.open_replica(chosen)
 called = frozen_band.context(fleet).name

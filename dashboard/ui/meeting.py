@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.ui import links, markup, state
+from dashboard import wording
+from dashboard.ui import frozen_band, links, markup, state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,7 @@ def agenda(items: Sequence[Item]) -> None:
     entries = "".join(_entry(number, item) for number, item in enumerate(items, 1))
     keys = f'{_KEYS_BUTTON}{_LEAVE}<p class="keys" id="meeting-keys" hidden>{_keys()}</p>' if state.meeting() else ""
     html = (
+        f"{_shown() if state.meeting() else ''}"
         f'<nav class="agenda" aria-label="Agenda"><ol>{entries}</ol>{keys}</nav>'
         '<div class="said" aria-live="polite"></div>'
     )
@@ -68,6 +70,15 @@ def switch() -> None:
 
 def _begin() -> None:
     st.query_params[links.MEETING] = "1"
+
+
+def _shown() -> str:
+    """Say in one line which snapshot a meeting looks at, and as of when: it stays in sight with the agenda."""
+    fleet, known = state.fleet(), frozen_band.shown()
+    called = f"“{known.beside.name}” " if known and known.beside.name else ""
+    what = f"Snapshot {called}{fleet.snapshot}" if fleet.snapshot else f"{fleet.name}, not frozen"
+    as_of = f"data as of {wording.iso(fleet.polled_at)}" if fleet.polled_at else "waiting for the first poll"
+    return f'<p class="shown"><span>{markup.text(what)}</span> · {markup.text(as_of)}</p>'
 
 
 def _mount(html: str, items: Sequence[Item]) -> None:

@@ -5,49 +5,46 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard import wording
-from dashboard.models import ReplicaState
+from dashboard.report.blocks import Tone
 from dashboard.report.capacity.totals import total
 from dashboard.report.findings.head import NOUNS
 from dashboard.report.replicas.differences import from_majority
 from dashboard.report.replicas.sources import SOURCES
-from dashboard.report.replicas.standing import standing_words
-from dashboard.rules.findings import Severity
+from dashboard.report.replicas.standing import mark, standing_words
 from dashboard.ui import links, markup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from dashboard.models import Cohort, Contradiction, Pool, Replica
+    from dashboard.models import Cohort, Contradiction, Pool, Replica, ReplicaState
     from dashboard.report.replicas.differences import Apart
     from dashboard.report.replicas.settings import Reach
+    from dashboard.rules.findings import Severity
 
 LONGEST_NAME = 60  # characters
 MOST_CONTRADICTIONS = 12  # shown one by one
 MOST_UNKNOWN = 6  # kinds that are named
-_KINDS = {ReplicaState.PARTIAL: "unknown", ReplicaState.DOWN: "critical"}
 
 
 def head(replica: Replica, reach: Reach | None, worst: Severity | None = None) -> str:
     """Head the page: the name, a way back, and how the replica stands. `reach` is None where nothing was read.
 
-    `worst` is the worst severity of its findings. One glyph says the worse of state and findings. A replica that
-    answers is not called good for it: its glyph is that of its findings, and it has none without them.
+    `worst` is the worst severity of its findings. State and findings have a glyph each. A replica that answers is not
+    called good for it: its only glyph is that of its findings, and it has none without them.
     """
     name = markup.text(_short(replica.name))
     back = markup.link(links.to(links.REPLICAS), "All replicas")
     lead = f"{back} · {markup.code(wording.one_line(replica.id))} · {markup.text(standing_words(replica, reach))}"
-    return markup.heading(f"{_mark(replica.state, worst)}{name}", lead)
+    return markup.heading(f"{_marks(replica.state, worst)}{name}", lead)
 
 
-def _mark(state: ReplicaState, worst: Severity | None) -> str:
-    """Draw one glyph with the words of both: what is down cannot stand worse, what is only read in part can."""
-    said = [f"{state}:"] if state in _KINDS else []
-    said += [f"{NOUNS[worst][0]}:"] if worst else []
-    is_loud = worst is not None and worst is not Severity.INFO
-    kind = _KINDS.get(state) if state is ReplicaState.DOWN or not is_loud else None
-    kind = kind or (str(worst) if worst else None)
-    return f"{markup.glyph(kind, ' '.join(said))} " if kind else ""
+def _marks(state: ReplicaState, worst: Severity | None) -> str:
+    """Draw what is not read whole, then how bad its findings are, each with its word."""
+    standing = mark(state)
+    drawn = [markup.glyph(standing, f"{state}:")] if standing is not Tone.PLAIN else []
+    drawn += [markup.glyph(worst, f"{NOUNS[worst][0]}:")] if worst else []
+    return "".join(f"{each} " for each in drawn)
 
 
 def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Reach, now: datetime) -> str:

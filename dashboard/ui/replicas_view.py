@@ -24,9 +24,10 @@ EVERY_POOL, EVERY_STATE = "all pools", "all"
 ROW, HEAD, TALLEST = 35, 37, 702  # px of the table
 OPENS = "Replica"  # the column whose cells open a replica; the rows' own boxes do, too
 HINT = "Click a name to open the replica."
-_WIDTHS = {  # px; what is said of a fleet that is up fits a page of 1,024
+_WIDTHS = {  # px; what is said of a fleet that is up fits a page of 1,024, and so does why a replica is not
     "State": 92,
     "Replica": 138,
+    "Reason": 410,
     "Findings": 112,
     "Pool": 112,
     "Cohort": 58,
@@ -35,9 +36,9 @@ _WIDTHS = {  # px; what is said of a fleet that is up fits a page of 1,024
     "Read": 76,
     "Role": 66,
     "Started": 124,
-    "Reason": 400,
 }
-_WITH_REASONS = {**_WIDTHS, "State": 190, "Pool": 132}  # a narrow page scrolls then
+_WITH_REASONS = {**_WIDTHS, "State": 182, "Pool": 132, "Best answer": 92}  # a narrow page scrolls then
+_WITH_TIMES = 150  # of the column Read
 
 
 class Choice(NamedTuple):
@@ -83,10 +84,10 @@ def kept(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
     return replica_table.filtered(rows, pool=choice.pool, state=choice.state, search=choice.search)
 
 
-def draw_table(rows: pd.DataFrame, now: datetime) -> str | None:
-    """Draw the table and return the id of the replica whose row was selected."""
+def draw_table(rows: pd.DataFrame, now: datetime | None) -> str | None:
+    """Draw the table and return the id of the replica whose row was selected. Without `now` it tells no ages."""
     shown = replica_table.shown(rows, now)
-    widths = _WITH_REASONS if "Reason" in shown.columns else _WIDTHS
+    widths = (_WITH_REASONS if "Reason" in shown.columns else _WIDTHS) | ({} if now else {"Read": _WITH_TIMES})
     event = st.dataframe(
         shown,
         key="replicas_table",
@@ -97,11 +98,8 @@ def draw_table(rows: pd.DataFrame, now: datetime) -> str | None:
         placeholder="–",
         column_config={
             **{name: st.column_config.TextColumn(width=width) for name, width in widths.items()},
-            "Findings": st.column_config.TextColumn(
-                width=_WIDTHS["Findings"], help="The worst, how many of these (×), and how many milder ones (+)."
-            ),
             "Best answer": st.column_config.TextColumn(
-                width=_WIDTHS["Best answer"], help="Of all that answered, what tells most and is trusted most."
+                width=widths["Best answer"], help="Of all that answered, what tells most and is trusted most."
             ),
             "Differs in": st.column_config.NumberColumn(
                 width=72,
@@ -115,6 +113,12 @@ def draw_table(rows: pd.DataFrame, now: datetime) -> str | None:
     named = [row for row, column in event["selection"]["cells"] if column == OPENS]
     selected = [row for row in (*event["selection"]["rows"], *named) if row < len(rows)]
     return str(rows["id"].iloc[selected[0]]) if selected else None
+
+
+def draw_foot(rows: pd.DataFrame, number: str) -> None:
+    """Say below the table how many rows it has, and what the signs in it mean where any has one."""
+    found = f" {replica_table.FINDINGS_NOTE}" if rows["worst"].ne("").any() else ""
+    st.html(f'<div class="foot">{markup.text(f"{number} shown.{found}")}</div>')
 
 
 def controls() -> DeltaGenerator:

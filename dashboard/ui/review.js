@@ -34,7 +34,7 @@ class Agenda {
   // How far down the window a section begins when it is the current one: below the header and the agenda, which stay.
   top() {
     const header = document.querySelector("[data-testid=stHeader]")?.getBoundingClientRect().bottom ?? 0;
-    return header + this.root.querySelector("nav").getBoundingClientRect().height + 1;
+    return header + this.root.getBoundingClientRect().height + 1;
   }
 
   // The section that is read: the one that a key or a click led to, until the reader scrolls on; else the last one whose

@@ -54,6 +54,11 @@ def now() -> datetime:
     return as_of if as_of is not None and (is_frozen() or screenshot()) else service.now()
 
 
+def ages_from() -> datetime | None:
+    """Return the time against which ages are told; None where the clock stands: a time is told there, never an age."""
+    return None if is_frozen() or screenshot() else now()
+
+
 def is_frozen() -> bool:
     """Say whether a snapshot is shown."""
     return fleet().snapshot is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dashboard import wording
 from dashboard.models import ReplicaState
 from dashboard.report.names import brief
-from dashboard.report.replicas.standing import reason
+from dashboard.report.replicas.standing import mark, reason
 from dashboard.ui import links, markup
 
 if TYPE_CHECKING:
@@ -19,22 +19,21 @@ if TYPE_CHECKING:
 MOST = 8  # entries on Overview; the page Replicas lists all
 
 
-def unread(replicas: Sequence[Replica], now: datetime, most: int = MOST) -> list[tuple[str, str, str]]:
-    """Return (kind of stripe, content, nothing) as HTML for the replicas that were not read whole."""
+def unread(replicas: Sequence[Replica], now: datetime | None, most: int = MOST) -> list[tuple[str, str, str]]:
+    """Return (kind of stripe, content, nothing) as HTML for the replicas that were not read whole.
+
+    Without `now` times are told instead of ages.
+    """
     shown = replicas if len(replicas) <= most else replicas[: most - 1]
-    rows = [(_kind(replica), _content(replica, now), "") for replica in shown]
+    rows = [(mark(replica.state).value, _content(replica, now), "") for replica in shown]
     if len(shown) < len(replicas):
         left = wording.count(len(replicas) - len(shown), "more replica")
         rows.append(("unknown", markup.link(links.to(links.REPLICAS), markup.text(left), css="more"), ""))
     return rows
 
 
-def _kind(replica: Replica) -> str:
-    return "critical" if replica.state is ReplicaState.DOWN else "unknown"
-
-
-def _content(replica: Replica, now: datetime) -> str:
-    glyph = markup.glyph(_kind(replica), f"{replica.state}:")
+def _content(replica: Replica, now: datetime | None) -> str:
+    glyph = markup.glyph(mark(replica.state), f"{replica.state}:")
     name = markup.link(
         links.to(links.REPLICA_PAGE, replica=replica.id), markup.bold(brief(replica.name)), title=replica.name
     )
@@ -42,6 +41,7 @@ def _content(replica: Replica, now: datetime) -> str:
     kind = f" · {wording.FAILURE_WORDS[replica.failure.kind]}" if replica.failure else ""
     seen = ""
     if replica.state is ReplicaState.DOWN and replica.observed_at is not None:
-        seen = f" Last read {wording.age((now - replica.observed_at).total_seconds())}; its values are kept and marked."
+        last = wording.age((now - replica.observed_at).total_seconds()) if now else wording.iso(replica.observed_at)
+        seen = f" Last read {last}; its values are kept and marked."
     who = f'<span class="who">{glyph} {name} {markup.muted(state + kind)}</span>'
     return f"{who}<small>{markup.text(reason(replica) + seen)}</small>"

@@ -91,6 +91,19 @@ def test_a_replica_that_could_not_be_read_stands_with_kind_and_sentence() -> Non
     assert "partial · no valid API key" in shown
 
 
+def test_where_the_clock_stands_the_time_of_the_last_answer_is_told() -> None:
+    """`14 min ago` in what was frozen yesterday would be read as now."""
+    assert re.search(r"Last read \S+Z; its values are kept", html(open_page(story(), screenshot="1")))
+
+
+def test_what_could_not_be_read_is_marked_as_unknown_whether_down_or_partial() -> None:
+    """The same mark as in Review and in exports; a severity's mark stands for findings alone."""
+    unread = html(open_page(story())).partition("Could not be read")[2]
+
+    assert re.findall(r'<li class="(\w+)">', unread) == ["unknown", "unknown"]
+    assert re.findall(r'class="glyph (\w+)"', unread) == ["unknown", "unknown"]
+
+
 def test_a_healthy_fleet_looks_calm() -> None:
     """Nothing critical or warning is drawn where everything agrees."""
     told = document()
@@ -185,7 +198,7 @@ def test_many_unread_replicas_are_cut_and_the_rest_is_counted() -> None:
     """A hundred dead replicas do not push everything else away: eight entries, the last one counts."""
     shown = html(open_page(fleet([down(f"chat-{index}", pool=None) for index in range(100)])))
 
-    assert shown.count('<li class="critical">') == 7
+    assert shown.count('<li class="unknown">') == 8
     assert '<a href="replicas" class="more">93 more replicas</a>' in shown
 
 

@@ -17,7 +17,21 @@ def test_all_replicas_are_listed_with_how_they_stand() -> None:
     assert "<h1>40 replicas: 1 down and 1 read in part</h1>" in html(app)
     assert len(table) == 40
     assert table["Differs in"].max() == 5
-    assert "timeout: No answer within 5 s." in table["Reason"].dropna().to_list()
+    assert dict(zip(table["State"], table["Reason"], strict=True))["? down, timeout"] == "No answer within 5 s."
+
+
+def test_the_signs_in_the_column_of_findings_are_explained_below_the_table() -> None:
+    """Its help is seen by those alone who point at its head."""
+    explained = "40 replicas shown. Findings: the worst, how many of these (×), and how many milder ones (+)."
+
+    assert explained in html(open_page(story(), "replicas"))
+
+
+def test_where_the_clock_stands_replicas_are_told_with_the_time_at_which_they_were_read() -> None:
+    read = open_page(story(), "replicas", screenshot="1").dataframe[0].value["Read"]
+
+    assert read.str.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").all()
+    assert open_page(story(), "replicas").dataframe[0].value["Read"].str.endswith(" ago").all()
 
 
 def test_a_healthy_fleet_is_called_so() -> None:

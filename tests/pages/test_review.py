@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store import Snapshots
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, hostile, replica, story
-from tests.page_runner import SCRIPT, html, rerun
+from tests.page_runner import PAGES, SCRIPT, html, rerun
 from tests.review_runner import WEEK, a_finding, earlier, frozen, review
 
 if TYPE_CHECKING:
@@ -251,6 +252,20 @@ def test_a_meeting_is_dressed_and_left_by_the_address(store: Snapshots) -> None:
     assert MEETING_TYPE in style(app)
     assert "<kbd>Page Down</kbd>" in html(app)
     assert not any(each.key == "begin_meeting" for each in app.button)
+
+
+def test_a_meeting_keeps_in_sight_which_snapshot_it_looks_at(store: Snapshots) -> None:
+    """With the agenda, which stays when the band above it has scrolled away."""
+    stored = store.freeze(story(), "Ops <b>", NOW)
+    service.put(story(), NOW, store.folder)
+    app = AppTest.from_file(SCRIPT, default_timeout=20)
+    app.switch_page(str(PAGES / "review.py"))
+    app.query_params["meeting"], app.query_params["snapshot"] = "1", stored.id
+
+    shown = re.search(r'<p class="shown">(.*?)</p><nav class="agenda"', html(rerun(app)))
+
+    assert shown
+    assert f"Snapshot “Ops &lt;b&gt;” {stored.id}</span> · data as of 20" in shown.group(1)
 
 
 def test_another_page_in_a_meeting_leads_back_to_the_review(store: Snapshots) -> None:

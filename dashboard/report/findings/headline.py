@@ -13,6 +13,7 @@ from dashboard.rules.findings import Severity, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
@@ -82,15 +83,23 @@ def replicas_title(now: Standing) -> str:
     return f"{number}: {wrong}" if wrong else f"{number}, all read"
 
 
-def more(now: Standing, unshared: Sequence[str], inspection: Inspection, *, doubtful: Sequence[str] = ()) -> str:
+def more(
+    now: Standing,
+    unshared: Sequence[str],
+    inspection: Inspection,
+    *,
+    doubtful: Sequence[str] = (),
+    suppressed: AbstractSet[str] = frozenset(),
+) -> str:
     """Say what was found, and what follows from it.
 
-    `unshared`: the pools in which not all can share prefixes, but should; `doubtful`: in which perhaps not all can.
+    `unshared`: the pools in which not all can share prefixes, but should; `doubtful`: in which perhaps not all can;
+    `suppressed`: of which the reason is suppressed.
     """
     if now.down == now.replicas:
         return "Every replica was asked, and none gave a usable answer."
     sentences = [f"{tally_words(now.found)}."] if tally_words(now.found) else []
-    sentences += [_apart(unshared, doubtful)] if unshared else []
+    sentences += [_apart(unshared, doubtful, suppressed)] if unshared else []
     sentences += [_moving(inspection.rollouts)] if inspection.rollouts else []
     if now.pools and not now.read:
         sentences.append("No replica in any pool tells its settings, so no rule could compare them.")
@@ -118,10 +127,10 @@ def worst_in(now: Standing, severity: Severity) -> list[str]:
     return [pool for pool, tally in now.by_pool.items() if tally.worst is severity]
 
 
-def _apart(unshared: Sequence[str], doubtful: Sequence[str]) -> str:
-    """Say in which pools not all can share prefixes, and in which perhaps not."""
-    doubt = f"; in {_pools(doubtful)} it is doubtful" if doubtful else ""
-    return f"In {_pools(unshared)}, not all replicas can share prefixes{doubt}."
+def _apart(unshared: Sequence[str], doubtful: Sequence[str], suppressed: AbstractSet[str]) -> str:
+    """Say in which pools not all can share prefixes, and in which perhaps not, and where the reason is suppressed."""
+    doubt = f"; in {_pools(doubtful, suppressed)} it is doubtful" if doubtful else ""
+    return f"In {_pools(unshared, suppressed)}, not all replicas can share prefixes{doubt}."
 
 
 def _moving(rollouts: Mapping[str, Rollout]) -> str:
@@ -136,7 +145,10 @@ def _moving(rollouts: Mapping[str, Rollout]) -> str:
     return f"{'; '.join(words)}."
 
 
-def _pools(names: Sequence[str]) -> str:
-    """Name pools, of many the first ones and how many more pools there are."""
-    more = len(names) - MOST_NAMES
-    return wording.joined([*names[:MOST_NAMES], *([wording.count(more, "more pool")] if more > 0 else [])])
+def _pools(names: Sequence[str], suppressed: AbstractSet[str]) -> str:
+    """Name pools, of many the first ones and how many more pools there are: `a, b (suppressed), c and 2 more pools`."""
+    first, rest = names[:MOST_NAMES], names[MOST_NAMES:]
+    told = [f"{name} (suppressed)" if name in suppressed else name for name in first]
+    hushed = sum(name in suppressed for name in rest)
+    more = f"{wording.count(len(rest), 'more pool')}{f' ({hushed:,} suppressed)' if hushed else ''}"
+    return wording.joined([*told, *([more] if rest else [])])

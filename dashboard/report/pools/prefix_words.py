@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from dashboard.compare import PREFIX_PATHS, Verdict, pool_sharing, sharing_sentence
-from dashboard.compare.prefix import is_tie
+from dashboard.compare.prefix import VERSION_PATH, is_tie
 from dashboard.compare.sharing import DECIDING_PATHS
 from dashboard.models import State
 from dashboard.rules.domain import Router, Store
@@ -14,16 +14,18 @@ from dashboard.rules.subject import FINGERPRINT
 from dashboard.wording import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from dashboard.compare import SharingSentence
     from dashboard.fleet import Fleet
     from dashboard.models import Difference, Pool, Replica
     from dashboard.rules.domain import Domain
-    from dashboard.rules.findings import Severity
+    from dashboard.rules.findings import Finding, Inspection, Severity
 
 MOST_LETTERS = 4  # cohorts named in a table's cell
 _TOLD = {State.REPORTED, State.NULL}
+# What a finding names that says why not all can share; a version alone leaves it open.
+_REASONS = frozenset({*DECIDING_PATHS, FINGERPRINT}) - {VERSION_PATH}
 _KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown"}
 
 
@@ -63,6 +65,11 @@ def is_doubtful(sentence: SharingSentence) -> bool:
     return not is_unshared(sentence) and (sentence.is_doubted or sentence.verdict is Verdict.DIFFERS)
 
 
+def suppressed_pools(inspection: Inspection) -> frozenset[str]:
+    """Return the pools whose every finding that says why not all can share prefixes is suppressed."""
+    return _explained(inspection.suppressed) - _explained(inspection.findings)
+
+
 def is_needed(domain: Domain | None) -> bool:
     """Say whether anything of a pool uses shared prefixes: a router or a store, also an assumed one."""
     return domain is None or domain.router is not Router.NONE or domain.kv_store is not Store.NONE
@@ -75,6 +82,11 @@ def short_words(pool: Pool, sentence: SharingSentence) -> str:
     if sentence.verdict is Verdict.AGREES:
         return "all can share" if sentence.is_measured and not sentence.not_known else "no difference"
     return _measured(sentence) if sentence.is_measured or sentence.split else _apart(pool, sentence)
+
+
+def _explained(findings: Iterable[Finding]) -> frozenset[str]:
+    """Return the pools of the findings that say why not all can share."""
+    return frozenset(chain.from_iterable(each.pools for each in findings if not _REASONS.isdisjoint(each.paths)))
 
 
 def _measured(sentence: SharingSentence) -> str:

@@ -1,10 +1,11 @@
-"""How one replica stands, in a sentence: whether it answers, and why it was not read whole."""
+"""How one replica stands, as a mark and in a sentence: whether it answers, and why it was not read whole."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dashboard.models import ReplicaState
+from dashboard.report.blocks import Tone
 from dashboard.report.replicas.sources import best_answer
 
 if TYPE_CHECKING:
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
     from dashboard.report.replicas.settings import Reach
 
 IN_PART = "Answers, but its cache configuration could not be read."
+
+
+def mark(state: ReplicaState) -> Tone:
+    """Return the mark of a state, the same wherever it is shown; its word stands beside it.
+
+    A state is no severity: of what is not read whole something is unknown, and how bad that is, a finding says.
+    """
+    return Tone.PLAIN if state is ReplicaState.UP else Tone.UNKNOWN
 
 
 def reason(replica: Replica) -> str:

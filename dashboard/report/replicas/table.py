@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from dashboard import wording
-from dashboard.models import FailureKind, Role, Source
+from dashboard.models import FailureKind, ReplicaState, Role, Source
+from dashboard.report.blocks import Tone
 from dashboard.report.formats.matrix_csv import safe
 from dashboard.report.replicas.differences import numbers
 from dashboard.report.replicas.sources import best_answer
+from dashboard.report.replicas.standing import mark
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity
 
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
 
-GLYPHS = {"up": "✓ up", "partial": "◐ partial", "down": "✕ down"}
+SIGNS = {Tone.PLAIN: "", Tone.UNKNOWN: "? "}  # before the word of a state
 WORST = {"critical": "! critical", "warning": "▲ warning", "info": "i info"}
 SHOWN = (
     "State",
     "Replica",
+    "Reason",
     "Findings",
     "Pool",
     "Cohort",
@@ -36,8 +39,8 @@ SHOWN = (
     "Read",
     "Role",
     "Started",
-    "Reason",
 )
+FINDINGS_NOTE = "Findings: the worst, how many of these (×), and how many milder ones (+)."
 FROM_FRAME = ("name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort")
 SEVERITIES = tuple(map(str, Severity))
 EXPORTED = ("id", *FROM_FRAME, "best_answer", "differences", "worst", *SEVERITIES, "labels")
@@ -89,10 +92,11 @@ def filtered(rows: pd.DataFrame, *, pool: str | None, state: str | None, search:
     return rows[kept]
 
 
-def shown(rows: pd.DataFrame, now: datetime) -> pd.DataFrame:
+def shown(rows: pd.DataFrame, now: datetime | None) -> pd.DataFrame:
     """Return what the page shows of these rows: words for state and age, foreign text cut to one line.
 
-    What a narrow page does not hold stands last, and is left out where it says nothing.
+    Without `now` times are told instead of ages, for an age is misread as soon as the clock it is told by stands. What
+    a narrow page does not hold stands last, and is left out where it says nothing.
     """
     silent = {"Role"} if rows["role"].eq(Role.BOTH).all() else set()
     silent |= set() if rows["reason"].notna().any() else {"Reason"}
@@ -107,25 +111,29 @@ def shown(rows: pd.DataFrame, now: datetime) -> pd.DataFrame:
             "vLLM": _plain(rows["version"]),
             "Best answer": rows["best_answer"],
             "Differs in": rows["differences"],
-            "Read": _ages(rows["observed_at"], now),
+            "Read": _read(rows["observed_at"], now),
             "Started": rows["started_at"],
-            "Reason": _plain(_reasons(rows)),
+            "Reason": _plain(_reasons(rows)["sentence"]),
         },
         columns=pd.Index([name for name in SHOWN if name not in silent]),
     )
 
 
-def _reasons(rows: pd.DataFrame) -> pd.Series[Any]:
-    """Write the kind of a failure as people call it: `unreadable answer: ...` for the frame's `decode: ...`."""
-    parts = [(None if pd.isna(reason) else str(reason).partition(":")) for reason in rows["reason"]]
-    told = [f"{wording.FAILURE_WORDS[FailureKind(kind[0])]}:{kind[2]}" if kind else None for kind in parts]
-    return pd.Series(told, index=rows.index, dtype="string")
+def _reasons(rows: pd.DataFrame) -> pd.DataFrame:
+    """Part the frame's `decode: ...` into the kind of failure as people call it, `unreadable answer`, and the rest."""
+    parts = [("", "", None) if pd.isna(reason) else str(reason).partition(": ") for reason in rows["reason"]]
+    told = [(wording.FAILURE_WORDS[FailureKind(kind)] if kind else "", sentence) for kind, _, sentence in parts]
+    return pd.DataFrame(told, index=rows.index, columns=["kind", "sentence"], dtype="string")
 
 
 def _states(rows: pd.DataFrame) -> pd.Series[Any]:
-    """Write how each replica stands and the kind of what is wrong: `✕ down, timeout`; the sentence stands last."""
-    kinds = _reasons(rows).fillna("").str.partition(":")[0]
-    told = [f"{GLYPHS[state]}{f', {kind}' if kind else ''}" for state, kind in zip(rows["state"], kinds, strict=True)]
+    """Write how each replica stands and the kind of what is wrong: `? down, timeout`; the sentence stands beside."""
+    kinds = _reasons(rows)["kind"]
+    signs = [SIGNS[mark(ReplicaState(state))] for state in rows["state"]]
+    told = [
+        f"{sign}{state}{f', {kind}' if kind else ''}"
+        for sign, state, kind in zip(signs, rows["state"], kinds, strict=True)
+    ]
     return pd.Series(told, index=rows.index, dtype="string")
 
 
@@ -162,9 +170,12 @@ def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
     )
 
 
-def _ages(times: pd.Series[Any], now: datetime) -> pd.Series[Any]:
-    seconds = (pd.Timestamp(now) - times).dt.total_seconds()
-    told = ["never" if pd.isna(each) else wording.age(each) for each in seconds]
+def _read(times: pd.Series[Any], now: datetime | None) -> pd.Series[Any]:
+    """Write when each replica was read: how long ago, or, without `now`, the time."""
+    told = [
+        "never" if pd.isna(each) else wording.iso(each) if now is None else wording.age((now - each).total_seconds())
+        for each in times
+    ]
     return pd.Series(told, index=times.index, dtype="string")
 
 

@@ -6,9 +6,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dashboard.changes import Elsewhere
+from dashboard.models import ReplicaState
 from dashboard.report.blocks import Column, Entries, Entry, Piece, Style, Table, Tone, data_cell, plain
 from dashboard.report.changes import words
 from dashboard.report.names import MOST_NAMED, brief
+from dashboard.report.replicas.standing import mark
 from dashboard.report.views.finding_data import COLUMNS, finding_row
 from dashboard.report.views.finding_entries import MOST_POOLS, head_of, pools_of, rule_words, side_of
 from dashboard.wording import count, first_of, middle_cut, one_line, told_text
@@ -177,8 +179,8 @@ def _moves(verbs: tuple[str, str], told: Iterable[Stayed], way: Way) -> list[Ent
 
 
 def _state(each: Stayed) -> tuple[str, str, Tone]:
-    tones = {"up": Tone.GOOD, "partial": Tone.UNKNOWN, "down": Tone.UNKNOWN}
-    return each.before.state, each.after.state, tones[each.after.state]
+    now = ReplicaState(each.after.state)
+    return each.before.state, now, Tone.GOOD if now is ReplicaState.UP else mark(now)
 
 
 def _version(each: Stayed) -> tuple[str, str, Tone]:

@@ -24,7 +24,7 @@ from dashboard.report.blocks import (
 )
 from dashboard.report.findings.words import remarks
 from dashboard.report.names import brief, names_of, replica_names
-from dashboard.report.replicas.standing import reason
+from dashboard.report.replicas.standing import mark, reason
 from dashboard.report.views.finding_data import COLUMNS, finding_row, findings_data
 from dashboard.report.views.finding_entries import cohort_words, rule_words, where_of
 from dashboard.rules.findings import OutcomeKind
@@ -141,7 +141,7 @@ def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]
     standing = "down" if state is ReplicaState.DOWN else "partial"
     head = (Piece(names, Style.STRONG), Piece(f" {standing}{f' · {kind}' if kind else ''}", Style.MUTED))
     side = count(len(members), "replica") if len(members) > 1 else ""
-    return Entry(Tone.UNKNOWN, head, side, (plain(one_line(why)), *_last_read(state, members)))
+    return Entry(mark(state), head, side, (plain(one_line(why)), *_last_read(state, members)))
 
 
 def _last_read(state: ReplicaState, members: Sequence[Replica]) -> tuple[Line, ...]:

@@ -8,7 +8,13 @@ from dashboard.report.blocks import Entries, Figures, Paragraph, Part, Report, T
 from dashboard.report.context import context_of
 from dashboard.report.findings import headline
 from dashboard.report.findings.first import first_findings
-from dashboard.report.pools.prefix_words import is_doubtful, is_needed, is_unshared, prefix_sentences
+from dashboard.report.pools.prefix_words import (
+    is_doubtful,
+    is_needed,
+    is_unshared,
+    prefix_sentences,
+    suppressed_pools,
+)
 from dashboard.report.views.finding_entries import brief_entries
 from dashboard.report.views.glossary import BASIS, COHORT, POOL, glossary
 from dashboard.report.views.left_out import unread_entries
@@ -43,7 +49,8 @@ def more_words(fleet: Fleet, now: Standing, sentences: Mapping[str, SharingSente
     domains = fleet.inspection.domains
     needed = {name: told for name, told in sentences.items() if is_needed(domains.get(name))}
     unshared, doubtful = ([name for name in needed if so(needed[name])] for so in (is_unshared, is_doubtful))
-    return headline.more(now, unshared, fleet.inspection, doubtful=doubtful)
+    suppressed = suppressed_pools(fleet.inspection)
+    return headline.more(now, unshared, fleet.inspection, doubtful=doubtful, suppressed=suppressed)
 
 
 def calm_paragraph(fleet: Fleet, now: Standing) -> Paragraph:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from dashboard import wording
+from dashboard.models import ReplicaState
 from dashboard.report.blocks import Cell, Column, Table, Tone, number_cell
 from dashboard.report.replicas import table as replica_table
+from dashboard.report.replicas.standing import mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,12 +19,10 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 5_000
 LONGEST_ADDRESS = 80  # characters
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # ages are not used: a report tells times
 NOTE = (
-    "Findings: the worst, how many of these (×), and how many milder ones (+). Differs in: settings that are not what "
-    "most of its pool have; where no value has the majority, none counts."
+    f"{replica_table.FINDINGS_NOTE} Differs in: settings that are not what most of its pool have; where no value has "
+    "the majority, none counts."
 )
-_STATES = {"up": Tone.PLAIN, "partial": Tone.UNKNOWN, "down": Tone.CRITICAL}
 _SHORT = (
     Column("Replica"),
     Column("State"),
@@ -39,10 +38,11 @@ def replicas_table(rows: pd.DataFrame, *, is_short: bool = False) -> Table:
     """Return a row for each row of `replica_table.rows_of`; `is_short` leaves out sources, times and addresses."""
     left = len(rows) - MOST_ROWS
     told = rows.head(MOST_ROWS)
-    words = replica_table.shown(told, EPOCH).to_dict("records")
-    cells = [_short(row, word) for row, word in zip(told.to_dict("records"), words, strict=True)]
+    words = replica_table.shown(told, None).to_dict("records")
+    found = told.to_dict("records")
+    cells = [_short(row, word) for row, word in zip(found, words, strict=True)]
     if not is_short:
-        cells = [(*first, *_rest(row)) for first, row in zip(cells, told.to_dict("records"), strict=True)]
+        cells = [(*first, *_rest(row, word)) for first, row, word in zip(cells, found, words, strict=True)]
     return Table(
         name="replicas",
         caption="Replicas",
@@ -53,9 +53,10 @@ def replicas_table(rows: pd.DataFrame, *, is_short: bool = False) -> Table:
 
 
 def _short(row: Row, words: Row) -> tuple[Cell, ...]:
+    standing = mark(ReplicaState(row["state"]))
     return (
         Cell(_text(words["Replica"]), letter=_text(row["cohort"])),
-        Cell(_unmarked(words["State"]), _STATES[row["state"]]),
+        Cell(_text(words["State"]).removeprefix(replica_table.SIGNS[standing]), standing),
         Cell(_text(words["Pool"])),
         Cell(_text(words["vLLM"])),
         Cell(_unmarked(words["Findings"]), Tone(row["worst"]) if row["worst"] else Tone.PLAIN),
@@ -63,17 +64,17 @@ def _short(row: Row, words: Row) -> tuple[Cell, ...]:
     )
 
 
-def _rest(row: Row) -> tuple[Cell, ...]:
+def _rest(row: Row, words: Row) -> tuple[Cell, ...]:
     return (
         Cell(_text(row["best_answer"])),
-        Cell(_time(row["observed_at"]) or "never"),
+        Cell(_text(words["Read"])),
         Cell(_time(row["started_at"])),
         Cell(wording.middle_cut(wording.one_line(row["id"]), LONGEST_ADDRESS)),
     )
 
 
 def _unmarked(words: Any) -> str:
-    """Leave out the glyph that the page puts before a state or a severity: a report draws its own."""
+    """Leave out the glyph that the page puts before a severity: a report draws its own."""
     return _text(words).partition(" ")[2]
 
 

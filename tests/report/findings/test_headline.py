@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dashboard.fleet import empty_fleet
 from dashboard.models import ReplicaState
 from dashboard.report.findings import headline
 from dashboard.report.findings.headline import Standing
-from dashboard.report.pools.prefix_words import prefix_sentences
+from dashboard.report.pools.prefix_words import prefix_sentences, suppressed_pools
 from dashboard.report.views.overview import more_words
 from dashboard.rules.findings import Inspection, OutcomeKind, Rollout, Tally
 from tests.builders import NOW, alike, document, down, fleet, replica, story
-from tests.findings_builder import judged, outcome
+from tests.findings_builder import evidence, finding, judged, outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dashboard.fleet import Fleet
+    from dashboard.rules.findings import Finding
 
 BAD, ODD, NOTED = Tally(critical=2), Tally(warning=1), Tally(info=3)
 
@@ -90,10 +94,29 @@ def test_where_sharing_is_doubtful_is_said_beside_where_it_is_certain_that_not_a
     assert headline.more(standing(), [], Inspection(), doubtful=["b"]) == "No finding."
 
 
+def test_where_the_reason_is_suppressed_the_sentence_says_so() -> None:
+    """A pool that is named there and shows no critical finding is not left unexplained."""
+
+    def found(pool: str, *, path: str = "cache_config.block_size") -> Finding:
+        return finding(empty_fleet("prod"), (), pools=(pool,), evidence=(evidence(path),))
+
+    def said(unshared: str, *, active: Sequence[Finding] = (), suppressed: str = "b", doubtful: str = "") -> str:
+        known = Inspection(findings=tuple(active), suppressed=tuple(map(found, suppressed)))
+        pools = suppressed_pools(known)
+        return headline.more(standing(), list(unshared), known, doubtful=list(doubtful), suppressed=pools)
+
+    assert said("ab") == "In a and b (suppressed), not all replicas can share prefixes."
+    assert "In a and b, not" in said("ab", active=[found("b")])
+    assert "In a and b (suppressed), not" in said("ab", active=[found("b", path="version")])
+    assert "In a and b, not" in said("ab", suppressed="c")
+    assert "; in b (suppressed) it is doubtful." in said("a", doubtful="b")
+    assert "In a, b, c and 2 more pools (1 suppressed), not" in said("abcde", suppressed="e")
+
+
 def test_the_simulated_fleet_is_told_of_both_its_rollouts(demo_fleet: Fleet) -> None:
     said = more_words(demo_fleet, headline.standing(demo_fleet), prefix_sentences(demo_fleet))
 
-    assert "not all replicas can share prefixes; in qwen3-8b it is doubtful." in said
+    assert "gemma-27b (suppressed), not all replicas can share prefixes; in qwen3-8b it is doubtful." in said
     assert said.endswith(
         "gemma-27b is moving from 0.32.0 to 0.32.1: 1 of 7 are there; qwen3-8b from 0.20.2 to 0.32.0: 4 of 6."
     )

@@ -81,16 +81,24 @@ def test_a_replica_without_a_pool_is_in_no_pool() -> None:
 def test_the_page_shows_state_and_age_in_words() -> None:
     table = shown(rows(), NOW)
     assert tuple(table.columns) == tuple(name for name in SHOWN if name != "Role")
-    assert table["State"].to_list()[:2] == ["✕ down, connection refused", "✓ up"]
+    assert table["State"].to_list()[:2] == ["? down, connection refused", "up"]
     assert table["Read"].to_list()[:2] == ["never", "8 s ago"]
-    assert table["Reason"].iloc[0] == "connection refused: Nothing listens there."
+    assert table["Reason"].iloc[0] == "Nothing listens there."
+
+
+def test_without_a_clock_that_runs_times_are_told_and_no_ages() -> None:
+    """`2 s ago` in what was frozen yesterday would be read as now."""
+    read = shown(rows(), None)["Read"].to_list()
+
+    assert read[:2] == ["never", f"{NOW - timedelta(seconds=8):%Y-%m-%dT%H:%M:%SZ}"]
+    assert not [each for each in read if "ago" in each]
 
 
 def test_an_unreadable_answer_is_not_named_like_the_role_decode() -> None:
     one = down("a", role=Role.DECODE, kind=FailureKind.DECODE, detail="It is no JSON: at 1.")
     table = shown(rows_of(fleet([one])), NOW)
-    assert table["State"].to_list() == ["✕ down, unreadable answer"]
-    assert table["Reason"].to_list() == ["unreadable answer: It is no JSON: at 1."]
+    assert table["State"].to_list() == ["? down, unreadable answer"]
+    assert table["Reason"].to_list() == ["It is no JSON: at 1."]
 
 
 def test_a_tie_is_no_difference_of_either_side() -> None:
@@ -125,7 +133,7 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
     decoding = shown(rows_of(fleet([*alike("chat", 2, USUAL), replica("d", role=Role.DECODE)], [USUAL])), NOW)
 
     assert {"Reason", "Role"}.isdisjoint(whole.columns)
-    assert shown(rows(), NOW).columns[-1] == "Reason"
+    assert list(shown(rows(), NOW).columns[:3]) == ["State", "Replica", "Reason"]
     assert decoding["Role"].to_list() == ["both", "both", "decode"]
 
 

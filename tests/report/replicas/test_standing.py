@@ -1,11 +1,13 @@
-"""How a replica stands, in a sentence."""
+"""How a replica stands, as a mark and in a sentence."""
 
 from __future__ import annotations
 
 import pytest
 
+from dashboard.models import ReplicaState
+from dashboard.report.blocks import Tone
 from dashboard.report.replicas.settings import Reach
-from dashboard.report.replicas.standing import standing_words
+from dashboard.report.replicas.standing import mark, standing_words
 from tests.builders import replica
 
 
@@ -19,3 +21,11 @@ from tests.builders import replica
 )
 def test_a_replica_that_tells_less_than_its_pool_says_how_much(reach: Reach | None, words: str) -> None:
     assert standing_words(replica(), reach) == f"Up: it answers.{words} Best answer: /server_info."
+
+
+def test_a_state_is_marked_as_not_known_or_not_at_all_and_never_by_a_severity() -> None:
+    assert {state: mark(state) for state in ReplicaState} == {
+        ReplicaState.UP: Tone.PLAIN,
+        ReplicaState.PARTIAL: Tone.UNKNOWN,
+        ReplicaState.DOWN: Tone.UNKNOWN,
+    }
