@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from streamlit.components.v2 import manifest_scanner
 
 from tests.frozen import frozen_fleet
 from tests.serving import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dashboard.fleet import Fleet
 
 # Few examples, the same in every run, no deadline on a loaded machine.
@@ -40,6 +44,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         subject = re.split("[_.]", item.path.relative_to(TESTS).parts[0].removeprefix("test_"))[0]
         if subject not in CORE or item.get_closest_marker("hypothesis"):
             item.add_marker("no_cover")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _components_are_looked_for_once() -> Iterator[None]:
+    """Let Streamlit scan what is installed once: it does so at every run of a page, for two thirds of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        scan = cache(manifest_scanner.scan_component_manifests)
+        patch.setattr(manifest_scanner, "scan_component_manifests", scan)
+        yield
 
 
 @pytest.fixture(scope="session")
