@@ -24,10 +24,9 @@ EVERY_POOL, EVERY_STATE = "all pools", "all"
 ROW, HEAD, TALLEST = 35, 37, 702  # px of the table
 OPENS = "Replica"  # the column whose cells open a replica; the rows' own boxes do, too
 HINT = "Click a name to open the replica."
-_WIDTHS = {  # px; what is said of a fleet that is up fits a page of 1,024, and so does why a replica is not
+_WIDTHS = {  # px; what is said of a fleet that is up fits a page of 1,024, and why a replica is not one of 1,400
     "State": 92,
     "Replica": 138,
-    "Reason": 410,
     "Findings": 112,
     "Pool": 112,
     "Cohort": 58,
@@ -36,6 +35,7 @@ _WIDTHS = {  # px; what is said of a fleet that is up fits a page of 1,024, and 
     "Read": 76,
     "Role": 66,
     "Started": 124,
+    "Reason": 410,
 }
 _WITH_REASONS = {**_WIDTHS, "State": 182, "Pool": 132, "Best answer": 92}  # a narrow page scrolls then
 _WITH_TIMES = 150  # of the column Read

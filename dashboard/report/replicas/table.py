@@ -29,12 +29,12 @@ WORST = {"critical": "! critical", "warning": "▲ warning", "info": "i info"}
 SHOWN = (
     "State",
     "Replica",
-    "Reason",
     "Findings",
     "Pool",
     "Cohort",
     "Differs in",
     "vLLM",
+    "Reason",
     "Best answer",
     "Read",
     "Role",

@@ -133,7 +133,7 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
     decoding = shown(rows_of(fleet([*alike("chat", 2, USUAL), replica("d", role=Role.DECODE)], [USUAL])), NOW)
 
     assert {"Reason", "Role"}.isdisjoint(whole.columns)
-    assert list(shown(rows(), NOW).columns[:3]) == ["State", "Replica", "Reason"]
+    assert list(shown(rows(), NOW).columns[6:9]) == ["vLLM", "Reason", "Best answer"]
     assert decoding["Role"].to_list() == ["both", "both", "decode"]
 
 
