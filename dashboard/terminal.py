@@ -21,7 +21,7 @@ from dashboard.errors import OptionsError
 from dashboard.options import Options, TargetOptions, load_options
 from dashboard.options.mistakes import worded
 from dashboard.report.plain import plain
-from dashboard.wording import count
+from dashboard.wording import count, uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -166,7 +166,7 @@ def _found(error: typer.TyperException) -> str:
         default = error.param.default
         return f"{'/'.join(error.param.opts)}: {worded(cause.errors()[0], lambda: default)}"
     message = error.format_message()
-    return f"{message[:1].lower()}{message[1:]}"
+    return uncapitalized(message)
 
 
 def _how(file: str, *, takes_addresses: bool) -> str:

@@ -72,6 +72,11 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
+def uncapitalized(text: str) -> str:
+    """Let a sentence go on behind other words: its first letter becomes a small one."""
+    return f"{text[:1].lower()}{text[1:]}"
+
+
 def middle_cut(text: str, length: int) -> str:
     """Cut a long text in the middle: its ends tell more than its beginning alone."""
     if len(text) <= length:

@@ -49,6 +49,11 @@ def test_what_has_no_value_is_said_in_words(state: State, text: str) -> None:
     assert wording.whole_text("null", state) == text
 
 
+@pytest.mark.parametrize(("text", "goes_on"), [("Block size is 32.", "block size is 32."), ("", "")])
+def test_a_sentence_behind_other_words_begins_small(text: str, goes_on: str) -> None:
+    assert wording.uncapitalized(text) == goes_on
+
+
 def test_a_long_text_is_cut_in_the_middle_and_whole_in_full() -> None:
     """Both ends stay: hashes and paths differ at either."""
     text = "a" * 60 + "z" * 60

@@ -15,9 +15,8 @@ from dashboard.report.fleet.load import MAX_BYTES, read_snapshot
 from dashboard.store import Snapshots
 from dashboard.store.carrying import carried_by
 from dashboard.store.packing import id_of
-from dashboard.store.snapshots import SHORTEST
+from dashboard.store.snapshots import SHORTEST, TYPE_MORE
 from dashboard.terminal import polled, say, wrong
-from dashboard.wording import NUMBER_WORDS
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
@@ -114,7 +113,7 @@ def _no_snapshot(text: str, folder: Path) -> str:
     if not _DIGITS.fullmatch(text):
         return f"; name {SAVED}, or the id of a frozen snapshot"
     if len(text) < SHORTEST:
-        return f"; if it is a snapshot, type at least {NUMBER_WORDS[SHORTEST]} digits of its id"
+        return f"; if it is a snapshot, {TYPE_MORE}"
     return (
         f", and no snapshot of that id in {folder}; "
         "snapshots of another configuration are found with --config FILE of that dashboard"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.prefix import MAX_NAMED, PREFIX_PATHS, VERSION_PATH, Part, Verdict
 from dashboard.compare.random_root import made_up
 from dashboard.compare.sharing import OWN_ROOTS
-from dashboard.wording import count, first_of, joined
+from dashboard.wording import count, first_of, joined, uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,7 +84,7 @@ def _doubted(sharing: PoolSharing, settled: PrefixSentence, doubtful: list[Hashi
     said = doubt(doubtful, sharing)
     not_known = max(settled.not_known, sum(each.replicas for each in doubtful))
     if settled.verdict is Verdict.AGREES:
-        parts = (Part(f"Settings agree, but {said[:1].lower()}{said[1:]}"), *settled.parts[1:])
+        parts = (Part(f"Settings agree, but {uncapitalized(said)}"), *settled.parts[1:])
     else:
         parts = (*settled.parts, Part(f" {said}"))
     return SharingSentence(Verdict.UNKNOWN, parts, not_known, is_doubted=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dashboard.store.carrying import Carried
 
 SHORTEST = 4  # digits of an id that are enough, where only one snapshot begins so
+TYPE_MORE = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id"
 _ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
 _FLEET, _BESIDE = ".json.gz", ".notes.json"
 
@@ -167,7 +168,7 @@ class Snapshots:
     def _none(self, text: str) -> SnapshotError:
         told = one_line(text.strip())
         short = len(_typed(told)) < SHORTEST
-        why = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id" if short else "it may have been deleted"
+        why = TYPE_MORE if short else "it may have been deleted"
         return SnapshotError(f"There is no snapshot “{told:.40}” here; {why}.")
 
     def _is_whole(self, key: str) -> bool:

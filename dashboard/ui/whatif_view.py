@@ -28,7 +28,7 @@ from dashboard.whatif.words import (
     value_words,
     verdict_lists,
 )
-from dashboard.wording import count, first_of
+from dashboard.wording import count, first_of, uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ def capacity_html(what: WhatIf, names: Mapping[str, str]) -> str:
     ]
     more = len(ranks) - MOST_RANKS
     rest = f"{count(more, 'more DP rank')} not shown." if more > 0 else ""
-    source = f"Tokens then: {reasons[0][:1].lower()}{reasons[0][1:]}" if from_one else ""
+    source = f"Tokens then: {uncapitalized(reasons[0])}" if from_one else ""
     foot = " ".join(filter(None, [rest, source, total_words(what.capacity)]))
     table = markup.table("KV cache per DP rank, now and then", head, rows)
     return f'<div class="whatif-ranks">{table}</div><p class="foot">{markup.text(foot)}</p>'

@@ -54,10 +54,14 @@ def brief_entries(groups: Iterable[Sequence[Listed]], names: Mapping[str, str], 
     return Entries(tuple(_brief(group, names, is_linked=is_linked) for group in told), _data(told, names))
 
 
-def full_entries(groups: Iterable[Sequence[Listed]], told: Telling) -> Entries:
-    """List findings with all that a reader needs to act; many of one rule with other values are one entry."""
+def full_entries(groups: Iterable[Sequence[Listed]], told: Telling, listed: Iterable[Listed] | None = None) -> Entries:
+    """List findings with all that a reader needs to act; many of one rule with other values are one entry.
+
+    `listed` are those that programs read, where that is more than these groups.
+    """
     held = list(groups)
-    return Entries(tuple(_full(bundle, told) for bundle in bundled(held)), _data(held, told.names))
+    whole = held if listed is None else [list(listed)]
+    return Entries(tuple(_full(bundle, told) for bundle in bundled(held)), _data(whole, told.names))
 
 
 def where_of(finding: Finding) -> str:

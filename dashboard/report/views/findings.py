@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Cell, Column, Paragraph, Part, Report, Table, Tone, plain
@@ -60,9 +59,7 @@ def severity_parts(listed: Sequence[Listed], told: Telling) -> list[Part]:
         if not groups:
             continue
         left = groups[MOST_ENTRIES:]
-        entries = replace(
-            full_entries(groups[:MOST_ENTRIES], told), data=findings_data((each.finding for each in own), told.names)
-        )
+        entries = full_entries(groups[:MOST_ENTRIES], told, own)
         more = [Paragraph(plain(f"And {count(sum(map(len, left)), 'more finding')}."))] if left else []
         parts.append(Part(f"severity-{severity}", _title(len(own), len(groups), severity), (entries, *more)))
     return parts

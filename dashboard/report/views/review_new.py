@@ -14,7 +14,7 @@ from dashboard.report.views.changes import changes_report
 from dashboard.report.views.finding_entries import note_lines, where_of
 from dashboard.report.views.nesting import nested
 from dashboard.report.views.review_agreed import noted_data
-from dashboard.wording import iso
+from dashboard.wording import iso, uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ def _since(part: Part) -> Part:
 
 def _appendix(part: Part) -> Part:
     """Say in the title of an appendix, which stands far from the part, what it is about."""
-    return replace(part, title=f"Changed {part.title[:1].lower()}{part.title[1:]}", is_appendix=True)
+    return replace(part, title=f"Changed {uncapitalized(part.title)}", is_appendix=True)
 
 
 def _settled(fleet: Fleet, before: Fleet, before_notes: Mapping[str, Note]) -> tuple[Part, ...]:

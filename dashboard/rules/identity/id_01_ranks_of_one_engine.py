@@ -13,6 +13,7 @@ from dashboard.rules.drift import drift
 from dashboard.rules.findings import Draft, Evidence, Family, Severity
 from dashboard.rules.identity.addresses import DP_RANK, DP_SIZE, host_of, is_loopback, port_of, rank_of
 from dashboard.rules.registry import rule
+from dashboard.wording import uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
         where = [Evidence(MASTER, json.dumps(master, ensure_ascii=False), State.REPORTED, ranks)]
         where += [Evidence(HOST, json.dumps(host), State.REPORTED, ranks)] if host else []
         for draft in drift(part, _nouns(part)):
-            sentence = f"Ranks of one data-parallel engine disagree: {draft.sentence[:1].lower()}{draft.sentence[1:]}"
+            sentence = f"Ranks of one data-parallel engine disagree: {uncapitalized(draft.sentence)}"
             yield replace(draft, sentence=sentence, evidence=(*draft.evidence, *where))
 
 
