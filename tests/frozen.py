@@ -11,10 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from dashboard import service
 from dashboard.collect.poller import Poller
 from dashboard.demo import default_fleet, in_thread, judging, targets
+from dashboard.demo.describe import Behaviour
 from dashboard.discovery import Discovery
 from dashboard.fleet import build_fleet
 from dashboard.options import Options, policy_of
@@ -22,13 +24,15 @@ from dashboard.options import Options, policy_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dashboard.collect.poller import Limits
     from dashboard.demo.describe import DemoReplica
     from dashboard.fleet import Fleet
-    from dashboard.models import Snapshot
+    from dashboard.models import Snapshot, Target
 
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
 ANSWER_SECONDS = 0.012  # that every answer is said to have taken: the clock stands still for that, too
-SLOWEST_SECONDS = 2.0  # the fleet has a replica that never ends its answer; the others need a quarter of a second
+SLOWEST_SECONDS = 2.0  # what a replica that never ends its answer is given; the number stands on the pages
+PATIENCE_SECONDS = 300.0  # what the others are given: how busy the machine is must not be seen
 PORT = 28_000  # always the same, for it stands on the pages
 
 
@@ -45,12 +49,23 @@ def frozen_fleet(port: int = PORT, simulated: Sequence[DemoReplica] | None = Non
         entries = targets(server.fleet, server.port)
         listed = [{"url": entry["targets"][0], "labels": entry["labels"]} for entry in entries]
         options = Options.model_validate({"name": "demo", "targets": listed, **judging(at.date())})
-        limits = replace(service.limits_of(options), probe_timeout_seconds=SLOWEST_SECONDS)
-        polling = Poller(limits).poll(Discovery(options).discover(), lambda: at)
+        slow = {each.address for each in server.fleet if each.behaviour is Behaviour.SLOW}
+        polling = _polled(Discovery(options).discover(), service.limits_of(options), slow, at)
         # In a thread: a browser test, and the server that imports frozen_app.py, have an event loop already.
         snapshots = [_timeless(each) for each in pool.submit(asyncio.run, polling).result()]
     policy = policy_of(options)
     return build_fleet(options.name, snapshots, polled_at=at, interval=timedelta(seconds=15), policy=policy)
+
+
+async def _polled(targets: Sequence[Target], usual: Limits, slow: set[str], at: datetime) -> list[Snapshot]:
+    """Ask the slow hosts by themselves: only of them an answer that does not come is expected."""
+    patient = replace(usual, replica_timeout_seconds=PATIENCE_SECONDS, poll_timeout_seconds=PATIENCE_SECONDS)
+    found: dict[str, Snapshot] = {}
+    for seconds, wanted in ((SLOWEST_SECONDS, True), (PATIENCE_SECONDS, False)):
+        asked = [each for each in targets if (urlsplit(each.id).hostname in slow) is wanted]
+        poller = Poller(replace(patient, probe_timeout_seconds=seconds))
+        found |= {each.target.id: each for each in await poller.poll(asked, lambda: at)}
+    return [found[each.id] for each in targets]
 
 
 @contextmanager
