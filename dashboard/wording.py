@@ -141,6 +141,11 @@ def age(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s ago"
 
 
+def when(time: datetime, now: datetime | None) -> str:
+    """Write how long ago a UTC time was; where the clock stands, which is where `now` is None, the time itself."""
+    return age((now - time).total_seconds()) if now else iso(time)
+
+
 def clock(time: datetime) -> str:
     """Write the time of day in UTC: `11:42:05 UTC`. `time` knows its zone and is UTC."""
     return f"{time:%H:%M:%S} UTC"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
-from playwright.sync_api import Error, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, expect, sync_playwright
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
+
+Theme: TypeAlias = Literal["light", "dark"]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MILLISECONDS = 30_000
@@ -56,6 +59,10 @@ NOTHING_STICKS = """() => {
 }"""
 
 
+# One per theme, for as long as the browser runs.
+_CONTEXTS: WeakKeyDictionary[Browser, dict[Theme, BrowserContext]] = WeakKeyDictionary()
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start Chromium: an installed one, else Playwright's own."""
@@ -69,23 +76,31 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def tab(
-    browser: Browser, *, width: int = 1600, height: int = HEIGHT, theme: Literal["light", "dark"] = "light"
-) -> Iterator[Page]:
-    """Open an empty page of a given size and theme, in English and UTC, with nothing moving."""
-    context = browser.new_context(
-        viewport={"width": width, "height": height},
-        device_scale_factor=1,
-        locale="en-US",
-        timezone_id="UTC",
-        color_scheme=theme,
-        reduced_motion="reduce",
-    )
-    context.set_default_timeout(PATIENCE_MILLISECONDS)
+def tab(browser: Browser, *, width: int = 1600, height: int = HEIGHT, theme: Theme = "light") -> Iterator[Page]:
+    """Open an empty page of a given size and theme, in English and UTC, with nothing moving.
+
+    What it keeps in the browser is forgotten when it closes. What it has loaded of the program is not: loading it anew
+    for each test takes longer than most tests.
+    """
+    page = _context(browser, theme).new_page()
+    page.set_viewport_size({"width": width, "height": height})
     try:
-        yield context.new_page()
+        yield page
     finally:
-        context.close()
+        if page.url.startswith("http"):
+            page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        page.close()
+        page.context.clear_cookies()
+
+
+def _context(browser: Browser, theme: Theme) -> BrowserContext:
+    of_themes = _CONTEXTS.setdefault(browser, {})
+    if theme not in of_themes:
+        of_themes[theme] = browser.new_context(
+            device_scale_factor=1, locale="en-US", timezone_id="UTC", color_scheme=theme, reduced_motion="reduce"
+        )
+        of_themes[theme].set_default_timeout(PATIENCE_MILLISECONDS)
+    return of_themes[theme]
 
 
 def visit(page: Page, url: str) -> None:
@@ -104,13 +119,18 @@ def url_has(page: Page, text: str) -> None:
     expect(page).to_have_url(re.compile(re.escape(text)))
 
 
-def settle(page: Page) -> bytes:
-    """Wait until the page is drawn and two screenshots in a row are equal; return the second."""
+def _never(_picture: bytes) -> bool:
+    """Stand in for what one would know a picture by."""
+    return False
+
+
+def settle(page: Page, is_expected: Callable[[bytes], bool] = _never) -> bytes:
+    """Wait until the page is drawn and looks as expected, or two screenshots in a row are equal; return the last."""
     before = b""
     for _ in range(PATIENCE_MILLISECONDS // 150):
         at_rest(page)
         image = picture(page)
-        if image == before:
+        if image == before or is_expected(image):
             return image
         before = image
         page.wait_for_timeout(150)
@@ -122,10 +142,11 @@ def picture(page: Page) -> bytes:
     return page.screenshot(animations="disabled", caret="hide")
 
 
-def grow(page: Page) -> bytes:
+def grow(page: Page, is_expected: Callable[[bytes], bool] = _never) -> bytes:
     """Make the window as high as the page, so that one picture shows all of it; return that picture.
 
-    Streamlit scrolls inside the window. What fills a part of the window grows with it: hence a second look.
+    Streamlit scrolls inside the window. What fills a part of the window grows with it: hence a second look, unless the
+    first picture looks as expected.
     """
     taken = b""
     for _ in range(MOST_GROWTHS):
@@ -137,5 +158,7 @@ def grow(page: Page) -> bytes:
         page.set_viewport_size({"width": size["width"], "height": max(height, size["height"])})
         at_rest(page)
         page.evaluate(NOTHING_STICKS)
-        taken = settle(page)
+        taken = settle(page, is_expected)
+        if is_expected(taken):
+            break
     return taken

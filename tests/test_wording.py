@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -118,6 +118,14 @@ def test_exact_numbers_have_separators() -> None:
 def test_ages_are_said_in_the_largest_unit(seconds: float, text: str) -> None:
     """A clock that is ahead gives no negative age."""
     assert wording.age(seconds) == text
+
+
+def test_where_the_clock_stands_a_time_is_said_in_place_of_an_age() -> None:
+    """An age would grow while the page is looked at, or be wrong in what is printed."""
+    read = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)
+
+    assert wording.when(read, read + timedelta(seconds=8)) == "8 s ago"
+    assert wording.when(read, None) == "2026-03-02T11:42:05Z"
 
 
 def test_times_are_utc() -> None:

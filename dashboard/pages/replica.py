@@ -14,7 +14,7 @@ if found is None:
     replica_view.draw_unknown(asked)
     st.stop()
 
-replica_view.draw_head(found, fleet, state.now())
+replica_view.draw_head(found, fleet, state.ages_from())
 settings, engines, identity, probes = replica_view.tabs()
 with settings:
     replica_view.draw_settings(found)

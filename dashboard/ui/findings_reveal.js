@@ -1,6 +1,7 @@
 // Keeps the reader's place in the list: scrolls to the entry of the finding that was opened, and back to it when it is closed.
 // What is drawn anew loses the focus: the entry gets it, for those who go on by keyboard.
 const PANEL = ".finding-head";
+const OPENED = ".st-key-findings_beside .findings [aria-current] .what a";
 const ENTRIES = ".findings .what a";
 const TRIES = 40;
 const PAUSE = 50; // milliseconds between them: two seconds until a page is drawn
@@ -9,13 +10,20 @@ function focused(link) {
   if (document.activeElement === document.body) link?.focus({ preventScroll: true });
 }
 
-// Beside an open finding the list scrolls by itself: the page does not move.
-function reveal() {
-  const entry = document.querySelector(".st-key-findings_beside .findings [aria-current]");
-  focused(entry?.querySelector("a"));
-  const list = entry?.closest("[data-testid=stColumn]");
-  if (!list) return;
-  const [inner, outer] = [entry.getBoundingClientRect(), list.getBoundingClientRect()];
+function leadsTo(finding) {
+  return (link) => new URL(link.href).searchParams.get("finding") === finding;
+}
+
+// Beside an open finding the list scrolls by itself: the page does not move. The list may come later than this does.
+function reveal(finding, tries = TRIES) {
+  const link = [...document.querySelectorAll(OPENED)].find(leadsTo(finding));
+  if (!link) {
+    if (tries) setTimeout(reveal, PAUSE, finding, tries - 1);
+    return;
+  }
+  focused(link);
+  const list = link.closest("[data-testid=stColumn]");
+  const [inner, outer] = [link.closest("li"), list].map((each) => each.getBoundingClientRect());
   const bottom = Math.min(outer.bottom, window.innerHeight);
   if (inner.top >= outer.top && inner.bottom <= bottom) return;
   list.scrollTop += inner.top - outer.top - (bottom - outer.top - inner.height) / 2;
@@ -28,7 +36,7 @@ function goBack(finding, tries = TRIES) {
     if (tries) setTimeout(goBack, PAUSE, finding, tries - 1);
     return;
   }
-  const link = links.find((each) => new URL(each.href).searchParams.get("finding") === finding);
+  const link = links.find(leadsTo(finding));
   link?.closest("li").scrollIntoView({ block: "nearest" });
   focused(link);
 }
@@ -37,6 +45,6 @@ export default function ({ data, parentElement }) {
   const before = parentElement.fleetRevealed;
   if (before === data.finding) return;
   parentElement.fleetRevealed = data.finding;
-  if (data.finding) requestAnimationFrame(() => requestAnimationFrame(reveal));
+  if (data.finding) requestAnimationFrame(() => requestAnimationFrame(() => reveal(data.finding)));
   else if (before) goBack(before);
 }

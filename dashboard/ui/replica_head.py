@@ -47,7 +47,7 @@ def _marks(state: ReplicaState, worst: Severity | None) -> str:
     return "".join(f"{each} " for each in drawn)
 
 
-def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Reach, now: datetime) -> str:
+def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Reach, now: datetime | None) -> str:
     """Show where the replica belongs and what it is, in one row."""
     return markup.cards(
         [
@@ -65,12 +65,12 @@ def cohort_of(pool: Pool | None, replica: Replica) -> Cohort | None:
     return next((cohort for cohort in pool.cohorts if replica.id in cohort.replicas), None) if pool else None
 
 
-def notices(replica: Replica, names: dict[str, str], now: datetime) -> list[str]:
+def notices(replica: Replica, names: dict[str, str], now: datetime | None) -> list[str]:
     """Say what a reader must know before believing the rest."""
     said = []
     if not replica.fresh and replica.observed_at is not None and (replica.document or replica.engines):
-        age = wording.age((now - replica.observed_at).total_seconds())
-        old = f"{markup.bold('Old values.')} They were last read {age} and are not counted."
+        read = wording.when(replica.observed_at, now)
+        old = f"{markup.bold('Old values.')} They were last read {read} and are not counted."
         said.append(markup.notice("warning", old))
     if replica.same_process:
         said.append(markup.notice("warning", _same_process(replica.same_process, names)))
@@ -139,12 +139,12 @@ def _differences(replica: Replica, pool: Pool | None, apart: Sequence[Apart], re
     return markup.card("Differs from its pool in", f"{differs}{number:,}", note)
 
 
-def _version(replica: Replica, now: datetime) -> str:
+def _version(replica: Replica, now: datetime | None) -> str:
     version = _cut(replica.version) if replica.version else markup.muted(wording.NOT_KNOWN)
     if replica.started_at is None:
         return markup.card("vLLM", version, "start not known")
-    age = wording.age((now - replica.started_at).total_seconds())
-    return markup.card("vLLM", version, f'<span title="{wording.iso(replica.started_at)}">started {age}</span>')
+    started = wording.when(replica.started_at, now)
+    return markup.card("vLLM", version, f'<span title="{wording.iso(replica.started_at)}">started {started}</span>')
 
 
 def _capacity(replica: Replica) -> str:
@@ -158,11 +158,11 @@ def _capacity(replica: Replica) -> str:
     return markup.card("KV cache tokens", figure, markup.parts(" · ".join(parts)))
 
 
-def _read(replica: Replica, now: datetime) -> str:
+def _read(replica: Replica, now: datetime | None) -> str:
     if replica.observed_at is None:
         return markup.card("Read", markup.muted("never"), "no probe gave a reply")
-    age = wording.age((now - replica.observed_at).total_seconds())
-    return markup.card("Read", markup.text(age), markup.text(wording.iso(replica.observed_at)))
+    read = wording.when(replica.observed_at, now) if now else wording.clock(replica.observed_at)
+    return markup.card("Read", markup.text(read), markup.text(wording.iso(replica.observed_at)))
 
 
 def _not_understood(strange: Sequence[str]) -> str:

@@ -95,7 +95,7 @@ def draw_unknown(replica: str | None) -> None:
     st.html(f'<div class="empty"><h2>{title}</h2><p>{sentence}</p>{back}</div>')
 
 
-def draw_head(found: Known, fleet: Fleet, now: datetime) -> None:
+def draw_head(found: Known, fleet: Fleet, now: datetime | None) -> None:
     """Draw what is said before any table."""
     names = replica_names(fleet)
     named = [each for each in fleet.inspection.findings if found.replica.id in each.replicas]

@@ -41,7 +41,6 @@ def _content(replica: Replica, now: datetime | None) -> str:
     kind = f" · {wording.FAILURE_WORDS[replica.failure.kind]}" if replica.failure else ""
     seen = ""
     if replica.state is ReplicaState.DOWN and replica.observed_at is not None:
-        last = wording.age((now - replica.observed_at).total_seconds()) if now else wording.iso(replica.observed_at)
-        seen = f" Last read {last}; its values are kept and marked."
+        seen = f" Last read {wording.when(replica.observed_at, now)}; its values are kept and marked."
     who = f'<span class="who">{glyph} {name} {markup.muted(state + kind)}</span>'
     return f"{who}<small>{markup.text(reason(replica) + seen)}</small>"

@@ -8,13 +8,14 @@ import os
 import shutil
 import subprocess
 import tarfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.e2e.pictures import difference, packed, read, side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 FOLDER = Path(__file__).parent / "screenshots"
 RESULTS = Path(__file__).parents[2] / "test-results"
@@ -71,6 +72,15 @@ def compare(name: str, taken: bytes, folder: Path = FOLDER) -> Change | None:
     folder.mkdir(exist_ok=True)
     file.write_bytes(packed(taken))
     return None
+
+
+def expected(name: str, folder: Path = FOLDER) -> Callable[[bytes], bool] | None:
+    """Return what tells whether a picture looks as committed; None in an update, and where none is committed."""
+    file = folder / f"{name}{SUFFIX}"
+    if is_updating() or not file.exists():
+        return None
+    before = read(file.read_bytes())
+    return cache(lambda taken: difference(before, read(taken)) is None)
 
 
 def held(folder: Path = FOLDER) -> dict[str, bytes]:

@@ -34,6 +34,8 @@ def difference(before: Image.Image, after: Image.Image) -> str | None:
     """Say what changed between two pictures, or None when it is nothing that can be seen."""
     if before.size != after.size:
         return f"the size changed from {before.size} to {after.size}"
+    if before.tobytes() == after.tobytes():  # as good as always, and in a tenth of the time
+        return None
     apart = _apart(before, after)
     if apart.mean() > EVERYWHERE:
         return f"{apart.mean():.2%} of the pixels changed"

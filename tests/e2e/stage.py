@@ -9,13 +9,16 @@ import httpx
 from tests.browser import HEIGHT, at_rest, grow, tab
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import ExitStack
 
     from playwright.sync_api import Browser, Page
 
-    from tests.e2e.states import Look, State, Theme
+    from tests.browser import Theme
+    from tests.e2e.states import Look, State
 
 STILL = "screenshot=1"
+LATE_LOOKS, LATE_MILLISECONDS = 3, 1_000
 PATIENCE_SECONDS = 60.0  # a fleet is polled when it is shown for the first time
 
 
@@ -29,8 +32,11 @@ class Stage:
         self._ids: dict[str, str] = {}
         self._tabs: dict[Theme, Page] = {}
 
-    def take(self, state: State, look: Look) -> bytes:
-        """Bring a state about and take the picture of the whole page, as PNG."""
+    def take(self, state: State, look: Look, is_expected: Callable[[bytes], bool] | None = None) -> bytes:
+        """Bring a state about and take the picture of the whole page, as PNG.
+
+        Where it is known what is expected, one that looks otherwise may yet be on its way: a busy machine draws late.
+        """
         self._show(state.fleet)
         page = self._tab(look.theme)
         page.set_viewport_size({"width": look.width, "height": HEIGHT})
@@ -40,7 +46,15 @@ class Stage:
         if state.do:
             state.do(page)
             page.mouse.move(0, 0)
-        return grow(page)
+        if is_expected is None:
+            return grow(page)
+        taken = grow(page, is_expected)
+        for _ in range(LATE_LOOKS):
+            if is_expected(taken):
+                break
+            page.wait_for_timeout(LATE_MILLISECONDS)
+            taken = grow(page, is_expected)
+        return taken
 
     def _show(self, fleet: str) -> None:
         if fleet != self._fleet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
 from tests.e2e.frozen_fleets import AGREED, BARE, DOWN, NOTHING, STORY, UNIFORM, UNNAMED, WAITING
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
-Theme: TypeAlias = Literal["light", "dark"]
+    from tests.browser import Theme
+
 USUAL_WIDTH = 1600
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from dashboard.fleet import Fleet
+    from tests.browser import Theme
 
 pytestmark = pytest.mark.browser
 
@@ -37,7 +38,7 @@ def test_the_matrix_shows_every_difference_of_the_pool(page: Page, frozen_url: s
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_what_a_finding_names_is_tinted_as_the_finding_and_the_rest_is_grey(
-    browser: Browser, frozen_url: str, theme: Literal["light", "dark"]
+    browser: Browser, frozen_url: str, theme: Theme
 ) -> None:
     """For information: blue, with a mark that is seen. No finding: the same grey as what is no severity."""
     with tab(browser, theme=theme) as page:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from dashboard.fleet import Fleet
-    from tests.e2e.states import Theme
+    from tests.browser import Theme
 
 pytestmark = pytest.mark.browser
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.album import Change, compare, is_updating, tally, write_report
+from tests.e2e.album import Change, compare, expected, is_updating, tally, write_report
 from tests.e2e.stage import Stage
 from tests.e2e.states import STATES
 
@@ -40,7 +40,7 @@ def changes() -> Iterator[list[Change]]:
 
 @pytest.mark.parametrize("state", STATES, ids=attrgetter("name"))
 def test_the_page_looks_as_committed(stage: Stage, changes: list[Change], state: State) -> None:
-    taken = {state.picture(look): stage.take(state, look) for look in state.looks}
+    taken = {(name := state.picture(look)): stage.take(state, look, expected(name)) for look in state.looks}
 
     changed = [change for name, data in taken.items() if (change := compare(name, data))]
     changes.extend(changed)

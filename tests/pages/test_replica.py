@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dashboard.models import Contradiction, Failure, FailureKind, Fingerprint, Reply, Source
 from dashboard.rules.findings import Severity
 from dashboard.ui import replica_offer
@@ -170,6 +172,16 @@ def test_a_long_raw_answer_is_cut_and_says_so() -> None:
     app.selectbox(key="raw").set_value("/metrics")
 
     assert "The first 60,000 of 100,000 characters." in html(rerun(app))
+
+
+def test_where_the_clock_stands_no_age_is_told() -> None:
+    """`2 s ago` on what was frozen yesterday would be read as now."""
+    shown = [open_page(story(), "replica", replica=ODD, screenshot=still) for still in ("0", "1")]
+    live, still = (html(each).partition('<div class="page-head">')[2] for each in shown)
+
+    assert " ago" in live
+    assert " ago" not in still
+    assert re.search(r"started \S+Z", still)
 
 
 def test_contradictions_and_second_addresses_stand_on_top() -> None:

@@ -172,10 +172,7 @@ def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _read(times: pd.Series[Any], now: datetime | None) -> pd.Series[Any]:
     """Write when each replica was read: how long ago, or, without `now`, the time."""
-    told = [
-        "never" if pd.isna(each) else wording.iso(each) if now is None else wording.age((now - each).total_seconds())
-        for each in times
-    ]
+    told = ["never" if pd.isna(each) else wording.when(each, now) for each in times]
     return pd.Series(told, index=times.index, dtype="string")
 
 
