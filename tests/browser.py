@@ -6,14 +6,13 @@ import re
 import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import urljoin
 from weakref import WeakKeyDictionary
 
-from playwright.sync_api import Browser, BrowserContext, Error, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from playwright.sync_api import Page
 
 Theme: TypeAlias = Literal["light", "dark"]
 
@@ -59,8 +58,8 @@ NOTHING_STICKS = """() => {
 }"""
 
 
-# One per theme, for as long as the browser runs.
-_CONTEXTS: WeakKeyDictionary[Browser, dict[Theme, BrowserContext]] = WeakKeyDictionary()
+HEALTH = "/_stcore/health"  # of the server that a tab has open: a page of the same site, on which nothing happens
+_IDLE: WeakKeyDictionary[Browser, dict[Theme, list[Page]]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -79,28 +78,41 @@ def chromium() -> Iterator[Browser]:
 def tab(browser: Browser, *, width: int = 1600, height: int = HEIGHT, theme: Theme = "light") -> Iterator[Page]:
     """Open an empty page of a given size and theme, in English and UTC, with nothing moving.
 
-    What it keeps in the browser is forgotten when it closes. What it has loaded of the program is not: loading it anew
-    for each test takes longer than most tests.
+    Tabs are used again: what one has loaded of the program takes another longer than most tests. Nothing else is kept.
     """
-    page = _context(browser, theme).new_page()
+    idle = _IDLE.setdefault(browser, {}).setdefault(theme, [])
+    page = idle.pop() if idle else _new_page(browser, theme)
     page.set_viewport_size({"width": width, "height": height})
     try:
         yield page
     finally:
-        if page.url.startswith("http"):
-            page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
-        page.close()
+        if _is_cleared(page):
+            idle.append(page)
+        else:
+            page.context.close()
+
+
+def _new_page(browser: Browser, theme: Theme) -> Page:
+    context = browser.new_context(
+        device_scale_factor=1, locale="en-US", timezone_id="UTC", color_scheme=theme, reduced_motion="reduce"
+    )
+    context.set_default_timeout(PATIENCE_MILLISECONDS)
+    return context.new_page()
+
+
+def _is_cleared(page: Page) -> bool:
+    """Make a tab forget what it kept, and leave the program; tell whether that could be done."""
+    if not page.url.startswith("http"):
+        return False
+    try:
         page.context.clear_cookies()
-
-
-def _context(browser: Browser, theme: Theme) -> BrowserContext:
-    of_themes = _CONTEXTS.setdefault(browser, {})
-    if theme not in of_themes:
-        of_themes[theme] = browser.new_context(
-            device_scale_factor=1, locale="en-US", timezone_id="UTC", color_scheme=theme, reduced_motion="reduce"
-        )
-        of_themes[theme].set_default_timeout(PATIENCE_MILLISECONDS)
-    return of_themes[theme]
+        page.emulate_media(media="null")
+        page.mouse.move(0, 0)
+        page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        answer = page.goto(urljoin(page.url, HEALTH))
+    except Error:  # its server has ended
+        return False
+    return answer is not None and answer.ok
 
 
 def visit(page: Page, url: str) -> None:

@@ -10,6 +10,8 @@ from playwright.sync_api import expect
 from tests.browser import visit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
@@ -22,10 +24,11 @@ Object.defineProperty(navigator, "clipboard", { value: undefined });
 
 
 @pytest.fixture
-def plain_http(page: Page) -> Page:
+def plain_http(page: Page) -> Iterator[Page]:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.add_init_script(PLAIN_HTTP)
-    return page
+    yield page
+    page.context.close()  # no other test should get this tab: the script would run there, too
 
 
 def copied(page: Page) -> str:
