@@ -18,6 +18,7 @@ Theme: TypeAlias = Literal["light", "dark"]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MILLISECONDS = 30_000
+MOMENT_MILLISECONDS = 150  # in which nothing changes on a page that has come to rest
 HEIGHT = 1000  # pixels of a window, until it grows with its page
 TALLEST, MOST_GROWTHS = 8_000, 3  # pixels; how often the page may ask for more once it has more
 
@@ -33,7 +34,7 @@ ARGUMENTS = (
     "--no-first-run",
 )
 
-# Streamlit's own marks of a page that is drawn; two equal screenshots after that.
+# Streamlit's own marks of a page that is drawn.
 AT_REST = """() => {
   const app = document.querySelector('[data-testid=stApp]');
   return app && app.dataset.testConnectionState === 'CONNECTED' && app.dataset.testScriptState === 'notRunning'
@@ -44,6 +45,10 @@ AT_REST = """() => {
     && document.fonts.status === 'loaded';
 }"""
 
+
+# How much there is, and how far it is scrolled.
+CONTENT = """() => [document.body.innerHTML.length,
+  ...[...document.querySelectorAll('[data-testid=stMain],[data-testid=stColumn]')].map(part => part.scrollTop)]"""
 
 # Of the page, and of a dialog above it.
 WHOLE_HEIGHT = """() => Math.max(...[...document.querySelectorAll('[data-testid=stMain],[data-testid=stDialog]')]
@@ -136,16 +141,29 @@ def _never(_picture: bytes) -> bool:
     return False
 
 
-def settle(page: Page, is_expected: Callable[[bytes], bool] = _never) -> bytes:
-    """Wait until the page is drawn and looks as expected, or two screenshots in a row are equal; return the last."""
+def settle(page: Page) -> None:
+    """Wait until the page is drawn and for a moment neither changes nor scrolls."""
+    before = None
+    for _ in range(PATIENCE_MILLISECONDS // MOMENT_MILLISECONDS):
+        at_rest(page)
+        now = page.evaluate(CONTENT)
+        if now == before:
+            return
+        before = now
+        page.wait_for_timeout(MOMENT_MILLISECONDS)
+    raise Error("the page does not come to rest")
+
+
+def photograph(page: Page, is_expected: Callable[[bytes], bool] = _never) -> bytes:
+    """Wait until the page is drawn and looks as expected, or two pictures in a row are equal; return the last."""
     before = b""
-    for _ in range(PATIENCE_MILLISECONDS // 150):
+    for _ in range(PATIENCE_MILLISECONDS // MOMENT_MILLISECONDS):
         at_rest(page)
         image = picture(page)
         if image == before or is_expected(image):
             return image
         before = image
-        page.wait_for_timeout(150)
+        page.wait_for_timeout(MOMENT_MILLISECONDS)
     raise Error("the page does not come to rest")
 
 
@@ -170,7 +188,7 @@ def grow(page: Page, is_expected: Callable[[bytes], bool] = _never) -> bytes:
         page.set_viewport_size({"width": size["width"], "height": max(height, size["height"])})
         at_rest(page)
         page.evaluate(NOTHING_STICKS)
-        taken = settle(page, is_expected)
+        taken = photograph(page, is_expected)
         if is_expected(taken):
             break
     return taken

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dashboard.demo import default_fleet, in_thread, targets
-from tests.browser import grow, settle, tab, visit
+from tests.browser import grow, photograph, tab, visit
 from tests.serving import dashboard_on
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ def test_a_still_page_looks_the_same_after_the_fleet_has_changed(browser: Browse
     with tab(browser) as still, tab(browser) as live:
         visit(still, f"{polled.url}/?screenshot=1")
         visit(live, polled.url)
-        before = settle(still)
+        before = photograph(still)
         expect(live.locator(".asof")).to_contain_text(f"{REPLICAS} of {REPLICAS} answered")
         polled.forget_one()
         expect(live.locator(".asof")).to_contain_text(f"{REPLICAS - 1} of {REPLICAS - 1} answered")
 
-        assert settle(still) == before
+        assert photograph(still) == before
 
 
 def test_a_still_page_asks_for_nothing_and_nothing_on_it_moves(browser: Browser, polled: Polled) -> None:

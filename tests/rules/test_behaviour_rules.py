@@ -213,6 +213,7 @@ def test_evidence_of_queue_limits_is_what_replicas_tell_not_what_was_computed() 
     ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("number", [1, 2, 4])
 @pytest.mark.parametrize("captured", captures())
 def test_servers_of_one_version_and_command_line_have_no_finding_but_that_of_development_mode(
@@ -223,6 +224,7 @@ def test_servers_of_one_version_and_command_line_have_no_finding_but_that_of_dev
     assert [(each.rule, len(each.replicas)) for each in inspection.findings] == [("CO-14", number)]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("captured", captures())
 def test_a_server_that_tells_less_differs_in_nothing_from_one_that_tells_all(captured: Capture) -> None:
     inspection = inspected_captures(captured, [None, None, None, STOCK])

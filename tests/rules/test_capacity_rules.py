@@ -172,6 +172,7 @@ def test_a_cause_that_the_others_do_not_set_is_removed() -> None:
     )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("rule", CAPACITY, ids=lambda rule: rule.id)
 @pytest.mark.parametrize("value", STRANGE, ids=lambda value: json.dumps(value)[:20])
 def test_no_rule_raises_whatever_a_setting_holds(rule: Any, value: Any) -> None:

@@ -144,6 +144,7 @@ def test_servers_of_which_some_have_the_provider_give_only_the_findings_that_the
     assert wrong == []
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("told", captures())
 def test_a_server_that_the_provider_reads_says_what_the_same_one_says_in_development_mode(told: Capture) -> None:
     """One is read by the provider, one by /server_info, one by what is open: they do not differ."""

@@ -27,6 +27,7 @@ def deserved(capture: Capture, number: int) -> list[tuple[str, Confidence]]:
     return []
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("capture", captured.captures())
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_servers_of_one_command_line_give_no_finding_but_a_random_root(capture: Capture, number: int) -> None:

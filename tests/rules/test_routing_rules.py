@@ -42,6 +42,7 @@ FOREIGN = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("router", Router)
 @pytest.mark.parametrize("value", FOREIGN)
 def test_no_value_makes_a_rule_raise(value: Any, router: Router) -> None:

@@ -48,6 +48,7 @@ def inspected(fleet: list[dict[str, Any]], store: Store) -> Inspection:
     return inspect_fleet(STORES, builders.compared(replicas, known), replicas, known, policy, builders.NOW)
 
 
+@pytest.mark.no_cover
 @each_store
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
 def test_a_strange_value_raises_in_no_rule(store: Store, connector: str, value: Any) -> None:

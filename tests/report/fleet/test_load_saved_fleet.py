@@ -129,6 +129,7 @@ def test_a_fleet_with_ignored_paths_is_compared_and_judged_without_them() -> Non
     assert (back.pools, back.inspection) == (without.pools, without.inspection)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("captured", captures())
 def test_what_a_real_server_said_comes_back(captured: Capture) -> None:
     fleet = built_of_captures(captured)

@@ -113,6 +113,7 @@ def test_short_appendices_share_a_page() -> None:
     assert len(HTML(string=to_html(told)).render().pages) == 2
 
 
+@pytest.mark.no_cover
 def test_an_attack_becomes_pages() -> None:
     assert to_pdf(to_html(attack())).startswith(b"%PDF-1.")
 

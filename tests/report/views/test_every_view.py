@@ -71,6 +71,7 @@ def told(kind: str, view: str) -> Report:
     return VIEWS[view](fleets()[kind])
 
 
+@pytest.mark.no_cover
 @every_case
 def test_anchors_and_names_of_files_stand_once_and_are_tame(kind: str, view: str) -> None:
     """A foreign name of a pool can never be one."""

@@ -36,6 +36,7 @@ def test_a_thousand_replicas_stay_readable_and_below_two_megabytes() -> None:
     assert len(to_html(report).encode()) < 2_000_000
 
 
+@pytest.mark.no_cover
 def test_a_thousand_replicas_fit_into_a_comment_that_says_what_is_left_out() -> None:
     """GitHub takes 65,536 characters."""
     usual, told = fleet(*large()), large()[0]

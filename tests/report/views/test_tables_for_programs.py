@@ -155,6 +155,7 @@ def test_cohorts_and_what_was_not_read_name_everyone() -> None:
     ]
 
 
+@pytest.mark.no_cover
 def test_a_thousand_replicas_are_all_there() -> None:
     """Whatever a page of paper leaves out."""
     built = fleet(*large())
