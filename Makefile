@@ -9,7 +9,11 @@ ADDRESS ?= 127.0.0.1
 FLEET_PORT ?= 8000
 VLLM ?= .vllm
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 ARGS := --port $(PORT) --address $(ADDRESS)
+
+# Tests start some hundred processes: without compiled modules each takes a second longer to begin.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo run check test fix bench test-vllm bench-vllm screenshots docs wheel clean
@@ -32,7 +36,8 @@ check: $(VENV)/dev.stamp  ## Format, lint, types, layers and all tests
 
 test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 	@tests/tools/install-chromium $(BIN)/python
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --cov
+	$(PYTEST) --cov -m "not vllm and not no_cover"
+	$(PYTEST) -m "not vllm and no_cover"
 
 fix: $(VENV)/dev.stamp  ## Format, and mend what the linter can
 	$(BIN)/ruff format .

@@ -119,7 +119,7 @@ def test_a_frozen_review_says_what_the_live_one_said(demo_fleet: Fleet, tmp_path
 
 def before_and_after_freezing(fleet: Fleet, folder: Path, page: str) -> tuple[str, str]:
     shown_beside(fleet, folder, at=AT)
-    url = {"replica": fleet.replicas[0].id} if page == "replica" else {}
+    url = {"screenshot": "1", **({"replica": fleet.replicas[0].id} if page == "replica" else {})}  # times for ages
     app = visit(page, **url)
     live = body(app)
     app.button(key="freeze").click()

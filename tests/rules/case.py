@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,11 +88,12 @@ def rule_of(file: Path) -> str:
     return file.stem.partition(".")[0]
 
 
-def cases_of(rule: str) -> list[Case]:
+@cache  # every worker reads them when it looks for tests, for each module that asks
+def cases_of(rule: str) -> tuple[Case, ...]:
     """Read the cases of one rule; none if it has no file."""
     files = [file for file in sorted(FOLDER.glob("*.yaml")) if rule_of(file) == rule]
     told = [each for file in files for each in yaml.safe_load(file.read_text())]
-    return [Case(**{**each, "rule": rule, "expect": OutcomeKind(each["expect"])}) for each in told]
+    return tuple(Case(**{**each, "rule": rule, "expect": OutcomeKind(each["expect"])}) for each in told)
 
 
 def most_telling(inspection: Inspection) -> Outcome:
