@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from functools import cache
@@ -33,13 +32,6 @@ CORE = {
     name.removeprefix("dashboard.")
     for name in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage"]["run"]["source"]
 }
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Start one worker more for two cores: tests wait for pages, processes and time limits nearly half of the time."""
-    cores = os.cpu_count() or 1
-    return cores + cores // 2
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the mark
