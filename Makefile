@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 ARGS := --port $(PORT) --address $(ADDRESS)
 
-# Tests start some hundred processes: without compiled modules each takes a second longer to begin.
+# With compiled modules pytest finds the tests in half the time, and each process that they start begins sooner.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from urllib.parse import urljoin
 from weakref import WeakKeyDictionary
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Theme: TypeAlias = Literal["light", "dark"]
+T = TypeVar("T")
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MILLISECONDS = 30_000
@@ -136,33 +137,30 @@ def url_has(page: Page, text: str) -> None:
     expect(page).to_have_url(re.compile(re.escape(text)))
 
 
-def _never(_picture: bytes) -> bool:
+def _never(_seen: object) -> bool:
     """Stand in for what one would know a picture by."""
     return False
 
 
 def settle(page: Page) -> None:
     """Wait until the page is drawn and for a moment neither changes nor scrolls."""
-    before = None
-    for _ in range(PATIENCE_MILLISECONDS // MOMENT_MILLISECONDS):
-        at_rest(page)
-        now = page.evaluate(CONTENT)
-        if now == before:
-            return
-        before = now
-        page.wait_for_timeout(MOMENT_MILLISECONDS)
-    raise Error("the page does not come to rest")
+    _seen_twice(page, lambda: page.evaluate(CONTENT))
 
 
 def photograph(page: Page, is_expected: Callable[[bytes], bool] = _never) -> bytes:
     """Wait until the page is drawn and looks as expected, or two pictures in a row are equal; return the last."""
-    before = b""
+    return _seen_twice(page, lambda: picture(page), is_expected)
+
+
+def _seen_twice(page: Page, look: Callable[[], T], is_enough: Callable[[T], bool] = _never) -> T:
+    """Look at a page that is drawn until twice in a row the same is seen, or what is enough; return that."""
+    before = None
     for _ in range(PATIENCE_MILLISECONDS // MOMENT_MILLISECONDS):
         at_rest(page)
-        image = picture(page)
-        if image == before or is_expected(image):
-            return image
-        before = image
+        now = look()
+        if now == before or is_enough(now):
+            return now
+        before = now
         page.wait_for_timeout(MOMENT_MILLISECONDS)
     raise Error("the page does not come to rest")
 

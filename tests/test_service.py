@@ -61,6 +61,7 @@ def test_a_started_collector_brings_the_fleet(demo: DemoServer) -> None:
     service.start(options_for(demo))
     wait_for(lambda: service.progress().polls >= 1)  # counted when the fleet is there
 
+    assert service.current().polled_at is not None
     assert [replica.state for replica in service.current().replicas] == ["up", "up", "up"]
     assert service.interval_seconds() == 1
 
