@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
 
-# Few examples, the same in every run, no deadline on a loaded machine.
+# Few examples, no deadline on a loaded machine. They are the same in every run of the same tests by one process:
+# Hypothesis also tries the constants of those modules of ours that are imported by then.
 settings.register_profile(
     "fleet", max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -13,11 +13,18 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 numbers = st.one_of(
     st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none()
 )
-json_values = st.recursive(
-    st.one_of(numbers, texts),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(texts, inner, max_size=4)),
-    max_leaves=12,
-)
+
+
+def json_named(names: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    """JSON whose fields have these names."""
+    return st.recursive(
+        st.one_of(numbers, texts),
+        lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(names, inner, max_size=4)),
+        max_leaves=12,
+    )
+
+
+json_values = json_named(texts)
 
 label_names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,12}", fullmatch=True)
 label_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
