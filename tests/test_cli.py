@@ -8,13 +8,16 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from dashboard.cli import cli
 from dashboard.commands.pools import no_such_pool
 from dashboard.demo import default_fleet, in_thread, targets
 from tests.serving import ROOT, dashboard_on, free_port, started, wait_until_healthy
@@ -22,22 +25,24 @@ from tests.serving import ROOT, dashboard_on, free_port, started, wait_until_hea
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from typer.testing import Result
+
     from dashboard.demo import DemoServer
 
 FEW = 4
 
 
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
-    return subprocess.run(
-        [sys.executable, "-m", "dashboard", *arguments],
-        cwd=cwd or ROOT / "tests",
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def run(*arguments: str, cwd: Path | None = None) -> Result:
+    """Run a command in this process, from a folder without fleet.yaml."""
+    with chdir(cwd or ROOT / "tests"):
+        return CliRunner().invoke(cli, arguments)
+
+
+def typed(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command as one types it, where little of the environment is set and its encoding is another."""
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "dashboard", *arguments]
+    return subprocess.run(command, cwd=ROOT / "tests", env=environment, capture_output=True, check=False, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +65,17 @@ def config(demo: DemoServer, tmp_path: Path) -> Path:
 
 
 def test_version_names_the_program() -> None:
-    done = run("--version")
+    done = typed("--version")
 
-    assert (done.returncode, done.stdout) == (0, "vllm-fleet-dashboard 0.1.0\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"vllm-fleet-dashboard 0.1.0\n", b"")
 
 
 def test_poll_prints_a_table_of_the_targets_it_was_given(addresses: list[str]) -> None:
-    done = run("poll", *addresses)
+    done = typed("poll", *addresses)
 
     assert done.returncode == 0
-    assert f"{FEW} of {FEW} answered" in done.stdout
-    assert done.stderr == ""
+    assert f"{FEW} of {FEW} answered" in done.stdout.decode()
+    assert done.stderr == b""
 
 
 def test_poll_as_json_prints_the_document_and_nothing_else(addresses: list[str]) -> None:
@@ -99,7 +104,7 @@ def test_a_pool_can_be_chosen_and_an_unknown_one_is_wrong_usage(config: Path) ->
     unknown = run("poll", "--config", str(config), "--pool", "chat-71b")
 
     assert {each["pool"] for each in json.loads(chosen.stdout)["replicas"]} == {"chat-70b"}
-    assert unknown.returncode == 2
+    assert unknown.exit_code == 2
     assert "'chat-70b'" in unknown.stderr
 
 
@@ -117,7 +122,7 @@ def test_replicas_that_are_down_are_in_the_answer_and_the_exit_code_is_0() -> No
     done = run("poll", f"127.0.0.1:{free_port()}", "--format", "json")
 
     replica = json.loads(done.stdout)["replicas"][0]
-    assert done.returncode == 0
+    assert done.exit_code == 0
     assert (replica["state"], replica["reason"]["kind"]) == ("down", "refused")
 
 
@@ -125,7 +130,7 @@ def test_replicas_that_are_down_are_in_the_answer_and_the_exit_code_is_0() -> No
 def test_a_target_that_is_no_url_is_wrong_usage_and_leaks_no_password(text: str) -> None:
     done = run("poll", text)
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1
     assert "word" not in done.stderr
@@ -138,7 +143,7 @@ def test_wrong_options_are_one_sentence_each_and_exit_code_2(tmp_path: Path) -> 
     for command in (["poll", "--config", str(file)], ["serve", "--config", str(file)]):
         done = run(*command)
         lines = done.stderr.strip().splitlines()
-        assert done.returncode == 2
+        assert done.exit_code == 2
         assert [line.removeprefix(f"{file}:").split(":")[0] for line in lines[:-1]] == ["1", "3"]
         assert lines[-1] == "exit 2: wrong options: 2 mistakes, told on the lines before this one."
 
@@ -146,7 +151,7 @@ def test_wrong_options_are_one_sentence_each_and_exit_code_2(tmp_path: Path) -> 
 def test_a_given_file_that_is_missing_is_wrong_usage(tmp_path: Path) -> None:
     done = run("poll", "--config", str(tmp_path / "nowhere.yaml"))
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "nowhere.yaml" in done.stderr
 
 
@@ -154,7 +159,7 @@ def test_without_targets_and_options_poll_says_how_to_begin(tmp_path: Path) -> N
     """What prints no fleet ends with 2, so that no empty answer is taken for one."""
     done = run("poll", "--format", "json", cwd=tmp_path)
 
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
         "There is nothing to ask: name addresses, list them in fleet.yaml, or name the file that has them with "
         "--config.\nexit 2: wrong usage: there is no target.\n"
@@ -182,7 +187,7 @@ def test_a_saved_fleet_is_no_address(tmp_path: Path) -> None:
     (tmp_path / "monday.json").write_text("{}")
     done = run("poll", "monday.json", cwd=tmp_path)
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert done.stderr == (
         "exit 2: wrong usage: monday.json: a file, and no address; check, report and baseline read it after "
         "--snapshot.\n"
@@ -192,7 +197,7 @@ def test_a_saved_fleet_is_no_address(tmp_path: Path) -> None:
 def test_a_name_that_no_file_can_have_is_asked_as_an_address() -> None:
     done = run("poll", "a" * 300)
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert done.stderr.endswith("names no host; write http://host:port.\n")
 
 
@@ -200,7 +205,7 @@ def test_a_name_that_no_file_can_have_is_asked_as_an_address() -> None:
 def test_a_restart_that_cannot_be_planned_is_wrong_usage(text: str) -> None:
     done = run("demo", "--restart", text)
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert done.stderr.startswith("exit 2: wrong usage: --restart: ")
 
 
@@ -248,7 +253,7 @@ def test_the_demo_says_where_it_and_its_options_are_and_one_signal_ends_both() -
     assert more == ""
     assert "name: demo" in lines
     assert max(map(len, lines)) <= 120
-    assert polled.returncode == 0
+    assert polled.exit_code == 0
     assert f"http://localhost:{port}" in said
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
@@ -273,15 +278,13 @@ def test_a_server_that_hangs_is_killed_without_a_word() -> None:
 def test_check_prints_findings_on_standard_output_and_why_it_ends_so_on_standard_error(addresses: list[str]) -> None:
     done = run("check", *addresses)
 
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert "RT-01 block-size-differs" in done.stdout
     assert [line[:8] for line in done.stderr.splitlines()] == ["exit 1: "]
 
 
 def test_check_prints_utf_8_whatever_the_locale_is(addresses: list[str]) -> None:
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "dashboard", "check", *addresses]
-    done = subprocess.run(command, cwd=ROOT / "tests", env=environment, capture_output=True, check=False, timeout=120)
+    done = typed("check", *addresses)
 
     assert done.returncode == 1
     assert "✖ critical" in done.stdout.decode()
@@ -292,7 +295,7 @@ def test_a_port_that_is_taken_is_said_before_any_address_is(config: Path) -> Non
         port = str(taken.getsockname()[1])
         done = run("serve", "--config", str(config), "--port", port)
 
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert done.stderr == f"exit 1: port {port} of 127.0.0.1 is taken; name another one with --port (make: PORT=).\n"
 
 
@@ -310,7 +313,7 @@ def test_the_simulated_fleet_needs_its_port() -> None:
     with in_thread(default_fleet(1)) as taken:
         done = run("demo", "--fleet-port", str(taken.port))
 
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert done.stderr.startswith("exit 1: the simulated fleet could not start: ")
     assert "--fleet-port" in done.stderr
 
@@ -318,7 +321,7 @@ def test_the_simulated_fleet_needs_its_port() -> None:
 def test_without_a_command_the_help_and_why_stand_on_standard_error() -> None:
     done = run()
 
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "Compare the configuration of many vLLM replicas." in done.stderr
     assert done.stderr.endswith("\nexit 2: wrong usage: no command is named.\n")
     assert "\nexit 2: wrong usage: no such option: --nonsense." in f"\n{run('--nonsense').stderr}"

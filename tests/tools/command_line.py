@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+
+from typer.testing import CliRunner
+
+from dashboard.cli import cli
+from dashboard.terminal import PROGRAM
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "command-line.md"
 COMMANDS = ("demo", "serve", "poll", "check", "report", "diff", "baseline", "rules")
+WIDTH = 78  # of a terminal of 80 columns, as typer leaves two
 NOTE = "<!-- Written by `make docs` from what the commands print. -->"
 _INTRODUCTION = """\
 # Command line
@@ -27,6 +30,4 @@ def page_text() -> str:
 
 
 def _help(name: str) -> str:
-    environment = {**os.environ, "COLUMNS": "80", "TERM": "dumb"}
-    command = [sys.executable, "-m", "dashboard", name, "--help"]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    return CliRunner().invoke(cli, [name, "--help"], prog_name=PROGRAM, terminal_width=WIDTH).stdout
