@@ -20,6 +20,7 @@ T = TypeVar("T")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MILLISECONDS = 30_000
 MOMENT_MILLISECONDS = 150  # in which nothing changes on a page that has come to rest
+LATE_LOOKS, LATE_MILLISECONDS = 3, 1_000
 HEIGHT = 1000  # pixels of a window, until it grows with its page
 TALLEST, MOST_GROWTHS = 8_000, 3  # pixels; how often the page may ask for more once it has more
 
@@ -189,4 +190,15 @@ def grow(page: Page, is_expected: Callable[[bytes], bool] = _never) -> bytes:
         taken = photograph(page, is_expected)
         if is_expected(taken):
             break
+    return taken
+
+
+def grow_late(page: Page, is_expected: Callable[[bytes], bool]) -> bytes:
+    """Grow, and where the page looks otherwise than expected look again for a while: a busy machine draws late."""
+    taken = grow(page, is_expected)
+    for _ in range(LATE_LOOKS):
+        if is_expected(taken):
+            break
+        page.wait_for_timeout(LATE_MILLISECONDS)
+        taken = grow(page, is_expected)
     return taken

@@ -1,4 +1,4 @@
-"""The dashboard as a user starts it, in a process of its own."""
+"""The dashboard in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+
+from dashboard import launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,10 +32,13 @@ def free_port() -> int:
 
 @contextmanager
 def dashboard_on(config: Path, *, environment: Mapping[str, str] | None = None, path: str = "") -> Iterator[str]:
-    """Serve a file of options; yield the address once the first poll has ended. `path` is the prefix of its pages."""
+    """Serve a file of options; yield the address once the first poll has ended. `path` is the prefix of its pages.
+
+    It is the server that `serve` starts, without that command's process, which takes two seconds to begin.
+    """
     port = free_port()
-    command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
-    with started(command, environment=environment):
+    command = launch.streamlit_command("127.0.0.1", port)
+    with started(command, environment={**launch.environment(config), **(environment or {})}):
         wait_until_healthy(f"http://127.0.0.1:{port}")
         yield f"http://127.0.0.1:{port}{path}"
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from dashboard.cli import cli
 from dashboard.commands.pools import no_such_pool
 from dashboard.demo import default_fleet, in_thread, targets
-from tests.serving import ROOT, dashboard_on, free_port, started, wait_until_healthy
+from tests.serving import ROOT, free_port, started, wait_until_healthy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -210,7 +210,10 @@ def test_a_restart_that_cannot_be_planned_is_wrong_usage(text: str) -> None:
 
 
 def test_serve_shows_the_fleet_of_the_options(config: Path) -> None:
-    with dashboard_on(config) as url:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with started([sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]):
+        wait_until_healthy(url)
         document = httpx.get(f"{url}/api/v1/fleet", trust_env=False).json()
 
     assert document["fleet"] == "mine"
@@ -311,7 +314,7 @@ def test_serve_without_targets_says_that_nothing_is_configured_yet(tmp_path: Pat
 
 def test_the_simulated_fleet_needs_its_port() -> None:
     with in_thread(default_fleet(1)) as taken:
-        done = run("demo", "--fleet-port", str(taken.port))
+        done = run("demo", "--port", str(free_port()), "--fleet-port", str(taken.port))
 
     assert done.exit_code == 1
     assert done.stderr.startswith("exit 1: the simulated fleet could not start: ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,7 +36,10 @@ def changing_url() -> Iterator[str]:
 def _frozen_app() -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "tests/e2e/frozen_app.py", "--server.headless=true"]
-    with started([*command, f"--server.port={port}"], environment={"PYTHONPATH": str(ROOT)}):
+    with (
+        TemporaryDirectory() as folder,  # a server that is ended leaves its own behind
+        started([*command, f"--server.port={port}"], environment={"PYTHONPATH": str(ROOT), "TMPDIR": folder}),
+    ):
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(url)
         yield url

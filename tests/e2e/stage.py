@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from tests.browser import HEIGHT, at_rest, grow, tab
+from tests.browser import HEIGHT, at_rest, grow, grow_late, tab
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tests.e2e.states import Look, State
 
 STILL = "screenshot=1"
-LATE_LOOKS, LATE_MILLISECONDS = 3, 1_000
 PATIENCE_SECONDS = 60.0  # a fleet is polled when it is shown for the first time
 
 
@@ -31,30 +30,25 @@ class Stage:
         self._fleet: str | None = None
         self._ids: dict[str, str] = {}
         self._tabs: dict[Theme, Page] = {}
+        self._seen: dict[Theme, State] = {}
 
     def take(self, state: State, look: Look, is_expected: Callable[[bytes], bool] | None = None) -> bytes:
-        """Bring a state about and take the picture of the whole page, as PNG.
-
-        Where it is known what is expected, one that looks otherwise may yet be on its way: a busy machine draws late.
-        """
+        """Bring a state about and take the picture of the whole page, as PNG."""
         self._show(state.fleet)
         page = self._tab(look.theme)
         page.set_viewport_size({"width": look.width, "height": HEIGHT})
+        if self._seen.get(look.theme) != state:  # else another width of what the tab shows already
+            self._bring_about(state, page)
+            self._seen[look.theme] = state
+        return grow(page) if is_expected is None else grow_late(page, is_expected)
+
+    def _bring_about(self, state: State, page: Page) -> None:
         page.mouse.move(0, 0)  # what lies under the pointer is drawn otherwise
         page.goto(self._url + self._address(state))
         at_rest(page)
         if state.do:
             state.do(page)
             page.mouse.move(0, 0)
-        if is_expected is None:
-            return grow(page)
-        taken = grow(page, is_expected)
-        for _ in range(LATE_LOOKS):
-            if is_expected(taken):
-                break
-            page.wait_for_timeout(LATE_MILLISECONDS)
-            taken = grow(page, is_expected)
-        return taken
 
     def _show(self, fleet: str) -> None:
         if fleet != self._fleet:

@@ -47,14 +47,14 @@ PAGES = (
 
 
 @pytest.fixture(scope="module")
-def ids(changing_url: str) -> Mapping[str, str]:
-    shown = httpx.get(f"{changing_url}/frozen/{STORY}", timeout=PATIENCE_SECONDS, trust_env=False)
+def ids(frozen_url: str) -> Mapping[str, str]:
+    shown = httpx.get(f"{frozen_url}/frozen/{STORY}", timeout=PATIENCE_SECONDS, trust_env=False)
     return dict(shown.raise_for_status().json())
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_of_every_page_stands_out(
-    browser: Browser, changing_url: str, ids: Mapping[str, str], theme: Theme
+    browser: Browser, frozen_url: str, ids: Mapping[str, str], theme: Theme
 ) -> None:
     pale: dict[str, list[str]] = {}
     with tab(browser, theme=theme) as page:
@@ -62,7 +62,7 @@ def test_every_text_of_every_page_stands_out(
             named = path
             for name, key in ids.items():
                 named = named.replace(name, key)
-            page.goto(changing_url + named)
+            page.goto(frozen_url + named)
             at_rest(page)
             pale[path] = too_pale(page)
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dashboard.demo import default_fleet, in_thread, targets
-from tests.browser import grow, photograph, tab, visit
+from tests.browser import grow, grow_late, photograph, tab, visit
 from tests.serving import dashboard_on
 
 if TYPE_CHECKING:
@@ -100,10 +100,9 @@ def test_a_still_page_stays_still_where_its_links_lead(browser: Browser, polled:
 
 def test_another_session_sees_the_same_still_page(browser: Browser, frozen_url: str) -> None:
     """Two pictures of one fleet are equal, whoever takes them."""
-    pictures = []
-    for _ in range(2):
-        with tab(browser) as page:
-            visit(page, f"{frozen_url}/findings?screenshot=1")
-            pictures.append(grow(page))
+    with tab(browser) as one, tab(browser) as other:
+        visit(one, f"{frozen_url}/findings?screenshot=1")
+        visit(other, f"{frozen_url}/findings?screenshot=1")
+        seen = grow(one)
 
-    assert pictures[0] == pictures[1]
+        assert grow_late(other, seen.__eq__) == grow_late(one, seen.__eq__)
