@@ -31,7 +31,7 @@ def judging(today: date) -> dict[str, Any]:
                 "rule": "RT-13",
                 "pool": "*gemma-27b",
                 "owner": "inference team",
-                "reason": "One replica runs without the prefix cache for a week, to compare latencies.",
+                "reason": "One replica runs without the prefix cache for a month, to compare latencies.",
                 "until": str(today + SUPPRESSED_FOR),
             },
         ],

@@ -8,11 +8,10 @@ import os
 import shutil
 import subprocess
 import tarfile
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.e2e.pictures import difference, packed, read, side_by_side
+from tests.e2e.pictures import difference, looks_like, packed, read, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,10 +76,7 @@ def compare(name: str, taken: bytes, folder: Path = FOLDER) -> Change | None:
 def expected(name: str, folder: Path = FOLDER) -> Callable[[bytes], bool] | None:
     """Return what tells whether a picture looks as committed; None in an update, and where none is committed."""
     file = folder / f"{name}{SUFFIX}"
-    if is_updating() or not file.exists():
-        return None
-    before = read(file.read_bytes())
-    return cache(lambda taken: difference(before, read(taken)) is None)
+    return None if is_updating() or not file.exists() else looks_like(file.read_bytes())
 
 
 def held(folder: Path = FOLDER) -> dict[str, bytes]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import io
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Between runs of one Chromium nothing changes; between versions edges of letters do, by less than this.
 SHADE = 16  # of 255, in the channel that changed most
@@ -45,6 +50,12 @@ def difference(before: Image.Image, after: Image.Image) -> str | None:
         row, column = np.unravel_index(int(tiles.argmax()), tiles.shape)
         return f"something changed around x {int(column) * TILE}, y {int(row) * TILE}"
     return None
+
+
+def looks_like(data: bytes) -> Callable[[bytes], bool]:
+    """Return what tells whether another picture looks like this one, though some bytes may differ."""
+    before = read(data)
+    return cache(lambda taken: difference(before, read(taken)) is None)
 
 
 def side_by_side(before: Image.Image | None, after: Image.Image | None) -> Image.Image:

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from dashboard.demo import default_fleet, in_thread, targets
 from tests.browser import grow, grow_late, photograph, tab, visit
+from tests.e2e.pictures import looks_like
 from tests.serving import dashboard_on
 
 if TYPE_CHECKING:
@@ -55,12 +56,12 @@ def test_a_still_page_looks_the_same_after_the_fleet_has_changed(browser: Browse
     with tab(browser) as still, tab(browser) as live:
         visit(still, f"{polled.url}/?screenshot=1")
         visit(live, polled.url)
-        before = photograph(still)
+        is_as_before = looks_like(photograph(still))
         expect(live.locator(".asof")).to_contain_text(f"{REPLICAS} of {REPLICAS} answered")
         polled.forget_one()
         expect(live.locator(".asof")).to_contain_text(f"{REPLICAS - 1} of {REPLICAS - 1} answered")
 
-        assert photograph(still) == before
+        assert is_as_before(photograph(still, is_as_before))
 
 
 def test_a_still_page_asks_for_nothing_and_nothing_on_it_moves(browser: Browser, polled: Polled) -> None:
@@ -99,10 +100,10 @@ def test_a_still_page_stays_still_where_its_links_lead(browser: Browser, polled:
 
 
 def test_another_session_sees_the_same_still_page(browser: Browser, frozen_url: str) -> None:
-    """Two pictures of one fleet are equal, whoever takes them."""
+    """Two pictures of one fleet look alike, whoever takes them."""
     with tab(browser) as one, tab(browser) as other:
         visit(one, f"{frozen_url}/findings?screenshot=1")
         visit(other, f"{frozen_url}/findings?screenshot=1")
-        seen = grow(one)
+        is_the_same = looks_like(grow(one))
 
-        assert grow_late(other, seen.__eq__) == grow_late(one, seen.__eq__)
+        assert is_the_same(grow_late(other, is_the_same))

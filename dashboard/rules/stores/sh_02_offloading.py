@@ -40,9 +40,9 @@ def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool keep KV cache outside of their GPUs differently.
 
     Why it matters:
-        - any pool: A replica with less room forgets prompts earlier than its peers, and a router that takes all for
-          equal sends it requests for what it no longer holds. One that offloads prompts only cannot give others what it
-          generated.
+        - any pool: The replicas with less room forget prompts earlier than those with more, and a router that takes
+          all for equal sends them requests for what they no longer hold. One that offloads prompts only cannot give
+          others what it generated.
 
     How to fix:
         Give all replicas of the pool the same size, backend and tiers.
