@@ -231,6 +231,18 @@ def test_a_baseline_that_cannot_be_read_ends_with_2(text: str | None, why: str) 
     assert last(done) == why
 
 
+@pytest.mark.parametrize("begin", ["", "\ufeff", "\n "])
+def test_a_saved_fleet_in_place_of_a_baseline_is_told_in_one_sentence(begin: str) -> None:
+    Path("fleet-2.json").write_text(begin + Path("fleet.json").read_text())
+
+    done = checked("--baseline", "fleet-2.json")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "exit 2: wrong options: fleet-2.json:1: it is a saved fleet, not a baseline; name it after --snapshot.\n"
+    )
+
+
 def test_a_file_is_brought_up_to_date_and_says_what_became_of_it() -> None:
     file = Path("chat.yaml")
     file.write_text(

@@ -16,6 +16,7 @@ from dashboard.importing.answers import SAVED_FLEET, Answer, answer_of, refusal_
 from dashboard.importing.files import MAX_FILES, MAX_TOTAL_BYTES, MIB, File, Refused, opened, shown
 from dashboard.importing.saved_fleet import saved_fleet
 from dashboard.models import Failure, ProbeResult, Snapshot, Target
+from dashboard.models.targets import FILE_SCHEME
 from dashboard.normalize.reading import excerpt
 from dashboard.store.carrying import Carried, carried_by
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
     from dashboard.rules.policy import Policy
 
-SCHEME = "file://"  # of a replica that nobody was asked for: its id is never an address
 SERVED_NAME = "model_config.served_model_name"
 _INTERVAL = timedelta(seconds=15)  # between polls; every answer is as old as the import, so all are fresh
 
@@ -67,7 +67,7 @@ class _Answers:
             )
         self.files[answer] = file
         probe = BY_PATH[answer.path]
-        said = self.reader.read(probe, Asked(f"{SCHEME}{answer.replica}", answer.path), content)
+        said = self.reader.read(probe, Asked(f"{FILE_SCHEME}{answer.replica}", answer.path), content)
         result = ProbeResult(answer.path, probe.source, self.at, 0.0, size_bytes=len(content))
         results = self.probes.setdefault(answer.replica, {})
         if isinstance(said, Failure):
@@ -78,7 +78,7 @@ class _Answers:
     def snapshots(self) -> list[Snapshot]:
         """Return what each replica said; one of which nothing can be read is left out, for its file was refused."""
         return [
-            Snapshot(Target(f"{SCHEME}{name}", {"name": name}), self.at, _with_model(results))
+            Snapshot(Target(f"{FILE_SCHEME}{name}", {"name": name}), self.at, _with_model(results))
             for name, results in self.probes.items()
             if any(each.reply for each in results.values())
         ]

@@ -32,6 +32,7 @@ TOLERANCES = ("any_of", "at_least", "at_most")
 LONGEST_POOL = 200  # characters
 LONGEST_COMMENT = 1000  # characters; what a label may have
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SAVED_FLEET = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema_version"')  # as `poll --format json --full` begins it
 _COMMENT = re.compile(r"[:,]?\s+#+\s*(.*?)\s*")
 
 
@@ -122,6 +123,8 @@ def _files(named: Iterable[tuple[str, str]], mistakes: list[str]) -> Iterator[Pa
 
 
 def _read(raw: bytes, file: str) -> _Read:
+    if _SAVED_FLEET.match(raw):
+        return _Read(None, 1, (Mistake(1, "it is a saved fleet, not a baseline; name it after --snapshot"),))
     document = read_document(raw)
     if document.mistakes:
         return _Read(None, 1, document.mistakes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dashboard import __version__
+from dashboard.models.targets import FILE_SCHEME
 from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.wording import iso
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
 
 AS_OF = "data as of "
+IMPORTED = "imported "  # of saved answers, which tell no time
 SHORT_FORM = 3  # parts: fleet, snapshot, time
 
 
@@ -25,7 +27,8 @@ class Context:
     """Whose data, of when, how much of it, seen with what. `snapshot` is None where nothing was frozen.
 
     `filters` pairs what was chosen with its value, as it stands in the URL. Of a comparison it is the context of the
-    second side, and `before` that of the first. No clock: the same data gives the same bytes on every day.
+    second side, and `before` that of the first. `as_of` stands before the time: AS_OF, or IMPORTED. No clock: the same
+    data gives the same bytes on every day.
     """
 
     fleet: str
@@ -38,6 +41,7 @@ class Context:
     program_version: str = __version__
     rule_set: int = RULE_SET
     before: Context | None = None
+    as_of: str = AS_OF
 
 
 def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str]] = ()) -> Context:
@@ -51,7 +55,14 @@ def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str
         snapshot=fleet.snapshot,
         name=name,
         filters=tuple(filters),
+        as_of=as_of_words(fleet),
     )
+
+
+def as_of_words(fleet: Fleet) -> str:
+    """Return what stands before the time of a fleet's data: of saved answers it is that of their import."""
+    saved = bool(fleet.replicas) and all(each.id.startswith(FILE_SCHEME) for each in fleet.replicas)
+    return IMPORTED if saved else AS_OF
 
 
 def compared(before: Context, after: Context) -> Context:
@@ -108,4 +119,4 @@ def _frozen(context: Context) -> str:
 
 
 def _as_of(context: Context) -> str:
-    return f"{AS_OF}{iso(context.data_as_of)}" if context.data_as_of else "no data yet"
+    return f"{context.as_of}{iso(context.data_as_of)}" if context.data_as_of else "no data yet"

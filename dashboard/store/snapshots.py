@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 SHORTEST = 4  # digits of an id that are enough, where only one snapshot begins so
 TYPE_MORE = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id"
+NO_ID = (
+    f"names are not looked up. An id has {NUMBER_WORDS[ID_DIGITS]} digits, 0-9 and a-f; "
+    "to open a snapshot by its name, click the name in the table of Snapshots"
+)
+_DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
 _ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
 _FLEET, _BESIDE = ".json.gz", ".notes.json"
 
@@ -167,8 +172,10 @@ class Snapshots:
 
     def _none(self, text: str) -> SnapshotError:
         told = one_line(text.strip())
-        short = len(_typed(told)) < SHORTEST
-        why = TYPE_MORE if short else "it may have been deleted"
+        if not _DIGITS.fullmatch(_typed(told)):
+            why = NO_ID
+        else:
+            why = "it may have been deleted" if len(_typed(told)) >= SHORTEST else TYPE_MORE
         return SnapshotError(f"There is no snapshot “{told:.40}” here; {why}.")
 
     def _is_whole(self, key: str) -> bool:

@@ -36,7 +36,8 @@ def main() -> None:
     )
     sides = changes_sides.settle(page.url_path)
     about = sides.both[1] if sides and sides.both else fleet
-    st.set_page_config(page_title=f"{page.title} · {about.name}", page_icon=str(ICON), layout="wide")
+    title = " · ".join(filter(None, (page.title, about.name, about.snapshot)))
+    st.set_page_config(page_title=title, page_icon=str(ICON), layout="wide")
     controls = masthead.draw(about, sides)
     meeting.draw(page.url_path)
     share.begin()

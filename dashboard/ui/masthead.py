@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard import service, wording
+from dashboard.report.context import as_of_words
 from dashboard.report.findings.words import answered
 from dashboard.rules import rollup
 from dashboard.ui import links, markup, state
@@ -63,7 +64,11 @@ def words(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool 
         return f'<div class="asof">{name}waiting for the first poll</div>'
     number, _, word = answered(fleet).rpartition(" ")
     frozen = fleet.snapshot is not None
-    as_of = _frozen_as_of(fleet.polled_at) if frozen else _as_of(fleet.polled_at, now, interval_seconds, paused=paused)
+    as_of = (
+        _frozen_as_of(fleet, fleet.polled_at)
+        if frozen
+        else _as_of(fleet.polled_at, now, interval_seconds, paused=paused)
+    )
     return f'<div class="asof">{name}{_found(fleet)}<b>{number}</b> <span class="word">{word}</span> · {as_of}</div>'
 
 
@@ -108,8 +113,8 @@ def _as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, pause
     return f'{still}<span class="roomy">data as of </span>{clock}<span class="roomy">{age}</span>'
 
 
-def _frozen_as_of(polled_at: datetime) -> str:
-    return f'<span class="roomy">data as of </span><b>{wording.iso(polled_at)}</b>'
+def _frozen_as_of(fleet: Fleet, polled_at: datetime) -> str:
+    return f'<span class="roomy">{as_of_words(fleet)}</span><b>{wording.iso(polled_at)}</b>'
 
 
 def _found(fleet: Fleet) -> str:

@@ -1,6 +1,7 @@
 // The agenda of the review, and in a meeting the keys that lead through it. The sections arrive by the class of their container.
 const TYPED_IN = "input, textarea, select, [contenteditable=true], [role=combobox], [role=listbox], [role=dialog], [role=slider]";
 const STEPS = { j: 1, n: 1, ArrowRight: 1, k: -1, p: -1, ArrowLeft: -1 };
+const PRESSED = "button, summary, [role=button]"; // Space works them
 const MEETING = "meeting"; // as in links.py
 const SCREEN = 0.85; // of the window that Page Down goes on by: a few lines stay in sight
 
@@ -83,13 +84,22 @@ class Agenda {
     this.mark();
   }
 
-  // Page Down, and the button of a presenter: through a long section screen by screen, then to the next one.
+  // Page Down, Space, and the button of a presenter: through a long section screen by screen, then to the next one. The
+  // last one goes on to the end of the page, and no further.
   page(direction) {
-    const box = section(this.keys[this.place()]).getBoundingClientRect();
+    const [place, last] = [this.place(), this.keys.length - 1];
+    const box = section(this.keys[place]).getBoundingClientRect();
     const [from, to] = [this.top(), main().getBoundingClientRect().bottom];
-    const rest = direction > 0 ? box.bottom - to : from - box.top - 13;
+    const end = place === last ? to + main().scrollHeight - main().clientHeight - main().scrollTop : box.bottom;
+    const rest = direction > 0 ? end - to : from - box.top - 13;
     if (rest > 1) main().scrollBy({ top: direction * Math.min(rest + 12, SCREEN * (to - from)), behavior: "instant" });
-    else this.go(Math.min(Math.max(this.place() + direction, 0), this.keys.length - 1));
+    else if (direction < 0 || place < last) this.go(Math.max(place + direction, 0));
+  }
+
+  // Which way a key goes on screen by screen, if it does.
+  screen(event) {
+    if (event.key === " ") return event.target.closest?.(PRESSED) ? 0 : event.shiftKey ? -1 : 1;
+    return { PageDown: 1, PageUp: -1 }[event.key] ?? 0;
   }
 
   // Show the keys, or hide them.
@@ -105,7 +115,7 @@ class Agenda {
     if (event.key === "Escape") leave();
     else if (!this.keys.length) return;
     else if (event.key in STEPS) this.go(this.place() + STEPS[event.key]);
-    else if (event.key === "PageDown" || event.key === "PageUp") this.page(event.key === "PageDown" ? 1 : -1);
+    else if (this.screen(event)) this.page(this.screen(event));
     else if (event.key >= "1" && event.key <= "9") this.go(Number(event.key) - 1);
     else if (event.key === "?") this.explain();
     else return;
@@ -113,15 +123,13 @@ class Agenda {
   }
 }
 
-// Enter keeps a note, as leaving its field does; with Shift it begins a line.
+// Escape leaves the field of a note, and so keeps it; the meeting goes on.
 function typed(event) {
   const field = event.target.closest?.("[class*=st-key-note_] textarea");
-  if (!field || event.isComposing || event.shiftKey) return;
-  if (event.key === "Enter" || event.key === "Escape") {
-    event.preventDefault();
-    event.stopPropagation();
-    field.blur();
-  }
+  if (!field || event.isComposing || event.key !== "Escape") return;
+  event.preventDefault();
+  event.stopPropagation();
+  field.blur();
 }
 
 export default function ({ data, parentElement }) {

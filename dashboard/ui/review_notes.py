@@ -82,8 +82,9 @@ def _follow(names: _Names, there: Note) -> None:
     is_news = kept.get(names.seen) != there and unsaved is None
     shown = unsaved or there
     for name, value in ((names.text, shown.text), (names.owner, shown.owner)):
-        # Writing what is there already would disturb somebody who types; what another page did not draw is forgotten.
-        if name not in kept or (is_news and kept[name] != value):
+        # Writing what is there already, which is kept without the space around it, would disturb somebody who types on;
+        # what another page did not draw is forgotten.
+        if name not in kept or (is_news and kept[name].strip() != value):
             kept[name] = value
     if is_news:
         kept[names.seen] = there

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FREEZE = "freeze_review"
 PROBLEM = "freeze_review_problem"
-KEPT = "Notes are kept beside this snapshot as soon as their field is left, or by Enter."
+KEPT = "Notes are kept beside this snapshot as soon as their field is left, or by Ctrl+Enter."
 NO_NAME = re.compile(r"[^\w./-]+")  # what could be Markdown
 MOST_POOLS = 3  # that a label names
 FOLDED = "Bars of every DP rank, where they differ"

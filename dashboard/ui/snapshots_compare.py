@@ -9,7 +9,6 @@ import streamlit as st
 from dashboard import service
 from dashboard.ui import links
 from dashboard.ui.snapshots_list import words
-from dashboard.wording import iso
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +20,8 @@ SIDES = {links.FROM: "Before", links.TO: "After"}
 
 def sides(known: Sequence[Stored]) -> Mapping[str, str]:
     """Return what can be compared, with its words: the newest poll, if there was one, then the snapshots."""
-    live, polled_at = service.current(), service.current().polled_at
-    newest = {links.LIVE: f"{live.name} now · {iso(polled_at)}"} if polled_at and live.replicas else {}
+    live = service.current()
+    newest = {links.LIVE: f"{live.name} now"} if live.polled_at and live.replicas else {}
     return {**newest, **{each.id: words(each) for each in known}}
 
 
@@ -35,8 +34,8 @@ def asked(name: str, known: Mapping[str, str]) -> str:
 def choose(page: str, name: str, known: Mapping[str, str], chosen: str | None) -> None:
     """Let the reader choose one side; what is chosen stands in the address with the next run. None: not known.
 
-    It is written with every run: the words of the newest poll tell its time, and Streamlit takes a choice whose words
-    changed for a new one, which would show its first entry.
+    It is written with every run: a snapshot can be renamed, and Streamlit takes a choice whose words changed for a new
+    one, which would show its first entry.
     """
     key = f"{page}_side_{name}"
     st.session_state[key] = chosen

@@ -26,12 +26,13 @@ MOST_REFUSED = 20  # files that are told one by one
 _WHAT = (
     '<p class="mute">Drop an exported snapshot, the output of <code>poll --format json --full</code>, or answers of '
     "replicas that were saved with curl. For answers:</p>"
-    '<ul class="how"><li>Save any of <code>/inference/v1/config</code>, <code>/server_info?config_format=json</code>, '
-    "<code>/metrics</code>, <code>/v1/models</code> and <code>/version</code>.</li>"
+    '<ul class="how"><li>Save any of <code>/inference/v1/config?full=true</code>, '
+    "<code>/server_info?config_format=json</code>, <code>/metrics</code>, <code>/v1/models</code> and "
+    "<code>/version</code>.</li>"
     "<li>Name each file after its replica, such as <code>chat-1.json</code>. Where a replica has several, add the "
     "path, with dots for slashes: <code>chat-1.inference.v1.config.json</code>, <code>chat-1.server_info.json</code>, "
     "<code>chat-1.metrics.txt</code>, <code>chat-1.v1.models.json</code>.</li>"
-    "<li>Answers do not tell their time: that of the import stands for it.</li></ul>"
+    "<li>Answers do not tell their time: in place of it stands when they were imported.</li></ul>"
     '<p class="mute">Once files are chosen, <b>Import</b> stands below them: it checks them, freezes what they hold '
     "and opens it.</p>"
 )

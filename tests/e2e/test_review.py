@@ -142,15 +142,17 @@ def test_the_keys_are_shown_on_demand_by_key_and_by_click(page: Page, url: str) 
 
 @pytest.mark.parametrize("width", [760, 1024, 1400])
 def test_a_meeting_has_its_agenda_on_one_line(browser: Browser, url: str, width: int) -> None:
-    """Also where the window is narrow; Share stays, on the line of the pages."""
+    """Also where the window is narrow, from 1,024 pixels on whole; Share stays, on the line of the pages."""
     with tab(browser, width=width, height=900) as page:
         visit(page, url + MEETING)
         agenda = page.locator("nav.agenda").bounding_box()
         share = page.get_by_role("button", name="Share").bounding_box()
+        cut = page.locator(".agenda ol").evaluate("e => e.scrollWidth - e.clientWidth")
 
     assert agenda
     assert share
     assert agenda["height"] < 60
+    assert cut <= 0 or width < 1024
     assert share["y"] + share["height"] < 61
 
 
@@ -169,6 +171,30 @@ def test_page_down_goes_through_a_long_section_and_then_to_the_next(page: Page, 
     is_at(page, "Differences")
     page.keyboard.press("PageUp")
     expect(current(page)).to_contain_text("Findings")
+
+
+@pytest.mark.parametrize("key", ["Space", "PageDown"])
+def test_the_last_section_ends_with_its_last_content_in_sight(page: Page, url: str, key: str) -> None:
+    """No blank screen follows, the head of the meeting stays, and a further key moves nothing."""
+    visit(page, url + MEETING)
+    page.keyboard.press("7")
+    is_at(page, "Suppressed")
+    for _ in range(3):
+        page.keyboard.press(key)
+        settle(page)
+    place = page.locator("[data-testid=stMain]").evaluate("e => e.scrollTop")
+
+    expect(page.get_by_text("Appendix:")).to_be_in_viewport()
+    expect(page.locator(".agenda-surface .shown")).to_be_in_viewport(ratio=1)
+    agenda = page.locator("nav.agenda").bounding_box()
+    last = page.locator(".st-key-review_suppressed textarea").bounding_box()
+    assert agenda
+    assert last
+    assert last["y"] >= agenda["y"] + agenda["height"]
+    page.keyboard.press(key)
+    settle(page)
+    assert page.locator("[data-testid=stMain]").evaluate("e => e.scrollTop") == place
+    expect(current(page)).to_contain_text("Suppressed")
 
 
 def test_keys_never_fire_in_a_field(page: Page, url: str) -> None:
@@ -233,23 +259,46 @@ def test_a_meeting_is_larger_on_every_page_and_goes_on_there(page: Page, url: st
     expect(page).to_have_url(re.compile("snapshot="))
 
 
-def test_enter_keeps_a_note_and_it_is_there_after_a_reload(page: Page, url: str, store: Snapshots) -> None:
-    visit(page, url)
+@pytest.mark.parametrize("keeps", ["Control+Enter", "Escape", "Tab"])
+def test_a_note_of_two_lines_is_there_after_a_reload(page: Page, url: str, store: Snapshots, keeps: str) -> None:
+    """In a meeting, where letters and digits are keys outside of a field: Enter begins a line, nobody jumps away."""
+    visit(page, url + MEETING)
+    page.keyboard.press("3")
+    is_at(page, "Findings")
     topic = page.locator("[class*=st-key-topic_]").first
     topic.get_by_placeholder("Owner").fill("ana")
-    first_note(page).click()
+    first_note(page).fill("")
     page.keyboard.type("Restart it.")
-    page.keyboard.press("Shift+Enter")
-    page.keyboard.type("On Thursday.")
     page.keyboard.press("Enter")
+    page.keyboard.type(f"7 jobs, {keeps}.")
+    expect(current(page)).to_contain_text("Findings")
+    page.keyboard.press(keeps)
 
+    told = f"Restart it.\n7 jobs, {keeps}."
     expect(topic.get_by_text("saved 11:42")).to_be_visible()
+    settle(page)
     page.reload()
     settle(page)
-    expect(first_note(page)).to_have_value("Restart it.\nOn Thursday.")
+    expect(first_note(page)).to_have_value(told)
     expect(topic.get_by_placeholder("Owner")).to_have_value("ana")
     (stored,) = store.all()
-    assert ("Restart it.\nOn Thursday.", "ana") in {note[:2] for note in stored.notes.values()}
+    assert (told, "ana") in {note[:2] for note in stored.notes.values()}
+
+
+def test_who_keeps_a_note_by_its_key_types_on_in_the_same_place(page: Page, url: str) -> None:
+    """Saving leaves the focus, the caret, and the line that was just begun."""
+    visit(page, url + MEETING)
+    field = page.locator("[class*=st-key-topic_] textarea").nth(2)
+    field.click()
+    page.keyboard.type("First.")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("[class*=st-key-topic_]").nth(2).get_by_text("saved 11:42")).to_be_visible()
+    settle(page)
+
+    page.keyboard.type("7 jobs.")
+    expect(field).to_have_value("First.\n7 jobs.")
+    expect(field).to_be_focused()
 
 
 def test_what_is_typed_survives_the_saving_of_the_field_before(page: Page, url: str) -> None:

@@ -65,7 +65,7 @@ def test_the_navigation_and_back_stay_in_the_snapshot(page: Page, served: Served
     addresses = []
     for name in PAGES:
         page.locator("[data-testid=stTopNavLink]", has_text=name).click()
-        expect(page).to_have_title(re.compile(f"^{name}"))
+        expect(page).to_have_title(re.compile(f"^{name} · .+ · {served.key}$"))
         settle(page)
         assert f"snapshot={served.key}" in page.url
         assert served.key in band(page)
@@ -106,6 +106,7 @@ def test_a_snapshot_is_left_by_its_band_and_the_page_stays(page: Page, served: S
 
     assert page.url == f"{served.url}/findings?severity=critical&screenshot=1"
     expect(page.locator(".frozen")).to_have_count(0)
+    expect(page).not_to_have_title(re.compile(served.key))
     expect(page.locator(".asof")).to_contain_text("0 of 1")
 
 

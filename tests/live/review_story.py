@@ -115,7 +115,7 @@ def take_note(page: Page, review: str) -> tuple[str, str]:
     topic.get_by_placeholder("Owner").fill(OWNER)
     topic.locator("textarea").click()
     page.keyboard.type(AGREED)
-    page.keyboard.press("Enter")
+    page.keyboard.press("Control+Enter")
     expect(topic.get_by_text("saved")).to_be_visible()
     page.reload()
     settle(page)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -104,16 +103,14 @@ def test_a_side_that_is_chosen_stands_in_the_address(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("page", ["changes", "snapshots"])
-def test_both_choices_stand_as_the_address_says_after_a_newer_poll(kept: Kept, tmp_path: Path, page: str) -> None:
-    """The words of the newest poll tell its time, and a choice whose words change begins anew."""
+def test_both_choices_stand_as_the_address_says_after_a_snapshot_was_renamed(kept: Kept, page: str) -> None:
+    """A choice whose words change begins anew."""
     app = visit(page, **{"from": kept.before, "to": "live"})
-    service.put(replace(kept.live, polled_at=NOW + timedelta(minutes=1)), NOW + timedelta(minutes=1), tmp_path)
+    service.snapshots().rename(kept.before, "Monday")
     rerun(app)
 
-    assert "2026-03-02T11:43:13Z" in app.selectbox[0].options[0]
-    shown = [(each.proto.set_value, each.proto.raw_value.rpartition(" ")[2]) for each in app.selectbox]
-    assert shown[0] == (True, kept.before)
-    assert shown[1] == (True, "2026-03-02T11:43:13Z")
+    shown = [(each.proto.set_value, each.proto.raw_value) for each in app.selectbox]
+    assert shown == [(True, f"Monday · 2026-02-23T11:42:13Z · {kept.before}"), (True, "prod-eu now")]
 
 
 def test_first_digits_of_an_id_are_enough(kept: Kept) -> None:

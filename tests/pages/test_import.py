@@ -36,6 +36,18 @@ def test_files_that_are_dropped_are_frozen_and_opened() -> None:
     assert "<h1>./llama</h1>" in html(visit("compare", snapshot=stored.id))
 
 
+@pytest.mark.usefixtures("live")
+def test_saved_answers_never_pass_for_fresh_data() -> None:
+    """They tell no time: header and foot say when they were imported."""
+    drop(visit("snapshots"), ("chat-1.json", capture("llama").answers[SERVER_INFO]))
+    (stored,) = service.snapshots().all()
+    page = html(visit("replicas", snapshot=stored.id))
+
+    assert f'<span class="roomy">imported </span><b>{iso(NOW)}</b>' in page
+    assert f"<span>imported {iso(NOW)}</span>" in page
+    assert "data as of" not in page
+
+
 def test_an_export_of_another_dashboard_is_the_same_snapshot_here(live: Fleet, tmp_path: Path) -> None:
     shown_beside(live, tmp_path / "here")
     key = freeze(built_of_captures())
@@ -56,6 +68,11 @@ def test_an_export_says_when_it_was_frozen_and_when_it_was_imported(live: Fleet,
     drop(visit("snapshots"), ("fleet.json.gz", exported))
 
     assert f"frozen {iso(NOW)} · imported {iso(later)}" in html(visit("snapshots", manage=key))
+
+
+@pytest.mark.usefixtures("live")
+def test_the_answer_that_tells_all_settings_is_asked_for() -> None:
+    assert "<code>/inference/v1/config?full=true</code>" in html(visit("snapshots"))
 
 
 @pytest.mark.usefixtures("live")

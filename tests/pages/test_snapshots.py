@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,18 @@ def test_too_few_digits_of_an_id_are_asked_for_and_no_path_of_the_server_is_told
 
     assert f"There is no snapshot “{typed}” here; type at least four digits of its id." in page
     assert str(tmp_path) not in page
+
+
+@pytest.mark.parametrize("typed", ["Monday ops review", "3fa9c01b2e3", "ops"])
+def test_a_name_is_not_looked_up_and_the_answer_says_what_an_id_is(live: Fleet, typed: str) -> None:
+    freeze(live, "Monday ops review")
+    app = visit("snapshots")
+    app.text_input(key="snapshot_id").set_value(typed)
+
+    assert (
+        f"There is no snapshot “{typed}” here; names are not looked up. An id has ten digits, 0-9 and a-f; "
+        "to open a snapshot by its name, click the name in the table of Snapshots."
+    ) in html(rerun(app))
 
 
 @pytest.mark.parametrize(
@@ -284,6 +297,15 @@ def test_any_two_can_be_compared_and_the_live_fleet_with_the_last_review(live: F
     app.selectbox(key="snapshots_side_from").set_value(older)
     app.selectbox(key="snapshots_side_to").set_value(last)
     assert f"changes?from={older}&amp;to={last}" in html(rerun(app))
+
+
+def test_what_can_be_compared_does_not_move_with_the_clock(live: Fleet, tmp_path: Path) -> None:
+    key = freeze(live)
+    before = visit("snapshots", snapshot=key, screenshot="1").selectbox(key="snapshots_side_to").options
+    shown_beside(replace(live, polled_at=NOW + timedelta(minutes=1), generation=2), tmp_path / "kept")
+
+    assert before[0] == "prod-eu now"
+    assert visit("snapshots", snapshot=key, screenshot="1").selectbox(key="snapshots_side_to").options == before
 
 
 def test_the_list_leads_to_the_export_of_each(live: Fleet) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dashboard.report.context import Context, compared, context_parts, short_parts
-from tests.builders import NOW, POLLED_AT
+from dashboard.report.context import Context, compared, context_of, context_parts, short_parts
+from tests.builders import NOW, POLLED_AT, fleet, replica
 
 BEFORE = Context("prod", POLLED_AT, 39, 40, snapshot="3fa9c01b2e", name="Monday", rule_set=2, program_version="1")
 LIVE = Context("prod", NOW, 38, 40, rule_set=2, program_version="1")
@@ -38,3 +38,12 @@ def test_the_short_form_has_room_for_both() -> None:
     )
     assert short_parts(compared(replace(BEFORE, fleet="old"), LIVE))[0] == "old to prod"
     assert short_parts(BEFORE) == ("prod", "snapshot 3fa9c01b2e “Monday”", "data as of 2026-03-02T11:42:05Z")
+
+
+def test_saved_answers_tell_no_time_so_the_import_is_named() -> None:
+    """Where only some of the replicas are such, the others were polled at that time."""
+    imported, polled = replica(id="file://chat-1"), replica(id="http://host:8000")
+
+    assert short_parts(context_of(fleet([imported])))[2] == "imported 2026-03-02T11:42:05Z"
+    assert short_parts(context_of(fleet([imported, polled])))[2] == "data as of 2026-03-02T11:42:05Z"
+    assert short_parts(context_of(fleet([])))[2] == "data as of 2026-03-02T11:42:05Z"

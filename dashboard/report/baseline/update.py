@@ -56,7 +56,7 @@ def updated(text: str, baseline: Baseline, settings: Mapping[str, Setting]) -> U
     added, but brought up where it is expected.
     """
     told = writable(settings)
-    changed = tuple(path for path, value in baseline.expected.items() if _is_other(path, value, told))
+    changed = tuple(path for path in baseline.expected if _is_other(baseline, path, told))
     added = tuple(path for path in sorted(agreeable(settings), key=place) if _is_new(baseline, path))
     # It was read before: a mapping of a bounded depth, without aliases.
     root = cast("MappingNode", yaml.compose(text, Loader=yaml.SafeLoader))
@@ -69,8 +69,11 @@ def updated(text: str, baseline: Baseline, settings: Mapping[str, Setting]) -> U
     return Update(_edited(text, edits), changed, added, not_told, remarked)
 
 
-def _is_other(path: str, expected: str, told: Mapping[str, Any]) -> bool:
-    return path in told and not is_agreed(path, expected, canonical_text(told[path]))
+def _is_other(baseline: Baseline, path: str, told: Mapping[str, Any]) -> bool:
+    """Tell whether an expected value is no longer true; of one that is ignored nobody asks."""
+    if path not in told or is_ignored(baseline, path):
+        return False
+    return not is_agreed(path, baseline.expected[path], canonical_text(told[path]))
 
 
 def _is_new(baseline: Baseline, path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.models import ReplicaState
@@ -115,21 +116,31 @@ def _not_told(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
 
 
 def _listed(bad: Sequence[Finding]) -> str:
-    """Write `2 critical findings (RT-01 in chat, RT-05 in chat) and 1 warning (CO-02 in chat)`."""
+    """Write `3 critical findings (RT-01 in chat, RT-05 in chat x2) and 1 warning (CO-02 in chat)`.
+
+    The numbers in brackets add up to the one before them.
+    """
     parts = []
     for severity, noun in NOUNS.items():
-        same = [each for each in bad if each.severity is severity]
+        same = Counter(_where(each) for each in bad if each.severity is severity)
         if same:
-            names = list(dict.fromkeys(name for each in same for name in _names(each)))
-            rest = [f"{len(names) - MOST_NAMED:,} more"] if len(names) > MOST_NAMED else []
-            parts.append(f"{count(len(same), noun)} ({', '.join([*names[:MOST_NAMED], *rest])})")
+            names = [_name(where, number) for where, number in list(same.items())[:MOST_NAMED]]
+            rest = sum(list(same.values())[MOST_NAMED:])
+            more = [f"{rest:,} more"] if rest else []
+            parts.append(f"{count(same.total(), noun)} ({', '.join([*names, *more])})")
     return joined(parts)
 
 
-def _names(finding: Finding) -> list[str]:
-    """Write `RT-01 in chat`; of a rule on the whole fleet once for each pool."""
+def _where(finding: Finding) -> tuple[str, str]:
+    """Return `RT-01 in chat`, of a rule on the whole fleet with all its pools, and whether it counts again."""
     ended = f", whose suppression ended on {finding.expired.until}" if finding.expired else ""
-    return [f"{finding.rule} in {plain(place, LONGEST_NAME)}{ended}" for place in places(finding)]
+    return f"{finding.rule} in {named(plain(place, LONGEST_NAME) for place in places(finding))}", ended
+
+
+def _name(where: tuple[str, str], number: int) -> str:
+    """Write `RT-01 in chat x2`; a single one without its number."""
+    place, ended = where
+    return f"{place}{f' x{number:,}' if number > 1 else ''}{ended}"
 
 
 def _found(fleet: Fleet, fail_on: Severity | None) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare import BASELINE, PREFIX_PATHS, build_matrix, hash_row, pool_sharing, sharing_sentence
 from dashboard.compare.random_root import SEED_PATHS
 from dashboard.report.capacity.totals import device_words
+from dashboard.report.context import as_of_words
 from dashboard.report.findings.words import answered
 from dashboard.report.formats.matrix_html import MOST_COLUMNS
 from dashboard.report.pools.domain_words import shared_words
@@ -186,5 +187,5 @@ def _not_counted(members: Sequence[Replica]) -> list[str]:
 
 def coverage_words(fleet: Fleet) -> str:
     """Say whose data it is, how many answered, and of when."""
-    as_of = f", data as of {iso(fleet.polled_at)}" if fleet.polled_at else ""
+    as_of = f", {as_of_words(fleet)}{iso(fleet.polled_at)}" if fleet.polled_at else ""
     return f"{fleet.name}: {answered(fleet)}{as_of}"

@@ -119,7 +119,7 @@ def _full(bundle: Sequence[Sequence[Listed]], told: Telling) -> Entry:
     written = [told.note_lines(each.finding.id) for held in bundle for each in held]
     lines = [
         (Piece(rule_words(finding.rule), Style.MUTED),),
-        *([_labelled("Who", plain(_who(group, told.names)))] if _is_unnamed(group) else []),
+        *who_lines(_findings(group), told.names),
         *([_labelled("Where", plain(_where(group)))] if len(pools_of(_findings(group))) > MOST_POOLS else []),
         *_others(bundle[1:]),
         _labelled(f"Why it matters{_here(group, 'why')}", with_code(finding.why)),
@@ -199,24 +199,21 @@ def side_of(alike: Sequence[Finding], names: Mapping[str, str]) -> str:
     return f"{letters} {few}"
 
 
+def who_lines(alike: Sequence[Finding], names: Mapping[str, str]) -> list[Line]:
+    """Name the replicas in a line where the side of the entry counts them and names none; of many the first ones."""
+    replicas = _replicas(alike)
+    if len(alike) == 1 and len(replicas) <= MOST_NAMED:
+        return []
+    told = first_of(map(brief, names_of(replicas, names)), MOST_PLACES)
+    return [_labelled("Who", plain(f"{count(len(replicas), 'replica')}: {told}."))]
+
+
 def _data(groups: Iterable[Sequence[Listed]], names: Mapping[str, str]) -> Table:
     return findings_data((each.finding for group in groups for each in group), names)
 
 
 def _findings(group: Iterable[Listed]) -> list[Finding]:
     return [each.finding for each in group]
-
-
-def _is_unnamed(group: Sequence[Listed]) -> bool:
-    """Tell whether the side of the entry counts the replicas and names none."""
-    return len(group) > 1 or len(group[0].finding.replicas) > MOST_NAMED
-
-
-def _who(group: Sequence[Listed], names: Mapping[str, str]) -> str:
-    """Name the replicas; of many the first ones."""
-    replicas = _replicas(_findings(group))
-    told = first_of(map(brief, names_of(replicas, names)), MOST_PLACES)
-    return f"{count(len(replicas), 'replica')}: {told}."
 
 
 def _where(group: Sequence[Listed]) -> str:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.report.blocks import Column, Entries, Entry, Part, Piece, Style, Table, Tone, data_cell, plain
 from dashboard.report.findings.listed import grouped
 from dashboard.report.views.finding_data import COLUMNS, finding_row
-from dashboard.report.views.finding_entries import bundled, finding_anchor, head_of, note_lines
+from dashboard.report.views.finding_entries import (
+    bundled,
+    finding_anchor,
+    head_of,
+    note_lines,
+    rule_words,
+    side_of,
+    who_lines,
+)
 from dashboard.wording import iso
 
 if TYPE_CHECKING:
@@ -25,11 +33,15 @@ _NO_FINDING = (data_cell(None),) * len(COLUMNS)
 
 
 class _About(NamedTuple):
-    """What a note speaks of: as the head of an entry, and the finding, None for a part or a finding that is gone."""
+    """What a note speaks of: as the head of an entry, and the finding, None for a part or a finding that is gone.
+
+    `side` and `lines` say whom the finding concerns and which rule made it.
+    """
 
     tone: Tone
     head: Line
     side: str = ""
+    lines: tuple[Line, ...] = ()
     finding: Finding | None = None
 
 
@@ -43,7 +55,9 @@ def agreed_part(known: Known, agenda: Sequence[Part], suppressed: str, notes: Ma
     gone = [each for each in notes if each not in told]
     told |= {each: _About(Tone.PLAIN, plain(f"A finding that is not made any more: {each}")) for each in gone}
     held = [(about, notes[key]) for key, about in told.items() if key in notes]
-    items = tuple(Entry(about.tone, about.head, about.side, notes=note_lines(note)) for about, note in held)
+    items = tuple(
+        Entry(about.tone, about.head, about.side, about.lines, notes=note_lines(note)) for about, note in held
+    )
     words = (("".join(piece.text for piece in about.head), about.finding, note) for about, note in held)
     data = noted_data(words, known.names)
     return (Part(AGREED, TITLE, (Entries(items, data),)),) if items else ()
@@ -66,11 +80,17 @@ def _row(about: str, finding: Finding | None, note: Note, names: Mapping[str, st
 
 
 def _findings(known: Known, suppressed: str, notes: Mapping[str, Note]) -> Iterator[tuple[str, _About]]:
-    """Yield each noted finding by its id: its tone, its head that leads to where it is told whole, its rule."""
+    """Yield each noted finding by its id: its head leads to where it is told whole."""
     for listed, anchor in (*_places(known), *((each, suppressed) for each in known.suppressed)):
         finding = listed.finding
         if finding.id in notes:
-            yield finding.id, _About(Tone(finding.severity), head_of([finding], anchor), finding.rule, finding)
+            yield finding.id, _finding(finding, anchor, known.names)
+
+
+def _finding(finding: Finding, anchor: str, names: Mapping[str, str]) -> _About:
+    lines = ((Piece(rule_words(finding.rule), Style.MUTED),), *who_lines([finding], names))
+    head, side = head_of([finding], anchor), side_of([finding], names)
+    return _About(Tone(finding.severity), head, side, lines, finding)
 
 
 def _places(known: Known) -> Iterable[tuple[Listed, str]]:

@@ -18,6 +18,7 @@ from dashboard.report.views.compare import ONLY_DIFFERENCES
 from dashboard.report.views.pool_blocks import cohorts_table, difference_table, sharing_band
 from dashboard.report.views.slugs import slugs
 from dashboard.rules import rollup
+from dashboard.rules.findings import Severity
 from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dashboard.models import Pool
     from dashboard.report.blocks import Block
     from dashboard.report.pools.compared import Compared
-    from dashboard.rules.findings import Severity
+    from dashboard.rules.findings import Tally
 
 DIFFERENCES = "differences"
 TITLE = "Differences in each pool"
@@ -67,7 +68,8 @@ def differences_part(fleet: Fleet, differing: Sequence[Differing], said: tuple[B
     silent = [pool.name for pool in fleet.pools if not pool.cohorts]
     left = differing[MOST_POOLS:]
     more = [f"{count(sum(len(each.pools) for each in left), 'more pool')} differ in other ways."] if left else []
-    lines = [*_uniform(uniform), *_silent(silent), *more] if fleet.pools else ["There is no pool to compare."]
+    told = [*_uniform(uniform), *_found_all_the_same(fleet, uniform)]
+    lines = [*told, *_silent(silent), *more] if fleet.pools else ["There is no pool to compare."]
     return Part(
         DIFFERENCES,
         TITLE,
@@ -159,6 +161,18 @@ def _uniform(names: Sequence[str]) -> list[str]:
         "agrees in all settings that were compared" if len(names) == 1 else "agree in all settings that were compared"
     )
     return [f"{count(len(names), 'pool is', 'pools are')} uniform: {told} {verb}."]
+
+
+def _found_all_the_same(fleet: Fleet, uniform: Iterable[str]) -> list[str]:
+    """Name the uniform pools that are not in order for all that: a rule finds more than differences of settings."""
+    tallies = rollup.by_pool(fleet.inspection)
+    told = [f"{name_of(name)} ({words})" for name in uniform if (words := _severe(tallies[name]))]
+    return [f"All the same there are findings in {first_of(told, MOST_NAMED)}: see Findings."] if told else []
+
+
+def _severe(tally: Tally) -> str:
+    told = ((tally.critical, Severity.CRITICAL), (tally.warning, Severity.WARNING))
+    return ", ".join(f"{number:,} {severity}" for number, severity in told if number)
 
 
 def _silent(names: Sequence[str]) -> list[str]:

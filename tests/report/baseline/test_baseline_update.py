@@ -85,6 +85,15 @@ def test_only_what_is_no_longer_true_changes_and_comments_stay_where_they_are() 
     assert update.not_told == ("model_config.gone",)
 
 
+def test_what_is_ignored_keeps_the_value_that_people_wrote() -> None:
+    text = f"{BEGIN}expected:\n  a.x: 20 # why\n  b: 1\nignored: ['a.*']\n"
+
+    update = brought_up(text, {"a.x": 5, "b": 2})
+
+    assert update.text == text.replace("b: 1", "b: 2")
+    assert (update.changed, update.remarked) == (("b",), ())
+
+
 def test_it_says_beside_which_changed_values_people_wrote_something() -> None:
     """What they wrote stays, and may no longer be true; beside what did not change it is."""
     text = "version: 1\npool: chat\nexpected:\n  a.x: 1 # the router cuts so too\n  a.y: 1\n  a.z: 1 # why\n"

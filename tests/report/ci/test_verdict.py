@@ -122,11 +122,21 @@ def test_a_list_of_targets_that_cannot_be_read_hides_targets() -> None:
     assert verdict_of(fleet(), CRITICAL, 0, unread).code == 0
 
 
-def test_a_rule_on_the_whole_fleet_is_named_with_its_pools_and_each_of_them_once() -> None:
+def test_a_rule_on_the_whole_fleet_is_named_with_its_pools() -> None:
     found = [finding("ID-05", subject="fleet", pools=pools) for pools in (("a",), ("a", "b"), ("b",))]
 
     assert verdict_of(fleet(*found), CRITICAL, 100).sentence == (
-        "exit 1: 3 critical findings (ID-05 in a, ID-05 in b); --fail-on critical."
+        "exit 1: 3 critical findings (ID-05 in a, ID-05 in a and b, ID-05 in b); --fail-on critical."
+    )
+
+
+def test_findings_of_one_rule_in_one_pool_are_counted_where_they_are_named() -> None:
+    """Two replicas that deviate otherwise are two findings: what is named adds up to what is counted."""
+    found = [finding("RT-01"), finding("BL-01"), finding("BL-01"), finding("BL-01", WARNING)]
+
+    assert verdict_of(fleet(*found), WARNING, 100).sentence == (
+        "exit 1: 3 critical findings (RT-01 in chat, BL-01 in chat x2) and 1 warning (BL-01 in chat); "
+        "--fail-on warning."
     )
 
 
@@ -140,7 +150,7 @@ def test_rules_that_raised_are_named_whatever_the_code_is() -> None:
 
 
 def test_of_many_findings_five_are_named_and_the_rest_counted() -> None:
-    many = [finding(subject=f"pool-{number}") for number in range(8)]
+    many = [finding(subject=f"pool-{number}") for number in (*range(7), 6)]
 
     sentence = verdict_of(fleet(*many), CRITICAL, 100).sentence
 

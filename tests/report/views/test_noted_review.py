@@ -75,6 +75,19 @@ def test_what_was_agreed_stands_first_with_owner_finding_and_a_link_to_it() -> N
     assert AGENDA[0] == review_report(built).parts[0].anchor, "without notes there is no such part"
 
 
+def test_what_was_agreed_says_whom_a_finding_concerns_and_which_rule_made_it() -> None:
+    """As the entry on the finding does: a few by name at the side, of more the first ones in a line."""
+    few, many = finding(STORY), finding(STORY, [f"chat-70b-{place:02}" for place in range(1, 9)], id="many")
+    report = review_report(judged(STORY, few, many), notes={each.id: Note("drain", "ann") for each in (few, many)})
+    told = {each.anchor: each for each in entries_of([part(report, "severity-critical")])}
+
+    for agreed in entries_of([report.parts[0]]):
+        entry = told[agreed.head[0].anchor]
+        assert agreed.side == entry.side
+        assert agreed.lines == entry.lines[: len(agreed.lines)]
+    assert "RT-01" in text_of(report.parts[0])
+
+
 def test_a_note_on_one_of_many_leads_to_the_entry_that_tells_them_all() -> None:
     """It has the place of the first of them."""
     built = fleet(*large(8))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from dashboard.fleet import empty_fleet
 from dashboard.report.blocks import Chart, DifferenceTable, Tone
 from dashboard.report.views.review import AGENDA, review_report
-from dashboard.rules.findings import Rollout
+from dashboard.rules.findings import Rollout, Severity
 from tests.builders import alike, document, down, engine, fleet, replica, story
 from tests.findings_builder import finding, judged, suppression
 from tests.report.views.walking import (
@@ -163,6 +163,21 @@ def test_uniform_pools_are_one_sentence() -> None:
         "3 pools are uniform: gemma-27b, deepseek-v3/prefill and deepseek-v3/decode agree in all settings that were "
         "compared." in told
     )
+
+
+def test_a_uniform_pool_with_findings_is_said_to_have_them() -> None:
+    """Whoever reads only this part would take it to be in order; what is only for information misleads nobody."""
+    decode = finding(STORY, ["deepseek-v3-decode-01"], id="one")
+    found = [
+        decode,
+        replace(decode, id="two", severity=Severity.WARNING),
+        replace(decode, id="three", severity=Severity.INFO),
+        finding(STORY, ["gemma-27b-01"], id="four", severity=Severity.INFO),
+    ]
+    told = text_of(part(review_report(judged(STORY, *found)), "differences"))
+
+    assert "All the same there are findings in deepseek-v3/decode (1 critical, 1 warning): see Findings." in told
+    assert "All the same" not in text_of(part(review_report(judged(STORY)), "differences"))
 
 
 def test_who_holds_less_is_named_and_drawn() -> None:
