@@ -68,7 +68,7 @@ def differences_part(fleet: Fleet, differing: Sequence[Differing], said: tuple[B
     silent = [pool.name for pool in fleet.pools if not pool.cohorts]
     left = differing[MOST_POOLS:]
     more = [f"{count(sum(len(each.pools) for each in left), 'more pool')} differ in other ways."] if left else []
-    told = [*_uniform(uniform), *_found_all_the_same(fleet, uniform)]
+    told = [*_uniform(uniform), *_found_even_so(fleet, uniform)]
     lines = [*told, *_silent(silent), *more] if fleet.pools else ["There is no pool to compare."]
     return Part(
         DIFFERENCES,
@@ -163,11 +163,11 @@ def _uniform(names: Sequence[str]) -> list[str]:
     return [f"{count(len(names), 'pool is', 'pools are')} uniform: {told} {verb}."]
 
 
-def _found_all_the_same(fleet: Fleet, uniform: Iterable[str]) -> list[str]:
+def _found_even_so(fleet: Fleet, uniform: Iterable[str]) -> list[str]:
     """Name the uniform pools that are not in order for all that: a rule finds more than differences of settings."""
     tallies = rollup.by_pool(fleet.inspection)
     told = [f"{name_of(name)} ({words})" for name in uniform if (words := _severe(tallies[name]))]
-    return [f"All the same there are findings in {first_of(told, MOST_NAMED)}: see Findings."] if told else []
+    return [f"Even so there are findings in {first_of(told, MOST_NAMED)}: see Findings."] if told else []
 
 
 def _severe(tally: Tally) -> str:

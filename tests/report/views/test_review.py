@@ -176,8 +176,8 @@ def test_a_uniform_pool_with_findings_is_said_to_have_them() -> None:
     ]
     told = text_of(part(review_report(judged(STORY, *found)), "differences"))
 
-    assert "All the same there are findings in deepseek-v3/decode (1 critical, 1 warning): see Findings." in told
-    assert "All the same" not in text_of(part(review_report(judged(STORY)), "differences"))
+    assert "Even so there are findings in deepseek-v3/decode (1 critical, 1 warning): see Findings." in told
+    assert "Even so" not in text_of(part(review_report(judged(STORY)), "differences"))
 
 
 def test_who_holds_less_is_named_and_drawn() -> None:
