@@ -38,7 +38,7 @@ def _frozen_app() -> Iterator[str]:
     command = [sys.executable, "-m", "streamlit", "run", "tests/e2e/frozen_app.py", "--server.headless=true"]
     with (
         TemporaryDirectory() as folder,  # a server that is ended leaves its own behind
-        started([*command, f"--server.port={port}"], environment={"PYTHONPATH": str(ROOT), "TMPDIR": folder}),
+        started([*command, f"--server.port={port}"], environment={"PYTHONPATH": str(ROOT), "FROZEN_APPS": folder}),
     ):
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(url)

@@ -30,7 +30,7 @@ async def show(request: Request) -> Response:
 
 
 # A working folder of its own: servers that run at once keep their snapshots apart, in folders of the same name.
-_OWN = tempfile.TemporaryDirectory(prefix="frozen-app-")
+_OWN = tempfile.TemporaryDirectory(prefix="frozen-app-", dir=os.environ.get("FROZEN_APPS"))
 os.chdir(_OWN.name)
 put(STORY)
 app = st.App("../../dashboard/ui/main.py", routes=[*server.routes(), Route("/frozen/{name}", show)])
