@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parents[1]
+END_SECONDS = 30  # longer than `serve` waits for its server
 START_SECONDS = 180  # on a machine with much else to do
 
 
@@ -60,7 +61,11 @@ def started(
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        try:
+            process.communicate(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired:  # Streamlit waits for pages that are open; `serve` kills it, too
+            process.kill()
+            process.communicate()
 
 
 def wait_until_healthy(url: str) -> None:
