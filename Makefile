@@ -9,14 +9,18 @@ ADDRESS ?= 127.0.0.1
 FLEET_PORT ?= 8000
 VLLM ?= .vllm
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# pip compiles one module after the other, on one core: half of the time that it takes.
-INSTALL := $(PIP) install --no-compile
-COMPILE := $(BIN)/python -m compileall -q --workers 0 $(VENV)/lib
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 ARGS := --port $(PORT) --address $(ADDRESS)
 
 # With compiled modules pytest finds the tests in half the time, and each process that they start begins sooner.
 unexport PYTHONDONTWRITEBYTECODE
+
+# pip compiles one module after the other, on one core: half of the time that it takes. A file that no Python can
+# compile, as some packages hold, is no reason to stop.
+define INSTALL
+@$(PIP) install --no-compile -r $(1)
+@-$(BIN)/python -m compileall -q --workers 0 $(VENV)/lib
+endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo run check test fix bench test-vllm bench-vllm screenshots docs wheel clean
@@ -80,12 +84,10 @@ $(BIN)/python:
 
 $(VENV)/run.stamp: requirements.txt | $(BIN)/python
 	@echo "Installing what the dashboard needs (once, about a minute) ..." >&2
-	@$(INSTALL) -r requirements.txt
-	@-$(COMPILE)
+	$(call INSTALL,requirements.txt)
 	@touch $@
 
 $(VENV)/dev.stamp: requirements.txt requirements-pdf.txt requirements-dev.txt | $(BIN)/python
 	@echo "Installing what the checks need (once, about a minute) ..." >&2
-	@$(INSTALL) -r requirements-dev.txt
-	@-$(COMPILE)
+	$(call INSTALL,requirements-dev.txt)
 	@touch $@ $(VENV)/run.stamp

@@ -65,6 +65,11 @@ def as_of_words(fleet: Fleet) -> str:
     return IMPORTED if saved else AS_OF
 
 
+def as_of(fleet: Fleet) -> str:
+    """Write `data as of` or `imported` with the time of a fleet's data; nothing before the first poll."""
+    return f"{as_of_words(fleet)}{iso(fleet.polled_at)}" if fleet.polled_at else ""
+
+
 def compared(before: Context, after: Context) -> Context:
     """Return the context of what is said of two sides together."""
     return replace(after, before=before)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard import wording
-from dashboard.report.context import as_of_words
+from dashboard.report.context import as_of
 from dashboard.ui import frozen_band, links, markup, state
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ def _shown() -> str:
     fleet, known = state.fleet(), frozen_band.shown()
     called = f"“{known.beside.name}” " if known and known.beside.name else ""
     what = f"Snapshot {called}{fleet.snapshot}" if fleet.snapshot else f"{fleet.name}, not frozen"
-    as_of = f"{as_of_words(fleet)}{wording.iso(fleet.polled_at)}" if fleet.polled_at else "waiting for the first poll"
-    return f'<p class="shown"><span>{markup.text(what)}</span> · {markup.text(as_of)}</p>'
+    when = as_of(fleet) or "waiting for the first poll"
+    return f'<p class="shown"><span>{markup.text(what)}</span> · {markup.text(when)}</p>'
 
 
 def _mount(html: str, items: Sequence[Item]) -> None:

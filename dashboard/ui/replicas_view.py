@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard import wording
 from dashboard.models import ReplicaState
-from dashboard.report.context import as_of_words
+from dashboard.report.context import as_of
 from dashboard.report.findings import headline
 from dashboard.report.replicas import table as replica_table
 from dashboard.ui import choices, links, markup
@@ -129,8 +129,7 @@ def controls() -> DeltaGenerator:
 
 def offer_csv(fleet: Fleet, rows: pd.DataFrame, number: str, row: DeltaGenerator) -> None:
     """Offer these rows as CSV; it is written only when it is asked for."""
-    as_of = f", {as_of_words(fleet)}{wording.iso(fleet.polled_at)}" if fleet.polled_at else ""
-    note = f"{fleet.name}: {number}{as_of}"
+    note = ", ".join(filter(None, (f"{fleet.name}: {number}", as_of(fleet))))
     row.download_button(
         "CSV", lambda: replica_table.to_csv(rows, [note]), file_name="replicas.csv", mime="text/csv", on_click="ignore"
     )

@@ -86,7 +86,7 @@ def _saved(browser: Browser, url: str, pid: int) -> list[Row]:
     with _others(url) as waits:
         first = _freeze(browser, url)
     rows = [("longest wait of others while one freezes, s", max(waits), BUDGETS["stall"])]
-    rows.append(("memory after freezing once, MB", _memory(pid), BUDGETS["memory of three"]))
+    rows.append(("memory after freezing once, MB", _memory(pid), BUDGETS["memory"]))
     time.sleep(NEXT_POLL_SECONDS)
     second = _freeze(browser, url)
     with _others(url) as waits, tab(browser) as page:

@@ -225,16 +225,14 @@ class TestLimits:
         target = server.replica("slow")
         for path in ("/version", "/kv_event_sources", "/server_info"):
             server.routes[f"/slow{path}"] = silent
-        limits = replace(PATIENT, probe_timeout_seconds=0.2, replica_timeout_seconds=0.3)
+        limits = replace(PATIENT, probe_timeout_seconds=1.0, replica_timeout_seconds=1.9)  # half of it is slack
         snapshot = poll([target], limits)["slow"]
         assert snapshot.probes["/metrics"].reply is not None
         late = snapshot.probes["/v1/models"].failure
         assert late is not None
         assert late.kind is FailureKind.TIMEOUT
         assert late.detail.startswith("There was no time left to ask 127.0.0.1:")
-        asked = server.paths("slow")
-        assert asked[:2] == ["/metrics", "/version"]  # on a busy machine the time is up before the third
-        assert "/v1/models" not in asked
+        assert server.paths("slow") == ["/metrics", "/version", "/kv_event_sources"]
 
     def test_replicas_that_the_poll_does_not_reach_in_time_are_marked_and_not_asked(
         self, server: HostileServer

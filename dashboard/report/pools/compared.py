@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare import BASELINE, PREFIX_PATHS, build_matrix, hash_row, pool_sharing, sharing_sentence
 from dashboard.compare.random_root import SEED_PATHS
 from dashboard.report.capacity.totals import device_words
-from dashboard.report.context import as_of_words
+from dashboard.report.context import as_of
 from dashboard.report.findings.words import answered
 from dashboard.report.formats.matrix_html import MOST_COLUMNS
 from dashboard.report.pools.domain_words import shared_words
@@ -16,7 +16,7 @@ from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.prefix_words import severity
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.wording import count, iso, joined, middle_cut, natural
+from dashboard.wording import count, joined, middle_cut, natural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -187,5 +187,4 @@ def _not_counted(members: Sequence[Replica]) -> list[str]:
 
 def coverage_words(fleet: Fleet) -> str:
     """Say whose data it is, how many answered, and of when."""
-    as_of = f", {as_of_words(fleet)}{iso(fleet.polled_at)}" if fleet.polled_at else ""
-    return f"{fleet.name}: {answered(fleet)}{as_of}"
+    return ", ".join(filter(None, (f"{fleet.name}: {answered(fleet)}", as_of(fleet))))
