@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it
 MAX_VALUES = 250_000  # the same targets have 120,000
 MAX_DEPTH = 20  # fleet.yaml itself is five deep
+GZIP = b"\x1f\x8b"  # RFC 1952, 2.3.1: how a compressed file begins
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
 
@@ -52,6 +53,8 @@ def read_document(raw: bytes) -> Document:
     """Read one YAML document of at most MAX_DOCUMENT_BYTES, whatever the bytes are."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         return _unread(1, f"larger than {MAX_DOCUMENT_BYTES // 2**20} MiB; is it the right file?")
+    if raw.startswith(GZIP):
+        return _unread(1, "compressed; name a text file")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -59,10 +59,14 @@ def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str
     )
 
 
+def is_saved_answers(fleet: Fleet) -> bool:
+    """Tell whether a fleet was made of saved answers, whose time is that of their import."""
+    return bool(fleet.replicas) and all(each.id.startswith(FILE_SCHEME) for each in fleet.replicas)
+
+
 def as_of_words(fleet: Fleet) -> str:
-    """Return what stands before the time of a fleet's data: of saved answers it is that of their import."""
-    saved = bool(fleet.replicas) and all(each.id.startswith(FILE_SCHEME) for each in fleet.replicas)
-    return IMPORTED if saved else AS_OF
+    """Return what stands before the time of a fleet's data."""
+    return IMPORTED if is_saved_answers(fleet) else AS_OF
 
 
 def as_of(fleet: Fleet) -> str:

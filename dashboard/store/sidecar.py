@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dashboard import __version__
 from dashboard.errors import SnapshotError
 from dashboard.models import Note
+from dashboard.report.context import is_saved_answers
 from dashboard.report.parts import Time, coverage
 from dashboard.rules import rollup
 from dashboard.rules.catalogue import RULE_SET
@@ -47,6 +48,7 @@ class Sidecar(BaseModel):
     imported_at: Time | None = None  # of a snapshot that was frozen elsewhere
     fleet: str
     data_as_of: Time
+    saved_answers: bool = False  # whose time is that of their import
     answered: int
     targets: int
     critical: int
@@ -65,6 +67,7 @@ def sidecar_of(fleet: Fleet, name: str, at: datetime) -> Sidecar:
         frozen_at=at,
         fleet=fleet.name,
         data_as_of=time_of(fleet),
+        saved_answers=is_saved_answers(fleet),
         answered=counts.answered,
         targets=counts.targets,
         critical=found.critical,

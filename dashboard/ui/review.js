@@ -3,6 +3,7 @@ const TYPED_IN = "input, textarea, select, [contenteditable=true], [role=combobo
 const STEPS = { j: 1, n: 1, ArrowRight: 1, k: -1, p: -1, ArrowLeft: -1 };
 const PRESSED = "button, summary, [role=button]"; // Space works them
 const MEETING = "meeting"; // as in links.py
+const NOTE = "[class*=st-key-note_]"; // the fields of one, as in review_notes.py
 const SCREEN = 0.85; // of the window that Page Down goes on by: a few lines stay in sight
 
 const NEAR = 80; // pixels below the agenda: a heading above this line has begun
@@ -125,11 +126,19 @@ class Agenda {
 
 // Escape leaves the field of a note, and so keeps it; the meeting goes on.
 function typed(event) {
-  const field = event.target.closest?.("[class*=st-key-note_] textarea");
+  const field = event.target.closest?.(`${NOTE} textarea`);
   if (!field || event.isComposing || event.key !== "Escape") return;
   event.preventDefault();
   event.stopPropagation();
   field.blur();
+}
+
+// Whoever leaves the page in the middle of a note is asked, as of any form; meanwhile the note is kept, for its field was left.
+function leaving(event) {
+  const field = document.activeElement;
+  if (!field?.fleetTyped || !field.matches(`${NOTE} *`)) return;
+  field.blur();
+  event.preventDefault();
 }
 
 export default function ({ data, parentElement }) {
@@ -146,6 +155,9 @@ export default function ({ data, parentElement }) {
     else if (event.target.closest("[data-leave]")) leave();
   });
   on(document, "keydown", typed, true);
+  on(document, "input", (event) => (event.target.fleetTyped = true));
+  on(document, "focusout", (event) => (event.target.fleetTyped = false));
+  on(window, "beforeunload", leaving);
   if (data.meeting) on(document, "keydown", (event) => agenda.pressed(event));
   on(main(), "scroll", () => agenda.mark());
   agenda.mark();

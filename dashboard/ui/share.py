@@ -12,8 +12,7 @@ from dashboard.errors import SnapshotError
 from dashboard.report.formats.export import SUFFIXES, Format, written
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.ui import links, markup
-from dashboard.ui.snapshots_list import UNNAMED, name_or_default
-from dashboard.wording import iso
+from dashboard.ui.snapshots_list import UNNAMED, as_of, name_or_default
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +105,7 @@ def _draw_freeze(fleet: Fleet, title: str, address: Callable[[str], str], page: 
         st.html(markup.notice("warning", markup.text(done.problem)))
     else:
         beside = done.stored.beside
-        st.html(f"<p>Frozen as {markup.bold(beside.name or UNNAMED)}, data as of {iso(beside.data_as_of)}.</p>")
+        st.html(f"<p>Frozen as {markup.bold(beside.name or UNNAMED)}, {as_of(beside)}.</p>")
         if done.stored.problem:
             st.html(markup.notice("warning", markup.text(done.stored.problem)))
         _draw_address(page, done.stored.id, address(done.stored.id))

@@ -19,10 +19,15 @@ SIDES = {links.FROM: "Before", links.TO: "After"}
 
 
 def sides(known: Sequence[Stored]) -> Mapping[str, str]:
-    """Return what can be compared, with its words: the newest poll, if there was one, then the snapshots."""
+    """Return what can be compared, with its words: the newest poll, if there was one, then the snapshots.
+
+    Those of the fleet that comes first stand before those of other fleets: to compare with these is seldom meant.
+    """
     live = service.current()
     newest = {links.LIVE: f"{live.name} now"} if live.polled_at and live.replicas else {}
-    return {**newest, **{each.id: words(each) for each in known}}
+    first = live.name if newest or not known else known[0].beside.fleet
+    listed = sorted(known, key=lambda each: each.beside.fleet != first)
+    return {**newest, **{each.id: words(each) for each in listed}}
 
 
 def asked(name: str, known: Mapping[str, str]) -> str:

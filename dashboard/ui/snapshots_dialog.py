@@ -10,8 +10,8 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.ui import links, markup
-from dashboard.ui.snapshots_list import UNNAMED, name_or_default, times
-from dashboard.wording import count, iso
+from dashboard.ui.snapshots_list import UNNAMED, as_of, name_or_default, times
+from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def close() -> None:
 
 def _body(stored: Stored) -> None:
     beside = stored.beside
-    told = f"{markup.code(stored.id)} · data as of {iso(beside.data_as_of)} · {times(beside)}"
+    told = f"{markup.code(stored.id)} · {as_of(beside)} · {times(beside)}"
     st.html(f'<p class="dialog-head">{told}</p>')
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         typed = st.text_input(

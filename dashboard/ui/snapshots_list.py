@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.report.context import AS_OF, IMPORTED
 from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
@@ -43,6 +44,11 @@ def name_or_default(typed: str | None, fleet: str, data_as_of: datetime | None) 
     return (typed or "").strip() or (f"{fleet} {iso(data_as_of)}" if data_as_of else fleet)
 
 
+def as_of(beside: Sidecar) -> str:
+    """Write the time of a snapshot's data, or where it was made of saved answers, that of their import."""
+    return f"{IMPORTED if beside.saved_answers else AS_OF}{iso(beside.data_as_of)}"
+
+
 def times(beside: Sidecar) -> str:
     """Say when a snapshot was frozen, and when it was imported if that was elsewhere."""
     imported = f" · imported {iso(beside.imported_at)}" if beside.imported_at else ""
@@ -75,7 +81,7 @@ def _row(stored: Stored, *, is_shown: bool) -> Sequence[str]:
         markup.link(opened, name, title="Open this snapshot")
         + (' <span class="tag">open now</span>' if is_shown else ""),
         markup.code(stored.id),
-        f'<span title="{times(beside)}">{iso(beside.data_as_of)}</span>',
+        f'<span title="{times(beside)}">{as_of(beside).removeprefix(AS_OF)}</span>',
         markup.text(beside.fleet),
         f"{beside.answered:,} of {beside.targets:,}",
         _findings(stored),

@@ -285,6 +285,24 @@ def test_a_note_of_two_lines_is_there_after_a_reload(page: Page, url: str, store
     assert (told, "ana") in {note[:2] for note in stored.notes.values()}
 
 
+@pytest.mark.parametrize("place", ["Owner", "What was agreed"])
+def test_who_leaves_in_the_middle_of_a_note_is_asked_and_it_is_kept_meanwhile(page: Page, url: str, place: str) -> None:
+    visit(page, url)
+    topic = page.locator("[class*=st-key-topic_]").nth(3)
+    topic.get_by_placeholder(place).fill(f"{place}: not left yet")
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: asked.append(dialog.type))
+    page.on("dialog", lambda dialog: dialog.dismiss())  # stay
+    page.evaluate("setTimeout(() => location.reload())")
+
+    expect(topic.get_by_text("saved 11:42")).to_be_visible()
+    settle(page)
+    page.reload()
+    settle(page)
+    assert asked == ["beforeunload"]  # and not again: nothing was typed since
+    expect(topic.get_by_placeholder(place)).to_have_value(f"{place}: not left yet")
+
+
 def test_who_keeps_a_note_by_its_key_types_on_in_the_same_place(page: Page, url: str) -> None:
     """Saving leaves the focus, the caret, and the line that was just begun."""
     visit(page, url + MEETING)

@@ -48,6 +48,15 @@ def test_saved_answers_never_pass_for_fresh_data() -> None:
     assert "data as of" not in page
 
 
+@pytest.mark.usefixtures("live")
+def test_the_list_of_snapshots_says_of_saved_answers_when_they_were_imported() -> None:
+    drop(visit("snapshots"), ("chat-1.json", capture("llama").answers[SERVER_INFO]))
+    (stored,) = service.snapshots().all()
+
+    assert f">imported {iso(NOW)}</span>" in html(visit("snapshots"))
+    assert f"</code> · imported {iso(NOW)} · " in html(visit("snapshots", manage=stored.id))
+
+
 def test_an_export_of_another_dashboard_is_the_same_snapshot_here(live: Fleet, tmp_path: Path) -> None:
     shown_beside(live, tmp_path / "here")
     key = freeze(built_of_captures())

@@ -299,6 +299,16 @@ def test_any_two_can_be_compared_and_the_live_fleet_with_the_last_review(live: F
     assert f"changes?from={older}&amp;to={last}" in html(rerun(app))
 
 
+@pytest.mark.parametrize("polled", [True, False], ids=["beside a live fleet", "without one"])
+def test_a_comparison_begins_with_two_of_one_fleet(live: Fleet, tmp_path: Path, polled: bool) -> None:  # noqa: FBT001
+    shown_beside(live if polled else empty_fleet("prod"), tmp_path)
+    newest, older = freeze(live), freeze(earlier(30))
+    freeze(builders.fleet([], name="other", polled_at=NOW - timedelta(days=1)), "of another fleet")
+
+    sides = f"from={newest}&amp;to=live" if polled else f"from={older}&amp;to={newest}"
+    assert f"changes?{sides}" in html(visit("snapshots"))
+
+
 def test_what_can_be_compared_does_not_move_with_the_clock(live: Fleet, tmp_path: Path) -> None:
     key = freeze(live)
     before = visit("snapshots", snapshot=key, screenshot="1").selectbox(key="snapshots_side_to").options

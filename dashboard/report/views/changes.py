@@ -30,9 +30,10 @@ MOST_NAMES = 8
 
 def changes_report(changes: Changes, before: Context, after: Context) -> Report:
     """Return what changed as a report, under the context of both sides."""
+    found = tuple(_findings(changes))
     parts = (
         Part("at-a-glance", "At a glance", tuple(_glance(changes, before, after))),
-        Part("findings", "Findings", tuple(_as_before(changes)), tuple(_findings(changes))),
+        Part("findings", "Findings", () if found else (_as_before(changes),), found),
         Part("settings", "Settings that changed", tuple(_settings(changes)), tuple(_untold(changes))),
         Part("replicas", "Replicas", tuple(_replicas(changes))),
         Part("capacity", "Capacity", tuple(_capacity(changes))),
@@ -97,8 +98,9 @@ def _untold_note(changes: Changes) -> str:
     return f"{untold:,} do not tell their start" if untold else f"of {len(changes.replicas.both):,}"
 
 
-def _as_before(changes: Changes) -> Iterable[Block]:
-    yield Paragraph(plain(f"{words.as_before(changes)}."))
+def _as_before(changes: Changes) -> Block:
+    """Say what the lead says already, for a part that would be empty."""
+    return Paragraph(plain(f"{words.as_before(changes)}."))
 
 
 def _findings(changes: Changes) -> Iterable[Part]:

@@ -70,7 +70,15 @@ def test_a_finding_that_changed_and_a_suppression_that_ended_stand_apart() -> No
     assert [lines(each)[1] for each in entries(told, "ended-suppressions")] == [
         "Its suppression by ann ended on 2026-04-30 (canary)."
     ]
-    assert paragraphs(told, "findings") == ["0 findings as before."]
+    assert paragraphs(told, "findings") == []  # what was as before, the lead says
+
+
+def test_where_no_finding_changed_their_part_says_so() -> None:
+    then, now = (
+        replace(fleet(*chat(4), polled_at=at), inspection=Inspection((judged.finding(id="a"),)))
+        for at in (POLLED_AT, LATER)
+    )
+    assert paragraphs(of(then, now), "findings") == ["1 finding as before."]
 
 
 def test_a_finding_that_spread_has_a_figure_of_its_own_as_bad_as_it_is() -> None:
