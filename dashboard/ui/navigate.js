@@ -5,29 +5,41 @@ const PAGES = "[data-testid=stTopNavLink]";
 const OPEN_POPOVER = "[data-testid=stPopover] button[aria-expanded=true]";
 const CARRIED = ["snapshot", "screenshot", "meeting"]; // as in links.py
 
-// What holds on every page goes on to the next one. Links of ours name the snapshot themselves, and may lead out of it.
+// What holds on every page goes on to the next one, and what was left does not. Links of ours name the snapshot themselves,
+// and may lead out of it.
 function carried(link) {
   const address = new URL(link.href);
   const here = new URLSearchParams(window.location.search);
-  for (const name of link.matches(PAGES) ? CARRIED : CARRIED.slice(1)) {
+  const isPage = link.matches(PAGES);
+  for (const name of isPage ? CARRIED : CARRIED.slice(1)) {
+    if (isPage) address.searchParams.delete(name);
     if (here.has(name) && !address.searchParams.has(name)) address.searchParams.set(name, here.get(name));
   }
   return address.href;
 }
 
 function follow(event) {
-  if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  if (event.defaultPrevented || event.button !== 0) return;
   const link = event.composedPath().find((node) => node.tagName === "A" && node.matches(`${OURS}, ${PAGES}`));
   if (!link || link.origin !== window.location.origin || link.hash || link.target) return;
-  event.preventDefault();
   event.stopPropagation();
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return openElsewhere(link);
+  event.preventDefault();
   window.history.pushState({}, "", carried(link));
   window.dispatchEvent(new PopStateEvent("popstate"));
   if (link.closest("[data-testid=stPopoverBody]")) document.querySelector(OPEN_POPOVER)?.click(); // it would stay open
   document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);
 }
 
-// A page that is opened in a tab of its own shows the same snapshot.
+// A tab or a window of its own, which the browser opens at the end of the click, shows the same. Streamlit would follow the
+// link in this tab.
+function openElsewhere(link) {
+  const own = link.href;
+  link.href = carried(link);
+  setTimeout(() => (link.href = own));
+}
+
+// So does one that the middle button or the menu of a link opens.
 function prepare(event) {
   const link = event.target.closest?.(PAGES);
   if (link) link.href = carried(link);

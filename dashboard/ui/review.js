@@ -3,8 +3,12 @@ const TYPED_IN = "input, textarea, select, [contenteditable=true], [role=combobo
 const STEPS = { j: 1, n: 1, ArrowRight: 1, k: -1, p: -1, ArrowLeft: -1 };
 const PRESSED = "button, summary, [role=button]"; // Space works them
 const MEETING = "meeting"; // as in links.py
+const UNSAVED = "data-unsaved";
 const NOTE = "[class*=st-key-note_]"; // the fields of one, as in review_notes.py
 const SCREEN = 0.85; // of the window that Page Down goes on by: a few lines stay in sight
+
+const BEGIN = ".st-key-begin_meeting"; // the button, as in meeting.py
+const DRAWN = 2000; // milliseconds in which the page is drawn anew when a meeting begins or ends
 
 const NEAR = 80; // pixels below the agenda: a heading above this line has begun
 const STILL = 4; // pixels that are no scrolling
@@ -85,6 +89,20 @@ class Agenda {
     this.mark();
   }
 
+  // A meeting begins or ends, and the type grows or shrinks: the section that was read stays, unless the reader goes on.
+  hold(key) {
+    const watch = new ResizeObserver(() => this.go(this.keys.indexOf(key)));
+    const end = () => watch.disconnect();
+    watch.observe(main().firstElementChild);
+    for (const name of ["wheel", "keydown", "pointerdown"]) document.addEventListener(name, end, { once: true, capture: true });
+    setTimeout(end, DRAWN);
+  }
+
+  // Which section to hold: none at the top of the page.
+  held() {
+    return main().scrollTop < STILL ? undefined : this.keys[this.place()];
+  }
+
   // Page Down, Space, and the button of a presenter: through a long section screen by screen, then to the next one. The
   // last one goes on to the end of the page, and no further.
   page(direction) {
@@ -103,6 +121,11 @@ class Agenda {
     return { PageDown: 1, PageUp: -1 }[event.key] ?? 0;
   }
 
+  leave() {
+    this.root.fleetHeld = this.held();
+    leave();
+  }
+
   // Show the keys, or hide them.
   explain() {
     const hidden = this.root.querySelector(".keys").toggleAttribute("hidden");
@@ -113,7 +136,7 @@ class Agenda {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.composedPath().some((node) => node.matches?.(TYPED_IN))) return;
     if (document.querySelector("[role=dialog]")) return;
-    if (event.key === "Escape") leave();
+    if (event.key === "Escape") this.leave();
     else if (!this.keys.length) return;
     else if (event.key in STEPS) this.go(this.place() + STEPS[event.key]);
     else if (this.screen(event)) this.page(this.screen(event));
@@ -124,19 +147,26 @@ class Agenda {
   }
 }
 
-// Escape leaves the field of a note, and so keeps it; the meeting goes on.
-function typed(event) {
-  const field = event.target.closest?.(`${NOTE} textarea`);
-  if (!field || event.isComposing || event.key !== "Escape") return;
+// Escape leaves the field of a note, and so keeps it; the meeting goes on. Control and Enter keep it, and Enter an owner.
+function pressedIn(event) {
+  const field = event.target.closest?.(`${NOTE} :is(input, textarea)`);
+  if (!field || event.isComposing) return;
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey || field.matches("input"))) unsaved(event, false);
+  if (event.key !== "Escape") return;
   event.preventDefault();
   event.stopPropagation();
   field.blur();
 }
 
+// What is typed is not saved before the field is left; until then look_review.css says so.
+function unsaved(event, isUnsaved) {
+  event.target.closest?.(NOTE)?.toggleAttribute(UNSAVED, isUnsaved);
+}
+
 // Whoever leaves the page in the middle of a note is asked, as of any form; meanwhile the note is kept, for its field was left.
 function leaving(event) {
   const field = document.activeElement;
-  if (!field?.fleetTyped || !field.matches(`${NOTE} *`)) return;
+  if (!field?.closest(NOTE)?.hasAttribute(UNSAVED)) return;
   field.blur();
   event.preventDefault();
 }
@@ -152,14 +182,17 @@ export default function ({ data, parentElement }) {
     const key = event.target.closest("[data-key]")?.dataset.key;
     if (key) agenda.go(agenda.keys.indexOf(key));
     else if (event.target.closest("[data-keys]")) agenda.explain();
-    else if (event.target.closest("[data-leave]")) leave();
+    else if (event.target.closest("[data-leave]")) agenda.leave();
   });
-  on(document, "keydown", typed, true);
-  on(document, "input", (event) => (event.target.fleetTyped = true));
-  on(document, "focusout", (event) => (event.target.fleetTyped = false));
+  on(document, "keydown", pressedIn, true);
+  on(document, "input", (event) => unsaved(event, true));
+  on(document, "focusout", (event) => unsaved(event, false));
   on(window, "beforeunload", leaving);
   if (data.meeting) on(document, "keydown", (event) => agenda.pressed(event));
   on(main(), "scroll", () => agenda.mark());
+  on(document, "click", (event) => event.target.closest?.(BEGIN) && (root.fleetHeld = agenda.held()), true);
+  if (root.fleetMeeting !== data.meeting && root.fleetHeld) agenda.hold(root.fleetHeld);
+  root.fleetMeeting = data.meeting;
   agenda.mark();
   root.fleetEnd = () => ended.abort();
   return root.fleetEnd;

@@ -223,6 +223,40 @@ def test_escape_leaves_the_meeting_and_stays_on_the_page(page: Page, url: str) -
     expect(page.get_by_role("button", name="Meeting mode")).to_be_visible()
 
 
+@pytest.mark.parametrize("ends", ["Escape", "click"])
+def test_the_section_that_is_read_stays_when_a_meeting_begins_and_ends(page: Page, url: str, ends: str) -> None:
+    """The type grows and shrinks with it, and everything moves."""
+    visit(page, url)
+    page.get_by_role("button", name="Differences").click()
+    is_at(page, "Differences")
+    page.get_by_role("button", name="Meeting mode").dispatch_event("click")
+    expect(page).to_have_url(re.compile("meeting=1"))
+    settle(page)
+    is_at(page, "Differences")
+
+    if ends == "click":
+        page.get_by_role("button", name="Leave the meeting").click()
+    else:
+        page.keyboard.press("Escape")
+    expect(page).not_to_have_url(re.compile("meeting"))
+    settle(page)
+    is_at(page, "Differences")
+
+
+def test_what_is_not_saved_yet_does_not_pass_for_saved(page: Page, url: str) -> None:
+    visit(page, url)
+    topic = page.locator("[class*=st-key-topic_]").nth(4)
+    field, saved = topic.locator("textarea"), topic.locator(".saved")
+    field.fill("First.")
+    field.blur()
+    expect(saved).to_be_visible()
+
+    field.press_sequentially(" Second.")
+    expect(saved).to_be_hidden()
+    field.press("Control+Enter")
+    expect(saved).to_be_visible()
+
+
 def test_keys_do_nothing_outside_of_a_meeting(page: Page, url: str) -> None:
     visit(page, url)
 

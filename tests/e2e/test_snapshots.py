@@ -88,6 +88,29 @@ def test_links_and_what_a_click_opens_stay_in_the_snapshot(page: Page, served: S
     expect(page).to_have_url(re.compile(f"snapshot={served.key}.*path=|path=.*snapshot={served.key}"))
 
 
+@pytest.mark.parametrize("name", ["Findings", "chat-70b"])
+def test_a_link_opens_in_a_tab_of_its_own_with_what_holds_on_every_page(page: Page, served: Served, name: str) -> None:
+    visit(page, f"{served.url}/?snapshot={served.key}&screenshot=1")
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name=name, exact=True).first.click(modifiers=["ControlOrMeta"])
+
+    for told in (f"snapshot={served.key}", "screenshot=1", "/(findings|compare)"):
+        expect(opened.value).to_have_url(re.compile(told))
+    assert page.url == f"{served.url}/?snapshot={served.key}&screenshot=1"
+    opened.value.close()
+
+
+def test_the_navigation_leads_out_of_a_snapshot_that_was_left(page: Page, served: Served) -> None:
+    """It named the snapshot while the pointer was over it."""
+    visit(page, f"{served.url}/?snapshot={served.key}")
+    page.locator("[data-testid=stTopNavLink]", has_text="Findings").hover()
+    page.get_by_role("link", name="Back to the live fleet").click()
+    settle(page)
+    page.locator("[data-testid=stTopNavLink]", has_text="Findings").click()
+
+    expect(page).to_have_url(f"{served.url}/findings")
+
+
 def test_a_row_of_the_table_opens_its_replica_in_the_snapshot(page: Page, served: Served) -> None:
     visit(page, f"{served.url}/replicas?snapshot={served.key}&screenshot=1")
     table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
