@@ -123,6 +123,7 @@ def demo(
             config = _demo_options(Path(folder), demo_targets(fleet, fleet_port))
             say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
             say(f"Options: --config {config}")
+            say("The simulated fleet keeps its snapshots and notes only while it runs.")
             say(f"Dashboard on {_url(address, port)} (Ctrl-C ends both)")
             code = launch.run_dashboard(address, port, config)
     except OSError as error:

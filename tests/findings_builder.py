@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,9 @@ def finding(fleet: Fleet, replicas: Iterable[str] = ("chat-70b-17",), **more: An
     ids = tuple(each.id for each in members)
     pools = tuple(dict.fromkeys(each.pool for each in members if each.pool))
     letters = cohort_letters(fleet.pools)
-    counts = Counter((each.pool or "", letters.get(each.id, "")) for each in members)
+    shares: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for each in members:
+        shares[each.pool or "", letters.get(each.id, "")].append(each.id)
     rest = tuple(each.id for each in fleet.replicas if each.pool in pools and each.fresh and each.id not in ids)
     given: dict[str, Any] = {
         "id": "0123456789",
@@ -57,7 +59,7 @@ def finding(fleet: Fleet, replicas: Iterable[str] = ("chat-70b-17",), **more: An
         "subject": " + ".join(pools),
         "pools": pools,
         "replicas": ids,
-        "cohorts": tuple(CohortShare(*key, counts[key]) for key in sorted(counts)),
+        "cohorts": tuple(CohortShare(*key, tuple(shares[key])) for key in sorted(shares)),
         "sentence": f"Block size is 32 instead of 16, which {len(rest)} of {len(rest) + len(ids)} replicas have.",
         "why": "The router cuts prompts into blocks of one size; its keys never match the blocks of a replica that "
         "cuts otherwise, so what that replica holds is never found.",

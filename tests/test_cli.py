@@ -244,20 +244,21 @@ def test_the_demo_says_where_it_and_its_options_are_and_one_signal_ends_both() -
         wait_until_healthy(f"http://127.0.0.1:{port}")
         assert httpx.get(f"http://127.1.0.1:{fleet_port}/version", trust_env=False).status_code == 200
         assert process.stderr is not None
-        told = [process.stderr.readline() for _ in range(3)]
-        options = Path(told[1].strip().removeprefix("Options: --config "))
+        told = os.read(process.stderr.fileno(), 2**16).decode().splitlines()  # all was said before the pages came
+        options = Path(told[1].removeprefix("Options: --config "))
         lines = options.read_text().splitlines()
         polled = run("poll", "--config", str(options))
         process.send_signal(signal.SIGINT)
         _, more = process.communicate(timeout=60)
         assert process.returncode == 0
 
-    said = "".join(told)
     assert more == ""
     assert "name: demo" in lines
     assert max(map(len, lines)) <= 120
     assert polled.exit_code == 0
-    assert f"http://localhost:{port}" in said
+    assert f"http://localhost:{port}" in told[-1]
+    assert "The simulated fleet keeps its snapshots and notes only while it runs." in told
+    assert not options.parent.exists()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
 

@@ -12,15 +12,25 @@ from dashboard.commands.saved import SAVED, STANDARD_INPUT, noted_fleet
 from dashboard.errors import ReportError
 from dashboard.report.formats.export import Format, written
 from dashboard.report.views.review import review_report
+from dashboard.report.views.review_new import Alone
+from dashboard.store import Snapshots
+from dashboard.store.reviews import Last, earlier, last_review, opened
 from dashboard.terminal import BESIDE_ADDRESSES, ConfigOption, TargetsArgument, is_terminal, options_of, put, say, wrong
 from dashboard.wording import size
 
 if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+    from dashboard.options import Options
     from dashboard.report.blocks import Report
 
 NAMES = {Format.HTML: "HTML", Format.PDF: "PDF", Format.MARKDOWN: "Markdown", Format.JSON: "JSON"}
 FOR_A_FILE = {Format.HTML, Format.PDF}  # nobody reads these in a terminal
+NONE = "none"
 FLEETS = f"{SAVED}, or the id of a frozen snapshot"
+SINCE = (
+    f"The fleet of the last review, named in the same way; {NONE} for no comparison. Without it: the frozen snapshot "
+    "that the page Review takes."
+)
 
 
 def report(
@@ -32,7 +42,7 @@ def report(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="FILE_OR_ID", help="The fleet of the last review, named in the same way."),
+        typer.Option(metavar="FILE_OR_ID", help=SINCE),
     ] = None,
     output: Annotated[
         Literal["html", "pdf", "markdown", "json"], typer.Option("--format", help="What to write.")
@@ -46,6 +56,9 @@ def report(
 
     Without --snapshot every replica is asked once. Notes that are kept beside a snapshot stand in its report.
 
+    What is new is told since the last review, found among the frozen snapshots as on the page Review. Replicas that are
+    named by their addresses may be a part of the fleet: they are held against nothing unless --since is given.
+
     Exit code 0 when it is written, whatever it says; 2 for wrong usage or options, or when there is nothing to report.
     """
     kind = Format(output)
@@ -57,14 +70,34 @@ def report(
         wrong(BESIDE_ADDRESSES)
     options = options_of(config, target)
     fleet, name, notes = noted_fleet(snapshot or None, options, option="--snapshot")
-    before, _, before_notes = noted_fleet(since, options, option="--since") if since else (None, "", {})
-    told = review_report(fleet, before=before, notes=notes, before_notes=before_notes, name=name)
+    last = _named(since, options) if since else _last(fleet, options, is_part=bool(target))
+    told = review_report(fleet, before=last.fleet, notes=notes, before_notes=last.notes, name=name, alone=last.alone)
     content = _content(told, kind)
     if file is None:
         put(content)
     else:
         write_file("-o", file, content)
     say(f"{file or 'standard output'}: the review of {fleet.name}, {NAMES[kind]}, {size(len(content))}.")
+
+
+def _named(since: str, options: Options) -> Last:
+    """Open the fleet that the review is to be held against, if any."""
+    if since == NONE:
+        return Last(alone=Alone.CHOSEN)
+    fleet, _, notes = noted_fleet(since, options, option="--since")
+    return Last(fleet=fleet, noted=tuple(notes.items()))
+
+
+def _last(fleet: Fleet, options: Options, *, is_part: bool) -> Last:
+    """Open the last review, and say what hinders. Of a part of the fleet there is none: the rest would seem gone."""
+    if is_part:
+        return Last(alone=Alone.CHOSEN)
+    store = Snapshots(options.snapshots_folder)
+    known = earlier(store, fleet)
+    last = opened(known, last_review(known, fleet), store.fleet)
+    if last.problem:
+        say(last.problem if last.fleet else f"The review is held against no earlier one. {last.problem}")
+    return last
 
 
 def _content(told: Report, kind: Format) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from dashboard.collect.probes import INFERENCE_CONFIG, METRICS, PROBES, SERVER_CONFIG
 from dashboard.errors import SnapshotError
@@ -55,6 +55,7 @@ _WHOLE: tuple[tuple[str, frozenset[str]], ...] = (
     (f"{PLUGIN}/devices", frozenset({"devices"})),
     ("/version", frozenset({"version"})),
 )
+_WHAT_TO_DROP = "drop an exported snapshot, what poll --format json --full printed, or answers as curl saved them."
 
 
 class Answer(NamedTuple):
@@ -113,15 +114,16 @@ def _is_text_form(content: bytes) -> bool:
 
 
 def _recognised(content: bytes) -> str:
-    if content.lstrip()[:1] not in {b"{", b"["}:
+    if content.lstrip()[:1] not in {b"{", b"["} and not _is_json(content):
         if b"vllm:" in content:
             return METRICS.path
-        raise SnapshotError(
-            "It is neither JSON nor a page of /metrics of vLLM; "
-            "drop an exported snapshot, what poll --format json --full printed, or answers as curl saved them."
-        )
+        raise SnapshotError(f"It is neither JSON nor a page of /metrics of vLLM; {_WHAT_TO_DROP}")
     told = _parsed(content)
-    fields = frozenset(told) if isinstance(told, dict) else frozenset()
+    if not isinstance(told, dict):
+        raise SnapshotError(
+            f"It is JSON, but only {_kind(told)}, which is neither a saved fleet nor an answer of vLLM; {_WHAT_TO_DROP}"
+        )
+    fields = frozenset(told)
     found = next((path for path, marks in _MARKS if marks <= fields), None)
     found = found or next((path for path, marks in _WHOLE if marks == fields), None)
     if found is None and fields and all(field.isdecimal() for field in fields):
@@ -132,6 +134,22 @@ def _recognised(content: bytes) -> str:
             "if it is one, name it after its path, as in chat-1.server_info.json."
         )
     return found
+
+
+def _is_json(content: bytes) -> bool:
+    """Tell whether text that is no object and no list is JSON at all; NaN and Infinity are not (RFC 8259, 6)."""
+    try:
+        from_json(content, allow_inf_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _kind(told: Any) -> str:
+    """Name what JSON holds in place of an object."""
+    if told is None or isinstance(told, bool):
+        return to_json(told).decode()
+    return "a list" if isinstance(told, list) else "a string" if isinstance(told, str) else "a number"
 
 
 def _parsed(content: bytes) -> Any:

@@ -26,7 +26,7 @@ class File(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A file that is not used, or not all of it: what it is called, and in a sentence why and what to do."""
+    """A file that is not used: what it is called, and in a sentence why and what to do."""
 
     name: str
     why: str

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
+from dashboard import service
 from dashboard.report.views.review_new import NEW
+from dashboard.store.reviews import earlier
 from dashboard.ui import frozen_band, review_before, review_page, review_view, share, state
 
 fleet = state.fleet()
-known = review_before.earlier(fleet)
-last = review_before.opened(review_before.chosen(known, fleet))
+known = earlier(service.snapshots(), fleet)
+last = review_before.chosen(known, fleet)
 stored = frozen_band.shown()
 notes = stored.notes if stored else {}
-shown = review_view.review(fleet.generation, fleet.since, last.id, last.noted, fleet, last.fleet)
+shown = review_view.review(fleet.generation, fleet.since, last.id, last.noted, last.alone, fleet, last.fleet)
 
 review_page.draw_agenda(shown.sections)
 review_page.draw_controls(fleet)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import defaultdict
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
@@ -241,8 +241,10 @@ def _pools_of(replicas: Sequence[str], context: _Context) -> tuple[str, ...]:
 
 
 def _cohorts(replicas: Sequence[str], context: _Context) -> tuple[CohortShare, ...]:
-    counts = Counter((context.replicas[each].pool or "", context.letters.get(each, "")) for each in replicas)
-    return tuple(CohortShare(pool, letter, counts[pool, letter]) for pool, letter in sorted(counts))
+    members: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for each in replicas:
+        members[context.replicas[each].pool or "", context.letters.get(each, "")].append(each)
+    return tuple(CohortShare(pool, letter, tuple(members[pool, letter])) for pool, letter in sorted(members))
 
 
 def _worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Finding, ...]:

@@ -117,11 +117,16 @@ class Suppression:
 
 
 class CohortShare(NamedTuple):
-    """How many replicas of a finding stand in one cohort: `B x2`. The letter is empty where nothing was read."""
+    """The replicas of a finding that stand in one cohort, by id. The letter is empty where nothing was read."""
 
     pool: str
     letter: str
-    number: int
+    replicas: tuple[str, ...]
+
+    @property
+    def number(self) -> int:
+        """Count its replicas."""
+        return len(self.replicas)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.report.findings.words import ROUTER_ASSUMED
-from dashboard.report.names import MOST_NAMED, brief, names_of
+from dashboard.report.names import brief
 from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_words, links, markup
 from dashboard.ui.findings_controls import rule_title
-from dashboard.ui.findings_words import chips
 from dashboard.wording import count
 
 if TYPE_CHECKING:
@@ -80,12 +79,8 @@ def _pools(group: Sequence[Listed]) -> str:
 
 
 def _whose(group: Sequence[Listed], names: Mapping[str, str]) -> str:
-    """Say whom it concerns: names of up to three replicas, with their cohorts; of more, the cohorts and how many."""
+    """Say whom an entry concerns: of findings of several pools how many replicas."""
     finding = group[0].finding
     if len(group) > 1:
         return count(len({replica for each in group for replica in each.finding.replicas}), "replica")
-    letters = chips(finding.cohorts, len({share.pool for share in finding.cohorts}))
-    if len(finding.replicas) > MOST_NAMED:
-        return letters
-    named = ", ".join(brief(name) for name in names_of(finding.replicas, names))
-    return f"{letters} {markup.parts(named, ',')}"
+    return findings_words.whose(finding, names)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.report.names import MOST_NAMED, brief, names_of
 from dashboard.report.views.finding_entries import where_of
 from dashboard.ui import findings_words, links, markup
 from dashboard.wording import count
@@ -63,10 +62,7 @@ def _suppressed(listed: Listed, names: Mapping[str, str], address: Mapping[str, 
 
 
 def _where(finding: Finding, names: Mapping[str, str]) -> str:
-    chips = findings_words.chips(finding.cohorts, len({share.pool for share in finding.cohorts}))
-    named = names_of(finding.replicas, names)
-    few = markup.text(", ".join(map(brief, named))) if len(named) <= MOST_NAMED else ""
-    return f"{markup.bold(where_of(finding))}<br>{chips} {few}"
+    return f"{markup.bold(where_of(finding))}<br>{findings_words.whose(finding, names)}"
 
 
 def _paths(paths: Sequence[str]) -> str:

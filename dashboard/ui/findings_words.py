@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Style
+from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.names import brief
 from dashboard.ui import links, markup
 from dashboard.wording import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from dashboard.rules.findings import CohortShare, Evidence, Severity
+    from dashboard.rules.findings import CohortShare, Evidence, Finding, Severity
 
 MOST_CHIPS = 4  # cohorts of one finding that a list shows
 
@@ -32,6 +33,23 @@ def chips(shares: Iterable[CohortShare], pools: int) -> str:
     words = [_chip(share, pools) for share in shown[:MOST_CHIPS]]
     words += [markup.muted(f"and {len(shown) - MOST_CHIPS:,} more cohorts")] if len(shown) > MOST_CHIPS else []
     return " ".join(f'<span class="chip">{word}</span>' for word in words)
+
+
+def whose(finding: Finding, names: Mapping[str, str]) -> str:
+    """Show the cohorts of a finding, each with the names of its replicas if all are few. HTML."""
+    pools = len({share.pool for share in finding.cohorts})
+    if not are_few(finding):
+        return chips(finding.cohorts, pools)
+    return beside(
+        f"{chips([each.share], pools)} {markup.parts(', '.join(map(brief, each.names)), ',')}"
+        for each in named_cohorts(finding, names)
+    )
+
+
+def beside(cohorts: Iterable[str]) -> str:
+    """Put cohorts with their names beside each other: of several, a line breaks between them if it can. HTML."""
+    told = list(cohorts)
+    return markup.spans(told, ",") if len(told) > 1 else "".join(told)
 
 
 def severity_mark(severity: Severity) -> str:

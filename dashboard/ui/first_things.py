@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.first import first_findings
 from dashboard.report.findings.words import ROUTER_ASSUMED
-from dashboard.report.names import MOST_NAMED, brief, names_of
+from dashboard.report.names import brief
 from dashboard.ui import findings_list, links, markup
 from dashboard.ui.findings_rule import marked
-from dashboard.ui.findings_words import chips, sentence_html
+from dashboard.ui.findings_words import beside, chips, sentence_html
 from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.fleet import Fleet
+    from dashboard.report.findings.cohorts import NamedCohort
     from dashboard.report.findings.listed import Listed
-    from dashboard.rules.findings import Finding
 
 MOST_POOLS = 2  # pools of one entry that are named before they are counted
 
@@ -59,18 +60,16 @@ def _whose(group: Sequence[Listed], names: Mapping[str, str]) -> str:
     finding = group[0].finding
     if len(group) > 1:
         return count(len({replica for each in group for replica in each.finding.replicas}), "replica")
-    if len(finding.replicas) > MOST_NAMED:
+    if not are_few(finding):
         return chips(finding.cohorts, len({share.pool for share in finding.cohorts}))
-    return f"{_letters(finding)} {joined(_linked(finding, names))}"
+    return beside(_cohort(each) for each in named_cohorts(finding, names))
 
 
-def _letters(finding: Finding) -> str:
-    return " ".join(markup.letter(share.letter) for share in finding.cohorts if share.letter)
-
-
-def _linked(finding: Finding, names: Mapping[str, str]) -> list[str]:
-    ids = {names.get(each, each): each for each in finding.replicas}
-    return [
-        markup.link(links.to(links.REPLICA_PAGE, replica=ids[name]), markup.text(brief(name)), title=name)
-        for name in names_of(finding.replicas, names)
+def _cohort(cohort: NamedCohort) -> str:
+    """Write one cohort: its letter, and its replicas as links."""
+    linked = [
+        markup.link(links.to(links.REPLICA_PAGE, replica=replica), markup.text(brief(name)), title=name)
+        for replica, name in zip(cohort.replicas, cohort.names, strict=True)
     ]
+    letter = f"{markup.letter(cohort.share.letter)} " if cohort.share.letter else ""
+    return f"{letter}{joined(linked)}"

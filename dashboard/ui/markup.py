@@ -47,7 +47,12 @@ def claim(sentence: str) -> str:
 
 def parts(value: str, between: str = " ·") -> str:
     """Escape a line of parts, `1 DP rank · 32 GPUs`, that wraps between them and never inside of one, if it can."""
-    *before, last = text(value).split(f"{between} ")
+    return spans(text(value).split(f"{between} "), between)
+
+
+def spans(pieces: Sequence[str], between: str) -> str:
+    """Put pieces of HTML in a line that wraps between them and never inside of one, if it can."""
+    *before, last = pieces
     return " ".join(f'<span class="part">{part}</span>' for part in [*(f"{each}{between}" for each in before), last])
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
-from dashboard.report.capacity.words import name_of
 from dashboard.report.views.finding_entries import note_lines
 from dashboard.report.views.review import FINE, review_report
 from dashboard.ui import frozen_band, links, markup, meeting, review_blocks, review_chart, review_notes, state
 from dashboard.ui.meeting import Item
-from dashboard.wording import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,15 +20,13 @@ if TYPE_CHECKING:
     from dashboard.models import Note
     from dashboard.models.notes import Notes
     from dashboard.report.blocks import Report
-    from dashboard.ui.review_before import Last
+    from dashboard.store.reviews import Last
     from dashboard.ui.review_blocks import Drawn
     from dashboard.ui.review_view import Rank, Section, Topic
 
 FREEZE = "freeze_review"
 PROBLEM = "freeze_review_problem"
 KEPT = "Notes are kept beside this snapshot as soon as their field is left, or by Ctrl+Enter."
-NO_NAME = re.compile(r"[^\w./-]+")  # what could be Markdown
-MOST_POOLS = 3  # that a label names
 FOLDED = "Bars of every DP rank, where they differ"
 _WHY = "Notes belong to a snapshot: they still speak of what was seen when the fleet has changed."
 
@@ -44,6 +39,7 @@ def report(fleet: Fleet, last: Last) -> Report:
         before=last.fleet,
         notes=stored.notes if stored else {},
         before_notes=last.notes,
+        alone=last.alone,
         name=stored.beside.name if stored else "",
     )
 
@@ -123,13 +119,7 @@ def _draw_topic(topic: Topic, snapshot: str, notes: Notes) -> None:
         with st.container(key=f"beside_{held[0]}", gap="xxsmall"):
             if quotes:
                 st.html(quotes)
-            review_notes.draw(snapshot, held[0], _label(topic), notes.get(held[0]))
-
-
-def _label(topic: Topic) -> str:
-    """Name an entry for those who hear its fields: its rule and pools. Streamlit reads a label as Markdown."""
-    pools = [NO_NAME.sub(" ", name_of(each)).strip() for each in topic.pools]
-    return f"{topic.rule} in {first_of(pools, MOST_POOLS)}" if pools else topic.rule
+            review_notes.draw(snapshot, held[0], topic.label, notes.get(held[0]))
 
 
 def _quoted(note: Note) -> str:

@@ -20,6 +20,7 @@ from dashboard.report.views.slugs import slugs
 from dashboard.rules.findings import Severity
 from dashboard.ui import findings_list, links, markup, review_blocks
 from dashboard.ui.review_blocks import Fold, Leads, by_name, row_anchor
+from dashboard.ui.review_labels import labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
     from dashboard.models.notes import Notes
     from dashboard.report.blocks import Block, Entry, Part
     from dashboard.report.findings.listed import Listed
+    from dashboard.report.views.review_new import Alone
     from dashboard.ui.review_blocks import Drawn
 
     Noted = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
 
 
 class Topic(NamedTuple):
-    """One entry on findings: ids, rule and pools of those it speaks of, the entry and what was noted last. HTML."""
+    """One entry on findings: the ids of these, what it is called, as HTML the entry and what was noted last."""
 
     ids: tuple[str, ...]
-    rule: str
-    pools: tuple[str, ...]
+    label: str  # no other entry is called so
     entry: str
     noted: str
 
@@ -96,22 +97,32 @@ _FOLDED = Fold(1, "Why, and what to do")
 
 
 class _Drawing(NamedTuple):
-    """What drawing a part needs: findings by the anchor of their entry, where things lead, what was noted last."""
+    """What drawing a part needs: findings by the anchor of their entry, where things lead, what was noted last.
+
+    `names` is by the replicas' ids.
+    """
 
     groups: Mapping[str, Sequence[Listed]]
+    names: Mapping[str, str]
     leads: Leads
     before: Notes
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def review(
-    generation: int, since: datetime | None, before: str | None, noted: Noted, _fleet: Fleet, _before: Fleet | None
+    generation: int,
+    since: datetime | None,
+    before: str | None,
+    noted: Noted,
+    alone: Alone,
+    _fleet: Fleet,
+    _before: Fleet | None,
 ) -> Review:
     """Draw a fleet held against an earlier one and its notes; every session that shows both shares the result."""
-    report = review_report(_fleet, before=_before, before_notes=dict(noted))
+    report = review_report(_fleet, before=_before, before_notes=dict(noted), alone=alone)
     known = findings_list.known(generation, since, _fleet)
     groups = {finding_anchor(group[0].key): group for group in grouped(known.active)}
-    drawing = _Drawing(groups, _leads(_fleet, groups, before), dict(noted))
+    drawing = _Drawing(groups, known.names, _leads(_fleet, groups, before), dict(noted))
     amounts = _amounts(_fleet)
     return Review(
         head=markup.heading(markup.text(report.headline), markup.text(report.lead)),
@@ -121,7 +132,7 @@ def review(
 
 
 def _section(part: Part, amounts: Mapping[str, str], drawing: _Drawing) -> Section:
-    apart = {inner.anchor: topics for inner in part.parts if (topics := _topics(inner, drawing))}
+    apart = _topics(part, drawing)
     rest = tuple(_on_page(inner) for inner in part.parts if inner.anchor not in apart.keys() | _ELSEWHERE)
     folds = part.anchor == CAPACITY  # the bars of every rank: the table above them says the same, and the outliers
     shown = replace(_on_page(part), parts=() if folds else rest)
@@ -156,12 +167,24 @@ def _is_first(block: Block) -> bool:
     return isinstance(block, Paragraph) and block.line[0].style is Style.STRONG
 
 
-def _topics(part: Part, drawing: _Drawing) -> tuple[Topic, ...]:
-    entries = [entry for block in part.blocks if isinstance(block, Entries) for entry in block.items]
-    return tuple(_topic(entry, drawing) for entry in entries if entry.anchor in drawing.groups)
+def _topics(part: Part, drawing: _Drawing) -> dict[str, tuple[Topic, ...]]:
+    """Draw the entries on findings of the inner parts, by their anchor; no two of a section are called the same."""
+    entries = {inner.anchor: _on_findings(inner, drawing) for inner in part.parts}
+    anchors = [entry.anchor for held in entries.values() for entry in held]
+    called = dict(zip(anchors, labels([drawing.groups[each] for each in anchors], drawing.names), strict=True))
+    return {
+        anchor: tuple(_topic(entry, called[entry.anchor], drawing) for entry in held)
+        for anchor, held in entries.items()
+        if held
+    }
 
 
-def _topic(entry: Entry, drawing: _Drawing) -> Topic:
+def _on_findings(part: Part, drawing: _Drawing) -> list[Entry]:
+    entries = (entry for block in part.blocks if isinstance(block, Entries) for entry in block.items)
+    return [entry for entry in entries if entry.anchor in drawing.groups]
+
+
+def _topic(entry: Entry, label: str, drawing: _Drawing) -> Topic:
     """Draw one entry; what was noted at the last review stands apart, beside the field of the new note."""
     group = drawing.groups[entry.anchor]
     ids = tuple(dict.fromkeys(each.finding.id for each in group))
@@ -169,8 +192,7 @@ def _topic(entry: Entry, drawing: _Drawing) -> Topic:
     own = replace(entry, notes=())
     noted = "".join(map(review_blocks.noted_html, sorted(lines)))
     fold = review_blocks.OPEN if group[0].finding.severity is Severity.CRITICAL else _FOLDED
-    pools = tuple(dict.fromkeys(pool for each in group for pool in each.finding.pools))
-    return Topic(ids, group[0].finding.rule, pools, review_blocks.entries_html((own,), drawing.leads, fold), noted)
+    return Topic(ids, label, review_blocks.entries_html((own,), drawing.leads, fold), noted)
 
 
 def _leads(fleet: Fleet, groups: Mapping[str, Sequence[Listed]], before: str | None) -> Leads:

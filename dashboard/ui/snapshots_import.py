@@ -117,5 +117,5 @@ def _refused(refused: Sequence[Refused]) -> str:
     rows = [("warning", f"{markup.code(each.name)}<small>{markup.text(each.why)}</small>", "") for each in refused]
     more = len(rows) - MOST_REFUSED
     foot = f'<div class="foot">and {count(more, "more file")}</div>' if more > 0 else ""
-    title = f"{count(len(refused), 'file was', 'files were')} not used, or not all of it"
+    title = f"{count(len(refused), 'file was', 'files were')} not used"
     return markup.section(title) + markup.entries(rows[:MOST_REFUSED]) + foot

@@ -8,7 +8,8 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
-from dashboard.ui import choices, links, markup, replica_opening, review_before, snapshots_compare, state
+from dashboard.store.reviews import earlier, last_review
+from dashboard.ui import choices, links, markup, replica_opening, snapshots_compare, state
 from dashboard.ui.snapshots_list import UNNAMED, matching, table
 from dashboard.wording import count
 
@@ -74,7 +75,7 @@ def draw_compare(known: Sequence[Stored]) -> None:
         address = links.to(links.CHANGES, **chosen)
         st.html(f'<p class="go">{markup.link(address, "Show what changed", css="button")}</p>')
     live = service.current()
-    if last := review_before.last_review(review_before.earlier(live), live):
+    if last := last_review(earlier(service.snapshots(), live), live):
         name = markup.bold(last.beside.name or UNNAMED)
         since = links.to(links.CHANGES, **{links.FROM: last.id, links.TO: links.LIVE})
         st.html(f"<p>{markup.link(since, 'What changed since the last review')}, {name}</p>")

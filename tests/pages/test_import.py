@@ -129,6 +129,7 @@ def test_each_file_that_cannot_be_used_has_its_own_sentence_and_the_others_are_f
     assert "ends in the middle" in page
     assert f"./?snapshot={stored.id}" in page
     assert "<script>" not in page
+    assert "<h2>2 files were not used</h2>" in page
     assert opened(app) == []
 
 

@@ -15,6 +15,8 @@ from tests.review_runner import WEEK, a_finding, earlier, field, frozen, review
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dashboard.fleet import Fleet
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Snapshots:
@@ -75,6 +77,16 @@ def test_the_fields_of_a_finding_are_named_by_its_rule_and_pools(store: Snapshot
 
     assert app.text_area(key=field(key, about)).label == f"Note on RT-01 in {finding.pools[0]}"
     assert app.text_input(key=field(key, about, "owner")).label == f"Owner of RT-01 in {finding.pools[0]}"
+
+
+def test_no_two_findings_have_fields_of_one_name(store: Snapshots, demo_fleet: Fleet) -> None:
+    """The simulated fleet has two findings of one rule in one pool: a warning, and one for information."""
+    app = review(demo_fleet, store, snapshot=frozen(store, demo_fleet))
+    called = [each.label for each in app.text_area if "this section" not in each.label]
+
+    assert "Note on ID-05 in qwen3-8b, warning" in called
+    assert "Note on ID-05 in qwen3-8b, info" in called
+    assert len(set(called)) == len(called)
 
 
 def test_a_hostile_pool_is_no_markdown_in_a_label(store: Snapshots) -> None:

@@ -173,6 +173,20 @@ def test_a_last_review_that_cannot_be_opened_does_not_hide_the_page(store: Snaps
     shown = html(review(told, store))
 
     assert "copy or export it once more" in shown
+    assert "The last review cannot be opened" in shown
+    assert FIRST not in shown
+    assert "Findings</h2>" in shown
+
+
+def test_a_folder_of_snapshots_that_cannot_be_read_is_not_taken_for_an_empty_one(store: Snapshots) -> None:
+    """Something else is called so: what the last review was is not known."""
+    store.folder.write_text("")
+
+    shown = html(review(story(), store))
+
+    assert "A snapshot cannot be read in its folder" in shown
+    assert "The last review cannot be opened" in shown
+    assert FIRST not in shown
     assert "Findings</h2>" in shown
 
 

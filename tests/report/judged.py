@@ -41,7 +41,7 @@ def finding(rule: str = "RT-01", severity: Severity = Severity.CRITICAL, **more:
         "subject": "chat",
         "pools": ("chat",),
         "replicas": ("http://chat-3:8000", "http://chat-4:8000"),
-        "cohorts": (CohortShare("chat", "B", 2),),
+        "cohorts": (CohortShare("chat", "B", ("http://chat-3:8000", "http://chat-4:8000")),),
         "sentence": "Block size is 32 instead of 16, which 2 of 4 replicas have.",
         "why": "The router never finds what these replicas hold.",
         "remedy": Remedy("Give these replicas the same block size.", (Snippet("flag", "--block-size 16"),)),
@@ -49,6 +49,15 @@ def finding(rule: str = "RT-01", severity: Severity = Severity.CRITICAL, **more:
         "total": 4,
     }
     return Finding(**{**given, **more})
+
+
+def in_cohorts(pool: str = "chat", /, **cohorts: tuple[int, ...]) -> Finding:
+    """A finding on replicas of a pool, chat-1 and so on by number, by the letters of their cohorts."""
+    ids = {letter: tuple(f"http://chat-{number}:8000" for number in held) for letter, held in cohorts.items()}
+    return finding(
+        replicas=tuple(sorted(each for held in ids.values() for each in held)),
+        cohorts=tuple(CohortShare(pool, letter, held) for letter, held in ids.items()),
+    )
 
 
 def suppression(**more: Any) -> Suppression:
@@ -92,7 +101,7 @@ def evil() -> Fleet:
     bad = finding(
         subject=EVIL,
         pools=(EVIL,),
-        cohorts=(CohortShare(EVIL, "A", 2),),
+        cohorts=(CohortShare(EVIL, "A", ("http://chat-3:8000", "http://chat-4:8000")),),
         sentence=EVIL,
         remedy=Remedy(EVIL, (Snippet("yaml", f"a: 1\n```\n{EVIL}"),)),
         evidence=(Evidence(EVIL, "1", State.REPORTED),),

@@ -91,7 +91,7 @@ def test_a_rule_with_a_draft_failed_and_says_where() -> None:
     assert [each.kind for each in found.outcomes] == [OutcomeKind.FAILED]
     assert finding.pools == ("chat",)
     assert finding.replicas == ("http://chat-4:8000",)
-    assert finding.cohorts == (CohortShare("chat", "B", 1),)
+    assert finding.cohorts == (CohortShare("chat", "B", ("http://chat-4:8000",)),)
     assert (finding.severity, finding.why) == (Severity.WARNING, "Clients notice.")
 
 
@@ -258,7 +258,7 @@ def test_what_is_suppressed_is_kept_apart_with_its_cohorts_counted_anew() -> Non
     policy = Policy(suppressions=(Suppression("XX-01", "me", "known", until, replicas=("chat-4",), number=1),))
     found = inspected([made(fails)], blocks(16, replicas=3), blocks(32, replicas=2), policy=policy)
 
-    assert [each.cohorts for each in found.findings] == [(CohortShare("chat", "B", 1),)]
+    assert [each.cohorts for each in found.findings] == [(CohortShare("chat", "B", ("http://chat-5:8000",)),)]
     assert [each.replicas for each in found.suppressed] == [("http://chat-4:8000",)]
 
 

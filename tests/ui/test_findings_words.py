@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from dashboard.models import State
 from dashboard.rules.findings import CohortShare
 from dashboard.ui import findings_words
+from dashboard.ui.first_things import first_things
 from tests.findings_builder import evidence
+from tests.report.judged import fleet, in_cohorts
 
 if TYPE_CHECKING:
     from dashboard.rules.findings import Evidence
@@ -43,12 +46,38 @@ def test_values_are_marked_in_a_sentence_as_often_as_the_evidence_holds_them(
 
 def test_cohorts_are_chips_of_a_number_that_can_be_read() -> None:
     """`B` for one, `B ×2` for more; a pool's name only among several; who was never read has no letter."""
-    html = findings_words.chips([CohortShare("a<b", "B", 1), CohortShare("c", "", 1_200)], 2)
+    html = findings_words.chips([CohortShare("a<b", "B", ("x",)), CohortShare("c", "", ("x",) * 1_200)], 2)
 
     assert ">B</span></span> " in html
     assert "a&lt;b" in html
     assert '<span class="mute">not read</span> ×1,200' in html
-    assert "c " not in findings_words.chips([CohortShare("c", "B", 2)], 1).replace("class", "")
+    assert "c " not in findings_words.chips([CohortShare("c", "B", ("x", "y"))], 1).replace("class", "")
 
-    many = findings_words.chips([CohortShare("c", letter, 1) for letter in "ABCDEFG"], 1)
+    many = findings_words.chips([CohortShare("c", letter, ("x",)) for letter in "ABCDEFG"], 1)
     assert "and 3 more cohorts" in many
+
+
+def test_names_stand_beside_the_cohort_that_they_are_in() -> None:
+    """In the list of findings and among the suppressed ones, on Overview as links; the letters as chips."""
+    crossed = in_cohorts(C=(4,), D=(3,))
+    names = {f"http://chat-{number}:8000": f"chat-{number}" for number in range(1, 11)}
+    shown = findings_words.whose(crossed, names)
+    ((_, _, overview),) = first_things(fleet(crossed))
+
+    assert _seen(shown) == _seen(overview) == "C chat-4, D chat-3"
+    assert shown.count('class="chip"') == 2
+    assert 'href="replica?replica=http%3A%2F%2Fchat-4%3A8000"' in overview
+    assert _seen(findings_words.whose(in_cohorts(A=(2, 10), B=(3,)), names)) == "A ×2 chat-2, chat-10, B chat-3"
+    assert _seen(findings_words.whose(in_cohorts(A=(1, 2, 3, 5, 6), C=(4,)), names)) == "A ×5 C"
+
+
+def test_a_line_breaks_between_cohorts_and_not_between_a_letter_and_its_name() -> None:
+    names = {f"http://chat-{number}:8000": f"chat-{number}" for number in (3, 4)}
+    shown = findings_words.whose(in_cohorts(C=(4,), D=(3,)), names)
+
+    assert len(re.findall(r'<span class="part"><span class="chip">', shown)) == 2
+    assert '<span class="part"><span class="chip">' not in findings_words.whose(in_cohorts(C=(3, 4)), names)
+
+
+def _seen(html: str) -> str:
+    return re.sub(r"<[^>]+>", "", html)

@@ -28,7 +28,7 @@ def finding(number: int = 1, **more: Any) -> Finding:
         "subject": "chat",
         "pools": ("chat",),
         "replicas": ("http://chat-1:8000",),
-        "cohorts": (CohortShare("chat", "B", 1),),
+        "cohorts": (CohortShare("chat", "B", ("http://chat-1:8000",)),),
         "sentence": f"Block size is {number}.",
         "why": "Prefixes are not found.",
         "remedy": Remedy("Change it."),
@@ -93,7 +93,7 @@ def test_the_same_of_many_pools_is_one_entry() -> None:
 
 def test_many_replicas_are_told_by_cohort_and_a_finding_without_a_pool_is_of_the_fleet() -> None:
     ids = tuple(f"http://chat-{number}:8000" for number in range(1, 6))
-    rows = drawn(finding(replicas=ids, cohorts=(CohortShare("chat", "B", 5),), pools=(), is_rollout=True))
+    rows = drawn(finding(replicas=ids, cohorts=(CohortShare("chat", "B", ids),), pools=(), is_rollout=True))
 
     assert "<b>fleet</b>" in rows[0][1]
     assert "Rollout in progress." in rows[0][1]

@@ -121,8 +121,8 @@ def restarts_words(group: SettingGroup) -> str:
     if group.restarted == number:
         return "It restarted." if number == 1 else "All of them restarted."
     known = f"{group.restarted:,} of {number:,} restarted" if group.restarted else "None is known to have restarted"
-    untold = f"; {group.start_untold:,} do not tell when they started" if group.start_untold else ""
-    return f"{known}{untold}."
+    silent = count(group.start_untold, "does not tell when it started", "do not tell when they started")
+    return f"{known}{f'; {silent}' if group.start_untold else ''}."
 
 
 def silence_words(silence: Silence, *, is_told_now: bool) -> str:

@@ -14,7 +14,7 @@ from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from dashboard.fleet import Fleet
     from dashboard.rules.findings import Finding, Outcome
@@ -105,14 +105,30 @@ def _not_held(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
 
 
 def _not_told(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
-    """Say how many replicas do not tell all that a baseline speaks of."""
+    """Say how many replicas were not read, and how many do not tell all that a baseline speaks of."""
     return [
-        f"{each.unknown:,} of {count(each.total, 'replica')} in {plain(each.subject, LONGEST_NAME)} "
-        f"{'does' if each.unknown == 1 else 'do'} not tell all of {plain(file, LONGEST_NAME)}"
+        sentence
         for file in baselines
         for each in _held(fleet, file)
-        if each.kind in JUDGED and each.unknown
+        if each.kind in JUDGED
+        for sentence in _silent(each, _unread(fleet, each.subject), plain(file, LONGEST_NAME))
     ]
+
+
+def _silent(judged: Outcome, unread: int, file: str) -> Iterator[str]:
+    """Tell those of a pool that were not read from those that were, and do not tell all."""
+    of = f"of {count(judged.total, 'replica')} in {plain(judged.subject, LONGEST_NAME)}"
+    if lost := min(unread, judged.unknown):
+        yield f"{lost:,} {of} {'was' if lost == 1 else 'were'} not read, so not held against {file}"
+    if silent := judged.unknown - lost:
+        yield f"{silent:,} {of} {'does' if silent == 1 else 'do'} not tell all of {file}"
+
+
+def _unread(fleet: Fleet, pool: str) -> int:
+    """Count the replicas of a pool that rules do not judge: those without current data, where others have some."""
+    members = [each for each in fleet.replicas if each.pool == pool]
+    read = [each for each in members if each.document is not None]
+    return len(members) - (sum(each.fresh for each in read) or len(read))
 
 
 def _listed(bad: Sequence[Finding]) -> str:

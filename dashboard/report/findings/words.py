@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from dashboard.models import ReplicaState
+from dashboard.report.findings.cohorts import named_cohorts, room_for
 from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Basis
@@ -50,14 +51,22 @@ def named(names: Iterable[str], most: int = MOST_NAMES) -> str:
 
 def shares(finding: Finding) -> str:
     """Write the replicas of a finding as cohorts: `B x2`; of several pools with the pool's name."""
-    several = len({share.pool for share in finding.cohorts}) > 1
+    several = _are_several(finding.cohorts)
     return ", ".join(_share(share, several=several) for share in finding.cohorts)
 
 
 def who(finding: Finding, names: Mapping[str, str]) -> str:
-    """Write cohorts and names: `B x2 (chat-16 and chat-17)`. `names` is by the replicas' ids."""
-    told = named(names[each] for each in finding.replicas)
-    return f"{shares(finding)} ({told})" if told else "no replica"
+    """Write each cohort with its names: `B x2 (chat-16 and chat-17), C x1 (chat-18)`; of many the first few.
+
+    `names` is by the replicas' ids.
+    """
+    several = _are_several(finding.cohorts)
+    cohorts = named_cohorts(finding, names)
+    told = [
+        f"{_share(each.share, several=several)}{f' ({named(each.names, most)})' if most else ''}"
+        for each, most in zip(cohorts, room_for(cohorts, MOST_NAMES), strict=True)
+    ]
+    return ", ".join(told) or "no replica"
 
 
 def places(finding: Finding) -> tuple[str, ...]:
@@ -181,6 +190,11 @@ def unread(fleet: Fleet) -> list[str]:
         for each in fleet.replicas
         if each.state is ReplicaState.DOWN
     ]
+
+
+def _are_several(cohorts: Iterable[CohortShare]) -> bool:
+    """Tell whether cohorts are of several pools."""
+    return len({share.pool for share in cohorts}) > 1
 
 
 def _share(share: CohortShare, *, several: bool) -> str:

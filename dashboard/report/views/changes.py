@@ -95,7 +95,9 @@ def _gone_tone(found: FindingChanges) -> Tone:
 
 def _untold_note(changes: Changes) -> str:
     untold = len(changes.replicas.start_untold)
-    return f"{untold:,} do not tell their start" if untold else f"of {len(changes.replicas.both):,}"
+    if not untold:
+        return f"of {len(changes.replicas.both):,}"
+    return count(untold, "does not tell its start", "do not tell their start")
 
 
 def _as_before(changes: Changes) -> Block:
@@ -176,8 +178,9 @@ def _replicas(changes: Changes) -> Iterable[Block]:
         yield Paragraph(plain("No replica came, went or restarted, as far as they tell."))
     if untold := changes.replicas.start_untold:
         who = words.some(untold, changes.names, MOST_NAMES)
-        number = count(len(untold), "replica does", "replicas do")
-        yield Paragraph(plain(f"Nobody knows whether they restarted: {number} not tell when they started ({who})."))
+        number, they = count(len(untold), "replica does", "replicas do"), "it" if len(untold) == 1 else "they"
+        told = f"Nobody knows whether {they} restarted: {number} not tell when {they} started ({who})."
+        yield Paragraph(plain(told))
 
 
 def _capacity(changes: Changes) -> Iterable[Block]:

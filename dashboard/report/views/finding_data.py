@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Column, Table, data_cell
+from dashboard.report.findings.cohorts import named_cohorts
 from dashboard.report.findings.words import shares
-from dashboard.report.names import names_of
 from dashboard.rules.catalogue import BY_ID
-from dashboard.wording import natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,7 +45,8 @@ def findings_data(
 
 
 def finding_row(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
-    """Return the cells of one finding."""
+    """Return the cells of one finding; its replicas and their addresses stand in the order of its cohorts."""
+    cohorts = named_cohorts(finding, names)
     rule = BY_ID.get(finding.rule)
     told: tuple[Value, ...] = (
         finding.severity.value,
@@ -54,8 +54,8 @@ def finding_row(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
         rule.name if rule else "",
         finding.id,
         finding.pools,
-        tuple(names_of(finding.replicas, names)),
-        tuple(sorted(finding.replicas, key=natural)),
+        tuple(name for each in cohorts for name in each.names),
+        tuple(replica for each in cohorts for replica in each.replicas),
         shares(finding),
         finding.sentence,
         finding.why,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
+from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.sentence_lines import with_code, with_values
 from dashboard.report.findings.words import BY_FAR, ROUTER_ASSUMED, named, places
-from dashboard.report.names import MOST_NAMED, brief, names_of
+from dashboard.report.names import brief, names_of
 from dashboard.report.pools.domain_words import facet_of, known_how, rollout_words
 from dashboard.report.views.finding_data import findings_data
 from dashboard.rules.catalogue import BY_ID
@@ -186,23 +187,23 @@ def head_of(alike: Sequence[Finding], anchor: str = "") -> Line:
 
 
 def side_of(alike: Sequence[Finding], names: Mapping[str, str]) -> str:
-    """Write whom findings of one sentence concern: of one finding its cohorts and, where they are few, its replicas."""
+    """Write whom findings of one sentence concern: of one finding its cohorts, each with its replicas if few."""
     first = alike[0]
     if len(alike) > 1:
         return count(len(_replicas(alike)), "replica")
-    if not first.replicas:
-        return ""
-    letters = cohort_words(first.cohorts)
-    if len(first.replicas) > MOST_NAMED:
-        return letters
-    few = ", ".join(map(brief, names_of(first.replicas, names)))
-    return f"{letters} {few}"
+    if not are_few(first):
+        return cohort_words(first.cohorts)
+    several = len({share.pool for share in first.cohorts}) > 1
+    return ", ".join(
+        f"{_chip(each.share, several=several)} {', '.join(map(brief, each.names))}"
+        for each in named_cohorts(first, names)
+    )
 
 
 def who_lines(alike: Sequence[Finding], names: Mapping[str, str]) -> list[Line]:
     """Name the replicas in a line where the side of the entry counts them and names none; of many the first ones."""
     replicas = _replicas(alike)
-    if len(alike) == 1 and len(replicas) <= MOST_NAMED:
+    if len(alike) == 1 and are_few(alike[0]):
         return []
     told = first_of(map(brief, names_of(replicas, names)), MOST_PLACES)
     return [_labelled("Who", plain(f"{count(len(replicas), 'replica')}: {told}."))]

@@ -22,11 +22,12 @@ from dashboard.report.blocks import (
     list_cell,
     plain,
 )
+from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.words import remarks
-from dashboard.report.names import brief, names_of, replica_names
+from dashboard.report.names import brief, replica_names
 from dashboard.report.replicas.standing import mark, reason
 from dashboard.report.views.finding_data import COLUMNS, finding_row, findings_data
-from dashboard.report.views.finding_entries import cohort_words, rule_words, where_of
+from dashboard.report.views.finding_entries import rule_words, side_of, where_of
 from dashboard.rules.findings import OutcomeKind
 from dashboard.wording import count, first_of, middle_cut, one_line
 
@@ -154,8 +155,9 @@ def _last_read(state: ReplicaState, members: Sequence[Replica]) -> tuple[Line, .
 def _suppressed(finding: Finding, names: dict[str, str]) -> tuple[Cell, ...]:
     by = finding.suppression
     told = (brief(by.owner), f"{by.until}", one_line(by.reason)) if by else ("", "", "")
-    who = first_of(map(brief, names_of(finding.replicas, names)), MOST_NAMED)
-    where = " · ".join(filter(None, (where_of(finding), cohort_words(finding.cohorts), who)))
+    in_order = [brief(name) for each in named_cohorts(finding, names) for name in each.names]
+    many = "" if are_few(finding) else first_of(in_order, MOST_NAMED)
+    where = " · ".join(filter(None, (where_of(finding), side_of([finding], names), many)))
     what = Cell(f"{finding.severity}: {finding.rule} {finding.sentence}", Tone(finding.severity))
     return (what, Cell(where), *map(Cell, told))
 

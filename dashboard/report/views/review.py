@@ -34,7 +34,7 @@ from dashboard.report.views.review_differences import (
     differing_pools,
     full_differences,
 )
-from dashboard.report.views.review_new import NEW, new_parts
+from dashboard.report.views.review_new import NEW, Alone, new_parts
 from dashboard.wording import count
 
 if TYPE_CHECKING:
@@ -61,8 +61,11 @@ def review_report(
     notes: Mapping[str, Note] = _NO_NOTES,
     before_notes: Mapping[str, Note] = _NO_NOTES,
     name: str = "",
+    alone: Alone = Alone.FIRST,
 ) -> Report:
     """Report a fleet for a meeting; `before` is the fleet of the last review, `name` what the snapshot is called.
+
+    `alone` says why there is no `before`, where it is None.
 
     Notes are by what they belong to: a finding's id, or the anchor of a part, which are those of `AGENDA`. All of them
     stand at the top as well, in the part that says what was agreed.
@@ -76,7 +79,7 @@ def review_report(
     known = known_findings(fleet)
     differing = differing_pools(fleet, sentences)
     capacity, all_ranks = capacity_parts(fleet, said(CAPACITY))
-    new, all_changes = new_parts(fleet, before, before_notes, said(NEW))
+    new, all_changes = new_parts(fleet, alone if before is None else before, before_notes, said(NEW))
     agenda = (
         _fine(fleet, now, known, said(FINE)),
         new,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from dashboard.changes import changes_between
@@ -31,16 +32,23 @@ SINCE = ("findings", "replicas", "capacity")  # parts whose titles alone would b
 CUT = ("setting-changes", "rank-changes")  # whose first lines the part tells: the appendix has all of them
 
 
+class Alone(StrEnum):
+    """Why a review is held against no other, as the report says it."""
+
+    FIRST = "This is the first review of this fleet: there is nothing to compare it with."
+    UNREAD = "The last review cannot be opened, so what is new since then is not known."
+    CHOSEN = "This review is not held against an earlier one."
+
+
 def new_parts(
-    fleet: Fleet, before: Fleet | None, before_notes: Mapping[str, Note], said: tuple[Block, ...]
+    fleet: Fleet, before: Fleet | Alone, before_notes: Mapping[str, Note], said: tuple[Block, ...]
 ) -> tuple[Part, tuple[Part, ...]]:
-    """Compare with the fleet of the last review, None where this is the first one: the part, and its appendices.
+    """Compare with the fleet of the last review, or say why there is none: the part, and its appendices.
 
     `said` are notes on this part.
     """
-    if before is None:
-        first = "This is the first review of this fleet: there is nothing to compare it with."
-        return Part(NEW, TITLE, (Paragraph(plain(first)), *said)), ()
+    if isinstance(before, Alone):
+        return Part(NEW, TITLE, (Paragraph(plain(before)), *said)), ()
     changes = changes_between(before, fleet)
     told = changes_report(changes, context_of(before), context_of(fleet))
     since = f"The last review looked at data of {iso(before.polled_at)}. " if before.polled_at else ""

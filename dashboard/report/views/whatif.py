@@ -21,7 +21,7 @@ from dashboard.report.blocks import (
 from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.names import brief, names_of, replica_names
 from dashboard.report.views.finding_data import findings_data
-from dashboard.report.views.finding_entries import cohort_words, rule_words
+from dashboard.report.views.finding_entries import rule_words, side_of, who_lines
 from dashboard.report.views.slugs import slug
 from dashboard.whatif.words import (
     HOW_WORDS,
@@ -84,11 +84,8 @@ def _entries(findings: Sequence[Finding], names: Mapping[str, str], kind: str, t
             Entry(
                 Tone(each.severity),
                 with_values(each.sentence, each.evidence),
-                cohort_words(each.cohorts),
-                (
-                    (Piece(rule_words(each.rule), Style.MUTED),),
-                    *([plain(first_of(_named(each.replicas, names), MOST_NAMES))] if each.replicas else []),
-                ),
+                side_of([each], names),
+                ((Piece(rule_words(each.rule), Style.MUTED),), *who_lines([each], names)),
             )
             for each in findings
         ),

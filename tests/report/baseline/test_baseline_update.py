@@ -101,6 +101,14 @@ def test_it_says_beside_which_changed_values_people_wrote_something() -> None:
     assert brought_up(text, {"a.x": 2, "a.y": 2, "a.z": 1}).remarked == ("a.x",)
 
 
+def test_empty_sections_with_their_examples_stay_as_they_were_made() -> None:
+    made = baseline_yaml("chat", {"a.x": builders.setting(1)}, made_of="A", context_line="then")
+
+    update = brought_up(made, {"a.x": 2, "b.y": 3})
+
+    assert update.text == made.replace("a.x: 1\n", "a.x: 2\n\n  b.y: 3\n")
+
+
 def test_what_is_still_true_keeps_its_spelling() -> None:
     told = {"cache_config.block_size": 16, "cache_config.enable_prefix_caching": True}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from dashboard.compare.baseline import deviations
 from dashboard.errors import UnreadableError
-from dashboard.models import Baseline, Setting, Source, State
+from dashboard.models import Baseline, Setting, Source, State, Tolerance
 from dashboard.normalize.canonical import FILLED_IN_LATER, setting
 from dashboard.options.baselines import read_baseline
 from dashboard.redaction import redact
@@ -65,6 +64,10 @@ def test_it_says_what_it_was_made_of_and_stands_in_sections() -> None:
         "# Globs over settings that do not matter go under ignored. What stands behind a # is kept and shown.\n"
         "version: 1\n"
         "pool: chat\n"
+        "tolerated:\n"
+        "  # cache_config.block_size: {any_of: [16, 32]}\n"
+        "ignored:\n"
+        "  # - observability_config.*\n"
         "expected:\n"
         "  version: 0.32.0\n"
         "\n"
@@ -86,7 +89,17 @@ def test_what_has_no_value_is_left_out() -> None:
 
 
 def test_of_nothing_told_nothing_is_expected() -> None:
-    assert written({}).endswith("\npool: chat\nexpected: {}\n")
+    assert written({}).endswith("\nexpected: {}\n")
+
+
+def test_what_nobody_tolerates_or_ignores_yet_says_nothing_until_its_examples_are_taken_in() -> None:
+    """The lines that show how are written so that taking the # away is all there is to do."""
+    made = written(told({"seed": 0}))
+    empty, edited = read(made), read(made.replace("  # ", "  "))
+
+    assert empty == Baseline("chat", "chat", {"seed": "0"}, file="chat.yaml")
+    assert edited.tolerated == {"cache_config.block_size": Tolerance(("16", "32"))}
+    assert edited.ignored == ("observability_config.*",)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +153,13 @@ def test_whatever_the_context_says_it_stays_a_comment(text: str) -> None:
     made = baseline_yaml("chat", told({"seed": 0}), made_of=text, context_line=text)
 
     assert read(made).expected == {"seed": "0"}
-    assert json.dumps(yaml.safe_load(made)) == '{"version": 1, "pool": "chat", "expected": {"seed": 0}}'
+    assert yaml.safe_load(made) == {
+        "version": 1,
+        "pool": "chat",
+        "tolerated": None,
+        "ignored": None,
+        "expected": {"seed": 0},
+    }
 
 
 def test_what_would_end_a_comment_is_a_blank_in_it_and_quotes_stay() -> None:

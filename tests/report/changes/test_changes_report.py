@@ -79,6 +79,31 @@ def test_the_figures_are_those_of_the_headline() -> None:
     assert all(any(each.anchor == anchor for each in told.parts) for anchor in {each.anchor for each in figures.items})
 
 
+@pytest.mark.parametrize(
+    ("silent", "note", "sentence"),
+    [
+        (
+            1,
+            "1 does not tell its start",
+            "Nobody knows whether it restarted: 1 replica does not tell when it started (chat-01).",
+        ),
+        (
+            2,
+            "2 do not tell their start",
+            "Nobody knows whether they restarted: 2 replicas do not tell when they started (chat-01 and chat-02).",
+        ),
+    ],
+)
+def test_who_does_not_tell_its_start_is_counted_in_words_that_fit_the_number(
+    silent: int, note: str, sentence: str
+) -> None:
+    told = report(chat(3), [*chat(silent, started_at=None), *chat(3 - silent, first=silent + 1)])
+    (figures,) = blocks(told, "at-a-glance", Figures)
+
+    assert next(each.note for each in figures.items if each.label == "Restarted") == note
+    assert paragraphs(told, "replicas")[-1] == sentence
+
+
 def test_replicas_stand_by_what_became_of_them() -> None:
     before = [
         *chat(4),
@@ -105,7 +130,7 @@ def test_replicas_stand_by_what_became_of_them() -> None:
         ("1 replica is called something else: m to blue", ["chat: blue"]),
     ]
     assert paragraphs(told, "replicas") == [
-        "Nobody knows whether they restarted: 1 replica does not tell when they started (e-1)."
+        "Nobody knows whether it restarted: 1 replica does not tell when it started (e-1)."
     ]
     listed = rows(told, "replica-changes")
     assert ["chat", "chat-08", "came", "0.32.0", "A", "", ""] in listed

@@ -177,7 +177,10 @@ def test_a_group_says_how_many_restarted() -> None:
     assert restarts(one, other) == "All of them restarted."
     assert restarts(one, *chat(1, NEW, first=2)) == "1 of 2 restarted."
     assert restarts(*chat(1, NEW, started_at=None)) == (
-        "None is known to have restarted; 1 do not tell when they started."
+        "None is known to have restarted; 1 does not tell when it started."
+    )
+    assert restarts(*chat(2, NEW, started_at=None)) == (
+        "None is known to have restarted; 2 do not tell when they started."
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dashboard.models import Baseline, ReplicaState, State
@@ -212,3 +214,34 @@ def test_replicas_that_do_not_tell_all_of_a_baseline_are_counted(unknown: int, w
 
     assert verdict.code == 0
     assert verdict.sentence.endswith(f"and any deviation from --baseline chat.yaml{words}")
+
+
+@pytest.mark.parametrize(
+    ("down", "unknown", "words"),
+    [
+        (1, 1, "; 1 of 6 replicas in chat was not read, so not held against chat.yaml."),
+        (2, 2, "; 2 of 6 replicas in chat were not read, so not held against chat.yaml."),
+        (
+            1,
+            2,
+            "chat was not read, so not held against chat.yaml; 1 of 6 replicas in chat does not tell all of chat.yaml.",
+        ),
+        (1, 0, "any deviation from --baseline chat.yaml."),
+    ],
+)
+def test_a_replica_that_was_not_read_is_not_said_to_tell_less_than_all(down: int, unknown: int, words: str) -> None:
+    passed = outcome("BL-01", unknown=unknown, total=6)
+    judged = fleet(outcomes=[passed], policy=AGREED, down=down)
+
+    assert verdict_of(judged, CRITICAL, 0, baselines=("chat.yaml",)).sentence.endswith(words)
+
+
+@pytest.mark.parametrize(("others_are_fresh", "words"), [(True, "was not read"), (False, "does not tell all")])
+def test_where_nobody_was_read_now_replicas_are_held_as_they_were_before(words: str, *, others_are_fresh: bool) -> None:
+    """What a replica told before it went down counts only where no other replica of its pool tells anything now."""
+    judged = fleet(outcomes=[outcome("BL-01", unknown=1)], policy=AGREED)
+    first, *others = judged.replicas
+    members = (replace(first, fresh=False), *(replace(each, fresh=others_are_fresh) for each in others))
+    verdict = verdict_of(replace(judged, replicas=members), CRITICAL, 0, baselines=("chat.yaml",))
+
+    assert f"; 1 of 4 replicas in chat {words}" in verdict.sentence

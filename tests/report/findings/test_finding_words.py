@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 NAMES = {"http://chat-3:8000": "chat-3", "http://chat-4:8000": "chat-4"}
 
 
+def some(number: int) -> tuple[str, ...]:
+    return tuple(f"http://chat-{each}:8000" for each in range(1, number + 1))
+
+
 def test_replicas_are_told_as_cohorts_with_their_names() -> None:
     assert words.who(finding(), NAMES) == "B x2 (chat-3 and chat-4)"
 
 
 def test_of_two_pools_each_share_names_its_pool_and_who_was_never_read_has_no_letter() -> None:
-    shares = (CohortShare("", "", 1), CohortShare("a", "A", 3), CohortShare("b", "B", 1_200))
+    shares = (CohortShare("", "", some(1)), CohortShare("a", "A", some(3)), CohortShare("b", "B", some(1_200)))
 
     assert words.shares(finding(cohorts=shares)) == "1 not read, a A x3, b B x1,200"
 
@@ -94,7 +98,7 @@ def test_or_stands_between_snippets_of_which_one_is_enough() -> None:
 
 
 def test_advice_that_was_given_before_is_found_by_its_pool_and_in_the_same_pool_by_its_replicas() -> None:
-    other = finding(replicas=("http://chat-3:8000",), cohorts=(CohortShare("chat", "C", 1),))
+    other = finding(replicas=("http://chat-3:8000",), cohorts=(CohortShare("chat", "C", ("http://chat-3:8000",)),))
 
     assert words.as_in(finding(subject="b"), finding(), NAMES) == "Why and what to do: as in chat."
     assert words.as_in(finding(), other, NAMES) == "Why and what to do: as in RT-01 on C x1 (chat-3)."

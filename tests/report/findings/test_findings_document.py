@@ -52,7 +52,7 @@ FINDING = Finding(
     subject="chat",
     pools=("chat",),
     replicas=(ODD,),
-    cohorts=(CohortShare("chat", "B", 1),),
+    cohorts=(CohortShare("chat", "B", (ODD,)),),
     sentence="Block size is 32 instead of 16, which 3 of 4 replicas have.",
     why="Keys never match.",
     remedy=Remedy("Give it 16.", (Snippet("flag", "--block-size 16"),)),
@@ -169,7 +169,7 @@ def test_a_value_is_native_json(text: str, value: object) -> None:
 
 
 def test_replicas_that_were_never_read_stand_in_no_cohort_of_no_pool() -> None:
-    unread = replace(FINDING, pools=(), cohorts=(CohortShare("", "", 1),))
+    unread = replace(FINDING, pools=(), cohorts=(CohortShare("", "", (ODD,)),))
 
     assert only(fleet_of(Inspection(findings=(unread,))))["cohorts"] == [{"pool": None, "cohort": None, "count": 1}]
 

@@ -33,7 +33,7 @@ def test_the_same_advice_is_given_once() -> None:
 
 
 def test_advice_is_never_said_to_stand_in_the_pool_itself() -> None:
-    other = finding(replicas=("http://chat-1:8000",), cohorts=(CohortShare("chat", "A", 1),))
+    other = finding(replicas=("http://chat-1:8000",), cohorts=(CohortShare("chat", "A", ("http://chat-1:8000",)),))
 
     assert "    Why and what to do: as in RT-01 on B x2 (chat-3 and chat-4)." in lines(finding(), other)
 

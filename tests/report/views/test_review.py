@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from dashboard.fleet import empty_fleet
 from dashboard.report.blocks import Chart, DifferenceTable, Tone
 from dashboard.report.views.review import AGENDA, review_report
+from dashboard.report.views.review_new import Alone
 from dashboard.rules.findings import Rollout, Severity
 from tests.builders import alike, document, down, engine, fleet, replica, story
 from tests.findings_builder import finding, judged, suppression
@@ -65,6 +68,15 @@ def test_numbers_lead_to_the_part_that_explains_them() -> None:
 def test_the_first_review_says_that_it_is_the_first() -> None:
     """Nothing new is not the same as nothing to compare with."""
     assert "This is the first review of this fleet" in text_of(part(review_report(STORY), "new"))
+
+
+@pytest.mark.parametrize("alone", [Alone.UNREAD, Alone.CHOSEN])
+def test_a_review_that_is_held_against_no_other_is_not_called_the_first(alone: Alone) -> None:
+    """The last one may be damaged, or nobody asked for it."""
+    told = text_of(part(review_report(STORY, alone=alone), "new"))
+
+    assert alone in told
+    assert "first review" not in told
 
 
 def test_what_is_new_since_the_last_review_is_told() -> None:

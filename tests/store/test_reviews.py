@@ -1,0 +1,113 @@
+"""Which earlier snapshot is taken for the last review, and what is said where it cannot be read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dashboard.models import Note
+from dashboard.report.views.review_new import Alone
+from dashboard.store import Snapshots
+from dashboard.store.reviews import APART, Earlier, Last, earlier, last_review, opened
+from tests import builders
+from tests.builders import NOW
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MINUTE, WEEK = timedelta(minutes=1), timedelta(days=7)
+SHOWN = builders.fleet(polled_at=NOW)
+
+
+def frozen(store: Snapshots, ago: timedelta, note: str = "", name: str = "prod-eu") -> str:
+    told = builders.fleet([builders.replica()], polled_at=NOW - ago, name=name)
+    key = store.freeze(told, "", NOW).id
+    if note:
+        store.note(key, "x", Note(note))
+    return key
+
+
+def last(store: Snapshots) -> Last:
+    known = earlier(store, SHOWN)
+    return opened(known, last_review(known, SHOWN), store.fleet)
+
+
+def test_it_is_the_newest_with_notes_for_that_one_was_reviewed(store: Snapshots) -> None:
+    frozen(store, MINUTE)
+    reviewed = frozen(store, WEEK, "Ana restarts it.")
+    frozen(store, 2 * WEEK, "Older.")
+
+    assert last(store).id == reviewed
+
+
+def test_without_notes_what_was_frozen_just_before_is_none(store: Snapshots) -> None:
+    """It was frozen for the same meeting."""
+    frozen(store, MINUTE)
+    before = frozen(store, APART)
+    frozen(store, WEEK)
+
+    assert last(store).id == before
+
+
+def test_where_nothing_else_is_there_it_is_the_newest(store: Snapshots) -> None:
+    newest = frozen(store, MINUTE)
+    frozen(store, 2 * MINUTE)
+
+    assert last(store).id == newest
+
+
+def test_only_older_data_of_the_same_fleet_is_earlier(store: Snapshots) -> None:
+    """Not the data that is shown, nothing newer, nothing of another fleet."""
+    for ago in (timedelta(0), -MINUTE):
+        frozen(store, ago)
+    frozen(store, WEEK, name="another")
+    older = [frozen(store, ago) for ago in (WEEK, 2 * WEEK)]
+
+    assert [each.id for each in earlier(store, SHOWN).snapshots] == older
+
+
+def test_a_fleet_that_was_never_polled_has_nothing_before_it(store: Snapshots) -> None:
+    frozen(store, WEEK)
+
+    assert earlier(store, builders.fleet(polled_at=None)) == Earlier()
+
+
+def test_the_first_review_has_none_before_it(store: Snapshots) -> None:
+    """The folder is made when the first snapshot is frozen."""
+    assert last(store) == Last(alone=Alone.FIRST)
+
+
+def test_it_is_opened_with_what_was_written_then(store: Snapshots) -> None:
+    frozen(store, WEEK, "Ana restarts it.")
+    found = last(store)
+
+    assert found.fleet is not None
+    assert found.fleet.polled_at == NOW - WEEK
+    assert found.notes == {"x": Note("Ana restarts it.")}
+    assert found.problem == ""
+
+
+def test_one_that_is_damaged_is_told_and_not_taken_for_none(store: Snapshots) -> None:
+    key = frozen(store, WEEK)
+    (store.folder / f"{key}.json.gz").write_bytes(b"\x1f\x8b")
+    found = last(store)
+
+    assert (found.fleet, found.alone) == (None, Alone.UNREAD)
+    assert found.problem.startswith(f"Snapshot {key} is damaged. ")
+
+
+def test_notes_that_cannot_be_read_are_told_and_the_fleet_is_opened(store: Snapshots) -> None:
+    key = frozen(store, WEEK)
+    (store.folder / f"{key}.notes.json").write_bytes(b"{")
+    found = last(store)
+
+    assert found.id == key
+    assert found.problem.startswith(f"The name and notes of snapshot {key} cannot be read")
+
+
+def test_a_folder_that_cannot_be_read_is_told_and_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = last(Snapshots(tmp_path / "file"))
+
+    assert (found.fleet, found.alone) == (None, Alone.UNREAD)
+    assert found.problem.startswith("A snapshot cannot be read in its folder: ")
