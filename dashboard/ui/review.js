@@ -3,12 +3,10 @@ const TYPED_IN = "input, textarea, select, [contenteditable=true], [role=combobo
 const STEPS = { j: 1, n: 1, ArrowRight: 1, k: -1, p: -1, ArrowLeft: -1 };
 const PRESSED = "button, summary, [role=button]"; // Space works them
 const MEETING = "meeting"; // as in links.py
+const BEGIN = ".st-key-begin_meeting"; // the button that begins one, as in meeting.py
 const UNSAVED = "data-unsaved";
 const NOTE = "[class*=st-key-note_]"; // the fields of one, as in review_notes.py
 const SCREEN = 0.85; // of the window that Page Down goes on by: a few lines stay in sight
-
-const BEGIN = ".st-key-begin_meeting"; // the button, as in meeting.py
-const DRAWN = 2000; // milliseconds in which the page is drawn anew when a meeting begins or ends
 
 const NEAR = 80; // pixels below the agenda: a heading above this line has begun
 const STILL = 4; // pixels that are no scrolling
@@ -89,13 +87,12 @@ class Agenda {
     this.mark();
   }
 
-  // A meeting begins or ends, and the type grows or shrinks: the section that was read stays, unless the reader goes on.
+  // A meeting begins or ends, and the type grows or shrinks: the section that was read stays until the reader does something.
   hold(key) {
     const watch = new ResizeObserver(() => this.go(this.keys.indexOf(key)));
     const end = () => watch.disconnect();
     watch.observe(main().firstElementChild);
     for (const name of ["wheel", "keydown", "pointerdown"]) document.addEventListener(name, end, { once: true, capture: true });
-    setTimeout(end, DRAWN);
   }
 
   // Which section to hold: none at the top of the page.
