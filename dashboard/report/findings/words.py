@@ -51,7 +51,7 @@ def named(names: Iterable[str], most: int = MOST_NAMES) -> str:
 
 def shares(finding: Finding) -> str:
     """Write the replicas of a finding as cohorts: `B x2`; of several pools with the pool's name."""
-    several = _are_several(finding.cohorts)
+    several = are_several(finding.cohorts)
     return ", ".join(_share(share, several=several) for share in finding.cohorts)
 
 
@@ -60,7 +60,7 @@ def who(finding: Finding, names: Mapping[str, str]) -> str:
 
     `names` is by the replicas' ids.
     """
-    several = _are_several(finding.cohorts)
+    several = are_several(finding.cohorts)
     cohorts = named_cohorts(finding, names)
     told = [
         f"{_share(each.share, several=several)}{f' ({named(each.names, most)})' if most else ''}"
@@ -192,7 +192,7 @@ def unread(fleet: Fleet) -> list[str]:
     ]
 
 
-def _are_several(cohorts: Iterable[CohortShare]) -> bool:
+def are_several(cohorts: Iterable[CohortShare]) -> bool:
     """Tell whether cohorts are of several pools."""
     return len({share.pool for share in cohorts}) > 1
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.sentence_lines import with_code, with_values
-from dashboard.report.findings.words import BY_FAR, ROUTER_ASSUMED, named, places
+from dashboard.report.findings.words import BY_FAR, ROUTER_ASSUMED, are_several, named, places
 from dashboard.report.names import brief, names_of
 from dashboard.report.pools.domain_words import facet_of, known_how, rollout_words
 from dashboard.report.views.finding_data import findings_data
@@ -96,7 +96,7 @@ def rule_words(rule: str) -> str:
 
 def cohort_words(shares: Sequence[CohortShare]) -> str:
     """Write cohorts as `B ×2, C`, with their pool where there are several."""
-    several = len({share.pool for share in shares}) > 1
+    several = are_several(shares)
     words = [_chip(share, several=several) for share in shares[:MOST_CHIPS]]
     more = len(shares) - MOST_CHIPS
     return ", ".join([*words, *([f"and {more:,} more cohorts"] if more > 0 else [])])
@@ -193,7 +193,7 @@ def side_of(alike: Sequence[Finding], names: Mapping[str, str]) -> str:
         return count(len(_replicas(alike)), "replica")
     if not are_few(first):
         return cohort_words(first.cohorts)
-    several = len({share.pool for share in first.cohorts}) > 1
+    several = are_several(first.cohorts)
     return ", ".join(
         f"{_chip(each.share, several=several)} {', '.join(map(brief, each.names))}"
         for each in named_cohorts(first, names)
