@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.collect.poller import Limits, Poller
 from dashboard.discovery import Discovery
+from dashboard.errors import SnapshotError
 from dashboard.fleet import Fleet, build_fleet, empty_fleet, says_the_same
 from dashboard.options import policy_of
 from dashboard.store import Snapshots
@@ -190,6 +191,10 @@ def start(options: Options) -> None:
     stop()
     _current.collector, _current.clock = Collector(options), utc_now
     _current.snapshots = Snapshots(options.snapshots_folder)
+    try:
+        _current.snapshots.tidy()
+    except SnapshotError as error:
+        log.warning("%s", error)
     _current.collector.start()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +13,7 @@ from dashboard.store.beside import read_beside, to_bytes
 from dashboard.store.carrying import brought_beside, exported
 from dashboard.store.packing import ID_DIGITS, content_of, id_of, packed, time_of, unpacked
 from dashboard.store.sidecar import Sidecar, note_of, part_of, sidecar_of, tidy_name
-from dashboard.store.writing import write_whole
+from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER, locked, sync_folder, write_whole
 from dashboard.wording import NUMBER_WORDS, one_line
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ NO_ID = (
 _DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
 _ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
 _FLEET, _BESIDE = ".json.gz", ".notes.json"
+_PART = re.compile(r"\.[0-9a-f]+\.(?:json\.gz|notes\.json)\..*\.part")  # as write_whole names them
 
 
 class Stored(NamedTuple):
@@ -60,12 +60,14 @@ class Listed(NamedTuple):
 
 
 class Snapshots:
-    """Reads and writes the folder. Every error is a SnapshotError that says what to do; threads may share one."""
+    """Reads and writes the folder, which other threads and processes may share.
+
+    Every error is a SnapshotError that says what to do.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Touch nothing yet: the folder is made when the first snapshot is frozen."""
         self.folder = folder
-        self._lock = threading.Lock()
         self._described: dict[str, Sidecar] = {}  # of files that came without notes: opening one takes seconds
 
     def freeze(self, fleet: Fleet, name: str, at: datetime, brought: Carried | None = None) -> Stored:
@@ -75,12 +77,14 @@ class Snapshots:
         """
         content = content_of(fleet)
         key = id_of(content)
-        with self._lock, self._said("written"):
-            if not self._is_whole(key):
-                self._write(self._file(key, _FLEET), packed(content))
-            if not self._file(key, _BESIDE).exists():
-                beside = sidecar_of(fleet, name, at)
-                self._keep(key, brought_beside(beside, brought) if brought else beside)
+        with self._said("written"):
+            self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            with locked(self.folder):
+                if not self._is_whole(key):
+                    write_whole(self._file(key, _FLEET), packed(content), PRIVATE)
+                if not self._file(key, _BESIDE).exists():
+                    beside = sidecar_of(fleet, name, at)
+                    self._keep(key, brought_beside(beside, brought) if brought else beside)
         return self._stored(key)
 
     def all(self) -> tuple[Stored, ...]:
@@ -134,7 +138,8 @@ class Snapshots:
 
     def rename(self, key: str, name: str) -> None:
         """Call a snapshot something else; raise SnapshotError where what stands beside it cannot be read."""
-        with self._lock:
+        self._need(key)
+        with self._said("written"), locked(self.folder):
             self._keep(key, self._beside(key).model_copy(update={"name": tidy_name(name)}))
 
     def note(self, key: str, about: str, note: Note | None) -> None:
@@ -142,7 +147,8 @@ class Snapshots:
 
         Raise SnapshotError where they cannot be read, or would be too many.
         """
-        with self._lock:
+        self._need(key)
+        with self._said("written"), locked(self.folder):
             beside = self._beside(key)
             notes = {name: told for name, told in beside.notes.items() if name != about}
             if note is not None:
@@ -152,9 +158,19 @@ class Snapshots:
     def delete(self, key: str) -> None:
         """Remove a snapshot and its notes."""
         self._need(key)
-        with self._lock, self._said("deleted"):
+        with self._said("deleted"), locked(self.folder):
             for kind in (_FLEET, _BESIDE):
                 self._file(key, kind).unlink(missing_ok=True)
+            sync_folder(self.folder)
+
+    def tidy(self) -> None:
+        """Remove what processes that were killed left half-written; for the start of a program."""
+        with self._said("written"):
+            left = [each for each in self.folder.glob(".*.part") if _PART.fullmatch(each.name)]
+            if left:
+                with locked(self.folder):  # nobody writes now, so whatever was there before belongs to no one
+                    for part in left:
+                        part.unlink(missing_ok=True)
 
     def _keys(self) -> list[str]:
         """Return the ids of all files in the folder that are called as snapshots are."""
@@ -221,13 +237,7 @@ class Snapshots:
         return Stored(key, self._described[key], size, problem)
 
     def _keep(self, key: str, beside: Sidecar) -> None:
-        content = to_bytes(key, beside)
-        with self._said("written"):
-            self._write(self._file(key, _BESIDE), content)
-
-    def _write(self, file: Path, content: bytes) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(file, content)
+        write_whole(self._file(key, _BESIDE), to_bytes(key, beside), PRIVATE)
 
     def _file(self, key: str, kind: str) -> Path:
         return self.folder / f"{key}{kind}"

@@ -1,28 +1,88 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and the lock of a folder that several processes write to."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import threading
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+LOCK = ".lock"
+LOCK_SECONDS = 10.0  # that a change waits for the others: each takes milliseconds
+TRY_SECONDS = 0.005
+PRIVATE = 0o600
+PRIVATE_FOLDER = 0o700
 
-def write_whole(file: Path, content: bytes) -> None:
+
+def write_whole(file: Path, content: bytes, mode: int | None = None) -> None:
     """Write a file in one step: who reads it meanwhile finds the old one. Raises OSError, and then nothing is left.
 
+    It gets `mode`, else the mode of the file that it replaces, else PRIVATE. A power failure afterwards loses nothing.
     What is no plain file, such as /dev/stdout, stays what it is; a link leads to the file that is written.
     """
     if file.exists() and not file.is_file():
         file.write_bytes(content)
         return
     file = file.resolve()
+    if mode is None:
+        mode = file.stat().st_mode & 0o777 if file.exists() else PRIVATE
     part = file.with_name(f".{file.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
-        part.write_bytes(content)
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE), "wb") as stream:  # noqa: PTH123
+            stream.write(content)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
         part.replace(file)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+    sync_folder(file.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the disk keep which files a folder holds; some network file systems cannot, and need not."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep all other threads and processes from changing a folder meanwhile; the system frees it when one is killed.
+
+    Raises OSError where the folder cannot be locked.
+    """
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+    try:
+        _wait_for(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int) -> None:
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                text = f"another process has locked it for more than {LOCK_SECONDS:.0f} seconds"
+                raise OSError(errno.EAGAIN, text) from None
+            time.sleep(TRY_SECONDS)
+        except OSError as error:
+            text = f"this file system has no file locks ({error.strerror}), use a local disk"
+            raise OSError(error.errno, text) from None
+        else:
+            return

@@ -13,6 +13,7 @@ import pytest
 from dashboard.errors import SnapshotError
 from dashboard.store import Snapshots
 from dashboard.store.sidecar import LONGEST_NAME
+from dashboard.store.writing import LOCK
 from tests.builders import HOSTILE, NOW
 from tests.store.folders import a_fleet, full_disk
 
@@ -110,7 +111,7 @@ def test_a_snapshot_that_somebody_deleted_says_so_in_each_way(store: Snapshots, 
     store.delete(key)
 
     assert store.all() == ()
-    assert list(store.folder.iterdir()) == []
+    assert [each.name for each in store.folder.iterdir()] == [LOCK]
     for ask in (store.get, store.fleet, store.export, store.delete, lambda gone: store.rename(gone, "x")):
         with pytest.raises(SnapshotError, match=f"no snapshot “{key}”"):
             ask(key)
@@ -147,7 +148,7 @@ def test_a_full_disk_leaves_neither_half_a_snapshot_nor_a_traceback(store: Snaps
     with full_disk(200), pytest.raises(SnapshotError, match=r"cannot be written in .*snapshots_folder"):
         store.freeze(a_fleet(), "x", NOW)
 
-    assert list(store.folder.iterdir()) == []
+    assert [each.name for each in store.folder.iterdir()] == [LOCK]
     assert store.all() == ()
 
 
@@ -163,7 +164,8 @@ def test_freezing_in_many_threads_gives_one_snapshot(store: Snapshots) -> None:
 
     assert len(set(found)) == 1
     assert len(found) == 6
-    assert sorted(each.suffixes[-2:] for each in store.folder.iterdir()) == [[".json", ".gz"], [".notes", ".json"]]
+    files = sorted(each.name for each in store.folder.iterdir())
+    assert [file.partition(".")[2] for file in files] == ["lock", "json.gz", "notes.json"]
 
 
 def test_counts_beside_a_snapshot_are_read_as_they_were_written(store: Snapshots, key: str) -> None:

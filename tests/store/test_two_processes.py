@@ -1,0 +1,146 @@
+"""Several processes share one folder of snapshots: no acknowledged note is lost."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.errors import SnapshotError
+from dashboard.models import Note
+from dashboard.store import Snapshots, writing
+from tests.builders import NOW
+from tests.store.folders import a_fleet
+
+if TYPE_CHECKING:
+    from dashboard.store import Stored
+
+ROOT = Path(__file__).parents[2]
+EACH = 60
+WRITER = """
+import sys
+from pathlib import Path
+from dashboard.models import Note
+from dashboard.store import Snapshots
+
+folder, key, name, number = sys.argv[1:]
+store = Snapshots(Path(folder))
+print("ready", flush=True)
+sys.stdin.readline()
+for each in range(int(number)):
+    store.note(key, f"{name}-{each}", Note(f"note {each} of {name}"))
+    print(f"{name}-{each}", flush=True)
+"""
+
+
+def test_two_processes_that_write_120_notes_lose_none(store: Snapshots, key: str) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(store.folder), key, name, str(EACH)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("first", "second")
+    ]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+    acknowledged = [line for writer in writers for line in writer.communicate()[0].split()]
+
+    assert len(acknowledged) == 2 * EACH
+    assert sorted(store.get(key).notes) == sorted(acknowledged)
+
+
+def test_the_lock_is_free_again_when_its_process_is_killed(store: Snapshots, key: str) -> None:
+    holding = f"import fcntl, os; fd = os.open({str(store.folder / writing.LOCK)!r}, os.O_RDWR); "
+    holding += "fcntl.flock(fd, fcntl.LOCK_EX); print('held', flush=True); os.kill(os.getpid(), 9)"
+    killed = subprocess.run([sys.executable, "-c", holding], check=False, capture_output=True, text=True)
+
+    assert killed.stdout == "held\n"
+    store.note(key, "a", Note("written"))
+    assert store.get(key).notes == {"a": Note("written")}
+
+
+def test_a_lock_that_another_process_never_gives_back_is_a_sentence(
+    store: Snapshots, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "LOCK_SECONDS", 0.0)
+    said = (
+        "A snapshot cannot be written in its folder: another process has locked it for more than 0 seconds; "
+        "see snapshots_folder in fleet.yaml."
+    )
+    with (store.folder / writing.LOCK).open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(SnapshotError, match=re.escape(said)):
+            store.note(key, "a", Note("new"))
+    assert store.get(key).notes == {}
+
+
+def test_a_file_system_without_locks_is_a_sentence(store: Snapshots, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as NFS without its lock service."""
+
+    def no_locks(_file: int, _kind: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    said = (
+        "A snapshot cannot be written in its folder: this file system has no file locks (No locks available), "
+        "use a local disk; see snapshots_folder in fleet.yaml."
+    )
+    with pytest.raises(SnapshotError, match=re.escape(said)):
+        store.rename(key, "new")
+
+
+@pytest.mark.parametrize("change", ["rename", "note", "delete"])
+def test_a_snapshot_that_is_not_there_makes_no_folder(tmp_path: Path, change: str) -> None:
+    store = Snapshots(tmp_path / "none")
+    changes = {
+        "rename": lambda: store.rename("0123456789", "a"),
+        "note": lambda: store.note("0123456789", "a", None),
+        "delete": lambda: store.delete("0123456789"),
+    }
+
+    with pytest.raises(SnapshotError, match="There is no snapshot"):
+        changes[change]()
+    assert not store.folder.exists()
+
+
+def test_what_a_killed_process_left_half_written_is_removed_at_the_start(store: Snapshots, key: str) -> None:
+    left = [store.folder / f".{key}{kind}.4711-1.part" for kind in (".json.gz", ".notes.json")]
+    foreign = store.folder / ".report.html.4711-1.part"
+    for file in (*left, foreign):
+        file.write_bytes(b"half")
+
+    Snapshots(store.folder).tidy()
+    assert [file.exists() for file in (*left, foreign)] == [False, False, True]
+    assert _ids(store.all()) == [key]
+
+
+def test_nothing_is_tidied_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    Snapshots(tmp_path / "none").tidy()
+
+    assert not (tmp_path / "none").exists()
+
+
+def test_two_stores_of_one_folder_freeze_the_same_fleet_once(store: Snapshots, key: str) -> None:
+    store.note(key, "a", Note("kept"))
+
+    assert Snapshots(store.folder).freeze(a_fleet(), "again", NOW).notes == {"a": Note("kept")}
+    assert _ids(store.all()) == [key]
+
+
+def _ids(stored: tuple[Stored, ...]) -> list[str]:
+    return [each.id for each in stored]
