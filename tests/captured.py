@@ -64,6 +64,11 @@ def capture(case: str, version: str = "0.32.0") -> Capture:
     return Capture(version, case, answers, json.loads((folder / "launch.json").read_bytes()))
 
 
+def has_python_api(server: Capture) -> bool:
+    """Whether vLLM's Python API server answered: the Rust frontend has no endpoint plugins and reports no engine."""
+    return "rust_frontend_version" not in server.json(VERSION)
+
+
 def captures(wanted: Callable[[Capture], bool] = lambda _: True) -> list[Any]:
     """All captures that are wanted, as pytest's parameters."""
     known = [capture(folder.name, folder.parent.name) for folder in sorted(FOLDER.glob("*/*"))]

@@ -40,8 +40,8 @@ def provider_answer(
     digests where the block sizes are equal too; None, and an engine without prefix caching, give none.
     """
     answer = server.json(INFERENCE_CONFIG) if INFERENCE_CONFIG in server.answers else _seed(server)
-    if server.version == "0.32.0":
-        answer["scheduler"]["max_num_partial_prefills"] = None  # gone in this version
+    if server.version not in {"0.12.0", "0.20.2"}:
+        answer["scheduler"]["max_num_partial_prefills"] = None  # gone since
     answer["fleet"] = _fleet(server, answer, fingerprints)
     if full:
         told = server.json(SERVER_INFO)

@@ -54,6 +54,7 @@ _MARKS: tuple[tuple[str, frozenset[str]], ...] = (
 _WHOLE: tuple[tuple[str, frozenset[str]], ...] = (
     (f"{PLUGIN}/devices", frozenset({"devices"})),
     ("/version", frozenset({"version"})),
+    ("/version", frozenset({"version", "rust_frontend_version"})),
 )
 _WHAT_TO_DROP = "drop an exported snapshot, what poll --format json --full printed, or answers as curl saved them."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SHORT = 200  # characters of a value that many replicas share; the longest in the captures has 266
+# Of an object that Python writes as `<function f at 0x7f13>`: another address in every process.
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
 LARGEST = 2**64  # no count or size that a server can mean is larger
 
 # Lists whose order means nothing to vLLM (vllm/config: each is only ever asked whether it contains a name).
@@ -59,9 +62,12 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def tidy(path: str, value: Any) -> Any:
-    """Bring a value into normal form: `torch.bfloat16` is `bfloat16`, sets are sorted, whole floats are integers."""
+    """Bring a value into normal form: `torch.bfloat16` is `bfloat16`, sets are sorted, whole floats are integers.
+
+    Memory addresses are left out.
+    """
     if isinstance(value, str):
-        return value.removeprefix("torch.")
+        return ADDRESS.sub(" at 0x...", value.removeprefix("torch."))
     if isinstance(value, float):
         if not math.isfinite(value):
             raise UnreadableError("schema", f"{path or 'a list or object'} holds a number that is not finite")

@@ -124,11 +124,23 @@ KV_EVENT_SOURCES = (
     Field("max_queue_size", "kv_events_config.max_queue_size"),
     Field("topic", "kv_events_config.topic"),
 )
+# /server_info of the Rust frontend: options of its own. Its variables are text, and only those that are set.
+RUST_FRONTEND = (
+    Field("model", "model_config.model"),
+    Field("revision", "model_config.revision"),
+    Field("tokenizer", "model_config.tokenizer", Meaning.RESOLVED),
+    Field("hf_overrides", "model_config.hf_overrides"),
+    Field("generation_config", "model_config.generation_config"),
+    Field("max_logprobs", "model_config.max_logprobs", Meaning.RESOLVED),
+    Field("chat_template_content_format", "chat_template_content_format"),
+    Field("transport_mode.Bootstrapped.data_parallel_size", "parallel_config.data_parallel_size"),
+)
 FIELDS: Mapping[Source, tuple[Field, ...]] = {
     Source.PROVIDER: PROVIDER,
     Source.CONFIG_API: CONFIG_API,
     Source.PLUGIN: PLUGIN,
     Source.KV_EVENT_SOURCES: KV_EVENT_SOURCES,
+    Source.SERVER_INFO: RUST_FRONTEND,  # the Python API server's is flattened instead
 }
 
 # A feature that is off is a section that is null: (the switch's dotted name, the section).

@@ -27,6 +27,7 @@ FIELDS: dict[str, frozenset[str]] = {
             # Capacity: compared with a tolerance on the capacity page, never for equality.
             "num_gpu_blocks",
             "num_cpu_blocks",
+            "simple_cpu_offload_num_blocks",
             "kv_cache_size_tokens",
             "kv_cache_max_concurrency",
         }

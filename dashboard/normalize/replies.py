@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 
 def read_version(payload: Any) -> Reply:
     """GET /version. The setting `version` is the release part: `0.32.0+cpu` is 0.32.0."""
-    version = VersionReply.model_validate(payload).version
-    settings, identity = settings_of({}, Source.VERSION, [("version", release(version) or version)])
+    reply = VersionReply.model_validate(payload)
+    version = reply.version
+    told: list[tuple[str, Any]] = [("version", release(version) or version)]
+    if reply.rust_frontend_version is not None:
+        told.append(("rust_frontend_version", reply.rust_frontend_version))
+    settings, identity = settings_of({}, Source.VERSION, told)
     return Reply(Source.VERSION, settings, identity, version=version)
 
 
@@ -67,8 +71,13 @@ def read_kv_event_sources(payload: Any) -> Reply:
 
 
 def read_server_info(payload: Any) -> Reply:
-    """GET /server_info?config_format=json. `num_gpu_blocks` there is the sum over the API server's engines."""
+    """GET /server_info?config_format=json. `num_gpu_blocks` there is the sum over the API server's engines.
+
+    The Rust frontend reports its own options under the name `vllm_config`, and nothing of the engine.
+    """
     info = ServerInfoReply.model_validate(payload)
+    if "transport_mode" in info.vllm_config:
+        return Reply(Source.SERVER_INFO, *settings_of(info.vllm_config, Source.SERVER_INFO))
     settings, identity = flatten_config(info.vllm_config, info.vllm_env, Source.SERVER_INFO)
     engine = EngineReport(
         dp_rank=_count(identity, "parallel_config.data_parallel_rank") or 0,

@@ -9,7 +9,7 @@ import pytest
 from dashboard.capacity.engines import engines_of
 from dashboard.models import Basis
 from dashboard.normalize.facts import facts_of
-from tests.captured import Capture, capture, captures, snapshot
+from tests.captured import Capture, capture, captures, has_python_api, snapshot
 from tests.provider_answers import with_provider
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def engines(server: Capture, fingerprints: Sequence[str] = ("one root",)) -> tup
     return engines_of(facts.engines, facts.kv_cache_groups, facts.document.settings)
 
 
-@pytest.mark.parametrize("server", captures())
+@pytest.mark.parametrize("server", captures(has_python_api))
 def test_tokens_and_concurrency_of_every_rank_are_those_that_vllm_logged(server: Capture) -> None:
     found = engines(server)
 

@@ -38,6 +38,9 @@ def told(value: Any, path: str = "cache_config.x") -> tuple[str, State]:
         ([], "[]"),
         ("x" * 300, '"' + "x" * 300 + '"'),
         (2**64, str(2**64)),
+        ("partial(<function override at 0x7f1319a9ede0>, a=1)", '"partial(<function override at 0x...>, a=1)"'),
+        ({"a": ["<A object at 0xFF>"]}, '{"a":["<A object at 0x...>"]}'),
+        ("block at 0x10 of 2", '"block at 0x10 of 2"'),
     ],
 )
 def test_a_value_has_one_spelling(value: Any, text: str) -> None:

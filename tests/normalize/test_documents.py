@@ -12,7 +12,7 @@ from dashboard.models import Setting, Source, State
 from dashboard.normalize import documents
 from dashboard.normalize.canonical import setting
 from dashboard.normalize.documents import document_id, merge, sections
-from tests.captured import INFERENCE_CONFIG, METRICS, SERVER_INFO, Capture, capture, captures, replies
+from tests.captured import INFERENCE_CONFIG, METRICS, SERVER_INFO, Capture, capture, captures, has_python_api, replies
 
 
 def said(source: Source, **values: Any) -> dict[str, Setting]:
@@ -25,7 +25,7 @@ def kept(*told: dict[str, Setting]) -> dict[str, Setting]:
     return dict(merge(told).document.settings)
 
 
-@pytest.mark.parametrize("server", captures())
+@pytest.mark.parametrize("server", captures(has_python_api))
 def test_a_clean_server_contradicts_itself_nowhere(server: Capture) -> None:
     told = replies(server.answers)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from dashboard.errors import UnreadableError
 from dashboard.models import Source, State
 from dashboard.normalize.flatten import MAX_SETTINGS, flatten_config
 from dashboard.schemas.paths import MAX_PATH, OBJECTS
-from tests.captured import SERVER_INFO, Capture, captures
+from tests.captured import SERVER_INFO, Capture, capture, captures, has_python_api
 
 
 def flat(config: dict[str, Any], environment: dict[str, Any] | None = None) -> tuple[dict[str, str], dict[str, str]]:
@@ -110,7 +111,21 @@ def test_a_path_longer_than_any_version_has_is_refused(config: dict[str, Any]) -
         flat(config)
 
 
-@pytest.mark.parametrize("server", captures())
+def test_two_starts_of_one_command_differ_in_no_setting() -> None:
+    """vLLM 0.33 reports a function as the draft model's `hf_overrides`: with its memory address."""
+    first = capture("llama_eagle", "0.33.0").json(SERVER_INFO)["vllm_config"]
+    second = json.loads(json.dumps(first).replace("0x7f1319a9ede0", "0x7fd401aa6f20"))
+    for config in (first, second):
+        config["model_config"]["hf_overrides"] = config["speculative_config"]["draft_model_config"]["hf_overrides"]
+
+    one, other = (flatten_config(config, {}, Source.SERVER_INFO)[0] for config in (first, second))
+
+    assert first != second
+    assert "hf_config_override" in one["model_config.hf_overrides"].value
+    assert one == other
+
+
+@pytest.mark.parametrize("server", captures(has_python_api))
 def test_nothing_of_a_captured_configuration_is_lost(server: Capture) -> None:
     """Every leaf is a setting or identity, copies inside the speculative section and free-form options apart."""
     config = server.json(SERVER_INFO)["vllm_config"]

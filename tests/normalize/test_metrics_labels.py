@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dashboard.errors import UnreadableError
 from dashboard.models import EngineReport, Reply, State
 from dashboard.normalize.metrics import read_metrics
-from tests.captured import METRICS, SERVER_INFO, Capture, captures, replies
+from tests.captured import METRICS, SERVER_INFO, Capture, captures, has_python_api, replies
 from tests.strategies import rendered
 
 
@@ -154,7 +154,7 @@ def test_secrets_in_labels_are_redacted_in_settings() -> None:
     assert "sesame" not in str(reply)
 
 
-@pytest.mark.parametrize("server", captures())
+@pytest.mark.parametrize("server", captures(has_python_api))
 def test_labels_say_the_same_as_the_json_of_the_same_server(server: Capture) -> None:
     """Every cache_config path that both tell has one spelling, what the engine fills in later apart."""
     metrics, info = (replies(server.answers, [path])[0] for path in (METRICS, SERVER_INFO))

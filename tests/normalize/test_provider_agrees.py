@@ -9,7 +9,7 @@ import pytest
 from dashboard.models import Setting, Source, State
 from dashboard.normalize.engine_reports import TOKENS
 from dashboard.normalize.facts import Facts, facts_of
-from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, captures, snapshot
+from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, captures, has_python_api, snapshot
 from tests.provider_answers import PROVIDER_ONLY, provider_body, with_provider
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def contradicted(found: Facts) -> list[str]:
     return [each.path for each in found.contradictions]
 
 
-@pytest.mark.parametrize("server", captures())
+@pytest.mark.parametrize("server", captures(has_python_api))
 def test_a_replica_says_the_same_through_the_provider_as_through_server_info(server: Capture) -> None:
     """The provider's own settings set apart, and what the engine fills in where the API server does not look."""
     ours, info = facts(with_provider(server)), facts(server.answers)
@@ -53,7 +53,7 @@ def test_a_replica_says_the_same_through_the_provider_as_through_server_info(ser
 
 
 @pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])
-@pytest.mark.parametrize("server", captures())
+@pytest.mark.parametrize("server", captures(has_python_api))
 def test_the_provider_contradicts_nothing_that_the_same_server_says_elsewhere(server: Capture, *, full: bool) -> None:
     """But the public plugin, which multiplies the blocks of a hybrid model."""
     together = facts({**server.answers, **with_provider(server, full=full), SERVER_INFO: server.answers[SERVER_INFO]})
@@ -63,7 +63,7 @@ def test_the_provider_contradicts_nothing_that_the_same_server_says_elsewhere(se
     assert together.sources[0] is Source.PROVIDER
 
 
-@pytest.mark.parametrize("server", captures())
+@pytest.mark.parametrize("server", captures(has_python_api))
 def test_without_the_whole_configuration_it_says_less_and_nothing_else(server: Capture) -> None:
     alone = facts({INFERENCE_CONFIG: provider_body(server, full=False)})
     whole = shared(documented(facts(server.answers)))

@@ -39,6 +39,27 @@ def test_versions_are_compared_by_their_release_and_kept_whole(version: str, rel
     assert values(reply) == {"version": json.dumps(release, ensure_ascii=False)}
 
 
+def test_the_rust_frontend_is_reported_by_its_own_version() -> None:
+    server = capture("llama_rust", "0.33.0")
+
+    assert values(told(VERSION, server.json(VERSION))) == {"version": '"0.33.0"', "rust_frontend_version": '"0.33.0"'}
+
+
+def test_of_the_rust_frontend_s_server_info_only_what_means_the_same_is_read() -> None:
+    """Its environment is text, its parsers and its backends have names of their own, and a null is a default."""
+    reply = told(SERVER_INFO, capture("llama_rust", "0.33.0").json(SERVER_INFO))
+
+    assert values(reply) == {
+        "model_config.model": '"llama_tokenizer"',
+        "model_config.revision": "null",
+        "model_config.hf_overrides": "{}",
+        "model_config.generation_config": '"auto"',
+        "chat_template_content_format": '"auto"',
+        "parallel_config.data_parallel_size": "1",
+    }
+    assert reply.engines == ()
+
+
 def test_models_tell_names_folder_length_and_adapters() -> None:
     cards = [
         {"id": "chat", "root": "/mnt/7/llama", "max_model_len": 2048},

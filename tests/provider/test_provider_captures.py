@@ -9,7 +9,7 @@ import pytest
 from dashboard.schemas.fleet_extension import FleetExtension
 from dashboard.schemas.inference_config import InferenceConfigReply
 from dashboard.schemas.paths import leaves
-from tests.captured import INFERENCE_CONFIG, SERVER_INFO, capture, captures
+from tests.captured import INFERENCE_CONFIG, SERVER_INFO, capture, captures, has_python_api
 from tests.provider.engines import EngineProcess, broken, thing
 from tests.provider.seed_schema import DEVICE, GROUP, SEED
 from tests.provider.vllm_modules import Dtype
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tests.captured import Capture
     from tests.provider.conftest import Serve
 
-IS_032 = captures(lambda server: server.version == "0.32.0")
-ASKED = captures(lambda server: INFERENCE_CONFIG in server.answers)
+IS_NEW = captures(lambda server: server.version in {"0.32.0", "0.33.0"} and has_python_api(server))
+ASKED = captures(lambda server: INFERENCE_CONFIG in server.answers and has_python_api(server))
 LATER = [("TrailingWindowSpec", {"dtype": "bfloat16"}), ("FullAttentionSpec", {"sliding_window": 64})]
 
 
@@ -39,7 +39,7 @@ def test_every_field_of_the_seed_is_what_the_server_itself_told(server: Capture,
     assert told == expected
 
 
-@pytest.mark.parametrize("server", IS_032)
+@pytest.mark.parametrize("server", IS_NEW)
 def test_the_answer_has_the_seeds_names_and_types_and_nothing_else_but_fleet(server: Capture, serve: Serve) -> None:
     told = serve(server).told()
 
@@ -59,7 +59,7 @@ def has_only(told: dict[str, Any], fields: dict[str, tuple[type, ...]]) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?full=true"])
-@pytest.mark.parametrize("server", IS_032)
+@pytest.mark.parametrize("server", IS_NEW)
 def test_the_answer_is_what_our_own_schema_reads(server: Capture, query: str, serve: Serve) -> None:
     body = serve(server).get(query).content
     read = InferenceConfigReply.model_validate_json(body, strict=True)
@@ -68,7 +68,7 @@ def test_the_answer_is_what_our_own_schema_reads(server: Capture, query: str, se
     assert read.fleet.schema_version == "1.0"
 
 
-@pytest.mark.parametrize("server", IS_032)
+@pytest.mark.parametrize("server", IS_NEW)
 def test_the_extension_has_every_field_that_it_is_described_with_and_no_other(server: Capture, serve: Serve) -> None:
     told = serve(server).told()["fleet"]
 
@@ -82,7 +82,7 @@ def has_all(told: dict[str, Any], model: type[BaseModel]) -> None:
             assert set(told[name]) == set(field.default_factory.model_fields), name  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("server", IS_032)
+@pytest.mark.parametrize("server", IS_NEW)
 def test_tokens_and_concurrency_are_those_of_vllms_own_log(server: Capture, serve: Serve) -> None:
     engine = serve(server).told()["fleet"]["engines"][0]
 
@@ -91,7 +91,7 @@ def test_tokens_and_concurrency_are_those_of_vllms_own_log(server: Capture, serv
     assert engine["max_model_len"] == server.logged["max_model_len"][0]
 
 
-@pytest.mark.parametrize("server", IS_032)
+@pytest.mark.parametrize("server", IS_NEW)
 def test_nothing_is_missing_on_the_version_that_it_is_made_for_but_what_that_version_lacks(
     server: Capture, serve: Serve
 ) -> None:
@@ -100,7 +100,7 @@ def test_nothing_is_missing_on_the_version_that_it_is_made_for_but_what_that_ver
     ]
 
 
-@pytest.mark.parametrize("server", IS_032)
+@pytest.mark.parametrize("server", IS_NEW)
 def test_the_settings_are_all_that_server_info_tells_by_path(server: Capture, serve: Serve) -> None:
     expected = server.json(SERVER_INFO)
     told = serve(server, *[EngineProcess(server)]).told("?full=true")["fleet"]

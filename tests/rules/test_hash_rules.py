@@ -22,7 +22,7 @@ def deserved(capture: Capture, number: int) -> list[tuple[str, Confidence]]:
         return []
     if capture.case in {"llama_noprefix", "mamba2", "deepseek_mla"}:  # tell that they cache no prefixes
         return [("RT-13", Confidence.ASSUMED)]
-    if capture.version != "0.32.0" or "xxhash" in capture.case:
+    if capture.version in {"0.12.0", "0.20.2"} or "xxhash" in capture.case:
         return [("RT-06", Confidence.ASSUMED)]
     return []
 

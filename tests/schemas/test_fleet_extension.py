@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from dashboard.schemas.fleet_extension import MAX_ENGINES, FleetExtension
 from dashboard.schemas.inference_config import InferenceConfigReply
-from tests.captured import Capture, capture, captures
+from tests.captured import Capture, capture, captures, has_python_api
 from tests.provider_answers import provider_answer
 
 LEAST: dict[str, Any] = {"schema_version": "1.0"}
@@ -20,7 +20,7 @@ def planted(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])
-@pytest.mark.parametrize("server", captures())
+@pytest.mark.parametrize("server", captures(has_python_api))
 def test_every_answer_of_the_provider_is_read_whole(server: Capture, *, full: bool) -> None:
     told = provider_answer(server, full=full)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
 from dashboard.schemas.metrics import parse_labels, parse_metrics
-from tests.captured import METRICS, Capture, captures
+from tests.captured import METRICS, Capture, captures, has_python_api
 from tests.strategies import label_names, label_texts, rendered
 
 INFO = b'vllm:cache_config_info{block_size="16",engine="0"} 1.0\n'
@@ -38,7 +38,7 @@ def test_reading_labels_takes_time_in_proportion_to_their_length() -> None:
         parse_labels("a" * 1_000_000)
 
 
-@pytest.mark.parametrize("server", captures())
+@pytest.mark.parametrize("server", captures(has_python_api))
 def test_every_captured_page_has_a_start_time_a_model_and_a_series_per_engine(server: Capture) -> None:
     page = parse_metrics(server.answers[METRICS])
 

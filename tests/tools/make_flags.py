@@ -3,7 +3,7 @@
 usage: make_flags.py FOLDER, where FOLDER holds the `vllm` package. vLLM declares a flag as
 `group.add_argument("--block-size", **cache_kwargs["block_size"])`, with `cache_kwargs = get_kwargs(CacheConfig)`
 (vllm/engine/arg_utils.py), and a section as `cache_config: CacheConfig` (vllm/config/vllm.py). Fields of the front end
-have no section; their flags are made of their names (vllm/entrypoints/launchers/cli_args.py).
+have no section; their flags are made of their names (vllm/entrypoints/common/cli_args.py, before 0.33 in `launchers`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ def main() -> None:
         "MultiModalConfig": "model_config.multimodal_config",
     }
     groups = dict(GROUP.findall(arguments))
-    front_end = FRONT_END.findall((package / "entrypoints" / "launchers" / "cli_args.py").read_text())
-    flags = {field: f"--{field.replace('_', '-')}" for field in FIELD.findall(front_end[0])}
+    front_ends = [file.read_text() for file in sorted((package / "entrypoints").glob("*/cli_args.py"))]
+    front_end = next(found for text in front_ends for found in FRONT_END.findall(text))
+    flags = {field: f"--{field.replace('_', '-')}" for field in FIELD.findall(front_end)}
     for flag, group, field in FLAG.findall(arguments):
         kind = groups.get(group, "")
         if kind == "VllmConfig":

@@ -64,7 +64,7 @@ COPY = re.compile(r"speculative_config\.(target|draft)_\w+_config")
 # Fields of the classes that `/server_info` leaves out (seen on 0.32.0).
 NOT_SHOWN = frozenset({"device_type", "hf_config", "hf_text_config"})
 
-# Fields that are null in every capture, as annotated in vllm/config/cache.py of 0.32.0.
+# Fields that are null in every capture, as annotated in vllm/config/cache.py of 0.33.0.
 ANNOTATED = {
     "cache_hit_alignment_tokens": "int",
     "hash_block_size": "int",
@@ -74,6 +74,7 @@ ANNOTATED = {
     "num_cpu_blocks": "int",
     "num_gpu_blocks_override": "int",
     "prefix_match_unit": "int",
+    "simple_cpu_offload_num_blocks": "int",
     "skip_page_size_padded": "int",
     "sliding_window": "int",
 }
@@ -102,12 +103,16 @@ def without_sections(paths: Iterable[str]) -> set[str]:
 
 
 def read_captures(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return version -> every `vllm_config` captured of it, versions in their order."""
+    """Return version -> every `vllm_config` captured of it, versions in their order.
+
+    The Rust frontend reports options of its own under that name: it has no `cache_config`.
+    """
     versions = sorted(folder.iterdir(), key=lambda version: [int(part) for part in version.name.split(".")])
-    return {
+    configs = {
         version.name: [json.loads(file.read_bytes())["vllm_config"] for file in version.glob("*/server_info.json")]
         for version in versions
     }
+    return {version: [config for config in told if "cache_config" in config] for version, told in configs.items()}
 
 
 def cache_types(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
