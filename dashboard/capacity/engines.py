@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.capacity.formula import KEEPS_ALL, Load, concurrency
 from dashboard.models import Basis, Engine
-from dashboard.normalize.versions import release
+from dashboard.normalize.versions import has_change
 from dashboard.schemas.base import MAX_INTEGER
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dashboard.models import EngineReport, KVCacheGroup, Setting
 
 # The first release whose log the formula was checked against; 0.12.0 logged hybrid models by another one.
-FORMULA_SINCE = (0, 32)
+FORMULA_SINCE = (0, 32, 0)
 
 ONLY_BLOCKS = "vLLM reports no tokens here; blocks x block_size is at most what fits."
 ONLY_FIRST = "The API server reports the tokens of its first engine only; this one is taken to hold as many."
@@ -48,7 +48,7 @@ class _Options(NamedTuple):
     async_scheduling: bool | None
     speculative_tokens: int | None
     encoder_tokens: int | None
-    release: tuple[int, ...]
+    has_checked_formula: bool
 
 
 def engines_of(
@@ -125,9 +125,7 @@ def _derived(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opt
     tokens = math.floor(result.concurrency * load.max_model_len)
     if tokens > MAX_INTEGER:
         return None
-    known = result.exact and (
-        options.release[:2] >= FORMULA_SINCE or all(group.spec_type in KEEPS_ALL for group in groups)
-    )
+    known = result.exact and (options.has_checked_formula or all(group.spec_type in KEEPS_ALL for group in groups))
     return _Tokens(
         tokens,
         result.concurrency,
@@ -219,13 +217,8 @@ def _options(settings: Mapping[str, Setting]) -> _Options:
         else None,
         speculative_tokens=_whole(settings, "speculative_config.num_speculative_tokens"),
         encoder_tokens=_whole(settings, "scheduler_config.max_num_encoder_input_tokens"),
-        release=_release(settings),
+        has_checked_formula=has_change(str(_value(settings, "version")), FORMULA_SINCE) is True,
     )
-
-
-def _release(settings: Mapping[str, Setting]) -> tuple[int, ...]:
-    numbers = release(str(_value(settings, "version")))
-    return tuple(map(int, numbers.split("."))) if numbers else ()
 
 
 def _whole(settings: Mapping[str, Setting], path: str) -> int | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.normalize.versions import release
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
@@ -63,9 +61,9 @@ class Stayed(NamedTuple):
 
     @property
     def has_other_version(self) -> bool:
-        """Tell whether both versions are told, and differ: in their release, for the rest is how vLLM was built."""
+        """Tell whether both versions are told, and differ."""
         before, after = self.before.version, self.after.version
-        return bool(before and after) and _release(before) != _release(after)
+        return bool(before and after) and before != after
 
     @property
     def has_other_state(self) -> bool:
@@ -221,7 +219,3 @@ class Changes:
             or (found.new or found.gone or found.changed)
             or self.capacity.ranks
         )
-
-
-def _release(version: str | None) -> str | None:
-    return release(version or "") or version

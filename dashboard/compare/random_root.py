@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare.prefix import ALGORITHM_PATH, VERSION_PATH
 from dashboard.models import State
-from dashboard.normalize.versions import release
+from dashboard.normalize.versions import has_change
 
 if TYPE_CHECKING:
     from dashboard.compare.prefix import Telling
@@ -35,8 +35,7 @@ def made_up(told: Telling) -> str:
     """Say where roots are made up without a seed: `with xxhash`, `before vLLM 0.29`; nothing where not, or not told."""
     if str(_value(told, ALGORITHM_PATH)).startswith(RANDOM_WITH):
         return f"with {RANDOM_WITH}"
-    known = release(str(_value(told, VERSION_PATH)))
-    is_old = known is not None and tuple(map(int, known.split("."))) < FIXED_SINCE
+    is_old = has_change(str(_value(told, VERSION_PATH)), FIXED_SINCE) is False
     return "before vLLM {}.{}".format(*FIXED_SINCE) if is_old else ""
 
 

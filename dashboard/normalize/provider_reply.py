@@ -10,7 +10,6 @@ from dashboard.models import EngineReport, Fingerprint, Reply, Source
 from dashboard.normalize.engine_parts import devices_of, groups_of, unknown_kinds
 from dashboard.normalize.fields import settings_of
 from dashboard.normalize.flatten import flatten_config
-from dashboard.normalize.versions import release
 from dashboard.schemas.paths import nested
 
 if TYPE_CHECKING:
@@ -60,9 +59,8 @@ def _settings(
 
 def _own(fleet: FleetExtension, names: Sequence[str]) -> dict[str, Any]:
     """Return what no configuration of vLLM holds, by path; what could not be had is no setting."""
-    version = fleet.vllm_version
     told = {
-        "version": version and (release(version) or version),
+        "version": fleet.vllm_version,
         "served_model_names": list(names) or None,
         "seed_policy": fleet.prefix_hashing.seed_policy,
         "chat_template_digest": fleet.chat.template_digest,

@@ -11,7 +11,6 @@ from dashboard.normalize.engine_parts import devices_of, groups_of, unknown_kind
 from dashboard.normalize.fields import settings_of
 from dashboard.normalize.flatten import flatten_config
 from dashboard.normalize.provider_reply import read_provider
-from dashboard.normalize.versions import release
 from dashboard.schemas.base import MAX_INTEGER
 from dashboard.schemas.inference_config import InferenceConfigReply
 from dashboard.schemas.introspection import PluginConfigReply, PluginDevicesReply
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def read_version(payload: Any) -> Reply:
-    """GET /version. The setting `version` is the release part: `0.32.0+cpu` is 0.32.0."""
+    """GET /version: the whole text, as NIXL compares it."""
     reply = VersionReply.model_validate(payload)
     version = reply.version
-    told: list[tuple[str, Any]] = [("version", release(version) or version)]
+    told: list[tuple[str, Any]] = [("version", version)]
     if reply.rust_frontend_version is not None:
         told.append(("rust_frontend_version", reply.rust_frontend_version))
     settings, identity = settings_of({}, Source.VERSION, told)

@@ -11,11 +11,22 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from packaging.version import InvalidVersion, Version
+
 # Bounded, because versions come from strangers; vLLM's have three parts of one or two digits.
 _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?!\.?\d)", re.ASCII)
+_LONGEST = 100  # characters
+_LAST = 10**9  # above every part of a release that is read
 _SHORTEST_RELEASE = 3  # "0.32" is 0.32.0
 # A process asks for a few thousand (version, path) pairs, over and over.
 _REMEMBERED_ANSWERS = 16_384
+
+
+class Span(NamedTuple):
+    """The releases between which a build was made: it has all of `earliest`, and nothing that came after `latest`."""
+
+    earliest: tuple[int, ...]
+    latest: tuple[int, ...]
 
 
 class _Known(NamedTuple):
@@ -46,6 +57,41 @@ def release(version: str) -> str | None:
     return ".".join(map(str, numbers)) if numbers else None
 
 
+def build(version: str) -> Version | None:
+    """Return a version in the order of PEP 440; None where it is none."""
+    if not _RELEASE.match(version) or len(version) > _LONGEST:
+        return None
+    try:
+        return Version(version)
+    except InvalidVersion:
+        return None
+
+
+@lru_cache(maxsize=_REMEMBERED_ANSWERS)
+def span(version: str) -> Span | None:
+    """Return the releases that a version lies between, both the same for a release; None where it is no version.
+
+    Builds of vLLM's main branch are numbered after the last release: what is cut as 0.33.0 is called 0.32.1.dev5 or
+    0.32.1rc1 before, as is a candidate of the patch release 0.32.1.
+    """
+    known = build(version)
+    numbers = _numbers(version)
+    if known is None or not known.is_prerelease:
+        return Span(numbers, numbers) if known is not None else None
+    major, minor, patch, *_ = numbers
+    if patch:
+        return Span((major, minor, patch - 1), (major, minor + 1, 0))
+    return Span((major, minor - 1, _LAST), (major, minor, 0))
+
+
+def has_change(version: str | None, since: tuple[int, ...]) -> bool | None:
+    """Tell whether a version has what came with the release `since`; None where that is unknown."""
+    between = span(version or "")
+    if between is None or between.earliest < since <= between.latest:
+        return None
+    return since <= between.earliest
+
+
 @lru_cache(maxsize=_REMEMBERED_ANSWERS)
 def is_unsupported(version: str | None, path: str) -> bool:
     """Tell whether it is known that this vLLM version has no setting `path`.
@@ -54,7 +100,8 @@ def is_unsupported(version: str | None, path: str) -> bool:
     does the documentation of the code between. Never true for environment variables, for what
     stands below a free-form option, and for leaves of a section that was null wherever it was seen.
     """
-    consulted = _consulted(_numbers(version or ""))
+    between = span(version or "")
+    consulted = _consulted(between) if between is not None else ()
     return bool(consulted) and all(known.lacks(path) for known in consulted)
 
 
@@ -81,11 +128,11 @@ def _above(path: str) -> Sequence[str]:
     return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def _consulted(wanted: tuple[int, ...]) -> Sequence[_Known]:
+def _consulted(between: Span) -> Sequence[_Known]:
     """Return what is known of a release: itself, else its neighbours and all between them."""
-    exact = [known for known in _KNOWN if known.earliest == known.latest == wanted]
-    before = [known.latest for known in _KNOWN if known.latest <= wanted]
-    after = [known.earliest for known in _KNOWN if known.earliest >= wanted]
+    exact = [known for known in _KNOWN if (known.earliest, known.latest) == between]
+    before = [known.latest for known in _KNOWN if known.latest <= between.earliest]
+    after = [known.earliest for known in _KNOWN if known.earliest >= between.latest]
     if exact or not before or not after:
         return exact
     return [known for known in _KNOWN if known.latest >= max(before) and known.earliest <= min(after)]

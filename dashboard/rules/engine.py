@@ -15,7 +15,7 @@ from dashboard.rules.domain import domain_of
 from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Outcome, OutcomeKind
 from dashboard.rules.policy import RuleChange
 from dashboard.rules.registry import Scope
-from dashboard.rules.rollout import is_explained, rollout_of
+from dashboard.rules.rollout import is_explained, remedy_along, rollout_of
 from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject
 from dashboard.rules.suppress import sort_out
 from dashboard.wording import count, first_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from dashboard.models import Document, Pool, Replica
-    from dashboard.rules.findings import Draft, Severity, Suppression
+    from dashboard.rules.findings import Draft, Rollout, Severity, Suppression
     from dashboard.rules.policy import Policy
     from dashboard.rules.registry import Rule
     from dashboard.rules.subject import Subject
@@ -187,13 +187,13 @@ def _finding(
     draft: Draft, rule: Rule, outcome: Outcome, severity: Severity, why: str, subject: Subject, context: _Context
 ) -> Finding:
     """Make a finding of a draft; a difference that runs along a rollout is one step milder."""
-    is_rollout = isinstance(subject, PoolSubject) and _is_of_rollout(draft, subject)
+    rollout = _rollout_of(draft, subject) if isinstance(subject, PoolSubject) else None
     replicas = tuple(sorted(set(draft.replicas)))
     pools = subject.pools or _pools_of(replicas, context)
     return Finding(
         id=_id(outcome, draft),
         rule=outcome.rule,
-        severity=severity.milder if is_rollout else severity,
+        severity=severity.milder if rollout is not None else severity,
         confidence=draft.confidence,
         subject=subject.name,
         pools=pools,
@@ -201,11 +201,11 @@ def _finding(
         cohorts=_cohorts(replicas, context),
         sentence=draft.sentence,
         why=draft.why or why,
-        remedy=draft.remedy,
+        remedy=draft.remedy if rollout is None else remedy_along(rollout, draft),
         evidence=draft.evidence,
         unknown=_unknown(draft, rule, outcome, subject),
         total=outcome.total,
-        is_rollout=is_rollout,
+        is_rollout=rollout is not None,
     )
 
 
@@ -220,9 +220,11 @@ def _unknown(draft: Draft, rule: Rule, outcome: Outcome, subject: Subject) -> in
     return subject.lacking(told) if told else outcome.unknown
 
 
-def _is_of_rollout(draft: Draft, subject: PoolSubject) -> bool:
+def _rollout_of(draft: Draft, subject: PoolSubject) -> Rollout | None:
+    """Return the rollout that a draft's difference runs along."""
     told = (subject.values(path) for path in {each.path for each in draft.evidence})
-    return subject.rollout is not None and is_explained(told, subject.rollout, subject.members)
+    rollout = subject.rollout
+    return rollout if rollout is not None and is_explained(told, rollout, subject.members) else None
 
 
 def _id(outcome: Outcome, draft: Draft) -> str:

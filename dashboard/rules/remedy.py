@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from dashboard.models import State
-from dashboard.normalize.versions import release
+from dashboard.normalize.versions import build
 from dashboard.rules.findings import Remedy, Snippet
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ def pasteable(path: str, told: Told) -> Snippet | None:
         value = sorted(value, key=_word) if path in IN_ANY_ORDER and isinstance(value, list) else value
         return Snippet("env", f"export {name}={shlex.quote(_variable(value))}")
     if path == "version":
-        known = release(str(value))
-        return Snippet("yaml", f"image: {IMAGE}:v{known}") if known else None
+        known = build(str(value))
+        is_tag = known is not None and not known.is_prerelease and known.local is None
+        return Snippet("yaml", f"image: {IMAGE}:v{known}") if is_tag else None
     if path == SERVED_NAMES:
         return Snippet("flag", f"--served-model-name {_words(value)}")
     flag = flag_of(path)

@@ -6,14 +6,15 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dashboard.normalize.versions import release
-from dashboard.rules.findings import Rollout
+from dashboard.normalize.versions import build
+from dashboard.rules.findings import Remedy, Rollout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from dashboard.models import Replica
+    from dashboard.rules.findings import Draft
     from dashboard.rules.subject import Holders
 
 VERSIONS = 2  # more of them at one time are no rollout but a mixture
@@ -25,28 +26,43 @@ TOGETHER = timedelta(minutes=5)
 
 
 def rollout_of(pool: str, members: Sequence[Replica], now: datetime) -> Rollout | None:
-    """Return the rollout that a pool is in: two versions, and every replica of one started well after all of the other.
+    """Return the rollout that a pool is in: two versions, one of which replaces the other.
 
-    None also when both were started TOGETHER, when the last start is so long ago that it no longer goes on, or when a
-    start time is not known.
+    The new one is that whose first replica started last. Most of the old replicas, or half of them, started well
+    before it; the others have restarted since, after a crash for instance. None where more of them have, where both
+    versions were started TOGETHER, where the last start of the new one is so long ago that the rollout no longer goes
+    on, and where a start time is not known.
     """
     started: dict[str, list[datetime]] = defaultdict(list)
     for member in members:
-        version = release(member.version or "")
-        if version is None:
+        if member.version is None or build(member.version) is None:
             continue
         if member.started_at is None:
             return None
-        started[version].append(member.started_at)
+        started[member.version].append(member.started_at)
     if len(started) != VERSIONS:
         return None
-    old, new = sorted(started, key=lambda version: max(started[version]))
-    last = max(started[new])
-    if min(started[new]) - max(started[old]) <= TOGETHER or now - last > STUCK_AFTER:
+    old, new = sorted(started, key=lambda version: min(started[version]))
+    began, last = min(started[new]), max(started[new])
+    settled = sum(began - each > TOGETHER for each in started[old])
+    if 2 * settled < len(started[old]) or now - last > STUCK_AFTER:
         return None
-    moved = tuple(sorted(each.id for each in members if release(each.version or "") == new))
-    total = sum(map(len, started.values()))
-    return Rollout(pool, old, new, moved, total, min(started[new]), last)
+    moved = tuple(sorted(each.id for each in members if each.version == new))
+    return Rollout(pool, old, new, moved, sum(map(len, started.values())), began, last)
+
+
+def remedy_along(rollout: Rollout, draft: Draft) -> Remedy:
+    """Return the remedy of a difference that runs along a rollout: never one that gives new replicas an old value."""
+    new = set(draft.replicas) & set(rollout.replicas)
+    state = f"Rollout {rollout.old} -> {rollout.new} ({len(rollout.replicas):,}/{rollout.total:,})"
+    if not new:
+        sentence = f"{state}: these replicas run the old version. Let it finish; if it stopped, update them."
+        return draft.remedy._replace(sentence=sentence)
+    who = "these replicas run" if len(new) == len(set(draft.replicas)) else f"{len(new):,} of these replicas run"
+    return Remedy(
+        f"{state}: {who} the new version. Let it finish: the difference ends with it. If the new value is not "
+        "intended, change it in the new revision."
+    )
 
 
 def is_explained(told: Iterable[Holders], rollout: Rollout, members: Sequence[Replica]) -> bool:
@@ -55,7 +71,7 @@ def is_explained(told: Iterable[Holders], rollout: Rollout, members: Sequence[Re
     `told` are the values of each setting with who tells them. Who tells nothing does not count, nor does a setting
     that is the same on all.
     """
-    version = {each.id: release(each.version or "") for each in members}
+    version = {each.id: each.version for each in members}
     differences = [
         [{version[replica] for replica in replicas} for replicas in holders.values()]
         for holders in told

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.baseline import agreed_settings, usual_values
 from dashboard.fleet import assembled
 from dashboard.models import Baseline, cohort_letters
-from dashboard.normalize.versions import release
 from dashboard.rules.capacity.graph_sizes import follow
 from dashboard.rules.settable import left_to_people
 from dashboard.whatif.after import VERSION, document_after, replica_after
@@ -185,7 +184,7 @@ def _goes_back(fleet: Fleet, plan: _Plan) -> Rollout | None:
     if rollout is None:
         return None
     moved = [each for each in plan.restarting if each.id in rollout.replicas]
-    back = (release(str(plan.documents[str(each.document)].version or "")) == rollout.old for each in moved)
+    back = (plan.documents[str(each.document)].version == rollout.old for each in moved)
     return rollout if any(back) else None
 
 
@@ -217,4 +216,4 @@ def _notes(fleet: Fleet, plan: _Plan, after: Fleet) -> Iterator[str]:
 
 
 def _versions(fleet: Fleet, pool: str) -> set[str]:
-    return {told for each in fleet.replicas if each.pool == pool and (told := release(each.version or ""))}
+    return {each.version for each in fleet.replicas if each.pool == pool and each.version}

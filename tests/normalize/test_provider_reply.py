@@ -71,7 +71,7 @@ def test_it_tells_version_start_names_and_adapters() -> None:
     assert reply.started_at == datetime(2026, 3, 2, 9, tzinfo=UTC)
     assert reply.started_at is not None
     assert reply.started_at.tzinfo is UTC
-    assert values(reply)["version"] == '"0.32.0"'
+    assert values(reply)["version"] == '"0.32.0+cpu"'
     assert reply.served_model_names == ("./llama",)
     assert reply.adapters == ("sql", "law")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.normalize.versions import is_unsupported, label_type, release
+from dashboard.normalize.versions import build, has_change, is_unsupported, label_type, release
 from tests.tools import make_versions
 
 CAPTURES = Path(__file__).parents[1] / "captures"
@@ -109,6 +109,11 @@ def test_nothing_is_unsupported_in_a_version_outside_of_what_is_known(version: s
         ("0.28.0", "attention_config.use_prefill_decode_attention", False),  # still there in that documentation
         ("0.28.0", "kv_transfer_config.kv_role", False),
         ("0.25.0", "kv_transfer_config.kv_role", False),
+        ("0.32.0rc2", "cache_config.swap_space", True),
+        ("0.32.0rc2", "scheduler_config.max_num_partial_prefills", False),  # went in 0.32.0, or before
+        ("0.20.3.dev5+gabc", "cache_config.swap_space", True),
+        ("0.20.3.dev5+gabc", "cache_config.prefix_match_unit", False),
+        ("0.33.1.dev5+gabc", "cache_config.not_thought_of_yet", False),  # may be 0.34.0
     ],
 )
 def test_a_version_between_lacks_only_what_all_around_it_lack(version: str, path: str, unsupported: bool) -> None:  # noqa: FBT001
@@ -196,6 +201,46 @@ def test_release_part_of_a_version(version: str, wanted: str | None) -> None:
 @pytest.mark.parametrize("version", ["0.32.0+cpu", "v0.32.0", "0.32"])
 def test_a_version_is_known_by_its_release_part(version: str) -> None:
     assert is_unsupported(version, "cache_config.swap_space")
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted"),
+    [
+        ("0.24.0", True),
+        ("v0.24.0+cu129", True),
+        ("0.24.0.post1", True),
+        ("0.24.1rc1", True),
+        ("0.32.1.dev580+gabc", True),
+        ("0.23.0", False),
+        ("0.23.0rc1", False),
+        ("0.23.0.dev4", False),
+        ("0.24.0rc1", None),
+        ("0.24.0.dev12+gabc", None),
+        ("0.23.1.dev12+gabc", None),  # made after 0.23.0, of what became 0.24.0 or of 0.23.1
+        ("1.0.0rc1", True),
+        ("0.22.1.dev12", False),
+        ("dev", None),
+        ("0.24.0-rocm", None),
+        ("0.24.0+" + "a" * 5000, None),
+        ("9" * 5000, None),
+        (None, None),
+    ],
+)
+def test_what_came_with_0_24_is_unknown_of_builds_made_between_0_23_and_0_24(
+    version: str | None,
+    wanted: bool | None,  # noqa: FBT001
+) -> None:
+    assert has_change(version, (0, 24, 0)) is wanted
+
+
+def test_builds_are_in_the_order_of_pep_440() -> None:
+    versions = ["0.32.0.dev12+gabc", "0.32.0.dev580+gabc", "0.32.0rc2", "0.32.0", "0.32.0+cu129", "0.32.0.post1"]
+
+    read = [found for version in versions if (found := build(version))]
+
+    assert sorted(read, key=str) != read
+    assert sorted(read) == read
+    assert list(map(str, read)) == versions
 
 
 def test_the_data_is_what_the_captures_say() -> None:

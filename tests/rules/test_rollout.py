@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.models import State, Told
-from dashboard.rules.rollout import STUCK_AFTER, TOGETHER, is_explained, rollout_of
+from dashboard.rules.findings import Draft, Remedy, Snippet
+from dashboard.rules.rollout import STUCK_AFTER, TOGETHER, is_explained, remedy_along, rollout_of
 from tests import builders
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def test_going_back_to_an_older_version_is_a_rollout_of_that_version() -> None:
         pytest.param([], id="nobody"),
         pytest.param([at(NEW, 1), at(NEW, 2, 1)], id="one version"),
         pytest.param([at(NEW, 1), at(OLD, 2), at("0.31.0", 3)], id="three versions"),
-        pytest.param([at(NEW, 2), at(OLD, 700), at(OLD, 1, 1)], id="an old one started in between"),
+        pytest.param([at(NEW, 2), at(OLD, 700), at(OLD, 1, 1), at(OLD, 0.5, 2)], id="most old ones started since"),
         pytest.param([at(NEW, 1), at(OLD, 1)], id="started at one time"),
         pytest.param([at(NEW, 1), at(OLD, None)], id="a start that nobody knows"),
         pytest.param([at(NEW, 1), at("unknown", 700)], id="a version that is none"),
@@ -105,17 +106,57 @@ def test_a_version_that_came_minutes_to_weeks_later_replaces_the_other(apart: fl
     assert (forward.old, forward.new) == (back.new, back.old) == (OLD, NEW)
 
 
-def test_the_first_new_replica_must_be_well_after_the_last_old_one() -> None:
-    """However long ago the others started."""
-    assert going(at(OLD, 700), at(OLD, 1 + A_MINUTE, 1), at(NEW, 1), at(NEW, 0.5, 1)) is None
-
-
-def test_builds_of_one_release_are_one_version_and_replicas_without_a_version_do_not_count() -> None:
-    found = going(at(OLD, 700), at(f"{NEW}+cpu", 2), at(NEW, 1), at(None, None))
+@pytest.mark.parametrize("restarted", [0.1, 1, 1.5, 1 + A_MINUTE])
+def test_an_old_replica_that_restarts_ends_no_rollout(restarted: float) -> None:
+    """After a crash, before or after the new ones started."""
+    found = going(at(OLD, 700), at(OLD, restarted, 1), at(NEW, 1), at(NEW, 1.5, 1))
 
     assert found is not None
-    assert found.total == 3
-    assert len(found.replicas) == 2
+    assert (found.old, found.new, len(found.replicas), found.total) == (OLD, NEW, 2, 4)
+    assert (found.began, found.last) == (builders.NOW - timedelta(hours=1.5), builders.NOW - timedelta(hours=1))
+
+
+def test_nightly_builds_are_versions_of_their_own() -> None:
+    found = going(at("0.32.1.dev12+gabc", 700), at("0.32.1.dev580+gdef", 1))
+
+    assert found is not None
+    assert (found.old, found.new) == ("0.32.1.dev12+gabc", "0.32.1.dev580+gdef")
+
+
+def test_replicas_without_a_version_do_not_count() -> None:
+    found = going(at(OLD, 700), at(NEW, 1), at(None, None))
+
+    assert found is not None
+    assert found.total == 2
+
+
+def remedy_of(replicas: Sequence[Replica], rollout: Rollout) -> Remedy:
+    flag = Remedy("Give these replicas the same block size.", (Snippet("flag", "--block-size 16"),))
+    return remedy_along(rollout, Draft(tuple(each.id for each in replicas), "Block size differs.", (), flag))
+
+
+def test_a_remedy_says_which_side_of_the_rollout_is_new_and_never_undoes_it() -> None:
+    old, new, rollout = half_way()
+    finish = (
+        "Let it finish: the difference ends with it. If the new value is not intended, change it in the new revision."
+    )
+
+    assert remedy_of(new, rollout) == Remedy(
+        f"Rollout 0.20.2 -> 0.32.0 (2/5): these replicas run the new version. {finish}"
+    )
+    assert remedy_of([*old, *new], rollout) == Remedy(
+        f"Rollout 0.20.2 -> 0.32.0 (2/5): 2 of these replicas run the new version. {finish}"
+    )
+
+
+def test_an_old_replica_may_take_the_new_value() -> None:
+    old, _, rollout = half_way()
+
+    assert remedy_of(old, rollout) == Remedy(
+        "Rollout 0.20.2 -> 0.32.0 (2/5): these replicas run the old version. "
+        "Let it finish; if it stopped, update them.",
+        (Snippet("flag", "--block-size 16"),),
+    )
 
 
 @given(st.lists(st.tuples(st.sampled_from([OLD, NEW, None]), st.integers(0, 20)), max_size=6), st.randoms())

@@ -36,8 +36,10 @@ def _compare(finding: Finding, expected: dict[str, Any]) -> None:
         "rollout": finding.is_rollout,
         "unknown": finding.unknown,
         "paths": list(finding.paths),
+        "snippets": len(finding.remedy.snippets),
     }
-    texts = {"says": finding.sentence, "paste": " ".join(each.text for each in finding.remedy.snippets)}
+    pasted = " ".join(each.text for each in finding.remedy.snippets)
+    texts = {"says": finding.sentence, "paste": pasted, "remedy": finding.remedy.sentence}
     for key, value in expected.items():
         if key in texts:
             assert value in texts[key]

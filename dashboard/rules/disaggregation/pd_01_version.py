@@ -31,7 +31,7 @@ VERSION = "version"
 def version_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode run different versions of vLLM.
 
-    Versions are compared by their release: 0.32.0+cpu is 0.32.0.
+    Compared is the whole version, as NIXL does: 0.32.0 differs from 0.32.0rc2 and from 0.32.0+cu129.
 
     Why it matters:
         - disaggregated: The version is part of what NIXL compares before it moves KV cache: the handshake is refused,

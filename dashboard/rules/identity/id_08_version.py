@@ -34,10 +34,11 @@ HASHES_ALIKE = (
     needs=(VERSION,),
 )
 def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
-    """Replicas of one pool run different releases of vLLM.
+    """Replicas of one pool run different versions of vLLM.
 
-    Builds of one release are the same: 0.32.0+cpu is 0.32.0. Where every replica of one version started well
-    after all those of the other, and not long ago, a rollout is in progress.
+    Compared is the whole version: two nightly builds differ, and so do a candidate and its release. Builds of one
+    version for different platforms, such as 0.32.0 and 0.32.0+cpu, are an info. Where one version replaced most
+    replicas' older one not long ago, a rollout is in progress.
 
     Why it matters:
         - any pool: Defaults, formats and mistakes change with every release, so the same command line gives
@@ -59,8 +60,16 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     if pool.rollout is not None and not pool.is_ignored(VERSION):
         drafts = iter((_in_progress(pool, pool.rollout),))
     else:
-        drafts = drift(pool, {VERSION: "version of vLLM"})
+        drafts = (
+            replace(draft, severity=Severity.INFO) if _is_one_version(draft) else draft
+            for draft in drift(pool, {VERSION: "version of vLLM"})
+        )
     yield from (replace(draft, why=HASHES_ALIKE) if _hash_alike(pool, draft) else draft for draft in drafts)
+
+
+def _is_one_version(draft: Draft) -> bool:
+    """Tell whether versions differ in their local part only, which names the platform they were built for."""
+    return len({json.loads(each.value).partition("+")[0] for each in draft.evidence}) == 1
 
 
 def _hash_alike(pool: PoolSubject, draft: Draft) -> bool:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.encoding import tell, votes
 from dashboard.compare.random_root import FIXED_SINCE, RANDOM_WITH
 from dashboard.models import State, Told
+from dashboard.normalize.versions import has_change
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.routing.hashes import groups
-from dashboard.rules.routing.releases import VERSION, release_numbers
+from dashboard.rules.routing.releases import VERSION
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
 
 if TYPE_CHECKING:
@@ -94,15 +95,15 @@ def root_of(settings: Mapping[str, Setting]) -> Root | None:
 def _unseeded(settings: Mapping[str, Setting], said: str | None, *, is_certain: bool) -> Root | None:
     """Return the root that vLLM takes by itself: what is said of it counts, else the version and the algorithm."""
     default, random = UNSEEDED
-    numbers = release_numbers(settings)
     version, algorithm = _told(settings, VERSION), _told(settings, HASH_ALGORITHM)
-    if version is not None and numbers and numbers < FIXED_SINCE and said != default:
+    has_fixed = has_change(str(json.loads(version.value)), FIXED_SINCE) if version is not None else None
+    if version is not None and has_fixed is False and said != default:
         return Root(RootKind.RANDOM, VERSION, version, is_certain)
     if algorithm is None:
         return None
     if said == random or (said is None and _begins(algorithm, RANDOM_WITH)):
         return Root(RootKind.RANDOM, HASH_ALGORITHM, algorithm, is_certain)
-    if said == default or (numbers and is_fixed(algorithm)):
+    if said == default or (has_fixed and is_fixed(algorithm)):
         return Root(RootKind.FIXED, HASH_ALGORITHM, algorithm, is_certain)
     return None
 

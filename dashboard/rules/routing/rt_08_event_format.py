@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import json
+from typing import TYPE_CHECKING
 
+from dashboard.normalize.versions import has_change
 from dashboard.rules import remedy
 from dashboard.rules.domain import EVENTS, Basis, Facet, Router
 from dashboard.rules.drift import MOST_SIDES, say
 from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, YES, only, publication, shown
-from dashboard.rules.routing.releases import VERSION, Numbers, most_run, release_numbers
+from dashboard.rules.routing.releases import VERSION, most_run
 from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Told
+    from dashboard.models import Setting, Told
     from dashboard.rules.subject import PoolSubject
 
-
-class EventFormat(NamedTuple):
-    """How events look from one vLLM release on."""
-
-    since: Numbers
-    name: str
-
-
-# The newest first. vllm-project/vllm#42892 came after 0.23.0 was cut (ai-dynamo/dynamo#10660 looked at both) and is in
-# 0.24.0 (verl-project/uni-agent#216 ran it).
-FORMATS = (EventFormat((0, 24, 0), "maps with named fields"), EventFormat((0,), "arrays without names"))
-
-FEWEST = 2  # formats that can exclude each other
+# vllm-project/vllm#42892 came after 0.23.0 was cut (ai-dynamo/dynamo#10660 looked at both) and is in 0.24.0
+# (verl-project/uni-agent#216 ran it).
+MAPS_SINCE = (0, 24, 0)
 
 
 @rule(
@@ -44,7 +36,8 @@ FEWEST = 2  # formats that can exclude each other
 def event_format_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool run vLLM releases whose KV events look different.
 
-    Until 0.23 vLLM sent each event as an array, from 0.24 on as a map with named fields.
+    Until 0.23 vLLM sent each event as an array, from 0.24 on as a map with named fields. The format of a build between
+    the two, such as 0.24.0rc1, is unknown: it is not compared.
 
     Why it matters:
         - kv-events: Readers that know one format drop every event of the other, mostly without a word, so these
@@ -69,20 +62,19 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft]:
         vanishes from it, and all traffic with known prefixes goes to the other half.
     """
     senders = only(pool, _senders(pool))
-    formats = _formats(senders)
-    if len(formats) < FEWEST or pool.is_ignored(VERSION):
+    formats = senders.values(VERSION, _sends_maps)
+    maps, replicas = formats.get(YES, ()), formats.get(NO, ())
+    if not (maps and replicas) or pool.is_ignored(VERSION):
         return
-    newest, *older = (each for each in FORMATS if each in formats)
-    replicas = tuple(sorted(replica for each in older for replica in formats[each]))
-    evidence = (*shown(senders, VERSION, replicas), *shown(senders, VERSION, formats[newest], is_reference=True))
+    evidence = (*shown(senders, VERSION, replicas), *shown(senders, VERSION, maps, is_reference=True))
     versions = joined([say(told) for told in only(senders, replicas).values(VERSION)][:MOST_SIDES])
     yield Draft(
         replicas,
-        f"KV events of vLLM {versions} are {joined([each.name for each in older])}, "
-        f"those of {count(len(formats[newest]), 'other replica')} {newest.name}: "
-        f"vLLM changed their format with {_said(newest)}.",
+        f"KV events of vLLM {versions} are arrays without names, "
+        f"those of {count(len(maps), 'other replica')} maps with named fields: "
+        f"vLLM changed their format with {'.'.join(map(str, MAPS_SINCE))}.",
         evidence,
-        _upgrade(most_run(only(senders, formats[newest]))),
+        _upgrade(most_run(only(senders, maps))),
         _confidence(pool, senders),
     )
 
@@ -95,13 +87,10 @@ def _senders(pool: PoolSubject) -> set[str]:
     return set(told.get(YES, ()))
 
 
-def _formats(pool: PoolSubject) -> dict[EventFormat, list[str]]:
-    formats: dict[EventFormat, list[str]] = {}
-    for member in pool.members:
-        numbers = release_numbers(pool.settings(member))
-        if numbers:
-            formats.setdefault(next(each for each in FORMATS if numbers >= each.since), []).append(member.id)
-    return formats
+def _sends_maps(version: Told, _settings: Mapping[str, Setting]) -> Told:
+    """Say whether a version sends maps; itself where that is unknown."""
+    has_maps = has_change(str(json.loads(version.value)), MAPS_SINCE)
+    return version if has_maps is None else YES if has_maps else NO
 
 
 def _confidence(pool: PoolSubject, senders: PoolSubject) -> Confidence:
@@ -116,7 +105,3 @@ def _upgrade(version: Told) -> Remedy:
         "or let the router's reader of events know both formats."
     )
     return remedy.set_to([(VERSION, version)], sentence)
-
-
-def _said(since: EventFormat) -> str:
-    return ".".join(map(str, since.since))
