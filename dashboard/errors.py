@@ -29,7 +29,7 @@ class FrameError(DashboardError):
 
 
 class UnreadableError(DashboardError):
-    """A body that is no reply of the path it came from. `kind` is `decode` or `schema`."""
+    """A body that is no reply of the path it came from. `kind` is `decode`, `schema` or `too_large`."""
 
     def __init__(self, kind: str, detail: str) -> None:
         """Keep the kind beside the sentence: together they become a `Failure`."""

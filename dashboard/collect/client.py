@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from contextlib import AsyncExitStack, aclosing
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import aiohttp
@@ -17,6 +15,8 @@ from dashboard.collect import failures
 from dashboard.collect.credentials import Key
 from dashboard.collect.decoding import Body, BodyEncodingError, BodyTooLargeError
 from dashboard.collect.failures import Asked
+from dashboard.collect.patience import Patience
+from dashboard.normalize.budgets import budget_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,6 @@ HEADERS = (
 CLOSE = (b"Connection", b"close")
 # An error page is only shown, never read: its beginning is enough.
 MAX_ERROR_PAGE_BYTES = 16 * 2**10
-REMEMBERED_ADDRESSES = 16_384  # 5,000 replicas and the paths that are asked at every poll
 NO_KEY = Key()
 
 
@@ -43,12 +42,6 @@ class Answer(NamedTuple):
     status: int | None = None
     body: bytes = b""
     failure: Failure | None = None
-
-
-@lru_cache(maxsize=REMEMBERED_ADDRESSES)
-def _url(address: str) -> httpx.URL:
-    """Parse an address once: it is asked again at every poll."""
-    return httpx.URL(address)
 
 
 class Client:
@@ -63,21 +56,31 @@ class Client:
         self._max_answer_bytes = max_answer_bytes
         self._max_headers = max_headers
         self._max_header_bytes = max_header_bytes
+        self._patience = Patience()
         self._opened = AsyncExitStack()
         self._transports: dict[tuple[bool, Path | None], httpx.AsyncBaseTransport] = {}
 
     async def __aenter__(self) -> Self:
         """Open nothing yet: the first target that needs a connection does."""
+        self._patience.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close all connections."""
+        self._patience.stop()
         await self._opened.aclose()
 
+    def time(self) -> float:
+        """Return seconds of a clock that pauses while the event loop is busy with something else."""
+        return self._patience.time()
+
     async def get(self, target: Target, path: str, seconds: float, *, key: Key = NO_KEY, last: bool = False) -> Answer:
-        """Ask `target` for `path`, all of it within `seconds`; with `last` the connection is closed afterwards."""
+        """Ask `target` for `path`, all of it within `seconds`; with `last` the connection is closed afterwards.
+
+        Seconds in which the event loop was busy with something else do not count.
+        """
         asked = Asked(target.id, path)
         secure = target.id.startswith("https://")
         ca_file = target.credentials.ca_file if secure and target.credentials else None
@@ -89,10 +92,11 @@ class Client:
         if key.token is not None:
             headers.append((b"Authorization", b"Bearer " + key.token.encode("ascii")))
         try:
-            request = httpx.Request("GET", _url(target.id + path), headers=headers)
+            request = httpx.Request("GET", httpx.URL(target.id + path), headers=headers)
         except httpx.InvalidURL:
             return Answer(failure=failures.no_address(asked))
-        return await _Exchange(asked, key, self._max_answer_bytes).run(transport, request, seconds)
+        limit = min(self._max_answer_bytes, budget_of(path).max_bytes)
+        return await _Exchange(asked, key, limit, self._patience).run(transport, request, seconds)
 
     async def _transport(self, *, secure: bool, ca_file: Path | None) -> httpx.AsyncBaseTransport:
         """Return the transport that trusts `ca_file`, or this machine's own CAs; reading those takes 50 ms."""
@@ -115,16 +119,20 @@ class Client:
 class _Exchange:
     """One request and its response; what has arrived when a limit strikes is kept."""
 
-    def __init__(self, asked: Asked, key: Key, limit: int) -> None:
+    def __init__(self, asked: Asked, key: Key, limit: int, patience: Patience) -> None:
         self._asked = asked
         self._key = key
+        self._patience = patience
         self._limit = limit
         self._status: int | None = None
         self._body: Body | None = None
 
     async def run(self, transport: httpx.AsyncBaseTransport, request: httpx.Request, seconds: float) -> Answer:
         try:
-            async with asyncio.timeout(seconds), aclosing(await transport.handle_async_request(request)) as response:
+            async with (
+                self._patience.timeout(seconds),
+                aclosing(await transport.handle_async_request(request)) as response,
+            ):
                 failure = await self._read(response)
         except TimeoutError:
             failure = failures.timed_out(self._asked, seconds, began=self._status is not None)

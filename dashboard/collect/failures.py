@@ -50,8 +50,14 @@ def timed_out(asked: Asked, seconds: float, *, began: bool) -> Failure:
 
 
 def no_time(asked: Asked) -> Failure:
-    """Return that the time for this replica, or for the whole poll, was used up before this probe."""
+    """Return that the time for this replica was used up before this probe."""
     said = f"There was no time left to ask {asked.where} for {asked.path}: what was asked before took too long."
+    return Failure(FailureKind.TIMEOUT, said)
+
+
+def poll_over(asked: Asked) -> Failure:
+    """Return that the time for the whole poll was used up before this probe."""
+    said = f"The poll ended before {asked.where} was asked for {asked.path}; raise poll.poll_timeout_seconds."
     return Failure(FailureKind.TIMEOUT, said)
 
 
@@ -59,6 +65,12 @@ def too_large(asked: Asked, limit: int) -> Failure:
     """Return that a body has more than `limit` bytes once decoded."""
     said = f"{asked.where} answered {asked.path} with more than {limit / 2**20:.3g} MiB; the rest was not read."
     return Failure(FailureKind.TOO_LARGE, said)
+
+
+def too_costly(asked: Asked, seconds: float) -> Failure:
+    """Return that the earlier answers of a replica took all the processor time that one replica gets."""
+    said = f"{asked.where}: its answers took more than {seconds:.3g} s to parse; {asked.path} was not asked for."
+    return Failure(FailureKind.TOO_LARGE, f"{said} Check what answers there.")
 
 
 def badly_encoded(asked: Asked, how: str) -> Failure:

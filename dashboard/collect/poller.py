@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dashboard.collect import credentials
@@ -14,10 +16,12 @@ from dashboard.collect.replica import Known, Visit
 from dashboard.models import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Executor
     from datetime import datetime
 
     from dashboard.models import Target
+READERS = 2  # threads; they share one interpreter, and a costly answer still leaves one to the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,16 @@ class Limits:
     max_header_bytes: int = 8190  # of one header; aiohttp's own default
 
 
+@contextmanager
+def _reading() -> Iterator[Executor]:
+    """Give the threads that read answers; one that is busy when the poll is given up ends by itself."""
+    pool = ThreadPoolExecutor(READERS, thread_name_prefix="reading")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
 def _tell_nobody(_done: int, _total: int) -> None:
     """Stand in for a progress bar."""
 
@@ -41,8 +55,10 @@ def _tell_nobody(_done: int, _total: int) -> None:
 class Poller:
     """Asks all targets again and again. Between polls it remembers what each replica said, and no connection."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds that never go back: the time between two polls of everything."""
         self._limits = limits
+        self._clock = clock
         self._reader = Reader()
         self._known: dict[str, Known] = {}
 
@@ -72,14 +88,13 @@ class Poller:
         self, targets: list[Target], now: Callable[[], datetime], on_done: Callable[[int, int], None]
     ) -> dict[str, Snapshot]:
         limits = self._limits
-        ends_at = asyncio.get_running_loop().time() + limits.poll_timeout_seconds
         keys = {target.credentials: credentials.find(target.credentials) for target in targets}
         waiting = iter(targets)
         snapshots: dict[str, Snapshot] = {}
 
-        async def work(client: Client) -> None:
+        async def work(client: Client, pool: Executor, ends_at: float) -> None:
             for target in waiting:
-                visit = self._visit(client, target, keys[target.credentials], now, ends_at)
+                visit = self._visit(client, pool, target, keys[target.credentials], now, ends_at)
                 self._known[target.id] = known = await visit.run()
                 snapshots[target.id] = Snapshot(target, now(), known.probes)
                 on_done(len(snapshots), len(targets))
@@ -90,23 +105,34 @@ class Poller:
             max_headers=limits.max_headers,
             max_header_bytes=limits.max_header_bytes,
         )
-        async with client, asyncio.TaskGroup() as group:
-            for _ in range(min(limits.connections, len(targets))):
-                group.create_task(work(client))
+        with _reading() as pool:
+            async with client, asyncio.TaskGroup() as group:
+                ends_at = client.time() + limits.poll_timeout_seconds
+                for _ in range(min(limits.connections, len(targets))):
+                    group.create_task(work(client, pool, ends_at))
         return snapshots
 
     def _visit(
-        self, client: Client, target: Target, key: credentials.Key, now: Callable[[], datetime], ends_at: float
+        self,
+        client: Client,
+        pool: Executor,
+        target: Target,
+        key: credentials.Key,
+        now: Callable[[], datetime],
+        ends_at: float,
     ) -> Visit:
         limits = self._limits
         return Visit(
             client=client,
             reader=self._reader,
+            pool=pool,
             target=target,
             key=key,
             known=self._known[target.id],
             now=now,
+            clock=self._clock,
             probe_timeout_seconds=limits.probe_timeout_seconds,
-            full_poll_interval=timedelta(seconds=limits.full_poll_interval_seconds),
-            ends_at=min(ends_at, asyncio.get_running_loop().time() + limits.replica_timeout_seconds),
+            replica_timeout_seconds=limits.replica_timeout_seconds,
+            full_poll_interval_seconds=limits.full_poll_interval_seconds,
+            ends_at=ends_at,
         )

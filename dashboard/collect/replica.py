@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ from dashboard.normalize.reading import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime, timedelta
+    from concurrent.futures import Executor
+    from datetime import datetime
 
     from dashboard.collect.client import Answer, Client
     from dashboard.collect.credentials import Key
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 OUT_OF_REACH = frozenset(
     {FailureKind.DNS, FailureKind.REFUSED, FailureKind.TLS, FailureKind.TIMEOUT, FailureKind.TARGET}
 )
+# Processor time for the answers of one replica in one poll; the largest captures take 0.01 s together.
+READ_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +38,34 @@ class Known:
     A probe that fails keeps the reply that it gave before: `failure` and `reply` then stand side by side, and
     `observed_at` is the time of the reply. When no probe answers, every earlier reply stands beside the failure of
     `/metrics`; so a replica is down when no result has a reply without a failure. Nothing is kept over a restart.
-    `asked_everything_at` is None when everything is to be asked next time.
+    `asked_everything_at`, of a clock that never goes back, is None when everything is to be asked next time.
     """
 
     probes: Mapping[str, ProbeResult] = field(default_factory=dict)
-    asked_everything_at: datetime | None = None
+    asked_everything_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Visit:
-    """Asks one replica. `ends_at` is a time of the event loop: no probe runs longer."""
+    """Asks one replica. `ends_at`, when the poll is over, is a time of the client's clock: no probe runs longer.
+
+    `clock` gives seconds that never go back; `pool` is where answers are read, so that the event loop stays free.
+    """
 
     client: Client
     reader: Reader
+    pool: Executor
     target: Target
     key: Key
     known: Known
     now: Callable[[], datetime]
+    clock: Callable[[], float]
     probe_timeout_seconds: float
-    full_poll_interval: timedelta
+    replica_timeout_seconds: float
+    full_poll_interval_seconds: float
     ends_at: float
+    waited_seconds: float = 0.0  # for the replica
+    read_seconds: float = 0.0  # of processor time, for its answers
 
     async def run(self) -> Known:
         """Ask `/metrics`, then what else is due; return what is known now."""
@@ -63,39 +75,52 @@ class Visit:
             return _down(fresh, self.known, metrics.failure)
         known = Known() if _restarted(self.known.probes.get(METRICS.path), metrics) else self.known
         asked_at = known.asked_everything_at
-        full = asked_at is None or self.now() - asked_at >= self.full_poll_interval
+        full = asked_at is None or self.clock() - asked_at >= self.full_poll_interval_seconds
         for probe in PROBES[1:]:
             if (full or probe.light) and _applies(probe, fresh):
                 fresh[probe.path] = await self._ask(probe)
         if metrics.failure and not any(_answered(result) for result in fresh.values()):
             return _down(fresh, known, metrics.failure)
         if full:
-            return Known({**_out_of_sight(fresh, known), **_with_earlier(fresh, known)}, self.now())
+            return Known({**_out_of_sight(fresh, known), **_with_earlier(fresh, known)}, self.clock())
         return Known({**known.probes, **_with_earlier(fresh, known)}, asked_at)
 
     async def _ask(self, probe: Probe) -> ProbeResult:
-        if self.target.failure:
-            return ProbeResult(probe.path, probe.source, self.now(), 0.0, failure=self.target.failure)
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        seconds = min(self.probe_timeout_seconds, self.ends_at - began)
-        if seconds <= 0:
-            failure = failures.no_time(failures.Asked(self.target.id, probe.path))
+        failure = self.target.failure or self._used_up(failures.Asked(self.target.id, probe.path))
+        if failure:
             return ProbeResult(probe.path, probe.source, self.now(), 0.0, failure=failure)
-        answer = await self.client.get(self.target, probe.path, seconds, key=self.key, last=probe is PROBES[-1])
-        result = ProbeResult(
-            probe.path, probe.source, self.now(), clock() - began, status=answer.status, size_bytes=len(answer.body)
+        began = self.client.time()
+        seconds = min(
+            self.probe_timeout_seconds, self.replica_timeout_seconds - self.waited_seconds, self.ends_at - began
         )
-        return self._judged(probe, answer, result)
+        answer = await self.client.get(self.target, probe.path, seconds, key=self.key, last=probe is PROBES[-1])
+        elapsed = self.client.time() - began
+        self.waited_seconds += elapsed
+        result = ProbeResult(
+            probe.path, probe.source, self.now(), elapsed, status=answer.status, size_bytes=len(answer.body)
+        )
+        if answer.status == failures.NOT_FOUND and not probe.expected:
+            return result
+        return await asyncio.get_running_loop().run_in_executor(self.pool, self._judged, probe, answer, result)
+
+    def _used_up(self, asked: failures.Asked) -> Failure | None:
+        """Return which of its budgets this replica, or the poll, has used up."""
+        if self.client.time() >= self.ends_at:
+            return failures.poll_over(asked)
+        if self.waited_seconds >= self.replica_timeout_seconds:
+            return failures.no_time(asked)
+        return failures.too_costly(asked, READ_SECONDS) if self.read_seconds > READ_SECONDS else None
 
     def _judged(self, probe: Probe, answer: Answer, result: ProbeResult) -> ProbeResult:
         """Put into `result` what the answer says, or why it says nothing."""
-        if answer.status == failures.NOT_FOUND and not probe.expected:
-            return result
+        began = time.thread_time()
         read = answer.failure or self.reader.read(probe, failures.Asked(self.target.id, probe.path), answer.body)
         if isinstance(read, Failure):
-            return replace(result, failure=read, raw=excerpt(answer.body))
-        return replace(result, reply=read.reply, raw=read.raw)
+            result = replace(result, failure=read, raw=excerpt(answer.body))
+        else:
+            result = replace(result, reply=read.reply, raw=read.raw)
+        self.read_seconds += time.thread_time() - began
+        return result
 
 
 def _answered(result: ProbeResult) -> bool:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from dashboard.errors import UnreadableError
+from dashboard.normalize.budgets import budget_of, node_count
 from dashboard.normalize.metrics import read_metrics
 from dashboard.normalize.replies import READERS
 from dashboard.redaction import redact, redact_prose, redact_text
@@ -31,7 +32,7 @@ class Reading(NamedTuple):
 
 
 def read(path: str, body: bytes) -> Reading:
-    """Read the answer to `path` (with its query, without the host). Raises UnreadableError, kind decode or schema.
+    """Read the answer to `path` (with its query, without the host). Raises UnreadableError.
 
     The error's sentence is bounded and holds neither secrets nor control characters, whatever the answer says.
     """
@@ -50,6 +51,11 @@ def _read(path: str, body: bytes) -> Reading:
     if path == "/metrics":
         reply, lines = read_metrics(body)
         return Reading(reply, redact_prose("\n".join(lines)).encode()[:RAW_LIMIT])
+    most = budget_of(path).max_nodes
+    if node_count(body, most) > most:
+        raise UnreadableError(
+            "too_large", f"{path} answers with more than {most:,} JSON nodes; check that a vLLM server answers there"
+        )
     payload = redact(_parse(path, body))
     raw = to_json(payload)[:RAW_LIMIT]
     try:

@@ -227,7 +227,12 @@ def bomb() -> bytes:
     return gzip.compress(b"")[:10] + block * 1024
 
 
-def nested(depth: int = 100_000) -> bytes:
+def tiny_objects(size: int = 8 * MIB) -> bytes:
+    """Return JSON that fits into that many bytes, all of them small objects, which take 30 times as much memory."""
+    return b"[" + b'{"":{}},' * (size // 8 - 1) + b"{}]"
+
+
+def nested(depth: int = 1_000) -> bytes:
     """Return JSON that is nested `depth` deep."""
     return b'{"a":' * depth + b"1" + b"}" * depth
 
@@ -247,6 +252,7 @@ BAD_ANSWERS: Mapping[str, tuple[Callable[[Exchange], Awaitable[None]], frozenset
         ("another shape", answers(b'[[1], "a", {"b": null}]', headers=JSON), {FailureKind.SCHEMA}),
         ("only NaN", answers(b"NaN"), {FailureKind.SCHEMA}),
         ("too deep", answers(nested()), {FailureKind.DECODE, FailureKind.SCHEMA}),
+        ("tiny objects", answers(tiny_objects(), headers=JSON), {FailureKind.TOO_LARGE, FailureKind.SCHEMA}),
         ("wrong charset", answers('{"version": "é"}'.encode("utf-16")), {FailureKind.DECODE, FailureKind.SCHEMA}),
         ("endless", is_endless, {FailureKind.TOO_LARGE}),
         ("100 MB", is_large, {FailureKind.TOO_LARGE}),

@@ -50,6 +50,7 @@ class Clocked:
     def __init__(self, server: HostileServer) -> None:
         self.server = server
         self.now = START
+        self.seconds = 0.0
         self.target = server.replica("a", DEV_MODE)
         self._poller = Poller(
             Limits(
@@ -60,7 +61,8 @@ class Clocked:
                 connections=4,
                 max_answer_bytes=2**20,
                 max_headers=100,
-            )
+            ),
+            lambda: self.seconds,
         )
 
     def answer(self, path: str, body: bytes) -> None:
@@ -77,6 +79,7 @@ class Clocked:
     def poll(self, after: timedelta = INTERVAL, target: Target | None = None) -> tuple[Snapshot, list[str]]:
         """Return the snapshot, and the paths that were asked for."""
         self.now += after
+        self.seconds += after.total_seconds()
         self.server.asked.clear()
         (snapshot,) = asyncio.run(self._poller.poll([target or self.target], lambda: self.now))
         return snapshot, self.server.paths("a")
