@@ -13,6 +13,8 @@ NEEDED = (
     "aiohttp",
     "prometheus_client",
     "starlette",
+    "uvicorn",
+    "h11",
     "pandas",
     "plotly",
     "pydantic",

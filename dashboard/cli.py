@@ -89,7 +89,7 @@ def serve(config: ConfigOption = None, port: PortOption = PORT, address: Address
         say(f"Nothing is configured yet: list replicas under targets or file_sd in {options.file}.")
     _need(address, port)
     say(f"Dashboard on {_url(address, port)} (Ctrl-C ends it)")
-    raise typer.Exit(launch.run_dashboard(address, port, config))
+    raise typer.Exit(launch.serve(address, port, config))
 
 
 @cli.command()
@@ -125,7 +125,7 @@ def demo(
             say(f"Options: --config {config}")
             say("The simulated fleet keeps its snapshots and notes only while it runs.")
             say(f"Dashboard on {_url(address, port)} (Ctrl-C ends both)")
-            code = launch.run_dashboard(address, port, config)
+            code = launch.serve_apart(address, port, config)
     except OSError as error:
         why = f"{error.strerror or error}. Is another one running? See --fleet-port."
         fail(f"exit {FAILED}: the simulated fleet could not start: {why}")

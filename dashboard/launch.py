@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dashboard.options import FILE_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
     from types import FrameType
 
-APP = Path(__file__).parent / "ui" / "app.py"  # Streamlit reads .streamlit/config.toml beside it
-STOP_SECONDS = 10  # the server ends within a second, unless a poll hangs; then it is killed
+STOP_SECONDS = 10  # the server ends within a second, unless something blocks it; then it is killed
+CLOSE_SECONDS = 2  # that open pages have to close
+MOST_MESSAGE_BYTES = 4 * 2**20  # from a browser; what is imported is uploaded by itself
+PING_SECONDS = 30  # as Streamlit has it
+PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def streamlit_command(address: str, port: int) -> list[str]:
-    """Return the command that serves the pages."""
-    options = [f"--server.address={address}", f"--server.port={port}", "--logger.hideWelcomeMessage=true"]
-    return [sys.executable, "-m", "streamlit", "run", str(APP), "--server.headless=true", *options]
+def server_command(address: str, port: int) -> list[str]:
+    """Return the command that serves the pages until this process ends."""
+    return [sys.executable, "-m", "dashboard.launch", address, str(port), str(os.getpid())]
 
 
 def environment(config: Path | None) -> Mapping[str, str]:
@@ -45,21 +49,51 @@ def is_free(address: str, port: int) -> bool:
     return True
 
 
-def run_dashboard(address: str, port: int, config: Path | None) -> int:
-    """Run the web server until it ends or somebody ends this process; return its exit code, 0 after Ctrl-C.
+def serve(address: str, port: int, config: Path | None) -> int:
+    """Serve the pages in this process until it is asked to end; return the exit code."""
+    os.environ.update(environment(config))
+    os.environ |= {"STREAMLIT_SERVER_ADDRESS": address, "STREAMLIT_SERVER_PORT": str(port)}
+    # Other commands need none of these, and the app reads the environment.
+    import uvicorn  # noqa: PLC0415
+
+    from dashboard.connections import Connection, Server, connection_limit, raise_descriptor_limit  # noqa: PLC0415
+    from dashboard.ui.app import app, options  # noqa: PLC0415
+
+    limit = connection_limit(raise_descriptor_limit(), options.poll.connections)
+    settings = uvicorn.Config(
+        app,
+        host=address,
+        port=port,
+        http=Connection,
+        limit_concurrency=limit,
+        ws="websockets-sansio",
+        ws_max_size=MOST_MESSAGE_BYTES,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
+        proxy_headers=False,  # the audit log names the peer, and what a proxy says of others apart
+        timeout_graceful_shutdown=CLOSE_SECONDS,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+    )
+    with _asked_to_end():
+        Server(settings, STOP_SECONDS).run()
+    return 0
+
+
+def serve_apart(address: str, port: int, config: Path | None) -> int:
+    """Serve the pages in a process of their own; return its exit code, 0 where this process is asked to end.
 
     It has a session of its own, so that Ctrl-C reaches this process alone, which ends it without a word.
     """
-    command = streamlit_command(address, port)
-    previous = signal.signal(signal.SIGTERM, _interrupt)
-    process = subprocess.Popen(command, env=environment(config), start_new_session=True)  # noqa: S603  our own
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        return 0
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-        _end(process)
+    command = server_command(address, port)
+    with _asked_to_end():
+        process = subprocess.Popen(command, env=environment(config), start_new_session=True)  # noqa: S603  our own
+        try:
+            return process.wait()
+        finally:
+            _end(process)
+    return 0
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -71,5 +105,36 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+@contextmanager
+def _asked_to_end() -> Iterator[None]:
+    """Leave what is inside when Ctrl-C, SIGTERM or the end of the terminal (SIGHUP) asks for it."""
+    signals = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else nohup: it goes on
+        signals.append(signal.SIGHUP)
+    previous = {each: signal.signal(each, _interrupt) for each in signals}
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for each, handler in previous.items():
+            signal.signal(each, handler)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    if number == signal.SIGHUP:  # which uvicorn does not know
+        signal.raise_signal(signal.SIGTERM)
+    else:
+        raise KeyboardInterrupt
+
+
+def end_with(parent: int) -> None:
+    """Let this process be asked to end when its parent ends, however that happens (Linux)."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it ended before
+        raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    end_with(int(sys.argv[3]))
+    raise SystemExit(serve(sys.argv[1], int(sys.argv[2]), None))

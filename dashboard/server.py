@@ -1,4 +1,4 @@
-"""What answers beside the pages: the collector's life, /healthz, /metrics, /api/v1/fleet and /api/v1/findings."""
+"""What answers besides the pages: the collector's life, probes (/healthz, /livez, /readyz), /metrics and /api/v1."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from dashboard import service
+from dashboard.connections import limit_log, raise_descriptor_limit
 from dashboard.errors import OptionsError
 from dashboard.options import load_options
 from dashboard.report.findings.document import findings_document
@@ -57,6 +58,8 @@ def lifespan(options: Options) -> Callable[[Any], AbstractAsyncContextManager[di
 
     @asynccontextmanager
     async def polling(_app: Any) -> AsyncIterator[dict[str, Any]]:
+        raise_descriptor_limit()
+        limit_log()
         service.start(options)
         try:
             yield {}
@@ -76,6 +79,17 @@ async def healthz(_request: Request) -> Response:
     fresh = age < limit
     body = {"status": "ok" if fresh else "stale", "age_seconds": round(age, 1), "limit_seconds": limit}
     return JSONResponse(body, status_code=200 if fresh else 503)
+
+
+async def livez(_request: Request) -> Response:
+    """Answer 200: the process serves."""
+    return JSONResponse({"status": "ok"})
+
+
+async def readyz(_request: Request) -> Response:
+    """Answer 200 once a poll is complete, however old it is; else 503."""
+    is_ready = service.current().polled_at is not None
+    return JSONResponse({"status": "ok" if is_ready else "starting"}, status_code=200 if is_ready else 503)
 
 
 async def metrics(_request: Request) -> Response:
@@ -110,6 +124,8 @@ def routes() -> list[Route]:
     """Return what is answered beside the pages."""
     return [
         Route("/healthz", healthz),
+        Route("/livez", livez),
+        Route("/readyz", readyz),
         Route("/metrics", metrics),
         Route("/api/v1/fleet", api_fleet),
         Route("/api/v1/findings", api_findings),

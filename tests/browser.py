@@ -66,6 +66,8 @@ NOTHING_STICKS = """() => {
 
 
 HEALTH = "/_stcore/health"  # of the server that a tab has open: a page of the same site, on which nothing happens
+POLICY = "Content Security Policy"  # as Chromium's console names it
+_VIOLATIONS: WeakKeyDictionary[Page, list[str]] = WeakKeyDictionary()
 _IDLE: WeakKeyDictionary[Browser, dict[Theme, list[Page]]] = WeakKeyDictionary()
 
 
@@ -85,6 +87,7 @@ def chromium() -> Iterator[Browser]:
 def tab(browser: Browser, *, width: int = 1600, height: int = HEIGHT, theme: Theme = "light") -> Iterator[Page]:
     """Open an empty page of a given size and theme, in English and UTC, with nothing moving.
 
+    Nothing on it may violate the server's Content-Security-Policy.
     Tabs are used again: what one has loaded of the program takes another longer than most tests. Nothing else is kept.
     """
     idle = _IDLE.setdefault(browser, {}).setdefault(theme, [])
@@ -92,7 +95,9 @@ def tab(browser: Browser, *, width: int = 1600, height: int = HEIGHT, theme: The
     page.set_viewport_size({"width": width, "height": height})
     try:
         yield page
+        assert _VIOLATIONS[page] == []
     finally:
+        _VIOLATIONS[page].clear()
         if _is_cleared(page):
             idle.append(page)
         else:
@@ -104,7 +109,10 @@ def _new_page(browser: Browser, theme: Theme) -> Page:
         device_scale_factor=1, locale="en-US", timezone_id="UTC", color_scheme=theme, reduced_motion="reduce"
     )
     context.set_default_timeout(PATIENCE_MILLISECONDS)
-    return context.new_page()
+    page = context.new_page()
+    seen = _VIOLATIONS[page] = []
+    page.on("console", lambda message: seen.append(message.text) if POLICY in message.text else None)
+    return page
 
 
 def _is_cleared(page: Page) -> bool:

@@ -35,10 +35,10 @@ def free_port() -> int:
 def dashboard_on(config: Path, *, environment: Mapping[str, str] | None = None, path: str = "") -> Iterator[str]:
     """Serve a file of options; yield the address once the first poll has ended. `path` is the prefix of its pages.
 
-    It is the server that `serve` starts, without that command's process, which takes two seconds to begin.
+    It is the server that `serve` runs, without reading the command line.
     """
     port = free_port()
-    command = launch.streamlit_command("127.0.0.1", port)
+    command = launch.server_command("127.0.0.1", port)
     with started(command, environment={**launch.environment(config), **(environment or {})}):
         wait_until_healthy(f"http://127.0.0.1:{port}")
         yield f"http://127.0.0.1:{port}{path}"

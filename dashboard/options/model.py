@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import glob
+import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic_settings import NoDecode
 
 from dashboard.models import Baseline
 from dashboard.options.address import replica_id
@@ -36,6 +39,37 @@ def _glob_from_file(pattern: str, info: ValidationInfo) -> str:
     return str(Path(glob.escape(str(_folder(info))), _without_null(pattern)))
 
 
+def _host(text: str) -> str:
+    """Return the name of a host in lower case, without a final dot; globs are kept."""
+    if not re.fullmatch(r"[\w*?.-]+", text, re.ASCII):
+        raise ValueError("not a host name; write the name alone, without scheme, port or path")
+    return text.lower().rstrip(".")
+
+
+def _framing_site(text: str) -> str:
+    """Return a source of the directive frame-ancestors: `self`, or scheme and host."""
+    if text.strip("'") == "self":
+        return "'self'"
+    if not re.fullmatch(r"https?://[\w*.-]+(:(\d{1,5}|\*))?", text, re.ASCII):
+        raise ValueError("not a site; write self, or scheme and host such as https://wiki.example.com")
+    return text.lower()
+
+
+def _listed(value: Any) -> Any:
+    """Split a text as an environment variable holds it: JSON, or names with commas between them."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise ValueError("not a JSON list; write names with commas between them") from None
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+Host = Annotated[str, AfterValidator(_host)]
+FramingSite = Annotated[str, AfterValidator(_framing_site)]
+_FromText = (NoDecode, BeforeValidator(_listed))
 PathFromFile = Annotated[Path, AfterValidator(_path_from_file)]
 GlobFromFile = Annotated[str, Field(min_length=1), AfterValidator(_glob_from_file)]
 
@@ -110,6 +144,9 @@ class Options(Part):
     rules: Rules = Field(default_factory=dict)
     suppress: tuple[SuppressOptions, ...] = ()
     snapshots_folder: PathFromFile = Field(default=Path("snapshots"), validate_default=True)
+    read_only: bool = False
+    allowed_hosts: Annotated[tuple[Host, ...], *_FromText] = ()
+    frame_ancestors: Annotated[tuple[FramingSite, ...], *_FromText] = ()
     _file: str = PrivateAttr(DEFAULT_FILE)
     _agreed: tuple[Baseline, ...] = PrivateAttr(())
 

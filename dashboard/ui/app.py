@@ -4,9 +4,11 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import server
+from dashboard import edge, server
 
 SCRIPT = Path(__file__).resolve().with_name("main.py")
+PAGE = Path(st.__file__).with_name("static") / "index.html"
 
 options = server.options_or_exit()
-app = st.App(SCRIPT, lifespan=server.lifespan(options), routes=server.routes())
+guard = edge.middleware(options, str(st.get_option("server.address")), PAGE.read_text())
+app = st.App(SCRIPT, lifespan=server.lifespan(options), routes=server.routes(), middleware=[guard])

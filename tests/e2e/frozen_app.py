@@ -5,13 +5,15 @@ It shows the simulated fleet; /frozen/NAME puts another one in its place, for ev
 
 import os
 import tempfile
+from pathlib import Path
 
 import streamlit as st
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from dashboard import server, service
+from dashboard import edge, server, service
+from dashboard.options import Options
 from tests.e2e.frozen_fleets import NOTHING, STORY, frozen
 from tests.e2e.frozen_store import snapshots
 from tests.frozen import AT
@@ -33,4 +35,9 @@ async def show(request: Request) -> Response:
 _OWN = tempfile.TemporaryDirectory(prefix="frozen-app-", dir=os.environ.get("FROZEN_APPS"))
 os.chdir(_OWN.name)
 put(STORY)
-app = st.App("../../dashboard/ui/main.py", routes=[*server.routes(), Route("/frozen/{name}", show)])
+_PAGE = Path(st.__file__).with_name("static") / "index.html"
+app = st.App(
+    "../../dashboard/ui/main.py",
+    routes=[*server.routes(), Route("/frozen/{name}", show)],
+    middleware=[edge.middleware(Options(), "127.0.0.1", _PAGE.read_text())],
+)
