@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from dashboard.models import State, Told
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 CACHE_DTYPE, DTYPE = "cache_config.cache_dtype", "model_config.dtype"
 AUTO = Told('"auto"', State.REPORTED)
+NO = Told("false", State.REPORTED)
 DEFAULT_BRANCH = Told('"main"', State.REPORTED)  # what Hugging Face gives when no revision is asked for
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a Python object: another one in every process
+DUMMY = '"dummy"'  # random weights (vllm/config/load.py)
 FP8 = {'"fp8"': '"fp8_e4m3"'}  # two names of one format (vllm/config/cache.py)
 
 
@@ -29,3 +33,18 @@ def effective(told: Told, settings: Mapping[str, Setting]) -> Told:
 def branch(told: Told, _settings: Mapping[str, Setting]) -> Told:
     """Take the default branch for what is meant where no revision is asked for."""
     return NOT_SET if told == DEFAULT_BRANCH else told
+
+
+def weights_format(told: Told, _settings: Mapping[str, Setting]) -> Told:
+    """Count every format that reads real weights as `auto`: only `dummy` is another model."""
+    return told if told.value == DUMMY else AUTO
+
+
+def without_empty(told: Told, _settings: Mapping[str, Setting]) -> Told:
+    """Count an empty object as not set, and drop the memory addresses that Python writes into an object's name."""
+    return NOT_SET if told.value == "{}" else told._replace(value=ADDRESS.sub("", told.value))
+
+
+def unset_is_false(told: Told, _settings: Mapping[str, Setting]) -> Told:
+    """Take `false` for a switch that is not set."""
+    return NO if told.state is State.NULL else told

@@ -72,12 +72,13 @@ def is_known(path: str) -> bool:
 
 
 def flag_of(path: str) -> str | None:
-    """Return the flag that sets a path: its own, or the dotted form of its section's; None if there is none."""
+    """Return the flag that sets a path: its own, or the dotted form of a section's; None if there is none."""
     flags = _flags()
-    if path in flags:
-        return flags[path]
-    section, _, name = path.partition(".")
-    return f"{flags[section]}.{name}" if name and section in flags else None
+    section, name = path, ""
+    while section and section not in flags:
+        section, _, last = section.rpartition(".")
+        name = f".{last}{name}"
+    return f"{flags[section]}{name}" if section else None
 
 
 def lever(path: str) -> str:

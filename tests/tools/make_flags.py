@@ -28,6 +28,8 @@ def main() -> None:
     sections = {kind: section for section, kind in SECTION.findall((package / "config" / "vllm.py").read_text())} | {
         "ModelConfig": "model_config",
         "MultiModalConfig": "model_config.multimodal_config",
+        "UVAOffloadConfig": "offload_config.uva",
+        "PrefetchOffloadConfig": "offload_config.prefetch",
     }
     groups = dict(GROUP.findall(arguments))
     front_ends = [file.read_text() for file in sorted((package / "entrypoints").glob("*/cli_args.py"))]

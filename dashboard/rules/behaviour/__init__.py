@@ -1,4 +1,4 @@
-"""Rules on correctness, admission and what the API answers: CO-01 to CO-14."""
+"""Rules on correctness, admission and what the API answers: CO-01 to CO-15."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from dashboard.rules.behaviour.co_11_queue_limits import queue_limits_differ
 from dashboard.rules.behaviour.co_12_logprobs import logprobs_differ
 from dashboard.rules.behaviour.co_13_numerics import numerics_differ
 from dashboard.rules.behaviour.co_14_open_routes import development_routes_open
+from dashboard.rules.behaviour.co_15_model_setup import model_setup_differs
 
 if TYPE_CHECKING:
     from dashboard.rules.registry import Rule
@@ -37,4 +38,5 @@ BEHAVIOUR: tuple[Rule, ...] = (
     logprobs_differ,
     numerics_differ,
     development_routes_open,
+    model_setup_differs,
 )

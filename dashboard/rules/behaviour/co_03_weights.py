@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from dashboard.models import State, Told
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Confidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.meanings import weights_format
 from dashboard.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from dashboard.models import Setting
     from dashboard.rules.findings import Draft
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 MODEL = "model_config.model"
 REVISION = "model_config.revision"
 CODE_REVISION = "model_config.code_revision"
+LOAD_FORMAT = "load_config.load_format"
+# What vLLM reports of a model's architecture: where it differs, so do the models.
+ARCHITECTURE = (
+    "parallel_config.is_moe_model",
+    "scheduler_config.is_multimodal_model",
+    "cache_config.is_attention_free",
+)
 FOLDER = ("/", "./", "../", "~")  # how the name of a folder begins; anything else is an id of a hub
 DEFAULT_BRANCH = Told('"main"', State.REPORTED)  # what the Hugging Face hub gives where no revision is asked for
 
@@ -32,13 +40,13 @@ DEFAULT_BRANCH = Told('"main"', State.REPORTED)  # what the Hugging Face hub giv
     name="weights-differ",
     family=Family.BEHAVIOUR,
     severity={Facet.KV_STORE: Severity.CRITICAL, Facet.MODEL: Severity.CRITICAL},
-    needs=(REVISION, CODE_REVISION, MODEL),
+    needs=(REVISION, CODE_REVISION, MODEL, LOAD_FORMAT),
 )
 def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
-    """Replicas of one pool loaded another model, or another revision of it.
+    """Replicas of one pool loaded another model, another revision of it, or random weights.
 
-    Of a model's name the owner is left out: a mirror of a repository holds the same weights. Ids of a hub are compared
-    with ids, folders with folders.
+    Of a model's name the owner is left out: a mirror of a repository holds the same weights. Of a folder the last part
+    of its path is compared.
 
     Why it matters:
         - kv-store: The keys of a shared store do not hold the revision, so a replica can read KV cache that other
@@ -51,10 +59,12 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
         the pool. A branch is no pin: what it holds can change between two downloads.
 
     Exceptions:
-        Where all replicas load the model from a folder, revisions mean nothing and are not compared. A rollout of new
+        A folder of another name may hold the same weights: such a difference is assumed, unless the reported
+        architecture differs too. Where all replicas load the model from a folder, revisions mean nothing and are not compared. A rollout of new
         weights is best a pool of its own.
 
     Evidence:
+        - vllm/config/load.py (`dummy` initializes the weights with random values)
         - vllm/config/model.py (`revision`, `code_revision`: a branch, a tag or a commit)
         - vllm/v1/kv_offload/file_mapper.py (the keys of the file tier do not hold the revision)
         - ai-dynamo/dynamo#799 (the hub's content changed after one worker had downloaded it)
@@ -65,15 +75,34 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
         that restarts on a fresh disk answers from them.
     """
     whole = pool.identity(MODEL)
-    are_folders = {isinstance(name, str) and name.startswith(FOLDER) for name in whole.values()}
+    are_folders = set(map(_is_folder, whole.values()))
     if are_folders != {True}:
         yield from drift(pool, {REVISION: "revision", CODE_REVISION: "revision of the model's code"}, _asked_for)
-    if are_folders == {False}:
-        for draft in drift(pool, {MODEL: "model"}, _without_owner):
-            yield replace(draft, remedy=_whole_name(draft, whole))
-    elif are_folders == {True}:
-        for draft in drift(pool, {MODEL: "folder of the model"}):
-            yield replace(draft, remedy=_whole_name(draft, whole), confidence=Confidence.ASSUMED)
+    for draft in drift(pool, {MODEL: "folder of the model" if are_folders == {True} else "model"}, _without_owner):
+        are_ids = all(any(not _is_folder(whole.get(each)) for each in told.replicas) for told in draft.evidence)
+        draft = replace(draft, remedy=_whole_name(draft, whole))
+        yield draft if are_ids else _proven(pool, draft)
+    yield from drift(pool, {LOAD_FORMAT: "setting load_format"}, weights_format)
+
+
+def _is_folder(name: object) -> bool:
+    return isinstance(name, str) and name.startswith(FOLDER)
+
+
+def _proven(pool: PoolSubject, draft: Draft) -> Draft:
+    """Add the architecture that differs; without one, models of which one is a folder may be the same."""
+    concerned = {replica for each in draft.evidence for replica in each.replicas}
+    shown = [list(_shown(pool, path, concerned)) for path in ARCHITECTURE]
+    proof = [each for evidence in shown if len(evidence) > 1 for each in evidence]
+    if not proof:
+        return replace(draft, confidence=Confidence.ASSUMED, severity=Severity.WARNING)
+    return replace(draft, evidence=(*draft.evidence, *proof), confidence=Confidence.DERIVED)
+
+
+def _shown(pool: PoolSubject, path: str, replicas: Collection[str]) -> Iterator[Evidence]:
+    for told, held in pool.values(path).items():
+        if told.state is State.REPORTED and (part := tuple(each for each in held if each in replicas)):
+            yield Evidence(path, *told, part)
 
 
 def _whole_name(draft: Draft, whole: Mapping[str, object]) -> Remedy:

@@ -5,19 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dashboard.compare.encoding import tell
+from dashboard.models import State
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
 from dashboard.rules.findings import Family, Severity
+from dashboard.rules.holders import NOT_SET
+from dashboard.rules.meanings import CACHE_DTYPE, effective
 from dashboard.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from dashboard.models import Setting, Told
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PoolSubject
 
 QUANTIZATION = "model_config.quantization"
 DTYPE = "model_config.dtype"
+SKIPPED = "cache_config.kv_cache_dtype_skip_layers"
+MAMBA = {
+    "cache_config.mamba_cache_dtype": "setting mamba_cache_dtype",
+    "cache_config.mamba_ssm_cache_dtype": "setting mamba_ssm_cache_dtype",
+}
+MAMBA_BLOCK = "cache_config.mamba_block_size"
+COVERED = {Facet.KV_STORE, Facet.DISAGGREGATED}  # SH-01, SH-03 and PD-05 report the KV cache dtype there
 OF_FILES = "Where no flag sets it, it comes from the model's own files: then give them the same files."
 
 
@@ -26,26 +38,29 @@ OF_FILES = "Where no flag sets it, it comes from the model's own files: then giv
     name="precision-differs",
     family=Family.BEHAVIOUR,
     severity={Facet.MODEL: Severity.WARNING},
-    needs=(QUANTIZATION, DTYPE),
+    needs=(QUANTIZATION, DTYPE, CACHE_DTYPE),
 )
 def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool use another quantization or another data type.
 
-    The values compared are those in force: vLLM resolves `auto` when it reads the model.
+    The values compared are those in force: vLLM resolves `auto` when it reads the model. The data type of the KV cache
+    and the layers left out of its quantization count too; state of Mamba layers is worth knowing only.
 
     Why it matters:
         - any pool: The quality of an answer depends on the replica that it comes from, and so does the memory that is
           left for the KV cache.
 
     How to fix:
-        Give every replica of the pool the same `--quantization` and `--dtype`, and the same model files: a quantized
+        Give every replica of the pool the same `--quantization`, `--dtype` and `--kv-cache-dtype`, and the same model files: a quantized
         checkpoint sets both by itself. Or serve the quantized model under a name of its own.
 
     Exceptions:
-        Accelerators that cannot compute in `bfloat16` fall back to `float16`: make a pool for each kind.
+        Accelerators that cannot compute in `bfloat16` fall back to `float16`: make a pool for each kind. With a KV store
+        or disaggregation, rules of their own report the data type of the KV cache.
 
     Evidence:
         - vllm/config/model.py (`dtype` and `quantization` are resolved from the model's own configuration)
+        - vllm/config/cache.py (`cache_dtype`, `kv_cache_dtype_skip_layers`, `mamba_ssm_cache_dtype`)
         - vllm-project/vllm#38149 (both were asked for by those who read configurations)
 
     Example:
@@ -54,3 +69,14 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
     """
     for draft in drift(pool, {QUANTIZATION: "quantization", DTYPE: "data type"}):
         yield replace(draft, remedy=draft.remedy._replace(sentence=f"{draft.remedy.sentence} {OF_FILES}"))
+    if len(pool.values(CACHE_DTYPE)) > 1 and pool.facets.isdisjoint(COVERED):
+        yield from drift(pool, {CACHE_DTYPE: "KV cache dtype"}, effective)
+    yield from drift(pool, {SKIPPED: "setting kv_cache_dtype_skip_layers"})
+    for draft in drift(pool, MAMBA, _of_mamba):
+        yield replace(draft, severity=Severity.INFO)
+
+
+def _of_mamba(told: Told, settings: Mapping[str, Setting]) -> Told:
+    """Count a data type of Mamba state as not set where the model has none: vLLM gives those that do a block size."""
+    block = tell(settings, MAMBA_BLOCK)
+    return NOT_SET if block is not None and block.state is State.NULL else told

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
 from dashboard.rules.findings import Family, Severity
+from dashboard.rules.meanings import without_empty
 from dashboard.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from dashboard.models import Setting
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PoolSubject
 
 GENERATION_CONFIG = "model_config.generation_config"
 OVERRIDE = "model_config.override_generation_config"
-NOTHING_IN_IT = "{}"
 
 
 @rule(
@@ -52,8 +50,4 @@ def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:
         where the temperature is 1.0.
     """
     nouns = {GENERATION_CONFIG: "source of the sampling defaults", OVERRIDE: "override of the sampling defaults"}
-    return drift(pool, nouns, _without_empty)
-
-
-def _without_empty(told: Told, _: Mapping[str, Setting]) -> Told:
-    return Told("null", State.NULL) if told.value == NOTHING_IN_IT else told
+    return drift(pool, nouns, without_empty)

@@ -1,4 +1,4 @@
-"""Rules on capacity and performance: CP-01 to CP-08."""
+"""Rules on capacity and performance: CP-01 to CP-12."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from dashboard.rules.capacity.cp_05_compilation import compilation_differs
 from dashboard.rules.capacity.cp_06_parallelism import parallelism_differs
 from dashboard.rules.capacity.cp_07_devices import devices_differ
 from dashboard.rules.capacity.cp_08_speculative_decoding import speculative_decoding_differs
+from dashboard.rules.capacity.cp_10_offloaded_weights import weight_offloading_differs
+from dashboard.rules.capacity.cp_11_cache_management import cache_management_differs
+from dashboard.rules.capacity.cp_12_stranded_memory import kv_cache_memory_stranded
 
 if TYPE_CHECKING:
     from dashboard.rules.registry import Rule
@@ -25,4 +28,7 @@ CAPACITY: tuple[Rule, ...] = (
     parallelism_differs,
     devices_differ,
     speculative_decoding_differs,
+    weight_offloading_differs,
+    cache_management_differs,
+    kv_cache_memory_stranded,
 )

@@ -1,4 +1,4 @@
-"""Rules on prefill/decode disaggregation: PD-01 to PD-19."""
+"""Rules on prefill/decode disaggregation: PD-01 to PD-20."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from dashboard.rules.disaggregation.pd_16_load_failure import load_failure_polic
 from dashboard.rules.disaggregation.pd_17_side_channel import side_channel_on_loopback
 from dashboard.rules.disaggregation.pd_18_context_length import prefill_accepts_longer_requests
 from dashboard.rules.disaggregation.pd_19_encoder import encoder_settings_differ
+from dashboard.rules.disaggregation.pd_20_rank_blocks import rank_blocks_differ
 
 if TYPE_CHECKING:
     from dashboard.rules.registry import Rule
@@ -47,4 +48,5 @@ DISAGGREGATION: tuple[Rule, ...] = (
     side_channel_on_loopback,
     prefill_accepts_longer_requests,
     encoder_settings_differ,
+    rank_blocks_differ,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import across
 from dashboard.rules.findings import Family, Severity
-from dashboard.rules.meanings import branch
+from dashboard.rules.meanings import branch, weights_format, without_empty
 from dashboard.rules.registry import Scope, rule
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 REVISION, QUANTIZATION = "model_config.revision", "model_config.quantization"
 NOUNS = {REVISION: "model revision", QUANTIZATION: "quantization"}
+OVERRIDES, LOAD_FORMAT = "model_config.hf_overrides", "load_config.load_format"
 
 
 @rule(
@@ -26,25 +27,26 @@ NOUNS = {REVISION: "model revision", QUANTIZATION: "quantization"}
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
     severity={Facet.DISAGGREGATED: Severity.CRITICAL},
-    needs=(REVISION, QUANTIZATION),
+    needs=(REVISION, QUANTIZATION, OVERRIDES),
 )
 def weights_differ(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different weights of one model.
 
-    Compared are the revision and the quantization; `main` is what stands for no revision.
+    Compared are the revision, the quantization, `hf_overrides` and whether weights are random (`--load-format dummy`).
+    `main` is the revision where none is set.
 
     Why it matters:
-        - disaggregated: Nothing checks it: neither is part of what the sides compare, so decode continues from KV cache
+        - disaggregated: Nothing checks it: none of them is part of what the sides compare, so decode continues from KV cache
           that other weights computed, and answers are worse without any error.
 
     How to fix:
-        Pin one `--revision` and one quantization for both pools.
+        Pin one `--revision`, one quantization and one `--hf-overrides` for both pools.
 
     Exceptions:
         A prefill pool quantized otherwise on purpose, after its answers were measured: suppress the finding.
 
     Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (neither is a factor of the compatibility hash)
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (none of them is a factor of the compatibility hash)
         - vllm/v1/kv_offload/file_mapper.py (nor of the key of shared files)
         - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/store/data.py (nor of Mooncake's keys)
 
@@ -52,4 +54,6 @@ def weights_differ(pair: PairSubject) -> Iterator[Draft]:
         Decode is pinned to a commit, prefill takes the newest of the branch. After the authors fix a weight file and
         the prefill pool restarts, each answer begins with KV cache of a model that decode does not have.
     """
-    return across(pair, NOUNS, branch)
+    yield from across(pair, NOUNS, branch)
+    yield from across(pair, {OVERRIDES: "setting hf_overrides"}, without_empty)
+    yield from across(pair, {LOAD_FORMAT: "setting load_format"}, weights_format)

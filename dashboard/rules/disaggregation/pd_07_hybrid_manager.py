@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
 from dashboard.rules.disaggregation.handshake import as_checked
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import across
 from dashboard.rules.findings import Family, Severity
+from dashboard.rules.meanings import unset_is_false
 from dashboard.rules.registry import Scope, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from dashboard.models import Setting
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PairSubject
 
 DISABLED = "scheduler_config.disable_hybrid_kv_cache_manager"
-ON = Told("false", State.REPORTED)
 
 
 @rule(
@@ -52,8 +50,4 @@ def hybrid_manager_differs(pair: PairSubject) -> Iterator[Draft]:
         Prefill adds LMCacheConnectorV1, which needs hybrid management off; decode keeps plain NIXL, with it on.
     """
     nouns = {DISABLED: "setting disable_hybrid_kv_cache_manager"}
-    return as_checked(pair, across(pair, nouns, _resolved))
-
-
-def _resolved(told: Told, _settings: Mapping[str, Setting]) -> Told:
-    return ON if told.state is State.NULL else told
+    return as_checked(pair, across(pair, nouns, unset_is_false))

@@ -1,4 +1,4 @@
-"""Rules on routing and the identity of blocks: RT-01 to RT-16."""
+"""Rules on routing and the identity of blocks: RT-01 to RT-17."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from dashboard.rules.routing.rt_13_prefix_caching import prefix_caching_off
 from dashboard.rules.routing.rt_14_tokenizer import tokenizer_differs
 from dashboard.rules.routing.rt_15_multimodal import media_handling_differs
 from dashboard.rules.routing.rt_16_offloaded_cache import offloaded_cache_not_counted
+from dashboard.rules.routing.rt_17_reusable_prefix import reusable_prefix_too_long
 
 if TYPE_CHECKING:
     from dashboard.rules.registry import Rule
@@ -41,4 +42,5 @@ ROUTING: tuple[Rule, ...] = (
     tokenizer_differs,
     media_handling_differs,
     offloaded_cache_not_counted,
+    reusable_prefix_too_long,
 )

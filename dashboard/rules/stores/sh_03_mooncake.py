@@ -70,7 +70,7 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
 
     A key is made of `cache_prefix`, the last part of the model's path, the rank and the hash of the tokens. It tells
     neither revisions nor quantizations nor number formats apart, nor, by default, numbers of ranks. The other way
-    round, replicas of one pool with several prefixes share nothing: there it is a warning.
+    round, replicas of one pool with several prefixes, or without the connector, share nothing: there it is a warning.
 
     Why it matters:
         - kv-store: A replica reads KV cache that other weights, another number format or another split over GPUs wrote:
@@ -96,6 +96,7 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
     """
     shared: dict[str, list[_Member]] = defaultdict(list)
     for pool in fleet.subjects:
+        yield from _unconnected(pool)
         members = list(_members(pool))
         for member in members:
             shared[member.key].append(member)
@@ -105,6 +106,19 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
                 yield replace(draft, severity=Severity.WARNING)
     for key in sorted(shared):
         yield from _collisions(key, shared[key], fleet)
+
+
+def _unconnected(pool: PoolSubject) -> Iterator[Draft]:
+    """Report a pool of which some replicas use the store and others, who report their connectors, do not."""
+    names = {key: [each.name for each in told] for key, told in pool.of_documents(connectors).items()}
+    if pool.is_ignored(CONNECTOR) or not any(STORE in held for held in names.values()):
+        return
+    reporting = {replica for replicas in pool.values(CONNECTOR).values() for replica in replicas}
+    held = {key: STORE if STORE in names[key] else None for key in reporting}
+    is_alone = all(len(each) <= 1 for each in names.values())
+    for draft in apart({CONNECTOR: ("connector to Mooncake's store", held_natively(held))}):
+        fix = draft.remedy if is_alone else Remedy(f"Add {STORE} to the connectors of all replicas, and restart them.")
+        yield replace(draft, severity=Severity.WARNING, remedy=fix)
 
 
 def _members(pool: PoolSubject) -> Iterator[_Member]:

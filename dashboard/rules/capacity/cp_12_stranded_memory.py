@@ -1,0 +1,86 @@
+"""CP-12: memory that is set aside for the KV cache and that no block uses."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from dashboard.models import State
+from dashboard.rules.connectors import value
+from dashboard.rules.domain import Facet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboard.rules.subject import PoolSubject
+
+AVAILABLE, USED = "engines.kv_cache_available_bytes", "engines.kv_cache_bytes_per_device"
+ASKED = "cache_config.kv_cache_memory_bytes"
+OVERRIDE = "cache_config.num_gpu_blocks_override"
+GIB = 2**30
+
+
+@rule(
+    id="CP-12",
+    name="kv-cache-memory-stranded",
+    family=Family.CAPACITY,
+    severity={Facet.MODEL: Severity.WARNING},
+    needs=("engines",),
+    least=1,
+)
+def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Iterator[Draft]:
+    """Memory that is set aside for the KV cache on a device, and that no block uses.
+
+    Available is what the engine measured at start (the provider reports it) or `--kv-cache-memory-bytes`; used is what
+    its blocks take on one device. `share` of the available memory may be unused.
+
+    Why it matters:
+        - any pool: All devices of an engine get as many blocks as the one with the least room. What the others have
+          left serves nothing, and the engine preempts requests beside idle memory.
+
+    How to fix:
+        Free the smallest device (another process, a larger share of the weights), so that all have as much room. With
+        pipeline parallelism, move layers with `VLLM_PP_LAYER_PARTITION`.
+
+    Exceptions:
+        Not evaluated where `num_gpu_blocks_override` is set: then the blocks were chosen by hand.
+
+    Evidence:
+        - vllm/v1/core/kv_cache_planning.py (all workers get the smallest number of blocks)
+        - vllm-project/vllm#54354
+        - vllm-project/vllm#25164
+
+    Example:
+        GPU 0 also runs a small embedding server. Its 12 GiB of KV cache decide for three GPUs, two of which keep 17 GiB
+        that nothing uses.
+    """
+    for (available, used), replicas in _stranded(pool, share).items():
+        unused = f"{(available - used) / GIB:,.1f} GiB of {available / GIB:,.1f} GiB"
+        yield Draft(
+            tuple(sorted(replicas)),
+            f"{unused} for the KV cache is unused on a device.",
+            (
+                Evidence(USED, json.dumps(used), State.REPORTED, tuple(sorted(replicas))),
+                Evidence(AVAILABLE, json.dumps(available), State.REPORTED, tuple(sorted(replicas)), is_reference=True),
+            ),
+            Remedy(
+                "Give all devices of the engine as much room: look for another process on the smallest one, and restart.",
+                (Snippet("shell", "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv"),),
+            ),
+            Confidence.DERIVED,
+        )
+
+
+def _stranded(pool: PoolSubject, share: float) -> dict[tuple[int, int], set[str]]:
+    """Return by (available, used) bytes the replicas with such an engine."""
+    found: dict[tuple[int, int], set[str]] = defaultdict(set)
+    asked = pool.of_documents(lambda settings: (value(settings, ASKED), value(settings, OVERRIDE)))
+    for member, engine in pool.engines():
+        size, override = asked[member.id]
+        available, used = size, engine.kv_cache_bytes_per_device
+        if isinstance(available, int) and used and override is None and available - used > share * available:
+            found[available, used].add(member.id)
+    return found
