@@ -60,8 +60,8 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
 
     Exceptions:
         A folder of another name may hold the same weights: such a difference is assumed, unless the reported
-        architecture differs too. Where all replicas load the model from a folder, revisions mean nothing and are not compared. A rollout of new
-        weights is best a pool of its own.
+        architecture differs too. Where all replicas load the model from a folder, revisions mean nothing and are not
+        compared. A rollout of new weights is best a pool of its own.
 
     Evidence:
         - vllm/config/load.py (`dummy` initializes the weights with random values)
@@ -80,8 +80,8 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
         yield from drift(pool, {REVISION: "revision", CODE_REVISION: "revision of the model's code"}, _asked_for)
     for draft in drift(pool, {MODEL: "folder of the model" if are_folders == {True} else "model"}, _without_owner):
         are_ids = all(any(not _is_folder(whole.get(each)) for each in told.replicas) for told in draft.evidence)
-        draft = replace(draft, remedy=_whole_name(draft, whole))
-        yield draft if are_ids else _proven(pool, draft)
+        named = replace(draft, remedy=_whole_name(draft, whole))
+        yield named if are_ids else _proven(pool, named)
     yield from drift(pool, {LOAD_FORMAT: "setting load_format"}, weights_format)
 
 

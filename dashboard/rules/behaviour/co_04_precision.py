@@ -51,12 +51,12 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
           left for the KV cache.
 
     How to fix:
-        Give every replica of the pool the same `--quantization`, `--dtype` and `--kv-cache-dtype`, and the same model files: a quantized
-        checkpoint sets both by itself. Or serve the quantized model under a name of its own.
+        Give every replica of the pool the same `--quantization`, `--dtype` and `--kv-cache-dtype`, and the same model
+        files: a quantized checkpoint sets the first two by itself. Or serve the quantized model under a name of its own.
 
     Exceptions:
-        Accelerators that cannot compute in `bfloat16` fall back to `float16`: make a pool for each kind. With a KV store
-        or disaggregation, rules of their own report the data type of the KV cache.
+        Accelerators that cannot compute in `bfloat16` fall back to `float16`: make a pool for each kind. With a KV
+        store or disaggregation, rules of their own report the data type of the KV cache.
 
     Evidence:
         - vllm/config/model.py (`dtype` and `quantization` are resolved from the model's own configuration)

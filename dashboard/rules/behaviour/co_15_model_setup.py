@@ -63,8 +63,8 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     counts as vLLM resolved it. `skip_tokenizer_init` is a warning.
 
     Why it matters:
-        - any pool: Another rope scaling, runner or pooler computes other results from the same weights. Requests succeed,
-          and the answer depends on the replica.
+        - any pool: Another rope scaling, runner or pooler computes other results from the same weights. Requests
+          succeed, and the answer depends on the replica.
 
     How to fix:
         Give every replica of the pool the same `--hf-overrides`, `--runner`, `--convert` and `--pooler-config`.

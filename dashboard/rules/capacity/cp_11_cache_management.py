@@ -35,8 +35,8 @@ def cache_management_differs(pool: PoolSubject) -> Iterator[Draft]:
     Compared are `disable_hybrid_kv_cache_manager` and `disable_sliding_window`.
 
     Why it matters:
-        - any pool: Without hybrid management every layer keeps KV cache as full attention does, so the replica fits fewer
-          tokens. Without sliding windows the longest request is shorter too.
+        - any pool: Without hybrid management every layer keeps KV cache as full attention does, so the replica fits
+          fewer tokens. Without sliding windows the longest request is shorter too.
 
     How to fix:
         Give every replica of the pool the same `--disable-hybrid-kv-cache-manager` and `--disable-sliding-window`.

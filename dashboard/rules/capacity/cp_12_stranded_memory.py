@@ -67,7 +67,7 @@ def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Itera
                 Evidence(AVAILABLE, json.dumps(available), State.REPORTED, tuple(sorted(replicas)), is_reference=True),
             ),
             Remedy(
-                "Give all devices of the engine as much room: look for another process on the smallest one, and restart.",
+                "Give all devices of the engine as much room: end other processes on the smallest one, and restart.",
                 (Snippet("shell", "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv"),),
             ),
             Confidence.DERIVED,

@@ -36,8 +36,8 @@ def weights_differ(pair: PairSubject) -> Iterator[Draft]:
     `main` is the revision where none is set.
 
     Why it matters:
-        - disaggregated: Nothing checks it: none of them is part of what the sides compare, so decode continues from KV cache
-          that other weights computed, and answers are worse without any error.
+        - disaggregated: Nothing checks it: none of them is part of what the sides compare, so decode continues from KV
+          cache that other weights computed, and answers are worse without any error.
 
     How to fix:
         Pin one `--revision`, one quantization and one `--hf-overrides` for both pools.
@@ -46,7 +46,7 @@ def weights_differ(pair: PairSubject) -> Iterator[Draft]:
         A prefill pool quantized otherwise on purpose, after its answers were measured: suppress the finding.
 
     Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (none of them is a factor of the compatibility hash)
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (none is a factor of the compatibility hash)
         - vllm/v1/kv_offload/file_mapper.py (nor of the key of shared files)
         - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/store/data.py (nor of Mooncake's keys)
 

@@ -1,4 +1,4 @@
-"""RT-17: the smallest prefix that can be reused is longer than typical prompts."""
+"""RT-17: typical prompts are shorter than the smallest prefix that can be reused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DROPPING = ("eagle", "eagle3", "mtp")  # vllm/config/speculative.py, needs_eagle
     least=1,
 )
 def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> Iterator[Draft]:
-    """The smallest prefix that can be reused is longer than typical prompts.
+    """Typical prompts are shorter than the smallest prefix that can be reused.
 
     A hit ends at a multiple of the block size, or of the alignment where the model has several kinds of layers. With
     EAGLE and MTP the last block of a hit is dropped, so a hit needs two. `prompt_tokens` is the length of a typical
@@ -78,8 +78,8 @@ def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> 
             f"Prefixes below {tokens:,} tokens are never reused; a typical prompt has {prompt_tokens:,}.",
             tuple(each for each in evidence if each.state is State.REPORTED),
             Remedy(
-                "Use a smaller block size, or a finer prefix match unit for a hybrid model. If prompts are longer, raise "
-                "the parameter `prompt_tokens` of this rule in fleet.yaml.",
+                "Use a smaller block size, or a finer prefix match unit for a hybrid model. If prompts are longer, "
+                "raise the parameter `prompt_tokens` of this rule in fleet.yaml.",
                 (
                     Snippet("flag", "--prefix-match-unit 16"),
                     Snippet("yaml", f"rules:\n  RT-17: {{parameters: {json.dumps({'prompt_tokens': tokens})}}}"),
