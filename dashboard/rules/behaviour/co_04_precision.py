@@ -52,7 +52,7 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     How to fix:
         Give every replica of the pool the same `--quantization`, `--dtype` and `--kv-cache-dtype`, and the same model
-        files: a quantized checkpoint sets the first two by itself. Or serve the quantized model under a name of its own.
+        files: a quantized checkpoint sets the first two by itself. Or serve the quantized model under another name.
 
     Exceptions:
         Accelerators that cannot compute in `bfloat16` fall back to `float16`: make a pool for each kind. With a KV
