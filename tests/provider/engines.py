@@ -20,6 +20,7 @@ from dashboard.provider.plugin import endpoint, register
 from dashboard.schemas.paths import OBJECTS
 from tests.captured import INFERENCE_CONFIG, MODELS, SERVER_INFO, capture
 from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum, modules
+from tests.provider_answers import lookahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +52,8 @@ def vllm_config_of(server: Capture) -> Any:
     config = _section("VllmConfig", server.json(SERVER_INFO)["vllm_config"], "")
     is_async, stages = config.scheduler_config.async_scheduling, config.parallel_config.pipeline_parallel_size
     config.max_concurrent_batches = stages + 1 if is_async else stages
+    if server.version == "0.33.0":
+        config.num_hash_lookahead_tokens = lookahead(server)
     model, groups = config.model_config, groups_told(server)
     model.get_total_num_kv_heads = lambda: groups[0].get("num_kv_heads", 0)
     model.get_head_size = lambda: groups[0].get("head_size", 0)

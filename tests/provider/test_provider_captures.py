@@ -65,7 +65,7 @@ def test_the_answer_is_what_our_own_schema_reads(server: Capture, query: str, se
     read = InferenceConfigReply.model_validate_json(body, strict=True)
 
     assert read.fleet is not None
-    assert read.fleet.schema_version == "1.0"
+    assert read.fleet.schema_version == "1.1"
 
 
 @pytest.mark.parametrize("server", IS_NEW)

@@ -28,11 +28,18 @@ LENGTHS = st.integers(1, 300)
 
 
 def engine(
-    algorithm: str = "sha256", *, seed: str | None = None, length: int = 16, connector: bool = False
+    algorithm: str = "sha256",
+    *,
+    seed: str | None = None,
+    length: int = 16,
+    connector: bool = False,
+    lookahead: int | None = None,
 ) -> EngineProcess:
-    """A newly started engine process."""
+    """A newly started engine process; of a vLLM before 0.33 where no `lookahead` is given."""
     found = EngineProcess(LLAMA, environ={} if seed is None else {"PYTHONHASHSEED": seed}, algorithm=algorithm)
     found.kv_cache_config.hash_block_size = length
+    if lookahead is not None:
+        found.config.num_hash_lookahead_tokens = lookahead
     if connector:
         found.config.cache_config.enable_prefix_caching = False
         with found.inside():
@@ -48,6 +55,11 @@ def fingerprint(found: EngineProcess) -> dict[str, Any]:
 def policy(found: EngineProcess) -> Any:
     with found.inside():
         return hashing_of(found.core, Gathering())["seed_policy"]
+
+
+def lookahead_of(found: EngineProcess) -> Any:
+    with found.inside():
+        return hashing_of(found.core, Gathering())["lookahead_tokens"]
 
 
 def hashes(found: EngineProcess, length: int, blocks: int = 2) -> list[bytes]:
@@ -73,6 +85,49 @@ def test_the_fingerprint_is_the_one_that_vllm_0_32_0_itself_gives_with_its_defau
         "engine": "f30f3014fbe54354",
         "reason": None,
     }
+
+
+@pytest.mark.parametrize("ahead", [None, 0])
+def test_without_lookahead_the_fingerprint_is_what_it_was_before_vllm_0_33(ahead: int | None) -> None:
+    """Digests of provider 1.0, which did not know of lookahead."""
+    assert fingerprint(engine(length=128, lookahead=ahead))["engine"] == "f30f3014fbe54354"
+    assert fingerprint(engine(length=16, lookahead=ahead, seed="42"))["engine"] == "5c13ec9b218cea06"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "canonical", "own"),
+    [(1, "99f2fbfbafda28a8", "32991f86b5c8a2d6"), (3, "c17b616106358c1b", "9cffe4ec340eefdd")],
+)
+def test_with_lookahead_the_fingerprint_digests_what_vllm_0_33_0_itself_hashes_requests_to(
+    ahead: int, canonical: str, own: str
+) -> None:
+    """Computed with its get_request_block_hasher, of a request of the tokens 0, 1, 2, ..."""
+    assert fingerprint(engine(length=128, lookahead=ahead)) == {"canonical": canonical, "engine": own, "reason": None}
+
+
+def test_lookahead_is_reported_and_0_where_a_version_has_none() -> None:
+    assert [lookahead_of(engine(lookahead=ahead)) for ahead in (None, 0, 1, 5)] == [0, 0, 1, 5]
+
+
+@pytest.mark.parametrize("value", [-1, "1", None, 1.5, MAX_TOKENS + 1])
+def test_a_lookahead_that_cannot_be_leaves_no_fingerprint(value: Any) -> None:
+    odd = engine()
+    odd.config.num_hash_lookahead_tokens = value
+
+    assert fingerprint(odd)["engine"] is None
+    assert fingerprint(odd)["reason"] == "this vLLM hashes blocks in a way that the provider does not know"
+
+
+def test_a_lookahead_that_cannot_be_computed_is_not_taken_for_none() -> None:
+    odd = engine(lookahead=0)
+    odd.core.vllm_config = type("VllmConfig", (), {"num_hash_lookahead_tokens": property(lambda self: self.missing)})()
+    gathering = Gathering()
+
+    with odd.inside():
+        told = hashing_of(odd.core, gathering)
+
+    assert told["lookahead_tokens"] is None
+    assert "fleet.prefix_hashing.lookahead_tokens" in {each["field"] for each in gathering.unavailable}
 
 
 @pytest.mark.parametrize("row", AS_VLLM, ids=lambda row: row.seed or "default")

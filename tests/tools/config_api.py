@@ -16,7 +16,7 @@ PAGE = DOCS / "config-api.md"
 OPENAPI = DOCS / "config-api.openapi.json"
 FIELDS = ("<!-- fields: written by make docs -->", "<!-- end of fields -->")
 EXAMPLE = ("<!-- example: written by make docs -->", "<!-- end of example -->")
-LIVE = Path(__file__).parents[1] / "provider" / "answers" / "0.32.0" / "llama_dp2_xxhash.json"
+LIVE = Path(__file__).parents[1] / "provider" / "answers" / "0.33.0" / "llama_dp2_xxhash.json"
 PATHS = ("/inference/v1/config", "/v1/config")
 TYPES = {"integer": "int", "number": "float", "boolean": "bool", "array": "list", "object": "object"}
 # The kinds of groups, each with what it adds; `Group`'s own fields stand in all of them.
