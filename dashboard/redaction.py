@@ -1,69 +1,208 @@
-"""Secrets leave here: replaced by a marker before anything is kept, logged or shown."""
+"""Secrets leave here: replaced by a marker before anything is kept, logged or shown. Standard library alone."""
 
 from __future__ import annotations
 
+import binascii
+import html
+import json
 import re
-from typing import Any
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 MARKER = "[redacted]"
+MAY_HOLD_SECRETS = frozenset({str, dict, list})  # never numbers, booleans, null
 
 # How names of secrets end, in lower case, without the signs between words: api_key, api-key and apiKey are one.
 SECRET_NAMES = (
-    "apikey",
-    "accesskey",
-    "secretkey",
-    "privatekey",
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "credentials",
-    "authorization",
+    *("apikey", "apikeys", "accesskey", "accesskeys", "accesskeyid", "secretkey", "secretkeys", "privatekey"),
+    *("token", "apitokens", "accesstokens", "authtokens", "hftokens", "secret", "secrets", "secretid"),
+    *("password", "passwords", "passwd", "pwd", "passphrase", "passphrases", "passcode"),
+    *("credential", "credentials", "authorization", "cookie", "cookies"),
 )
 # Those that are text: what a model begins, ends and fills its prompts with.
-TOKENS_OF_TEXT = (
-    *("bostoken", "eostoken", "padtoken", "unktoken", "clstoken", "septoken", "masktoken"),
-    *("starttoken", "endtoken", "imagetoken", "videotoken", "audiotoken"),
+TOKENS_OF_TEXT = tuple(
+    f"{word}token"
+    for word in (
+        *("bos", "eos", "pad", "unk", "cls", "sep", "mask", "start", "end", "begin", "stop", "image", "video", "audio"),
+        *("special", "text", "prompt", "draft", "per", "bonus", "placeholder", "vision", "next", "last", "first"),
+    )
 )
-BETWEEN_WORDS = str.maketrans("", "", "_- ")
-MAY_HOLD_SECRETS = frozenset({str, dict, list})  # never numbers, booleans, null
-LONG_NAME, MAX_REMEMBERED = 100, 16_384  # characters of a name that is remembered, and how many are; vLLM has 1,000
+# The last word of a name, where it is a word of its own.
+SECRET_WORDS = frozenset(
+    {"pwd", "pw", "pass", "auth", "cred", "creds", "jwt", "sig", "signature", "bearer", "key", "keys", "tokens"}
+)
+# The words before it with which it is a setting.
+NO_SECRET_AFTER = {
+    "pass": frozenset(
+        {"forward", "backward", "fusion", "grad", "post", "pre", "first", "second", "single", "multi", "one", "two"}
+        | {"custom", "inductor", "compile", "graph"}
+    ),
+    "signature": frozenset({"function", "method", "model", "shape"}),
+    "key": frozenset(
+        {"hash", "cache", "sort", "primary", "foreign", "partition", "routing", "group", "prefix", "block", "public"}
+        | {"index", "lookup", "metadata", "shard", "layer", "weight", "lora", "query", "label", "dict", "config"}
+        | {"object", "unique", "field", "column", "metric", "event", "topic", "name", "param", "modality", "tensor"}
+    ),
+}
+# Many settings count or list these. Secret are those after one of these words, and a name that is `tokens` alone.
+SECRET_AFTER = {
+    "tokens": frozenset({"api", "access", "auth", "bearer", "refresh", "session", "hf", "secret", "security", "id"}),
+    "keys": frozenset({"api", "access", "secret", "private", "encryption", "signing", "auth", "ssh", "master"}),
+}
+# Words after the name of a secret that leave it one: password_2, token_value.
+STILL_SECRET = frozenset({"value", "plain", "plaintext", "raw", "b64", "base64", "hex", "old", "new", "backup"})
 SECRET_PREFIX = "s3_"  # noqa: S105  object storage options: S3_ACCESS_KEY_ID and its kin
+BETWEEN_WORDS = str.maketrans("", "", "_- ")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+LONGEST_NAME = 200  # characters at its end by which a name is judged
+LONGEST_REMEMBERED, MAX_REMEMBERED = 100, 4_096  # characters of a name or text, and how many; vLLM has 1,000
 
-# By shape: credentials in a URL, bearer tokens, Hugging Face tokens (hf_ and 34 letters; shorter ones are cut off).
+_NO_PORT = r"(?!\d{1,5}(?:[/?#]|$))"
+_USER, _REST = r"[^/\s@\"'<>:?#]", r"(?:(?!://)[^\s\"'<>])*"
+# Credentials in a URL: a password may hold a slash, but after the host of a web address digits are a port.
+_IN_URL = re.compile(
+    r"(?P<slashes>:\\?/\\?/)(?:"
+    rf"(?:(?<=http://)|(?<=https://)|(?<=tcp://)){_USER}+:{_NO_PORT}{_REST}@"
+    rf"|(?:(?<!http://)(?<!https://)(?<!tcp://){_USER}*|(?=:)):{_REST}@"
+    rf"|{_USER}+@)"
+)
 SHAPES = re.compile(
-    r"(?P<url>://)[^/\s:@\"']*:[^/\s\"']+@"
-    r"|(?P<bearer>\b[Bb]earer\s+)[\w.~+/=-]{8,}"
-    r"|\bhf_[A-Za-z0-9]{16,}"
+    r"(?P<word>\b(?i:bearer)\s+)[\w.~+/=-]{8,}"
+    r"|(?P<basic>\b(?i:basic)\s+)(?P<pair>[\w+/-]{4,}={0,2})"
+    r"|(?P<hook>hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/-]+"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
+    # Of Hugging Face, GitHub, GitLab, OpenAI and who imitates it, NVIDIA, npm, PyPI, Docker, Slack, AWS, Google, Vault
+    r"|\bhf_[A-Za-z0-9]{16,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}"
+    r"|\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|imt|agent|oas)-[\w-]{16,}"
+    r"|\bsk-(?:[a-z]{2,8}-)?[A-Za-z0-9]{20,}[\w-]*|(?<![\w/-])sk-(?=[\w-]*\d)[\w-]{12,}"
+    r"|\bnvapi-[\w-]{16,}|\bnpm_\w{16,}|\bpypi-[\w-]{16,}|\bdckr_[op]at_[\w-]{16,}|\bxox[abeoprs]-[\w-]{10,}"
+    r"|\bA[KS]IA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bya29\.[\w-]{16,}|\bhv[sb]\.[\w-]{16,}"
+    r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"
 )
-# In text that is no JSON (an error page, half an answer) a name stands before the secret. What comes before the name
-# is not matched: a prefix of any length would make the search quadratic in a long word.
-_NAME = (
-    r"(?:(?:api|access|secret|private)[_-]?key|(?:hf|auth|access|api|session|refresh|bearer)[_-]?token|secret"
-    r"|passw(?:or)?d|passphrase|credentials|authorization|\bs3_\w{1,64})"
+HINTS = (  # one is in each shape: looking for them takes a tenth of the time
+    *("earer", "EARER", "asic", "ASIC", "hooks.slack", "PRIVATE KEY", "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    *(
+        "_pat_",
+        "_oat_",
+        "glpat",
+        "gldt",
+        "glrt",
+        "glcbt",
+        "glptt",
+        "glft",
+        "glsoat",
+        "glimt",
+        "glagent",
+        "gloas",
+        "sk-",
+    ),
+    *("nvapi-", "npm_", "pypi-", "xox", "AKIA", "ASIA", "AIza", "ya29", "hvs.", "hvb.", "eyJ"),
 )
-_QUOTED = rf"(?:{_NAME}|[\"']token)"  # without quotes, "token" is a word of many error pages
-NAME_HINTS = (  # one is in each name
-    *("api", "hf_token", "hf-token", "hftoken", "auth", "access", "secret", "private", "session", "refresh", "bearer"),
-    *("passw", "passphrase", "credentials", "s3_", '"token', "'token"),
+
+# In a text a name stands before its secret. A name begins where a word does: else a long word would be searched anew
+# from each of its letters.
+_FLAG_SEPARATOR = r"(?(flag)\\*[\"']\s{0,9},\s{0,9}|(?!))|(?(flag)\s{1,20}(?![-\s])|(?!))"
+_PAIR = (
+    r"(?<![\w.\-])(?P<flag>-{1,2})?(?P<name>\w[\w.\-]*+)"
+    rf"(?P<separator>\\*[\"']?\s{{0,20}}(?:=>|:=|[:=])\s{{0,20}}|{_FLAG_SEPARATOR}%s)"
 )
-_STRING = r"\"(?:[^\"\\]|\\.)*\"?"
-NAMED = re.compile(
-    # "name": "secret", or a list of them; quotes may be escaped, for JSON stands inside JSON; numbers and null stay
-    rf"(?is)(?P<quoted>{_QUOTED}\\*[\"']\s*:\s*)(?:{_STRING}|'[^']*'?|\\+\"[^\"]*\"?|\[\s*\"(?:[^\"\\\]]|\\.|\"[\s,]*\"?)*\]?)"
-    # name=secret, name: secret, Authorization: Basic secret
-    rf"|(?P<bare>{_NAME}\s*[:=]\s*)"
-    rf"(?:{_STRING}|'[^']*'?|(?!(?:null|none|true|false)\b)(?:(?:basic|bearer|digest|token)\s+)?[^\s\"',;&}}]+)"
+_IN_VALUES = re.compile(_PAIR % "")
+_IN_PROSE = re.compile(  # also `api_key "x"` and `password is x`
+    _PAIR
+    % (
+        r"|\s{1,20}(?=\\*[\"'])|\s{1,20}(?i:is|was)\s{1,20}(?!(?i:not|required|missing|invalid|incorrect|wrong|expired"
+        r"|empty|null|none|set|unset|needed|too|an?|the|in|of|for|no|already|disabled|enabled)\b)"
+    )
 )
+_VALUE = re.compile(
+    r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|(?P<escaped>\\+)\"[^\"]*\"?|\\+'[^']*'?"
+    r"|(?!(?i:null|none|true|false)\b)(?:(?i:basic|bearer|digest|token|apikey|negotiate)\s+)?[^\s\"',;&}<>]+",
+    re.DOTALL,
+)
+_LINE = re.compile(r"[^\r\n\"']+")
+_MORE_WORDS = re.compile(r"(?:\s{1,20}(?!-)[^\s\"',;&}<>]+)*")  # --api-key takes several
+_MORE_ITEMS = re.compile(r"(?:\s{0,9},\s{0,9}(?:\"(?!-)(?:[^\"\\]|\\.)*\"?|'(?!-)(?:[^'\\]|\\.)*'?))*", re.DOTALL)
+_NUMBER = re.compile(r"(?:-?[0-9.]+(?:[eE][-+]?[0-9]+)?|(?i:null|none|true|false)|\W*|[\[{].*)\Z", re.DOTALL)
+_EMPTY, _NO_MORE = re.compile(r"\W*\Z"), re.compile(r"(?!)")
+_NESTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"?|[{}\[\]]", re.DOTALL)
+_FLAG = re.compile(r"(?P<name>--?\w[\w.\-]*)(?P<value>=.+)?\Z", re.DOTALL)
+_VARIABLE = re.compile(r"(?P<name>(?:export )?[A-Za-z_][\w.\-]*)=[^\n]+\Z")
+_QUOTES, _OPENING = frozenset({"\\", '"', "'"}), frozenset("\"'\\{[")
+_STEMS = re.compile(r"(?i:pass|pwd|pw|secret|token|key|cred|cookie|auth|sig|jwt|bearer|s3_)")  # one is in each name
+_URL_SAFE = str.maketrans("-_", "+/")
+WHOLE_LINES = ("cookie", "authorization")  # headers whose values have several parts
+# Words of many sentences: before a colon they name no secret, unless they stand in quotes.
+ORDINARY_WORDS = frozenset({"key", "keys", "token", "tokens", "pass", "auth", "signature", "bearer", "cred", "creds"})
+LONGEST_JSON = 64 * 1024  # characters of a text that is read as JSON; what is longer is searched as text
+
+SHORTEST_KNOWN, MOST_KNOWN = 6, 256  # characters of a key that is searched for, and how many keys are
+SHORTEST_FORM = 6  # characters of a form of a key: fewer would be found by accident
+
+
+class _Also(NamedTuple):
+    """What is secret here, beyond names and shapes that are secret everywhere."""
+
+    names: frozenset[str] = frozenset()
+    patterns: tuple[re.Pattern[str], ...] = ()
+    values: tuple[str, ...] = ()
+    forms: re.Pattern[str] | None = None
+
+
+_also = _Also()
+
+
+def also_redact(names: Iterable[str], patterns: Iterable[re.Pattern[str]]) -> None:
+    """Redact in this process what the operator names, too: settings by their last words, texts by patterns."""
+    global _also  # noqa: PLW0603  one process redacts in one way
+    folded = frozenset(name.lower().translate(BETWEEN_WORDS) for name in names)
+    _also = _also._replace(names=folded, patterns=tuple(patterns))
+    _NAMES.clear()
+    _CLEAN.clear()
+
+
+def redact_keys(keys: Iterable[str]) -> None:
+    """Redact these keys from now on wherever they are found, also encoded: those that this process sends itself."""
+    global _also  # noqa: PLW0603
+    new = [key for key in dict.fromkeys(keys) if len(key) >= SHORTEST_KNOWN and key not in _also.values]
+    if new:
+        values = (*_also.values, *new)[-MOST_KNOWN:]
+        forms = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
+        _also = _also._replace(values=values, forms=re.compile("|".join(map(re.escape, forms))))
+
+
+def _forms(key: str) -> Iterator[str]:
+    """Yield a key as it may be echoed: as it is, in JSON, HTML, URLs, and within base64, which cuts at three places."""
+    yield from (key, quote(key, safe=""), html.escape(key), json.dumps(key)[1:-1])
+    raw = key.encode()
+    for before, cut in enumerate((0, 2, 3)):
+        text = b64encode(b"\0" * before + raw).decode()[cut : (before + len(raw)) * 8 // 6]
+        if len(text) >= SHORTEST_FORM:
+            yield from (text, text.replace("+", "-").replace("/", "_"))
 
 
 def is_secret(name: str) -> bool:
     """Whether a field of this name holds a secret, by its last path segment."""
-    lower = name.rpartition(".")[2].lower()
+    segment = name[-LONGEST_NAME:].rstrip(".:/ ").rpartition(".")[2]
+    lower = segment.lower()
     bare = lower.translate(BETWEEN_WORDS)
-    ends = bare.endswith(SECRET_NAMES) and not bare.endswith(TOKENS_OF_TEXT)
-    return ends or lower.startswith(SECRET_PREFIX)
+    if lower.startswith(SECRET_PREFIX) or (_also.names and bare.endswith(tuple(_also.names))):
+        return True
+    words = [word.lower() for word in _WORD.findall(segment)]
+    while len(words) > 1 and (words[-1] in STILL_SECRET or words[-1].isdigit()):
+        words.pop()
+    bare = "".join(words)
+    if bare.endswith(SECRET_NAMES):
+        return not bare.endswith(TOKENS_OF_TEXT)
+    if not words or words[-1] not in SECRET_WORDS:
+        return False
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    if last in SECRET_AFTER:
+        return before in SECRET_AFTER[last] or (last == bare == "tokens")
+    return before not in NO_SECRET_AFTER.get(last, ())
 
 
 def redact(value: Any, name: str = "") -> Any:
@@ -78,14 +217,35 @@ def _redact(value: Any, *, secret: bool) -> Any:
     if isinstance(value, str):
         return MARKER if value and secret else redact_text(value)
     if isinstance(value, list):
-        return [_redact(item, secret=secret) for item in value]
+        return [_redact(item, secret=secret) for item in value] if secret else _redact_list(value)
     if not isinstance(value, dict):
         return value
     kept = {}
     for key, item in value.items():
         name, named = _NAMES[key]
         kept[name] = _redact(item, secret=secret or named) if type(item) in MAY_HOLD_SECRETS else item
+    if "value" in value and isinstance(called := value.get("name"), str) and is_secret(called):
+        kept["value"] = _redact(value["value"], secret=True)  # a variable, as Kubernetes writes it
     return kept
+
+
+def _redact_list(items: list[Any]) -> list[Any]:
+    """Redact the items of a list, those after a flag such as `--api-key` included: it may be a command line."""
+    kept = []
+    after_name = len(items) == len(("name", "value")) and _is_header(items[0])
+    for place, item in enumerate(items):
+        flag = _FLAG.match(item) if isinstance(item, str) else None
+        if flag:
+            after_name = is_secret(flag["name"]) and not flag["value"]
+            secret_value = flag["value"] and is_secret(flag["name"])
+            kept.append(f"{flag['name']}={MARKER}" if secret_value else redact_text(item))
+        else:
+            kept.append(_redact(item, secret=after_name and place > 0))
+    return kept
+
+
+def _is_header(name: Any) -> bool:
+    return isinstance(name, str) and name.lower() not in ORDINARY_WORDS and is_secret(name)
 
 
 class _Names(dict[str, tuple[str, bool]]):
@@ -93,34 +253,142 @@ class _Names(dict[str, tuple[str, bool]]):
 
     def __missing__(self, name: str) -> tuple[str, bool]:
         judged = redact_text(name), is_secret(name)
-        if len(name) <= LONG_NAME and len(self) < MAX_REMEMBERED:
+        if len(name) <= LONGEST_REMEMBERED:
+            if len(self) >= MAX_REMEMBERED:
+                self.clear()
             self[name] = judged
         return judged
 
 
 _NAMES = _Names()
+_CLEAN: set[str] = set()  # texts without secrets: a thousand replicas have the same
 
 
 def redact_text(text: str) -> str:
-    """Return a text without what looks like a secret."""
-    if not ("://" in text or "earer" in text or "hf_" in text):
+    """Return a text without what looks like a secret; JSON in it is looked into."""
+    if text in _CLEAN:
         return text
-    return SHAPES.sub(_shaped, text)
+    clean = _redact_text(text)
+    if clean == text and len(text) <= LONGEST_REMEMBERED:
+        if len(_CLEAN) >= MAX_REMEMBERED:
+            _CLEAN.clear()
+        _CLEAN.add(text)
+    return clean
+
+
+def _redact_text(text: str) -> str:
+    if text.lstrip()[:1] in {"{", "["} and len(text) <= LONGEST_JSON:
+        try:
+            told = json.loads(text, object_pairs_hook=_object)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            clean = redact(told)
+            return text if clean == told else json.dumps(clean)
+    if (variable := _VARIABLE.match(text)) and is_secret(variable["name"]):
+        return f"{variable['name']}={MARKER}"
+    return _by_patterns(_by_name(_by_shape(text), _IN_VALUES))
 
 
 def redact_prose(text: str) -> str:
-    """Return a text that is no JSON without its secrets, those behind a name included."""
-    text, lower = redact_text(text), text.lower()
-    return NAMED.sub(_named, text) if any(hint in lower for hint in NAME_HINTS) else text
+    """Return a text that is no JSON without its secrets: half an answer, a page of errors, a sentence."""
+    return redact_known(_by_patterns(_by_name(_by_shape(text), _IN_PROSE)))
+
+
+def redact_known(value: Any) -> Any:
+    """Return a JSON value without the keys that this process sends."""
+    if _also.forms is None:
+        return value
+    if isinstance(value, str):
+        return _also.forms.sub(MARKER, value)
+    if isinstance(value, list):
+        return [redact_known(item) for item in value]
+    if isinstance(value, dict):
+        return {redact_known(name): redact_known(item) for name, item in value.items()}
+    return value
+
+
+def holds_known(text: str) -> bool:
+    """Whether one of the keys that this process sends is in a text."""
+    return _also.forms is not None and _also.forms.search(text) is not None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; a name that is there twice would hide its first value."""
+    told = dict(pairs)
+    if len(told) < len(pairs):
+        raise ValueError
+    return told
+
+
+def _by_patterns(text: str) -> str:
+    for pattern in _also.patterns:
+        text = pattern.sub(MARKER, text)
+    return text
+
+
+def _by_shape(text: str) -> str:
+    if ":/" in text or ":\\/" in text:
+        text = _IN_URL.sub(rf"\g<slashes>{MARKER}@", text)
+    return SHAPES.sub(_shaped, text) if any(hint in text for hint in HINTS) else text
 
 
 def _shaped(match: re.Match[str]) -> str:
-    if match["url"]:
-        return f"://{MARKER}@"
-    return f"{match['bearer'] or ''}{MARKER}"
+    if match["basic"] and not _is_pair(match["pair"]):
+        return match[0]
+    return f"{match['word'] or match['basic'] or match['hook'] or ''}{MARKER}"
 
 
-def _named(match: re.Match[str]) -> str:
-    if match["quoted"]:
-        return f'{match["quoted"]}"{MARKER}"'
-    return f"{match['bare']}{MARKER}"
+def _is_pair(text: str) -> bool:
+    """Whether a text is base64 of `user:password`."""
+    bare = text.rstrip("=").translate(_URL_SAFE)
+    try:
+        return b":" in b64decode(bare + "=" * (-len(bare) % 4))
+    except binascii.Error:
+        return False
+
+
+def _by_name(text: str, pairs: re.Pattern[str]) -> str:
+    """Replace what stands behind the name of a secret."""
+    if not (_also.names or _STEMS.search(text)):
+        return text
+    kept, done = [], 0
+    match = pairs.search(text)
+    while match:
+        end = _end_of_secret(text, match, in_prose=pairs is _IN_PROSE) if _NAMES[match["name"]][1] else None
+        if end is not None:
+            begins_quoted = text[match.end()] in _OPENING and not text.startswith(MARKER, match.end())
+            kept += [text[done : match.end()], f'"{MARKER}"' if begins_quoted else MARKER]
+            done = end
+        match = pairs.search(text, match.end() if end is None else end)
+    return "".join([*kept, text[done:]]) if kept else text
+
+
+def _end_of_secret(text: str, match: re.Match[str], *, in_prose: bool) -> int | None:
+    """Return where the secret behind a name ends; None where there is none."""
+    separator, start = match["separator"], match.end()
+    if text.startswith(MARKER, start):
+        return start + len(MARKER)
+    in_quotes, name = separator[:1] in _QUOTES, match["name"].lower()
+    if name in ORDINARY_WORDS and not (in_prose or in_quotes or match["flag"] or separator == "="):
+        return None
+    if text[start : start + 1] in {"{", "["}:
+        end = _end_of_nested(text, start)
+        if not _QUOTES.isdisjoint(text[start:end]):
+            return end
+    whole_line = ":" in separator and not in_quotes and name.endswith(WHOLE_LINES)
+    value = (_LINE.match(text, start) if whole_line else None) or _VALUE.match(text, start)
+    if value is None or (_NUMBER if in_quotes else _EMPTY).match(value[0]):
+        return None
+    more = _MORE_ITEMS if "," in separator else _MORE_WORDS if match["flag"] and separator.isspace() else _NO_MORE
+    return (more.match(text, value.end()) or value).end()
+
+
+def _end_of_nested(text: str, start: int) -> int:
+    """Return where a list or an object ends; the end of the text where it is cut off."""
+    depth = 0
+    for part in _NESTED.finditer(text, start):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(part[0], 0)
+        if depth == 0:
+            return part.end()
+    return len(text)

@@ -3,60 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.redaction import MARKER, is_secret, redact, redact_prose, redact_text
+from tests.captured import FOLDER
+from tests.secrets_listed import ARGUMENTS, BROKEN, HEADERS, NESTED, listed
 from tests.strategies import json_named, texts
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRET = "SESAME7QX"
 HF_TOKEN = "hf_" + "a1B2" * 8 + "zz"
-NAMES = [
-    "token",
-    "VLLM_SOME_TOKEN",
-    "aws_session_token",
-    "accessToken",
-    "apiKey",
-    "x-api-key",
-    "privateKey",
-    "ssl_private_key",
-    "key_passphrase",
-    "passwd",
-    "Authorization",
-    "api_key",
-    "VLLM_API_KEY",
-    "OPENAI_API_KEY",
-    "hf_token",
-    "HF_TOKEN",
-    "auth_token",
-    "access_token",
-    "secret",
-    "client_secret",
-    "secret_key",
-    "aws_secret_access_key",
-    "access_key",
-    "password",
-    "redis_password",
-    "credentials",
-    "S3_ACCESS_KEY_ID",
-    "S3_SECRET_ACCESS_KEY",
-    "s3_endpoint_url",
-]
-NO_SECRETS = [
-    "eos_token",
-    "image_token",
-    "tokenizer",
-    "tokens",
-    "max_num_batched_tokens",
-    "hf_token_path",
-    "key",
-    "publisher",
-    "passwords",
-    "is3_x",
-    "",
-]
+NAMES, SHAPES, SETTINGS = listed("names"), listed("shapes"), listed("settings")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -70,7 +34,7 @@ def test_numbers_booleans_null_and_nothing_are_never_secrets(name: str, value: A
     assert redact({name: value}) == {name: value}
 
 
-@pytest.mark.parametrize("name", NO_SECRETS)
+@pytest.mark.parametrize("name", [*SETTINGS, ""])
 def test_other_names_hold_no_secrets(name: str) -> None:
     assert not is_secret(name)
     assert redact({name: "sha256"}) == {name: "sha256"}
@@ -83,6 +47,66 @@ def test_lists_and_objects_below_such_a_name_are_redacted_too() -> None:
         "credentials": {"user": MARKER, "tries": 3, "more": [{"pin": MARKER}]},
         "api_key": [MARKER, MARKER, 3],
     }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("place", [*ARGUMENTS, *NESTED])
+def test_a_secret_behind_its_name_is_found_wherever_a_value_has_it(name: str, place: str) -> None:
+    told = {"told": {**ARGUMENTS, **NESTED}[place](name, SECRET)}
+
+    assert SECRET in json.dumps(told)
+    assert SECRET not in json.dumps(redact(told))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("place", [*HEADERS, *BROKEN])
+def test_a_secret_behind_its_name_is_found_in_what_is_no_json(name: str, place: str) -> None:
+    told = {**HEADERS, **BROKEN}[place](name, SECRET)
+
+    assert SECRET in told
+    assert SECRET not in redact_prose(told)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_secret_is_found_by_its_shape_wherever_it_is(shape: str) -> None:
+    told = SHAPES[shape].replace("{}", SECRET)
+
+    for value in (told, [told], {"note": told}, {told: 1}, json.dumps({"a": [told]}), f"it says: {told}"):
+        assert SECRET not in json.dumps(redact({"x": value}))
+    for text in (told, json.dumps({"a": told})[:-1], json.dumps(json.dumps([told])), f"<p>{told}</p>"):
+        assert SECRET not in redact_prose(text)
+
+
+def _strings(value: Any) -> int:
+    """Count the markers in a JSON value."""
+    return json.dumps(value).count(MARKER)
+
+
+CAPTURES = [pytest.param(each, id=f"{each.parent.name}-{each.name}") for each in sorted(FOLDER.glob("*/*"))]
+
+
+@pytest.mark.parametrize("folder", CAPTURES)
+def test_nothing_that_a_real_server_answers_is_taken_for_a_secret(folder: Path) -> None:
+    """But the key of the one that was started with a key, on its command line."""
+    for file in folder.glob("*.json"):
+        told = json.loads(file.read_bytes())
+        with_key = file.name == "launch.json" and "--api-key" in json.dumps(told)
+
+        assert json.dumps(redact(told)).count(MARKER) == with_key, file.name
+        assert (redact(told) == told) is not with_key, file.name
+
+
+@pytest.mark.parametrize("folder", CAPTURES)
+def test_no_text_of_a_real_server_is_taken_for_a_secret(folder: Path) -> None:
+    for file in (*folder.glob("metrics.txt"), *folder.glob("*info*.json")):
+        assert redact_prose(file.read_text()) == file.read_text(), file.name
+
+
+@pytest.mark.parametrize("file", ["versions.json", "../rules/flags.json"])
+def test_no_setting_or_flag_of_vllm_but_these_is_called_as_a_secret(file: str) -> None:
+    names = set(re.findall(r"[A-Za-z_][\w.-]*", (FOLDER.parents[1] / "dashboard/normalize" / file).read_text()))
+
+    assert {name.rpartition(".")[2] for name in names if is_secret(name)} <= {"hf_token", "hf-token"}
 
 
 @pytest.mark.parametrize(
