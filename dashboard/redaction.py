@@ -292,7 +292,7 @@ def _redact_text(text: str) -> str:
 
 def redact_prose(text: str) -> str:
     """Return a text that is no JSON without its secrets: half an answer, a page of errors, a sentence."""
-    return redact_known(_by_patterns(_by_name(_by_shape(text), _IN_PROSE)))
+    return _without_keys(_by_patterns(_by_name(_by_shape(text), _IN_PROSE)))
 
 
 def redact_known(value: Any) -> Any:
@@ -300,17 +300,16 @@ def redact_known(value: Any) -> Any:
     if _also.forms is None:
         return value
     if isinstance(value, str):
-        return _also.forms.sub(MARKER, value)
+        return _without_keys(value)
     if isinstance(value, list):
         return [redact_known(item) for item in value]
     if isinstance(value, dict):
-        return {redact_known(name): redact_known(item) for name, item in value.items()}
+        return {_without_keys(name): redact_known(item) for name, item in value.items()}
     return value
 
 
-def holds_known(text: str) -> bool:
-    """Whether one of the keys that this process sends is in a text."""
-    return _also.forms is not None and _also.forms.search(text) is not None
+def _without_keys(text: str) -> str:
+    return _also.forms.sub(MARKER, text) if _also.forms else text
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

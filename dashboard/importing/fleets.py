@@ -14,11 +14,11 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import build_fleet
 from dashboard.importing.answers import SAVED_FLEET, Answer, answer_of, refusal_of, replicas_named
 from dashboard.importing.files import MAX_FILES, MAX_TOTAL_BYTES, MIB, File, Refused, opened, shown
-from dashboard.importing.saved_fleet import saved_fleet
 from dashboard.models import Failure, ProbeResult, Snapshot, Target
 from dashboard.models.targets import FILE_SCHEME
 from dashboard.normalize.reading import excerpt
 from dashboard.store.carrying import Carried, carried_by
+from dashboard.store.redacting import opened_clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -115,7 +115,7 @@ def imported(
         try:
             answer = answer_of(file.name, content, named)
             if answer.path == SAVED_FLEET:
-                fleets.append(Brought(shown(file.name), saved_fleet(content), carried_by(file.content)))
+                fleets.append(Brought(shown(file.name), opened_clean(content), carried_by(file.content)))
             else:
                 answers.add(shown(file.name), answer, content)
         except SnapshotError as error:

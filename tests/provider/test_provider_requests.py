@@ -173,7 +173,7 @@ def test_only_get_is_answered(serve: Serve) -> None:
 
 def test_an_answer_that_would_be_too_large_comes_without_its_settings_and_says_so(serve: Serve) -> None:
     process = EngineProcess(LLAMA)
-    process.config.additional_config = {f"key {number}": "x" * 9_000 for number in range(300)}
+    process.config.additional_config = {f"part {number}": "x" * 9_000 for number in range(300)}
     found = serve(LLAMA, process).get("?full=true")
     told = strictly(found.text)["fleet"]
 

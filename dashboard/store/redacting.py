@@ -1,0 +1,94 @@
+"""A saved fleet without its secrets: it may be of a version that knew fewer of them, or written by anybody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json, to_json
+
+from dashboard.models import State
+from dashboard.redaction import redact, redact_known, redact_text
+from dashboard.report.fleet.load import read_snapshot
+from dashboard.store.packing import content_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dashboard.fleet import Fleet
+
+
+def opened_clean(content: bytes) -> Fleet:
+    """Return the fleet that was saved, without secrets; raise SnapshotError when it cannot be read."""
+    return read_snapshot(without_secrets(content))
+
+
+def clean_content(content: bytes) -> bytes:
+    """Return a saved fleet without secrets; raise SnapshotError when it cannot be read.
+
+    What holds none comes back byte by byte. Else pools and findings are derived anew: they quote what was replaced.
+    """
+    clean = without_secrets(content)
+    return content if clean == content else content_of(read_snapshot(clean))
+
+
+def without_secrets(content: bytes) -> bytes:
+    """Replace what looks like a secret, and the values of settings that are called so; else nothing changes."""
+    try:
+        told = from_json(content)
+    except ValueError:  # reading it says what is wrong
+        return content
+    clean = redact_known(_fleet(told))
+    return content if clean == told else to_json(clean)
+
+
+def clean_note(text: str) -> str:
+    """Return what somebody wrote without its secrets."""
+    clean: str = redact_known(redact_text(text))
+    return clean
+
+
+def _fleet(told: Any) -> Any:
+    readers = {"documents": _documents, "replicas": _replicas}
+    return _each(told, lambda name, part: readers.get(name, redact)(part))
+
+
+def _documents(told: Any) -> Any:
+    return _each(told, lambda _, settings: _settings(settings))
+
+
+def _replicas(told: Any) -> Any:
+    return [_each(each, _part_of_replica) for each in told] if isinstance(told, list) else redact(told)
+
+
+def _part_of_replica(name: str, told: Any) -> Any:
+    if name == "identity":
+        return _settings(told)
+    if name == "contradictions" and isinstance(told, list):
+        return [_contradiction(each) for each in told]
+    return redact(told, name)
+
+
+def _contradiction(told: Any) -> Any:
+    path = str(told.get("path")) if isinstance(told, dict) else ""
+    return _each(told, lambda name, part: _setting(path, part) if name in {"kept", "other"} else redact(part))
+
+
+def _settings(told: Any) -> Any:
+    return _each(told, _setting)
+
+
+def _setting(path: str, told: Any) -> Any:
+    """Redact the value of a setting; its state and source are called otherwise, and stay."""
+    if not isinstance(told, dict) or "value" not in told:
+        return redact(told, path)
+    value = redact(told["value"], path)
+    if value == told["value"]:
+        return told
+    return {**told, "value": value, "state": str(State.REDACTED)}
+
+
+def _each(told: Any, clean: Callable[[str, Any], Any]) -> Any:
+    """Return an object with each of its parts made clean; what is no object is redacted as it is."""
+    if not isinstance(told, dict):
+        return redact(told)
+    return {redact_text(name): clean(name, part) for name, part in told.items()}
