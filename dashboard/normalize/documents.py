@@ -13,6 +13,7 @@ from dashboard.normalize.versions import is_unsupported
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+MODEL = "model_config.model"
 ID_LENGTH = 12  # hex digits of the SHA-256 that name a document
 MAX_REMEMBERED = 4096
 TRUST = {source: place for place, source in enumerate(Source)}
@@ -77,7 +78,7 @@ def _merge(ordered: Sequence[Mapping[str, Setting]]) -> Merged:
         for path, told in settings.items():
             if (kept := _kept(path, merged, taken)) is None:
                 merged[path] = told
-            elif _contradict(kept, told):
+            elif _contradict(path, kept, told):
                 contradictions.append(Contradiction(path, kept, told))
             elif _improves(kept, told):
                 merged[path] = told
@@ -100,8 +101,10 @@ def _kept(path: str, merged: Mapping[str, Setting], taken: frozenset[str]) -> Se
     return next((merged[above] for above in _above(path) if above in merged), None)
 
 
-def _contradict(kept: Setting, told: Setting) -> bool:
-    return kept.state in COMPARABLE and told.state in COMPARABLE and kept.value != told.value
+def _contradict(path: str, kept: Setting, told: Setting) -> bool:
+    """Tell whether two values exclude each other. A model loaded from a URL lies in a folder of another name."""
+    is_copy = path == MODEL and "://" in told.value and "/" not in kept.value
+    return kept.state in COMPARABLE and told.state in COMPARABLE and kept.value != told.value and not is_copy
 
 
 def _improves(kept: Setting, told: Setting) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.models import Source
 from dashboard.normalize.canonical import setting, shared
-from dashboard.normalize.identity import comparable_part, is_identity_path
+from dashboard.normalize.identity import comparable_part, is_identity_path, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -179,6 +179,8 @@ def settings_of(
         settings[path] = setting(path, part, source)
         if part != value:
             identity[path] = setting(path, value, source)
+        if snapshot := snapshot_of(path, value):
+            settings[snapshot[0]] = setting(*snapshot, source)
     return shared(settings), shared(identity)
 
 

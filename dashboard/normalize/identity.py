@@ -116,8 +116,14 @@ EXTRA = "kv_connector_extra_config"
 
 # Settings of which only a part identifies: the rest is compared.
 PATHS_OF_FILES = frozenset({"model_config.model", "model_config.tokenizer", "model_config.model_weights"})
+FOLDER = ("/", "./", "../", "~")  # how the name of a folder begins; anything else is an id of a hub
 EVENT_ADDRESSES = frozenset({"kv_events_config.endpoint", "kv_events_config.replay_endpoint"})
 EVENT_TOPIC = "kv_events_config.topic"
+
+# How a hub's cache names a downloaded copy: huggingface_hub's repo_folder_name, below it the commit. Offline vLLM puts
+# that folder in place of the id (vllm/engine/arg_utils.py).
+SNAPSHOT = re.compile(r"(?:.*/)?models--(?P<repository>[^/]+)/snapshots/(?P<revision>[^/]+)/?", re.DOTALL)
+SNAPSHOT_PATHS = {"model_config.model": "model_snapshot", "model_config.tokenizer": "tokenizer_snapshot"}
 
 ADDRESS = re.compile(r"^(?P<scheme>[a-z]+://)(?P<host>\[[^\]]*\]|[^:/*]+)(?P<port>:\d+)$")
 TOPIC = re.compile(r"^(?P<kind>[^@]*)@(?P<pod>[^@]*)@(?P<model>.*)$", re.DOTALL)
@@ -147,12 +153,14 @@ def is_identity_path(path: str) -> bool:
 def comparable_part(path: str, value: Any) -> Any:
     """Return what of a value is compared.
 
-    A model's folder is left out (`/mnt/a/llama` is `llama`; an id such as `org/llama` stays whole), and of KV events'
-    addresses the host, of their topics the pod.
+    A model's folder is left out (`/mnt/a/llama` is `llama`; an id such as `org/llama` stays whole, and a hub's snapshot
+    is its id), and of KV events' addresses the host, of their topics the pod.
     """
     if not isinstance(value, str):
         return value
-    if path in PATHS_OF_FILES and value.startswith(("/", "./", "../", "~")):
+    if path in PATHS_OF_FILES and (match := SNAPSHOT.fullmatch(value)):
+        return match["repository"].replace("--", "/", 1)
+    if path in PATHS_OF_FILES and value.startswith(FOLDER):
         return value.rstrip("/").rpartition("/")[2]
     if path in EVENT_ADDRESSES and (match := ADDRESS.match(value)):
         return f"{match['scheme']}{{host}}{match['port']}"
@@ -160,6 +168,17 @@ def comparable_part(path: str, value: Any) -> Any:
         pod = "{pod}:{port}" if ":" in match["pod"] else "{pod}"
         return f"{match['kind']}@{pod}@{match['model']}"
     return value
+
+
+def snapshot_of(path: str, value: Any) -> tuple[str, str] | None:
+    """Return path and value of the setting that holds the commit of a hub's snapshot; None where the value is none."""
+    match = SNAPSHOT.fullmatch(value) if path in SNAPSHOT_PATHS and isinstance(value, str) else None
+    return (SNAPSHOT_PATHS[path], match["revision"]) if match else None
+
+
+def is_folder(name: object) -> bool:
+    """Tell whether a model or tokenizer is a folder of its own, no hub id and no snapshot of one."""
+    return isinstance(name, str) and name.startswith(FOLDER) and not SNAPSHOT.fullmatch(name)
 
 
 def take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -187,6 +206,8 @@ def _split(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         if part != whole:
             fields[field] = part
             yield path, whole
+        if snapshot := snapshot_of(path, whole):
+            config.update([snapshot])
 
 
 def _apart(path: str, value: Any) -> tuple[Any, list[tuple[str, Any]]]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.models import Setting
+    from dashboard.rules.subject import Holders, PoolSubject
 
 CACHE_DTYPE, DTYPE = "cache_config.cache_dtype", "model_config.dtype"
 AUTO = Told('"auto"', State.REPORTED)
@@ -48,3 +49,21 @@ def without_empty(told: Told, _settings: Mapping[str, Setting]) -> Told:
 def unset_is_false(told: Told, _settings: Mapping[str, Setting]) -> Told:
     """Take `false` for a switch that is not set."""
     return NO if told.state is State.NULL else told
+
+
+def revisions(pool: PoolSubject, path: str, snapshot: str, unpinned: Told) -> Holders:
+    """Return who loaded which revision: what was asked for, else the commit of the hub's snapshot that was loaded.
+
+    `unpinned` is what stands for no revision. Where nobody pins one, it agrees with every commit: it is left out where
+    commits are told.
+    """
+
+    def loaded(told: Told, settings: Mapping[str, Setting]) -> Told:
+        if branch(told, settings) != NOT_SET:
+            return told
+        return Told(settings[snapshot].value, State.REPORTED) if value(settings, snapshot) is not None else unpinned
+
+    holders = pool.values(path, loaded)
+    is_pinned = pool.values(path, branch).keys() - {NOT_SET}
+    commits = {told: replicas for told, replicas in holders.items() if told != unpinned}
+    return commits if commits and not is_pinned else holders

@@ -13,6 +13,8 @@ from dashboard.models import Setting, Source, State
 from dashboard.normalize import documents
 from dashboard.normalize.canonical import setting
 from dashboard.normalize.documents import document_id, merge, sections
+from dashboard.normalize.fields import settings_of
+from dashboard.normalize.flatten import flatten_config
 from tests.captured import (
     INFERENCE_CONFIG,
     METRICS,
@@ -215,3 +217,37 @@ def test_every_path_that_anybody_told_is_told_or_stands_below_or_above_one_that_
 
     for path in {path for each in replies_ for path in each}:
         assert any(path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.") for other in settings)
+
+
+@pytest.mark.parametrize(
+    ("folder", "root"),
+    [
+        ("/root/.cache/huggingface/hub/models--org--llama/snapshots/0e9e39f", "org/llama"),
+        ("/var/cache/1f2e3d", "s3://bucket/llama"),
+    ],
+)
+def test_an_offline_server_and_one_that_loads_from_a_url_contradict_themselves_nowhere(folder: str, root: str) -> None:
+    """vLLM puts its local copy in place of the model; /v1/models tells what was asked for."""
+    config = {"model_config": {"model": folder}}
+    told, _ = flatten_config(config, {}, Source.SERVER_INFO)
+    models = settings_of({}, Source.MODELS, [("model_config.model", root)])[0]
+
+    assert merge([told, models]).contradictions == ()
+
+
+def test_two_ids_of_one_model_contradict_each_other() -> None:
+    sources = {Source.SERVER_INFO: "org/a", Source.MODELS: "org/b"}
+    found = merge([said(source, model_config__model=name) for source, name in sources.items()])
+
+    assert [each.path for each in found.contradictions] == ["model_config.model"]
+
+
+def test_a_snapshot_that_a_configuration_endpoint_tells_is_read_alike() -> None:
+    folder = "/hub/models--org--llama/snapshots/0e9e39f"
+    settings, identity = settings_of({}, Source.PROVIDER, [("model_config.tokenizer", folder)])
+
+    assert {path: each.value for path, each in settings.items()} == {
+        "model_config.tokenizer": '"org/llama"',
+        "tokenizer_snapshot": '"0e9e39f"',
+    }
+    assert identity["model_config.tokenizer"].value == json.dumps(folder)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from dashboard.models import Source
 from dashboard.normalize.flatten import flatten_config
-from dashboard.normalize.identity import comparable_part, is_identity_path
+from dashboard.normalize.identity import comparable_part, is_folder, is_identity_path
 
 PARALLEL = [
     "data_parallel_rank",
@@ -224,3 +225,39 @@ def test_the_whole_value_of_a_split_setting_identifies() -> None:
 
     assert settings["model_config.model"].value == '"llama"'
     assert identity["model_config.model"].value == '"/mnt/7/llama"'
+
+
+SNAPSHOT = "/root/.cache/huggingface/hub/models--org--llama-3/snapshots/0e9e39f249a16976918f6564b8830bc894c89659"
+
+
+@pytest.mark.parametrize(
+    ("folder", "repository"),
+    [
+        (SNAPSHOT, "org/llama-3"),
+        (f"{SNAPSHOT}/", "org/llama-3"),
+        ("models--gpt2/snapshots/607a30d", "gpt2"),
+        ("/cache/models--org--a--b/snapshots/607a30d", "org/a--b"),
+    ],
+)
+def test_a_snapshot_of_the_hub_is_its_repository_and_its_commit(folder: str, repository: str) -> None:
+    config: dict[str, Any] = {"model_config": {"model": folder, "tokenizer": folder}}
+
+    settings, identity = flatten_config(config, {}, Source.SERVER_INFO)
+
+    commit = json.dumps(folder.rstrip("/").rpartition("/")[2])
+    assert {path: each.value for path, each in settings.items()} == {
+        "model_config.model": json.dumps(repository),
+        "model_config.tokenizer": json.dumps(repository),
+        "model_snapshot": commit,
+        "tokenizer_snapshot": commit,
+    }
+    assert identity["model_config.model"].value == json.dumps(folder)
+    assert not is_folder(folder)
+
+
+@pytest.mark.parametrize(
+    "folder", ["/mnt/models--org--llama/blobs/0e9e", "/mnt/org/snapshots/0e9e", f"{SNAPSHOT}/original"]
+)
+def test_another_folder_of_the_cache_is_a_folder(folder: str) -> None:
+    assert comparable_part("model_config.model", folder) == folder.rpartition("/")[2]
+    assert is_folder(folder)

@@ -154,8 +154,9 @@ def test_a_largest_size_that_is_no_number_promises_nothing() -> None:
 
 
 def test_a_likely_cause_is_pasted_in_place_of_a_command_that_looks_for_one() -> None:
-    (unexplained,) = drafts("CP-01", holding(500_000, 3), holding(100_000))
-    (above,) = drafts("CP-01", holding(500_000, 3), holding(900_000))
+    one = {"parallel_config.tensor_parallel_size": 1}
+    (unexplained,) = drafts("CP-01", holding(500_000, 3, settings=one), holding(100_000, settings=one))
+    (above,) = drafts("CP-01", holding(500_000, 3, settings=one), holding(900_000, settings=one))
 
     assert [each.kind for each in unexplained.remedy.snippets] == ["shell"]
     assert all("--gpu-memory-utilization" in each.remedy.sentence for each in (unexplained, above))

@@ -8,11 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.models import State, Told
+from dashboard.normalize.identity import SNAPSHOT_PATHS, is_folder
 from dashboard.rules.domain import Facet
-from dashboard.rules.drift import drift
+from dashboard.rules.drift import apart, drift
 from dashboard.rules.findings import Confidence, Evidence, Family, Remedy, Severity, Snippet
-from dashboard.rules.meanings import weights_format
+from dashboard.rules.holders import NOT_SET
+from dashboard.rules.meanings import DEFAULT_BRANCH, revisions, weights_format
 from dashboard.rules.registry import rule
+from dashboard.rules.routing.narrowing import only
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -31,8 +34,6 @@ ARCHITECTURE = (
     "scheduler_config.is_multimodal_model",
     "cache_config.is_attention_free",
 )
-FOLDER = ("/", "./", "../", "~")  # how the name of a folder begins; anything else is an id of a hub
-DEFAULT_BRANCH = Told('"main"', State.REPORTED)  # what the Hugging Face hub gives where no revision is asked for
 
 
 @rule(
@@ -46,7 +47,7 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool loaded another model, another revision of it, or random weights.
 
     Of a model's name the owner is left out: a mirror of a repository holds the same weights. Of a folder the last part
-    of its path is compared.
+    of its path is compared. A snapshot in the hub's cache, which vLLM loads offline, is its id and its commit.
 
     Why it matters:
         - kv-store: The keys of a shared store do not hold the revision, so a replica can read KV cache that other
@@ -60,8 +61,8 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
 
     Exceptions:
         A folder of another name may hold the same weights: such a difference is assumed, unless the reported
-        architecture differs too. Where all replicas load the model from a folder, revisions mean nothing and are not
-        compared. A rollout of new weights is best a pool of its own.
+        architecture differs too. A model in a folder has no revision: it is not compared. A rollout of new weights is
+        best a pool of its own.
 
     Evidence:
         - vllm/config/load.py (`dummy` initializes the weights with random values)
@@ -75,18 +76,18 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
         that restarts on a fresh disk answers from them.
     """
     whole = pool.identity(MODEL)
-    are_folders = set(map(_is_folder, whole.values()))
-    if are_folders != {True}:
-        yield from drift(pool, {REVISION: "revision", CODE_REVISION: "revision of the model's code"}, _asked_for)
+    are_folders = set(map(is_folder, whole.values()))
+    hub = only(pool, {member.id for member in pool.members if not is_folder(whole.get(member.id))})
+    asked = {
+        REVISION: ("revision", revisions(hub, REVISION, SNAPSHOT_PATHS[MODEL], DEFAULT_BRANCH)),
+        CODE_REVISION: ("revision of the model's code", hub.values(CODE_REVISION, _of_code)),
+    }
+    yield from apart({path: compared for path, compared in asked.items() if not pool.is_ignored(path)})
     for draft in drift(pool, {MODEL: "folder of the model" if are_folders == {True} else "model"}, _without_owner):
-        are_ids = all(any(not _is_folder(whole.get(each)) for each in told.replicas) for told in draft.evidence)
+        are_ids = all(any(not is_folder(whole.get(each)) for each in told.replicas) for told in draft.evidence)
         named = replace(draft, remedy=_whole_name(draft, whole))
         yield named if are_ids else _proven(pool, named)
     yield from drift(pool, {LOAD_FORMAT: "setting load_format"}, weights_format)
-
-
-def _is_folder(name: object) -> bool:
-    return isinstance(name, str) and name.startswith(FOLDER)
 
 
 def _proven(pool: PoolSubject, draft: Draft) -> Draft:
@@ -112,8 +113,11 @@ def _whole_name(draft: Draft, whole: Mapping[str, object]) -> Remedy:
     return draft.remedy._replace(snippets=snippets)
 
 
-def _asked_for(told: Told, _: Mapping[str, Setting]) -> Told:
-    return DEFAULT_BRANCH if told.state is State.NULL else told
+def _of_code(told: Told, settings: Mapping[str, Setting]) -> Told:
+    """Take the model's own revision, which the code has where none is set, for not set."""
+    own = settings.get(REVISION)
+    follows = DEFAULT_BRANCH if own is None or own.state is State.NULL else Told(own.value, own.state)
+    return NOT_SET if told == follows else told
 
 
 def _without_owner(told: Told, _: Mapping[str, Setting]) -> Told:

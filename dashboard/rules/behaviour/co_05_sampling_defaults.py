@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
+from dashboard.normalize.identity import is_folder
+from dashboard.rules.connectors import value
 from dashboard.rules.domain import Facet
-from dashboard.rules.drift import drift
+from dashboard.rules.drift import apart, drift
 from dashboard.rules.findings import Family, Severity
-from dashboard.rules.meanings import without_empty
+from dashboard.rules.holders import held
+from dashboard.rules.meanings import AUTO, without_empty
 from dashboard.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+    from dashboard.rules.subject import Holders, PoolSubject
 
+MODEL = "model_config.model"
 GENERATION_CONFIG = "model_config.generation_config"
 OVERRIDE = "model_config.override_generation_config"
 
@@ -30,7 +35,7 @@ OVERRIDE = "model_config.override_generation_config"
 def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool sample with other defaults.
 
-    An empty override and none are the same.
+    An empty override and none are the same, and so are `auto` and the model's own folder or id.
 
     Why it matters:
         - any pool: A request that sends no temperature, top_p, penalties or token limit of its own is answered with
@@ -49,5 +54,18 @@ def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:
         Four replicas take the model's own defaults, with temperature 0.6; one runs with `--generation-config vllm`,
         where the temperature is 1.0.
     """
-    nouns = {GENERATION_CONFIG: "source of the sampling defaults", OVERRIDE: "override of the sampling defaults"}
-    return drift(pool, nouns, without_empty)
+    told = {GENERATION_CONFIG: ("source of the sampling defaults", _sources(pool))}
+    yield from apart({} if pool.is_ignored(GENERATION_CONFIG) else told)
+    yield from drift(pool, {OVERRIDE: "override of the sampling defaults"}, without_empty)
+
+
+def _sources(pool: PoolSubject) -> Holders:
+    """Return who takes the defaults from where; the model's own folder or id counts as `auto`."""
+    whole, part = pool.identity(MODEL), pool.of_documents(lambda settings: value(settings, MODEL))
+    told = {replica: told for told, ids in pool.values(GENERATION_CONFIG).items() for replica in ids}
+
+    def is_own(replica: str, source: object) -> bool:
+        names = (whole.get(replica), None if is_folder(whole.get(replica)) else part[replica])
+        return isinstance(source, str) and source.rstrip("/") in [str(name).rstrip("/") for name in names if name]
+
+    return held({replica: AUTO if is_own(replica, json.loads(each.value)) else each for replica, each in told.items()})

@@ -31,6 +31,11 @@ SIZES = {
     "cache_config.cache_dtype": "KV cache data type",
 }
 CONFIDENCE = {Basis.ASSUMED: Confidence.ASSUMED, Basis.DERIVED: Confidence.DERIVED, Basis.REPORTED: Confidence.REPORTED}
+TP = "parallel_config.tensor_parallel_size"
+PARALLELISM_FIRST = (
+    "Compare `--tensor-parallel-size` and `--pipeline-parallel-size` first: these replicas do not report them. Where "
+    "they are equal, compare `--gpu-memory-utilization`, and look for other processes on the GPUs."
+)
 PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
 
 
@@ -100,7 +105,7 @@ def _draft(pool: PoolSubject, kind: Kind, causes: Sequence[Contrast], odd: Seque
     replicas = tuple(sorted({each.replica.id for each in odd}))
     sure = next(told for basis, told in CONFIDENCE.items() if any(each.engine.basis is basis for each in odd))
     evidence = (*_held(kind, odd), *_likely(pool, causes, replicas))
-    return Draft(replicas, _sentence(kind, odd), evidence, _remedy(kind, causes), sure)
+    return Draft(replicas, _sentence(kind, odd), evidence, _remedy(pool, kind, causes, replicas), sure)
 
 
 def _held(kind: Kind, odd: Sequence[Odd]) -> Iterator[Evidence]:
@@ -154,10 +159,12 @@ def _cause(contrast: Contrast) -> str:
     return contrasted(contrast)
 
 
-def _remedy(kind: Kind, causes: Sequence[Contrast]) -> Remedy:
+def _remedy(pool: PoolSubject, kind: Kind, causes: Sequence[Contrast], replicas: Sequence[str]) -> Remedy:
     if causes:
         rest = same_as_the_rest(causes)
         return rest._replace(sentence=f"The likely cause: {joined(list(map(_cause, causes)))}. {rest.sentence}")
+    if not set(replicas) <= {each for ids in pool.values(TP).values() for each in ids}:
+        return Remedy(PARALLELISM_FIRST)
     if kind.odd[0].share < 0:
         sentence = (
             "Look for another process on these GPUs with nvidia-smi, end it, and restart the replicas: vLLM "

@@ -35,11 +35,13 @@ STEPS = {
     FailureKind.TLS: "Name the CA of the certificate at {where}, or write http:// if there is none.",
     FailureKind.PROTOCOL: "Look for a proxy in front of {where}, and read the log of vLLM there.",
     FailureKind.UNAUTHORIZED: "Give the API key of {where}, and give it there only.",
-    FailureKind.STATUS: "If {where} is not vLLM itself, list the address of vLLM; if it is, read its log.",
+    FailureKind.STATUS: (
+        "List the address of vLLM in place of any proxy at {where}; where vLLM itself answers so, read its log."
+    ),
     FailureKind.TOO_LARGE: "Raise the limits on answers if it is vLLM that answers at {where}.",
     FailureKind.DECODE: "In place of {where}, list the address of vLLM itself, not of a proxy in front of it.",
     FailureKind.SCHEMA: (
-        "Wait if {where} is still starting; else look whether a newer release of this program knows this vLLM."
+        "Wait while vLLM starts at {where}; else look whether a newer release of this program knows this vLLM."
     ),
     FailureKind.TARGET: "Write {where} as http://host:port.",
     None: "Look whether the list with {where} is still read.",

@@ -7,9 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.models import State, Told
+from dashboard.normalize.identity import SNAPSHOT_PATHS, is_folder
 from dashboard.rules.domain import Facet
-from dashboard.rules.drift import drift
+from dashboard.rules.drift import apart, drift
 from dashboard.rules.findings import Confidence, Draft, Family, Severity
+from dashboard.rules.holders import NOT_SET
+from dashboard.rules.meanings import revisions
 from dashboard.rules.registry import rule
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different tokenizers, or another mode or revision of one.
 
     The folder that a tokenizer lies in means nothing, and a folder `llama` counts as the `llama` of any organisation.
+    A snapshot in the hub's cache, which vLLM loads offline, is its id and its commit.
 
     Why it matters:
         - prefix-hash: The hashes are made of token ids: where the replica makes other ids of a text than the router,
@@ -54,7 +58,7 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     Exceptions:
         `auto` and the mode that it stands for are the same, but no replica tells which one that is: such a difference
-        is reported as assumed.
+        is reported as assumed. So is a folder of another name, which may hold a copy.
 
     Evidence:
         - vllm/tokenizers/registry.py (how the mode is resolved)
@@ -65,11 +69,19 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
         One replica follows the tokenizer repository's main branch, the others a pinned commit. After a fix of the
         special tokens there, its prompts begin with other ids.
     """
-    nouns = {TOKENIZER: "tokenizer", REVISION: "tokenizer revision"}
-    yield from drift(pool, nouns, _without_organisation(pool))
+    folders = {replica for replica, name in pool.identity(TOKENIZER).items() if is_folder(name)}
+    for draft in drift(pool, {TOKENIZER: "tokenizer"}, _without_organisation(pool)):
+        yield _assumed(draft) if any(not folders.isdisjoint(each.replicas) for each in draft.evidence) else draft
+    if not pool.is_ignored(REVISION):
+        told = revisions(pool, REVISION, SNAPSHOT_PATHS[TOKENIZER], NOT_SET)
+        yield from apart({REVISION: ("tokenizer revision", told)})
     for draft in drift(pool, {MODE: "tokenizer mode"}):
-        may_be_equal = any(each.value == AUTO for each in draft.evidence)
-        yield replace(draft, confidence=Confidence.ASSUMED, severity=Severity.WARNING) if may_be_equal else draft
+        yield _assumed(draft) if any(each.value == AUTO for each in draft.evidence) else draft
+
+
+def _assumed(draft: Draft) -> Draft:
+    """Return a difference that may be none."""
+    return replace(draft, confidence=Confidence.ASSUMED, severity=Severity.WARNING)
 
 
 def _without_organisation(pool: PoolSubject) -> Meaning:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.models import State, Told
-from dashboard.rules.connectors import CONNECTOR, EXTRA
-from dashboard.rules.domain import Facet
+from dashboard.rules import remedy
+from dashboard.rules.connectors import CONNECTOR, EXTRA, ROLE, value
+from dashboard.rules.domain import OFFLOADING, Facet
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Family, Remedy, Severity
+from dashboard.rules.holders import NOT_SET
 from dashboard.rules.registry import rule
 from dashboard.rules.spelled_out import spelled_out
 
@@ -25,7 +28,13 @@ OPTIONS = {
     "cpu_bytes_to_use": "CPU memory for KV cache in bytes",
     "secondary_tiers": "list of tiers below CPU memory",
 }
+BYTES = f"{EXTRA}.cpu_bytes_to_use"
 PROMPT_ONLY = "offload_prompt_only"
+OFFLOADS, BOTH = Told(f'"{OFFLOADING}"', State.REPORTED), Told('"kv_both"', State.REPORTED)
+REMOVE = (
+    "Remove the connector that offloads (`--kv-transfer-config`) from these replicas, and restart them: without its "
+    "options alone it does not start."
+)
 YES = Told("true", State.REPORTED)  # the default
 
 
@@ -58,14 +67,37 @@ def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
     Example:
         One replica was started with `--kv-offloading-size 64` to try it out, and stayed in the pool.
     """
-    drafts = list(drift(pool, NOUNS))
+    drafts = list(drift(pool, NOUNS, _where_sized))
     # A size brings the bytes with it: what follows is not said twice.
     if drafts:
         yield from drafts
         return
     spelled = spelled_out(pool, (*OPTIONS, PROMPT_ONLY))
-    yield from drift(spelled, {f"{EXTRA}.{name}": noun for name, noun in OPTIONS.items()})
+    for draft in drift(spelled, {f"{EXTRA}.{name}": noun for name, noun in OPTIONS.items()}):
+        yield replace(draft, remedy=_with_connector(pool, draft))
     yield from drift(spelled, {f"{EXTRA}.{PROMPT_ONLY}": "setting offload_prompt_only"}, _by_default)
+
+
+def _with_connector(pool: PoolSubject, draft: Draft) -> Remedy:
+    """Return the remedy with the connector that the options belong to, where one side has none.
+
+    An OffloadingConnector without cpu_bytes_to_use does not start (vllm/v1/kv_offload/cpu/spec.py).
+    """
+    given = {each.is_reference: each for each in draft.evidence if each.path == BYTES}
+    if given.keys() != {True, False}:
+        return draft.remedy
+    if given[True].state is State.NULL:
+        return Remedy(REMOVE)
+    known = {replica: told for told, ids in pool.values(CONNECTOR).items() for replica in ids}
+    if given[False].state is not State.NULL or known.get(given[True].replicas[0]) != OFFLOADS:
+        return draft.remedy
+    connector = [remedy.pasteable(CONNECTOR, OFFLOADS), remedy.pasteable(ROLE, BOTH)]
+    return remedy.of_snippets([*connector, *draft.remedy.snippets], draft.remedy.sentence)
+
+
+def _where_sized(told: Told, settings: Mapping[str, Setting]) -> Told:
+    """Take a size, and a backend where there is a size; without one nothing is offloaded, whatever the backend."""
+    return told if value(settings, SIZE) is not None else NOT_SET
 
 
 def _by_default(told: Told, _settings: Mapping[str, Setting]) -> Told:
