@@ -39,6 +39,7 @@ POLICY = (
     "base-uri 'self'",
     "form-action 'self'",
 )
+PEER_HEADER = "X-Fleet-Peer"  # the address that a connection is from, for the audit log
 REPEAT_SECONDS = 60.0  # until the same refusal is logged again
 MOST_LOGGED = 20  # different refusals in that time; a flood of names fills no disk
 _INLINE_SCRIPT = re.compile("<script>(.*?)</script>", re.DOTALL)
@@ -156,7 +157,11 @@ class Edge:
         self._logged: dict[Refused, float] = {}  # when
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Decide, then answer or pass on without the Origin: Streamlit would look up its own address to judge it."""
+        """Decide, then answer or pass on.
+
+        Streamlit gets no Origin, for it would look up its own address to judge it, and the peer as a header, for it
+        names no address of this machine.
+        """
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
@@ -168,8 +173,10 @@ class Edge:
 
         refused = refusal(scope.get("method", ""), scope["path"], Headers(scope=scope), self._allowed)
         if refused is None:
-            passed = [(name, value) for name, value in scope["headers"] if name != b"origin"]
-            await self._app({**scope, "headers": passed}, receive, send_secured)
+            peer = PEER_HEADER.lower().encode()
+            passed = [(name, value) for name, value in scope["headers"] if name not in {b"origin", peer}]
+            address = scope["client"][0] if scope.get("client") else ""
+            await self._app({**scope, "headers": [*passed, (peer, address.encode())]}, receive, send_secured)
             return
         self._log(refused)
         answer = PlainTextResponse(f"{refused}\n", status_code=403)

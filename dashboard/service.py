@@ -190,7 +190,7 @@ def start(options: Options) -> None:
     """Start the collector of this process."""
     stop()
     _current.collector, _current.clock = Collector(options), utc_now
-    _current.snapshots = Snapshots(options.snapshots_folder)
+    _current.snapshots = Snapshots(options.snapshots_folder, read_only=options.read_only)
     try:
         _current.snapshots.tidy()
     except SnapshotError as error:
@@ -205,11 +205,11 @@ def stop() -> None:
     _current.collector = _current.fleet = None
 
 
-def put(fleet: Fleet, at: datetime | None = None, snapshots: Path | None = None) -> None:
+def put(fleet: Fleet, at: datetime | None = None, snapshots: Path | None = None, *, read_only: bool = False) -> None:
     """Show this fleet instead of polling, with the clock stopped at `at` and its own folder of snapshots, if given."""
     stop()
     _current.fleet = fleet
-    _current.snapshots = Snapshots(snapshots or Path(SNAPSHOTS_FOLDER))
+    _current.snapshots = Snapshots(snapshots or Path(SNAPSHOTS_FOLDER), read_only=read_only)
     _current.clock = utc_now if at is None else lambda: at
 
 

@@ -153,6 +153,20 @@ def test_only_the_scripts_of_the_page_itself_may_run_inside_html() -> None:
     assert "unsafe" not in policy.replace("style-src 'self' 'unsafe-inline'", "")
 
 
+def test_streamlit_gets_no_origin_and_the_true_peer() -> None:
+    """Streamlit would look up its own address to judge the Origin; what a visitor claims to be is dropped."""
+    seen: list[Any] = []
+
+    async def app(scope: Any = None, *_: Any) -> Any:
+        seen.append(sorted(scope["headers"]))
+
+    sent = [(b"host", b"localhost"), (b"origin", b"http://localhost"), (b"x-fleet-peer", b"192.0.2.1")]
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": sent, "client": ("10.0.0.7", 1234)}
+    asyncio.run(edge.Edge(app)(scope, app, app))
+
+    assert seen == [[(b"host", b"localhost"), (b"x-fleet-peer", b"10.0.0.7")]]
+
+
 def test_a_refusal_is_logged_once_a_minute_and_a_flood_of_names_is_cut(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

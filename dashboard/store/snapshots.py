@@ -32,6 +32,7 @@ NO_ID = (
     f"names are not looked up. An id has {NUMBER_WORDS[ID_DIGITS]} digits, 0-9 and a-f; "
     "to open a snapshot by its name, click the name in the table of Snapshots"
 )
+READ_ONLY = "Snapshots are read-only here (read_only: true in fleet.yaml)."
 _DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
 _ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
 _FLEET, _BESIDE = ".json.gz", ".notes.json"
@@ -65,9 +66,10 @@ class Snapshots:
     Every error is a SnapshotError that says what to do.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         """Touch nothing yet: the folder is made when the first snapshot is frozen."""
         self.folder = folder
+        self.read_only = read_only
         self._described: dict[str, Sidecar] = {}  # of files that came without notes: opening one takes seconds
 
     def freeze(self, fleet: Fleet, name: str, at: datetime, brought: Carried | None = None) -> Stored:
@@ -75,6 +77,7 @@ class Snapshots:
 
         `brought` is what came with it, where it was frozen elsewhere and is imported at `at`.
         """
+        self._need_writable()
         content = content_of(fleet)
         key = id_of(content)
         with self._said("written"):
@@ -138,6 +141,7 @@ class Snapshots:
 
     def rename(self, key: str, name: str) -> None:
         """Call a snapshot something else; raise SnapshotError where what stands beside it cannot be read."""
+        self._need_writable()
         self._need(key)
         with self._said("written"), locked(self.folder):
             self._keep(key, self._beside(key).model_copy(update={"name": tidy_name(name)}))
@@ -147,6 +151,7 @@ class Snapshots:
 
         Raise SnapshotError where they cannot be read, or would be too many.
         """
+        self._need_writable()
         self._need(key)
         with self._said("written"), locked(self.folder):
             beside = self._beside(key)
@@ -157,6 +162,7 @@ class Snapshots:
 
     def delete(self, key: str) -> None:
         """Remove a snapshot and its notes."""
+        self._need_writable()
         self._need(key)
         with self._said("deleted"), locked(self.folder):
             for kind in (_FLEET, _BESIDE):
@@ -181,6 +187,10 @@ class Snapshots:
                 return []
         keys = (name.removesuffix(_FLEET) for name in names if name.endswith(_FLEET))
         return sorted(key for key in keys if _ID.fullmatch(key))
+
+    def _need_writable(self) -> None:
+        if self.read_only:
+            raise SnapshotError(READ_ONLY)
 
     def _need(self, key: str) -> None:
         if not _ID.fullmatch(key) or not self._file(key, _FLEET).exists():

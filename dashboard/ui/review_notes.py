@@ -10,7 +10,7 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.models import Note
 from dashboard.store.sidecar import LONGEST_NAME, LONGEST_NOTE
-from dashboard.ui import markup, state
+from dashboard.ui import audit, markup, state
 from dashboard.wording import iso
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def _written(snapshot: str, about: str, base: Note, mine: Note) -> Note:
     note = merged(base, theirs, mine)
     if len(note.text) > LONGEST_NOTE or len(note.owner) > LONGEST_NAME:
         raise SnapshotError(TOO_LONG)
-    service.snapshots().note(snapshot, about, note if note.text or note.owner else None)
+    with audit.recorded("note", snapshot=snapshot, about=about):
+        service.snapshots().note(snapshot, about, note if note.text or note.owner else None)
     return note
 
 

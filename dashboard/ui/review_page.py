@@ -10,7 +10,8 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.report.views.finding_entries import note_lines
 from dashboard.report.views.review import FINE, review_report
-from dashboard.ui import frozen_band, links, markup, meeting, review_blocks, review_chart, review_notes, state
+from dashboard.store.snapshots import READ_ONLY
+from dashboard.ui import audit, frozen_band, links, markup, meeting, review_blocks, review_chart, review_notes, state
 from dashboard.ui.meeting import Item
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def draw_controls(fleet: Fleet) -> None:
     stored = frozen_band.shown()
     unread = stored.problem if stored else ""
     with st.container(key="review_controls", horizontal=True, vertical_alignment="center", gap="small"):
-        if state.is_frozen():
+        if service.snapshots().read_only:
+            st.html(f'<p class="foot">{READ_ONLY}</p>')
+        elif state.is_frozen():
             st.html(f'<p class="foot">{"" if unread else KEPT}</p>')
         else:
             st.html(f'<p class="foot">{markup.bold("Freeze to take notes.")} {_WHY}</p>')
@@ -80,7 +83,7 @@ def draw_body(section: Section, snapshot: str | None, notes: Notes) -> None:
         _draw_rank(rank, snapshot, notes)
     if snapshot is not None:
         with st.container(key=f"whole_{section.anchor}"):
-            review_notes.draw(snapshot, section.anchor, "this section", notes.get(section.anchor))
+            _draw_note(snapshot, section.anchor, "this section", notes.get(section.anchor))
 
 
 def _draw_pieces(pieces: Sequence[Drawn], key: str) -> None:
@@ -119,7 +122,15 @@ def _draw_topic(topic: Topic, snapshot: str, notes: Notes) -> None:
         with st.container(key=f"beside_{held[0]}", gap="xxsmall"):
             if quotes:
                 st.html(quotes)
-            review_notes.draw(snapshot, held[0], topic.label, notes.get(held[0]))
+            _draw_note(snapshot, held[0], topic.label, notes.get(held[0]))
+
+
+def _draw_note(snapshot: str, about: str, label: str, note: Note | None) -> None:
+    """Draw the fields of a note; where snapshots are read-only, the note."""
+    if not service.snapshots().read_only:
+        review_notes.draw(snapshot, about, label, note)
+    elif note is not None:
+        st.html(_quoted(note))
 
 
 def _quoted(note: Note) -> str:
@@ -128,8 +139,11 @@ def _quoted(note: Note) -> str:
 
 def _freeze(fleet: Fleet) -> None:
     """Freeze what is shown, and show the snapshot: the address names it from now on."""
+    name = f"Review {service.now():%Y-%m-%d}"
     try:
-        stored = service.snapshots().freeze(fleet, f"Review {service.now():%Y-%m-%d}", service.now())
+        with audit.recorded("freeze", name=name) as told:
+            stored = service.snapshots().freeze(fleet, name, service.now())
+            told["snapshot"] = stored.id
     except SnapshotError as error:
         st.session_state[PROBLEM] = str(error)
     else:

@@ -11,7 +11,8 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.report.formats.export import SUFFIXES, Format, written
 from dashboard.store.sidecar import LONGEST_NAME
-from dashboard.ui import links, markup
+from dashboard.store.snapshots import READ_ONLY
+from dashboard.ui import audit, links, markup
 from dashboard.ui.snapshots_list import UNNAMED, as_of, name_or_default
 
 if TYPE_CHECKING:
@@ -94,6 +95,9 @@ def _draw_compared(sides: Sides, page: str) -> None:
 
 def _draw_freeze(fleet: Fleet, title: str, address: Callable[[str], str], page: str) -> None:
     """Offer to freeze what is shown; once done, the link that opens it: `address` makes it of the snapshot's id."""
+    if service.snapshots().read_only:
+        st.html(markup.section(title) + f'<p class="mute">{markup.text(READ_ONLY)}</p>')
+        return
     st.html(markup.section(title) + f'<p class="mute">{markup.text(_WHY)}</p>')
     default = name_or_default("", fleet.name, fleet.polled_at)
     st.text_input("Name", key=NAME, placeholder=default, max_chars=LONGEST_NAME)
@@ -114,7 +118,9 @@ def _draw_freeze(fleet: Fleet, title: str, address: Callable[[str], str], page: 
 def _freeze(fleet: Fleet) -> None:
     name = name_or_default(st.session_state.get(NAME), fleet.name, fleet.polled_at)
     try:
-        stored = service.snapshots().freeze(fleet, name, service.now())
+        with audit.recorded("freeze", name=name) as told:
+            stored = service.snapshots().freeze(fleet, name, service.now())
+            told["snapshot"] = stored.id
     except SnapshotError as error:
         st.session_state[FROZEN] = _Frozen(fleet.generation, problem=str(error))
     else:

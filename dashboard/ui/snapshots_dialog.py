@@ -9,12 +9,12 @@ import streamlit as st
 from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.store.sidecar import LONGEST_NAME
-from dashboard.ui import links, markup
+from dashboard.ui import audit, links, markup
 from dashboard.ui.snapshots_list import UNNAMED, as_of, name_or_default, times
 from dashboard.wording import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from dashboard.store import Stored
 
@@ -44,6 +44,28 @@ def _body(stored: Stored) -> None:
     beside = stored.beside
     told = f"{markup.code(stored.id)} · {as_of(beside)} · {times(beside)}"
     st.html(f'<p class="dialog-head">{told}</p>')
+    is_read_only = service.snapshots().read_only
+    if not is_read_only:
+        _draw_name(stored)
+    with st.container(horizontal=True, gap="small"):
+        who = audit.visitor()  # the file is made outside of the session
+        st.download_button(
+            "Export",
+            data=lambda: _export(stored.id, who),
+            file_name=f"{links.file_name(beside.fleet, beside.name or 'snapshot', stored.id)}.json.gz",
+            mime="application/gzip",
+            on_click="ignore",
+            key="download",
+            help="One file with the fleet, its name and its notes, to be imported elsewhere.",
+        )
+        if not is_read_only:
+            st.button("Delete …", key="delete", on_click=_ask, args=(stored.id,))
+    if not is_read_only and st.session_state.get(ASKED) == stored.id:
+        _confirm(stored)
+
+
+def _draw_name(stored: Stored) -> None:
+    beside = stored.beside
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         typed = st.text_input(
             "Name",
@@ -55,20 +77,17 @@ def _body(stored: Stored) -> None:
         name = name_or_default(typed, beside.fleet, beside.data_as_of)
         # Never disabled: a name arrives only when its field is left, and the click that leaves it would go nowhere.
         if st.button("Rename", key="rename") and name != beside.name:
-            _do(lambda: service.snapshots().rename(stored.id, name))
-    with st.container(horizontal=True, gap="small"):
-        st.download_button(
-            "Export",
-            data=lambda: service.snapshots().export(stored.id),
-            file_name=f"{links.file_name(beside.fleet, beside.name or 'snapshot', stored.id)}.json.gz",
-            mime="application/gzip",
-            on_click="ignore",
-            key="download",
-            help="One file with the fleet, its name and its notes, to be imported elsewhere.",
-        )
-        st.button("Delete …", key="delete", on_click=_ask, args=(stored.id,))
-    if st.session_state.get(ASKED) == stored.id:
-        _confirm(stored)
+            _do(lambda: _rename(stored.id, name))
+
+
+def _rename(key: str, name: str) -> None:
+    with audit.recorded("rename", snapshot=key, name=name):
+        service.snapshots().rename(key, name)
+
+
+def _export(key: str, who: Mapping[str, str]) -> bytes:
+    with audit.recorded("export", who, snapshot=key):
+        return service.snapshots().export(key)
 
 
 def _ask(key: str | None) -> None:
@@ -81,16 +100,21 @@ def _confirm(stored: Stored) -> None:
         notes = " What was noted on it cannot be read, and goes with it."
     name = markup.bold(stored.beside.name or UNNAMED)
     st.html(markup.notice("warning", f"Delete {name} for good? Links to it will open nothing any more.{notes}"))
+    typed = st.text_input("Type its name to delete it", key=f"delete_{stored.id}", max_chars=LONGEST_NAME)
     with st.container(horizontal=True, gap="small"):
         if st.button("Delete for good", type="primary", key="delete_for_good"):
-            _do(lambda: _delete(stored.id))
+            _do(lambda: _delete(stored, typed))
         st.button("Keep it", key="keep", on_click=_ask, args=(None,))
 
 
-def _delete(key: str) -> None:
-    service.snapshots().delete(key)
+def _delete(stored: Stored, typed: str | None) -> None:
+    name = stored.beside.name or UNNAMED
+    with audit.recorded("delete", snapshot=stored.id, name=name):
+        if (typed or "").strip() != name:
+            raise SnapshotError(f"Not deleted: type the name, {name}.")
+        service.snapshots().delete(stored.id)
     asked = links.snapshot()
-    if asked is not None and key.startswith(asked):
+    if asked is not None and stored.id.startswith(asked):
         st.query_params.pop(links.SNAPSHOT, None)
 
 

@@ -11,7 +11,7 @@ from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.importing import MAX_FILE_BYTES, File, Refused, imported
 from dashboard.store.sidecar import LONGEST_NAME
-from dashboard.ui import links, markup, replica_opening
+from dashboard.ui import audit, links, markup, replica_opening
 from dashboard.wording import count, iso
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ class Done(NamedTuple):
 
 
 def draw() -> None:
-    """Draw the field for files, and what became of the last ones."""
+    """Draw the field for files, and what became of the last ones; nothing where snapshots are read-only."""
+    if service.snapshots().read_only:
+        return
     st.html(markup.section("Import") + _WHAT)
     place = int(st.session_state.get(ROUND, 0))
     files = st.file_uploader(
@@ -90,7 +92,9 @@ def _import(files: Sequence[UploadedFile], name: str) -> None:
     for file, fleet, carried in found.fleets:
         called = carried.name or (file.partition(".json")[0] if file else of_answers)
         try:
-            stored = service.snapshots().freeze(fleet, called, at, carried)
+            with audit.recorded("import", name=called, file=file) as told:
+                stored = service.snapshots().freeze(fleet, called, at, carried)
+                told["snapshot"] = stored.id
         except SnapshotError as error:
             refused.append(Refused(file or name, str(error)))
         else:

@@ -9,6 +9,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.store.reviews import earlier, last_review
+from dashboard.store.snapshots import READ_ONLY
 from dashboard.ui import choices, links, markup, replica_opening, snapshots_compare, state
 from dashboard.ui.snapshots_list import UNNAMED, matching, table
 from dashboard.wording import count
@@ -38,7 +39,8 @@ def listed() -> Listed | None:
 
 def draw_empty() -> None:
     """Say what a snapshot is, and how to make one."""
-    st.html(f'<div class="empty"><h2>There is no snapshot yet</h2><p>{WHAT} {HOW}</p></div>')
+    how = READ_ONLY if service.snapshots().read_only else HOW
+    st.html(f'<div class="empty"><h2>There is no snapshot yet</h2><p>{WHAT} {how}</p></div>')
 
 
 def draw_head(found: Listed) -> None:

@@ -236,6 +236,7 @@ def test_a_snapshot_is_renamed_and_deleted_after_a_second_question(
 
     page.locator(".snapshots tr", has_text="Old").get_by_role("link", name="Manage").click()
     page.get_by_role("button", name="Delete …").click()
+    page.get_by_label("Type its name to delete it").fill("Old")
     page.get_by_role("button", name="Delete for good").click()
     expect(page.locator(".snapshots")).not_to_contain_text("Old")
     assert served.store.beginning(key) == ()

@@ -244,14 +244,23 @@ def test_a_name_that_tells_the_time_of_the_data_is_not_followed_by_it(live: Flee
     assert f"Monday · 2026-03-01T11:42:13Z · {named}" in options
 
 
-def test_a_snapshot_is_deleted_only_after_a_second_question(live: Fleet) -> None:
-    key = freeze(live)
+def test_a_snapshot_is_deleted_only_by_its_name(live: Fleet) -> None:
+    """One click of somebody else's was enough before."""
+    key = freeze(live, "Monday")
     app = visit("snapshots", manage=key)
     app.button(key="delete").click()
     rerun(app)
     assert "for good? Links to it will open nothing any more." in html(app)
     assert service.snapshots().beginning(key) == (key,)
 
+    for typed in ("", "monday", "Tuesday"):
+        app.text_input(key=f"delete_{key}").set_value(typed)
+        app.button(key="delete_for_good").click()
+        rerun(app)
+        assert "Not deleted: type the name, Monday." in html(app)
+        assert service.snapshots().beginning(key) == (key,)
+
+    app.text_input(key=f"delete_{key}").set_value(" Monday ")
     app.button(key="delete_for_good").click()
     rerun(app)
     assert service.snapshots().beginning(key) == ()
@@ -275,6 +284,7 @@ def test_the_snapshot_that_is_open_can_be_deleted_and_the_page_is_live_again(liv
     app = visit("snapshots", manage=key, snapshot=key)
     app.button(key="delete").click()
     rerun(app)
+    app.text_input(key=f"delete_{key}").set_value("Ops review")
     app.button(key="delete_for_good").click()
     rerun(app)
 
