@@ -43,6 +43,7 @@ check: $(VENV)/dev.stamp  ## Format, lint, types, layers and all tests
 
 test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 	@tests/tools/install-chromium $(BIN)/python
+	@tests/tools/install-nginx
 	$(PYTEST) --cov -m "not vllm and not no_cover"
 	$(PYTEST) -m "not vllm and no_cover"
 

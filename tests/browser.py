@@ -72,11 +72,11 @@ _IDLE: WeakKeyDictionary[Browser, dict[Theme, list[Page]]] = WeakKeyDictionary()
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium(*arguments: str) -> Iterator[Browser]:
     """Start Chromium: an installed one, else Playwright's own."""
     installed = next((path for name in NAMES if (path := shutil.which(name))), None)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=installed, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=installed, args=[*ARGUMENTS, *arguments])
         try:
             yield browser
         finally:

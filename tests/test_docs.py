@@ -116,7 +116,7 @@ def test_the_version_is_told_once() -> None:
 def test_the_readmes_options_are_options(readme: str, tmp_path: Path) -> None:
     blocks = [block for block in YAML.findall(readme) if "jobs:" not in block and "kind:" not in block]
 
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for number, block in enumerate(blocks):
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)

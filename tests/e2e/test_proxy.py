@@ -1,0 +1,132 @@
+"""README's proxy in a real nginx: page, websocket, audit log; and what is said without the option."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from dashboard import launch
+from tests.browser import chromium, settle
+from tests.serving import free_port, started, wait_until_healthy
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NAME = "fleet.example.com"
+USER, WORD = "ann", "word"
+PATIENCE_SECONDS = 30
+NGINX = """
+daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+    server {{
+        listen 127.0.0.1:{port};
+{location}
+    }}
+}}
+"""
+
+
+def block(readme: str, language: str) -> str:
+    """The code block of a language in README's section on proxies."""
+    section = readme.partition("## Behind a reverse proxy")[2].partition("\n## ")[0]
+    (found,) = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
+    return str(found)
+
+
+@contextmanager
+def nginx(folder: Path, readme: str, upstream: int) -> Iterator[int]:
+    """Start nginx with README's location, of which only the port and the place of the passwords are others."""
+    location = block(readme, "nginx")
+    for ours, tested in (("127.0.0.1:8501", f"127.0.0.1:{upstream}"), ("/etc/nginx/", f"{folder}/")):
+        assert location.count(ours) == 1
+        location = location.replace(ours, tested)
+    port = free_port()
+    (folder / "fleet.htpasswd").write_text(f"{USER}:{{PLAIN}}{WORD}\n")
+    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, location=location))
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert program, "nginx is missing: tests/tools/install-nginx installs it"
+    with started([program, "-p", str(folder), "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]) as process:
+        while process.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+        assert process.poll() is None, (folder / "error.log").read_text()
+        yield port
+
+
+@contextmanager
+def dashboard(folder: Path, options: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """Serve an empty fleet with these options."""
+    (folder / "fleet.yaml").write_text(options)
+    port = free_port()
+    environment = launch.environment(folder / "fleet.yaml")
+    with started(launch.server_command("127.0.0.1", port), environment=environment) as process:
+        wait_until_healthy(f"http://127.0.0.1:{port}")
+        yield port, process
+
+
+def logged(process: subprocess.Popen[str], mark: str) -> str:
+    """Wait for a line on standard error that has a mark."""
+    assert process.stderr is not None
+    said = ""
+    while not (found := [line for line in said.splitlines() if mark in line]):
+        assert select.select([process.stderr], [], [], PATIENCE_SECONDS)[0], said
+        said += os.read(process.stderr.fileno(), 2**16).decode()
+    return found[0]
+
+
+@pytest.mark.browser
+def test_the_proxy_of_the_readme_shows_the_page_and_the_audit_log_names_its_visitor(
+    tmp_path: Path, readme: str
+) -> None:
+    with (
+        dashboard(tmp_path, block(readme, "yaml") + "targets: ['127.0.0.1:9']\n") as (upstream, process),
+        nginx(tmp_path, readme, upstream) as port,
+        chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as browser,
+    ):
+        url = f"http://{NAME}:{port}"
+        assert httpx.get(f"http://127.0.0.1:{port}", trust_env=False).status_code == 401
+        page = browser.new_page(http_credentials={"username": USER, "password": WORD})
+        sockets: list[str] = []
+        page.on("websocket", lambda opened: sockets.append(opened.url))
+        page.goto(url)
+        settle(page)
+        assert sockets == [f"ws://{NAME}:{port}/_stcore/stream"]
+        page.get_by_role("button", name="Share").click()
+        page.get_by_role("button", name="Freeze").click()
+        expect(page.get_by_text("Frozen as")).to_be_visible()
+        told: dict[str, Any] = json.loads(logged(process, '"audit"'))
+
+    assert (told["audit"], told["remote"], told["forwarded_for"], told["user"]) == (
+        "freeze",
+        "127.0.0.1",
+        "127.0.0.1",
+        USER,
+    )
+
+
+def test_without_the_option_the_answer_and_one_line_of_the_log_name_it(tmp_path: Path, readme: str) -> None:
+    sentence = f"Host {NAME} is not allowed. Add to fleet.yaml: {block(readme, 'yaml').partition('  ')[0]}"
+    assert sentence in readme
+    with dashboard(tmp_path, "name: closed\n") as (upstream, process), nginx(tmp_path, readme, upstream) as port:
+        answer = httpx.get(
+            f"http://127.0.0.1:{port}/", headers={"Host": NAME}, auth=(USER, WORD), trust_env=False, timeout=30
+        )
+        assert (answer.status_code, answer.text) == (403, f"{sentence}\n")
+        assert logged(process, "403") == f"403: {sentence}"
