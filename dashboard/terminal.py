@@ -21,6 +21,7 @@ from dashboard.errors import OptionsError
 from dashboard.options import Options, TargetOptions, load_options
 from dashboard.options.mistakes import worded
 from dashboard.report.plain import plain
+from dashboard.text import without_commands
 from dashboard.wording import count, uncapitalized
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def put(content: str | bytes) -> None:
 
 def say(sentence: str) -> None:
     """Print sentences, a line each, on standard error."""
-    print("\n".join(plain(line, 1000) for line in sentence.splitlines()), file=sys.stderr, flush=True)
+    lines = "\n".join(plain(line, 1000) for line in sentence.splitlines())
+    print(without_commands(lines), file=sys.stderr, flush=True)
 
 
 def fail(sentence: str, code: int = FAILED) -> NoReturn:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dashboard.models import Basis, FailureKind, State
+from dashboard.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,13 +64,15 @@ def whole_text(value: str, state: State) -> str:
         return STATE_WORDS[state]
     loaded = json.loads(value)
     if isinstance(loaded, str):
-        return value if _reads_as_json(loaded) else loaded
-    return json.dumps(loaded, indent=2 if _is_nested(loaded) else None, ensure_ascii=False)
+        return value if _reads_as_json(loaded) else visible(loaded)
+    return visible(json.dumps(loaded, indent=2 if _is_nested(loaded) else None, ensure_ascii=False))
 
 
 def one_line(text: str) -> str:
-    """Make every control character and line break visible as a space, so that a value stays on its line."""
-    return "".join(char if char.isprintable() else " " for char in text)
+    """Return foreign text fit for one line anywhere: white space is a space, what hides or moves text is visible."""
+    if not text.isprintable():
+        text = "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
+    return visible(text)
 
 
 def uncapitalized(text: str) -> str:

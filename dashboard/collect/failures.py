@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import aiohttp
 
 from dashboard.models import Failure, FailureKind
+from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from dashboard.collect.credentials import Key
@@ -39,8 +40,7 @@ class Asked(NamedTuple):
 
 def plain(text: str) -> str:
     """Cut `text` to one short line without control characters."""
-    shown = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
-    return "".join(letter if letter.isprintable() else "?" for letter in shown)
+    return one_line(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…")
 
 
 def timed_out(asked: Asked, seconds: float, *, began: bool) -> Failure:

@@ -22,6 +22,7 @@ from dashboard.report.ci.verdict import verdict_of
 from dashboard.report.findings.document import findings_document
 from dashboard.report.findings.markdown import to_findings_markdown
 from dashboard.report.findings.table import to_findings_table
+from dashboard.report.fleet.document import to_json
 from dashboard.report.rules.page import rule_page
 from dashboard.report.rules.table import to_rule_table
 from dashboard.rules.baseline.unknown_paths import shown_part
@@ -154,7 +155,7 @@ def _written(fleet: Fleet, output: Format, level: Severity | None, verdict: Verd
         case "table":
             return to_findings_table(fleet, width=width(), colour=is_terminal())
         case "json":
-            return findings_document(fleet, service.utc_now()).model_dump_json(indent=2) + "\n"
+            return to_json(findings_document(fleet, service.utc_now()), indent=2).decode() + "\n"
         case "markdown":
             return to_findings_markdown(fleet)
         case "junit":

@@ -14,6 +14,7 @@ from dashboard.report.changes.document import changes_document
 from dashboard.report.changes.table import to_changes_table
 from dashboard.report.changes.words import difference_words
 from dashboard.report.context import context_of
+from dashboard.report.fleet.document import to_json
 from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
 from dashboard.terminal import ConfigOption, is_terminal, options_of, put, say, width, wrong
@@ -67,7 +68,7 @@ def _chosen(sides: list[Fleet], pool: str) -> list[Fleet]:
 
 def _written(changes: Changes, sides: list[Fleet], output: str, pool: str | None) -> str:
     if output == "json":
-        return changes_document(changes).model_dump_json(indent=2) + "\n"
+        return to_json(changes_document(changes), indent=2).decode() + "\n"
     filters = [("pool", pool)] if pool is not None else []
     report = changes_report(changes, *(context_of(each, filters=filters) for each in sides))
     if output == "markdown":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
@@ -13,6 +12,7 @@ from dashboard.normalize.budgets import budget_of, node_count
 from dashboard.normalize.metrics import read_metrics
 from dashboard.normalize.replies import READERS
 from dashboard.redaction import redact, redact_prose, redact_text
+from dashboard.text import visible
 
 if TYPE_CHECKING:
     from dashboard.models import Reply
@@ -21,7 +21,6 @@ RAW_LIMIT = 128 * 1024  # bytes kept of an answer; the largest capture but /metr
 EXCERPT_LIMIT = 2_000  # bytes kept of an answer that could not be read
 LOOKED_AT = 64 * 1024  # bytes of such an answer that are searched for secrets, before it is cut
 SENTENCE_LIMIT = 400  # characters of a sentence about an answer
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 class Reading(NamedTuple):
@@ -39,7 +38,7 @@ def read(path: str, body: bytes) -> Reading:
     try:
         return _read(path, body)
     except UnreadableError as error:
-        detail = CONTROL.sub("?", redact_text(error.detail))[:SENTENCE_LIMIT]
+        detail = visible(redact_text(error.detail))[:SENTENCE_LIMIT]
         raise UnreadableError(error.kind, detail) from None
 
 
@@ -68,7 +67,7 @@ def excerpt(body: bytes) -> bytes:
     """Return the beginning of a body that could not be read, without secrets and control characters."""
     # Without NUL, ASCII in UTF-16 or UTF-32 reads as itself; else a secret in it would not be seen.
     text = redact_prose(body[:LOOKED_AT].replace(b"\0", b"").decode(errors="replace"))
-    return CONTROL.sub("\ufffd", text).encode()[:EXCERPT_LIMIT]
+    return visible(text).encode()[:EXCERPT_LIMIT]
 
 
 def _parse(path: str, body: bytes) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from ipaddress import IPv6Address
 
+from dashboard.wording import one_line
+
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_ADDRESS_CHARACTERS = 2048  # what browsers and proxies commonly accept as a URL
 _SHOWN_CHARACTERS = 100
@@ -41,8 +43,7 @@ def shown(text: str) -> str:
     """Return an address as it may be shown when it is no id: without credentials, query, control characters, length."""
     before_query = re.split(r"[?#]", text.strip(), maxsplit=1)
     hidden = before_query[0].rpartition("@")
-    visible = f"***@{hidden[2]}" if hidden[1] else hidden[2]
-    visible = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in visible)
+    visible = one_line(f"***@{hidden[2]}" if hidden[1] else hidden[2])
     cut = len(visible) > _SHOWN_CHARACTERS or len(before_query) > 1
     return visible[:_SHOWN_CHARACTERS] + ("…" if cut else "")
 

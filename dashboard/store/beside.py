@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from dashboard.errors import SnapshotError
 from dashboard.store.sidecar import MOST_BYTES, MOST_NOTES, Sidecar
+from dashboard.text import safe_json
 from dashboard.wording import middle_cut, one_line
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def to_bytes(key: str, beside: Sidecar) -> bytes:
     """Write what stands beside the snapshot `key`; raise SnapshotError where it is more than is read again."""
     if len(beside.notes) > MOST_NOTES:
         raise SnapshotError(f"Snapshot {key} would have more than {MOST_NOTES:,} notes; take others away.")
-    content = beside.model_dump_json(indent=2).encode()
+    content = safe_json(beside.model_dump_json(indent=2).encode())
     if len(content) > MOST_BYTES:
         raise SnapshotError(
             f"The notes of snapshot {key} would take more than the {MOST_BYTES // MIB} MiB that are read; "

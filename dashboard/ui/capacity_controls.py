@@ -9,6 +9,7 @@ import streamlit as st
 from dashboard.report.capacity.ranks import Measure
 from dashboard.report.capacity.words import parse_length
 from dashboard.ui import choices, links
+from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ def choose(pools: Sequence[str]) -> Choice:
             help="How many tokens every request has. Any number can be typed, such as 50000 or 64k.",
         )
         if per != POOL:
-            pool = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), width=250)
+            pool = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), format_func=one_line, width=250)
         per = choices.segments("Bars per", links.PER, PERS)
     tokens = parse_length(length or OWN)
     return Choice(

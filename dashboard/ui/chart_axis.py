@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.ui.markup import text as escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import plotly.graph_objects as go
 
 from dashboard.report.formats.matrix_html import colour
 from dashboard.ui.chart_axis import NARROWEST, axis_of
+from dashboard.ui.markup import text as escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -10,7 +10,7 @@ from dashboard.compare import BASELINE, MAJORITY, parse_reference
 from dashboard.report.glossary import TERMS
 from dashboard.report.pools.compared import Choice
 from dashboard.ui import choices, links
-from dashboard.wording import natural
+from dashboard.wording import natural, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,13 +33,15 @@ def choose_pool(pools: Sequence[str]) -> str | None:
             pools,
             index=None,
             key=OTHER_POOL,
+            format_func=one_line,
             on_change=_leave_for,
             placeholder="Choose a pool",
             label_visibility="collapsed",
             width=280,
         )
         return None
-    chosen = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), label_visibility="collapsed", width=280)
+    bound = choices.bound(links.POOL, pools)
+    chosen = st.selectbox("Pool", pools, **bound, format_func=one_line, label_visibility="collapsed", width=280)
     return str(chosen)
 
 
@@ -58,7 +60,9 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> C
     )
     sections = sorted({path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings})
     sections = [EVERY_SECTION, *sections]
-    section = st.selectbox("Section", sections, **choices.bound(links.SECTION, sections), width=165)
+    section = st.selectbox(
+        "Section", sections, **choices.bound(links.SECTION, sections), format_func=one_line, width=165
+    )
     reference = _choose_reference(pool, names, baseline)
     columns = COHORTS
     if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
@@ -86,7 +90,9 @@ def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline |
     }
     bound = choices.bound(links.REFERENCE, options)
     told = TERMS["reference"]
-    return str(st.selectbox("Reference", options, **bound, format_func=lambda key: shown[key], width=175, help=told))
+    return str(
+        st.selectbox("Reference", options, **bound, format_func=lambda key: one_line(shown[key]), width=175, help=told)
+    )
 
 
 def _leave_for() -> None:

@@ -12,6 +12,7 @@ from dashboard.report.glossary import TERMS
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Family, Severity
 from dashboard.ui import choices, links
+from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,6 +76,6 @@ def _one_of(label: str, name: str, options: Sequence[str], width: int) -> str | 
         options,
         **choices.bound(name, options),
         width=width,
-        format_func=rule_title if name == links.RULE else str,
+        format_func=rule_title if name == links.RULE else one_line,
     )
     return None if shown in {None, options[0]} else str(shown)

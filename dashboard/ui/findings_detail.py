@@ -10,6 +10,7 @@ from dashboard.report.pools.domain_words import facet_of, known_how, rollout_wor
 from dashboard.report.views.finding_entries import where_of
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Confidence
+from dashboard.text import visible
 from dashboard.ui import findings_words, links, markup
 from dashboard.ui.findings_controls import rule_title
 from dashboard.ui.findings_entries import tags
@@ -126,7 +127,7 @@ def _draw_remedy(remedy: Remedy) -> None:
             st.html('<div class="or">or</div>')
         label, language = SNIPPETS[snippet.kind]
         st.html(f'<div class="snippet">{label}</div>')
-        st.code(snippet.text, language=language, wrap_lines=True)
+        st.code(visible(snippet.text), language=language, wrap_lines=True)
 
 
 def _compare(finding: Finding, people: People) -> str:

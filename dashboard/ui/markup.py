@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.report.formats.matrix_html import colour
 from dashboard.report.glossary import TERMS
+from dashboard.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +32,7 @@ NO_TERMS: Mapping[str, str] = MappingProxyType({})
 
 def text(value: object) -> str:
     """Escape a value, for content and for attributes."""
-    return escape(str(value), quote=True)
+    return escape(visible(str(value)), quote=True)
 
 
 def bold(value: object) -> str:

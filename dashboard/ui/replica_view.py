@@ -11,6 +11,7 @@ from dashboard.report.names import replica_names
 from dashboard.report.replicas import settings as replica_settings
 from dashboard.report.replicas.beside import beside_its_pool
 from dashboard.rules.findings import Severity
+from dashboard.text import visible
 from dashboard.ui import (
     choices,
     links,
@@ -156,7 +157,7 @@ def _settings_table(rows: pd.DataFrame, columns: list[str], total: int) -> None:
     )
     if chosen:
         st.html(markup.code(rows["path"].iloc[chosen[0]]))
-        st.code(str(rows["whole"].iloc[chosen[0]]), language="json", wrap_lines=True, height="content")
+        st.code(visible(str(rows["whole"].iloc[chosen[0]])), language="json", wrap_lines=True, height="content")
 
 
 def draw_engines(found: Known) -> None:
@@ -223,7 +224,7 @@ def _draw_raw(raw: replica_probes.Raw) -> None:
     if raw.left_out:
         st.html(f'<div class="foot">{markup.text(raw.left_out)}</div>')
     long = raw.text.count("\n") >= RAW_LINES
-    st.code(raw.text, language=raw.language, wrap_lines=True, height=RAW_HEIGHT if long else "content")
+    st.code(visible(raw.text), language=raw.language, wrap_lines=True, height=RAW_HEIGHT if long else "content")
 
 
 def draw_offer(found: Known) -> None:
@@ -233,5 +234,5 @@ def draw_offer(found: Known) -> None:
     with st.expander(replica_offer.TITLE):
         how = f"{markup.text(replica_offer.HOW)} {markup.code(replica_offer.BUILT)}:"
         st.html(f"<p>{markup.text(replica_offer.ADDS)}</p><p>{how}</p>")
-        st.code(found.offer.lines, language="bash", wrap_lines=True)
+        st.code(visible(found.offer.lines), language="bash", wrap_lines=True)
         st.html(f'<div class="foot">{markup.text(" ".join(found.offer.notes))}</div>')

@@ -70,7 +70,7 @@ def choose(fleet: Fleet, row: DeltaGenerator) -> Choice:
             "Search", **choices.bound(links.SEARCH), placeholder="name, address or label", width=260, live=True
         )
         pools = [EVERY_POOL, *(pool.name for pool in fleet.pools)]
-        pool = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), width=250)
+        pool = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), format_func=wording.one_line, width=250)
         states = [EVERY_STATE, *(each.value for each in ReplicaState)]
         state = choices.segments("State", links.STATE, states)
     return Choice(

@@ -9,6 +9,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.ui import links
 from dashboard.ui.snapshots_list import words
+from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +50,7 @@ def choose(page: str, name: str, known: Mapping[str, str], chosen: str | None) -
         list(known),
         index=None if chosen is None else 0,  # the session holds what is chosen
         key=key,
-        format_func=lambda each: known.get(each, each),
+        format_func=lambda each: one_line(known.get(each, each)),
         placeholder="choose a snapshot",
         on_change=_write,
         args=(name, key),

@@ -8,7 +8,7 @@ from dashboard.report.context import AS_OF, IMPORTED
 from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
-from dashboard.wording import count, iso, size
+from dashboard.wording import count, iso, one_line, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def words(stored: Stored) -> str:
 
 def name_or_default(typed: str | None, fleet: str, data_as_of: datetime | None) -> str:
     """Return what a snapshot is to be called: what somebody typed, else its fleet and the time of its data."""
-    return (typed or "").strip() or (f"{fleet} {iso(data_as_of)}" if data_as_of else fleet)
+    return one_line((typed or "").strip() or (f"{fleet} {iso(data_as_of)}" if data_as_of else fleet))
 
 
 def as_of(beside: Sidecar) -> str:

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from dashboard.collect.probes import PROBES
 from dashboard.errors import UnreadableError
 from dashboard.models import State
-from dashboard.normalize.reading import CONTROL, EXCERPT_LIMIT, RAW_LIMIT, SENTENCE_LIMIT, excerpt, read
+from dashboard.normalize.reading import EXCERPT_LIMIT, RAW_LIMIT, SENTENCE_LIMIT, excerpt, read
 from dashboard.normalize.replies import READERS
 from dashboard.redaction import MARKER
+from dashboard.text import HIDDEN
 from tests.captured import (
     INFERENCE_CONFIG,
     METRICS,
@@ -40,7 +41,7 @@ def refusal(path: str, body: bytes) -> UnreadableError:
         read(path, body)
     assert caught.value.kind in {"decode", "schema"}
     assert 0 < len(caught.value.detail) <= SENTENCE_LIMIT
-    assert not CONTROL.search(caught.value.detail)
+    assert not HIDDEN.search(caught.value.detail)
     return caught.value
 
 
@@ -164,7 +165,7 @@ def test_a_sentence_never_repeats_control_characters_or_secrets_and_is_bounded()
 def test_a_key_that_is_no_rank_is_named_without_control_characters() -> None:
     body = json.dumps({"\x1b[31m" + "x" * 999: {}}).encode()
 
-    assert "?[31mxxx" in refusal("/kv_event_sources", body).detail
+    assert "\ufffd[31mxxx" in refusal("/kv_event_sources", body).detail
 
 
 # Secrets
@@ -255,7 +256,7 @@ def test_an_excerpt_is_bounded_and_holds_no_control_characters() -> None:
     kept = excerpt(b"\x1b[31m\x07\xff<script>" * 100_000)
 
     assert len(kept) == EXCERPT_LIMIT
-    assert not CONTROL.search(kept.decode(errors="replace"))
+    assert not HIDDEN.search(kept.decode(errors="replace"))
     assert excerpt(b"a\tb\nc") == b"a\tb\nc"
 
 

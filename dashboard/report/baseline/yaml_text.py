@@ -6,15 +6,14 @@ import re
 from typing import Any
 
 from dashboard.normalize.canonical import canonical_text
+from dashboard.text import COMMAND_MARK, HIDDEN
 
 LONGEST_KEY = 1000  # characters as written: readers look for the colon within 1,024 (YAML 1.1, 7.4.2)
 # Texts that are texts without quotes: words, paths, releases; not the words that YAML 1.1 takes for others.
 _PLAIN = re.compile(r"[A-Za-z_][\w./+-]*|[0-9]+(\.[0-9]+){2}[\w.+-]*", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-# What YAML cannot hold as it is (5.1), or what would break the line or turn its direction.
-_ESCAPED = re.compile(
-    '["\\\\]|[^\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]'
-)
+# What breaks the line, is hidden (YAML 1.2, 5.1 lacks some of it), or begins a command in a log.
+_ESCAPED = re.compile(rf'["\\\\\t\n]|{HIDDEN.pattern}|{COMMAND_MARK}')
 
 
 def yaml_value(value: Any) -> str:
@@ -56,7 +55,7 @@ def yaml_comment(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    return f"\\{match[0]}" if match[0] in '"\\' else f"\\u{ord(match[0]):04x}"  # nothing above U+FFFF has to be escaped
+    return f"\\{match[0]}" if match[0] in '"\\' else f"\\U{ord(match[0]):08x}"
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from dashboard.report.blocks import Entries, Figures, Paragraph, Style, Table, Tone
+from dashboard.report.console import printed
 from dashboard.report.context import context_line
 from dashboard.report.plain import plain
 
@@ -42,10 +41,7 @@ def to_changes_table(report: Report, *, width: int, colour: bool) -> str:
         if not part.is_appendix:
             parts += [Text(""), *_part(part)]
     parts += [Text(""), Text(plain(context_line(report.context), LONGEST), "dim")]
-    out = StringIO()
-    console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False)
-    console.print(Group(*parts))
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return printed(*parts, width=width, colour=colour)
 
 
 def _part(part: Part) -> Iterator[RenderableType]:

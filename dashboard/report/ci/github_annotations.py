@@ -14,6 +14,7 @@ from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Severity
+from dashboard.text import without_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,8 +51,8 @@ def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
 
 def command(level: str, title: str, message: str) -> str:
     """Write one workflow command; foreign text in it can begin no other."""
-    lines = "\n".join(plain(line, LONGEST) for line in message.splitlines())
-    return f"::{level} title={_escaped(plain(title), _PROPERTY)}::{_escaped(lines, _DATA)}"
+    lines = without_commands("\n".join(plain(line, LONGEST) for line in message.splitlines()))
+    return f"::{level} title={_escaped(without_commands(plain(title)), _PROPERTY)}::{_escaped(lines, _DATA)}"
 
 
 def _summary(fleet: Fleet) -> str:

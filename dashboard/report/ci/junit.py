@@ -5,7 +5,6 @@ The elements are those of Jenkins' junit-10.xsd (jenkinsci/xunit-plugin), at mos
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -16,6 +15,7 @@ from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import OutcomeKind
+from dashboard.text import visible, without_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from dashboard.report.ci.verdict import Verdict
     from dashboard.rules.findings import Finding, Outcome, Severity
 
-# All that XML 1.0 has no way to write, and what would turn the direction of a line.
-_UNFIT = re.compile(
-    "[^\t\n\x20-\x7e\x85\xa0-\u200d\u2010-\u2027\u2030-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-)
 LONGEST = 1000  # characters of an attribute
 NO_JUDGEMENT = frozenset({OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE})
 
@@ -55,7 +51,7 @@ def to_junit(fleet: Fleet, fail_on: Severity | None, verdict: Verdict) -> str:
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.attrib[count]) for suite in root)))
     ET.indent(root)
-    return ET.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
+    return without_commands(ET.tostring(root, encoding="unicode", xml_declaration=False)) + "\n"
 
 
 def _by_outcome(findings: Sequence[Finding]) -> Found:
@@ -137,4 +133,4 @@ def _line(text: str) -> str:
 
 
 def _fit(text: str) -> str:
-    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+    return visible(text)

@@ -18,6 +18,7 @@ from dashboard.report.plain import plain
 from dashboard.report.rules.page import headline, page_path, rule_page, severities
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Severity
+from dashboard.text import safe_json
 from dashboard.wording import iso
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def to_sarif(fleet: Fleet, verdict: Verdict, file: str) -> str:
             "rollouts": [_text(each) for each in words.rollouts(inspection)],
         },
     }
-    return json.dumps({"$schema": SCHEMA, "version": VERSION, "runs": [run]}, indent=2) + "\n"
+    document = json.dumps({"$schema": SCHEMA, "version": VERSION, "runs": [run]}, indent=2)
+    return safe_json(document.encode()).decode() + "\n"
 
 
 def _rule(rule: Rule) -> Json:

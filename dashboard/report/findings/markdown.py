@@ -9,6 +9,7 @@ from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.markdown_text import MOST_CHARACTERS, escaped, fenced, with_code, within
 from dashboard.report.names import replica_names
 from dashboard.rules.catalogue import BY_ID
+from dashboard.text import without_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ def to_findings_markdown(fleet: Fleet) -> str:
         *([PAGES] if inspection.findings else []),
     ]
     room = MOST_CHARACTERS - sum(map(len, [*head, *tail]))
-    return "\n\n".join([*head, *_fitting(inspection, names, room), *tail]) + "\n"
+    return without_commands("\n\n".join([*head, *_fitting(inspection, names, room), *tail]) + "\n")
 
 
 def _fitting(inspection: Inspection, names: Mapping[str, str], room: int) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
 from rich.padding import Padding
 from rich.text import Text
 
+from dashboard.report.console import printed
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.names import replica_names
@@ -50,10 +49,7 @@ def to_findings_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     parts += _section("Mind", inspection.notes)
     parts += _section("Not read", words.unread(fleet))
     parts += [Text(f"{rules_words(inspection)}."), Text(_last(fleet))]
-    out = StringIO()
-    console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False)
-    console.print(Group(*parts))
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return printed(*parts, width=width, colour=colour)
 
 
 def _found(finding: Finding, where: str, who: str) -> list[RenderableType]:

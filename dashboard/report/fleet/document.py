@@ -43,6 +43,7 @@ from dashboard.report.parts import (
     native,
 )
 from dashboard.rules.catalogue import RULE_SET
+from dashboard.text import safe_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,7 +136,7 @@ def to_document(fleet: Fleet, generated_at: datetime, *, full: bool = False) -> 
 
 def to_json(document: Part, *, indent: int | None = None) -> bytes:
     """Write a document."""
-    return TypeAdapter(type(document)).dump_json(document, indent=indent)  # not through a string of many megabytes
+    return safe_json(TypeAdapter(type(document)).dump_json(document, indent=indent))  # not through a string: megabytes
 
 
 def json_schema() -> dict[str, Any]:

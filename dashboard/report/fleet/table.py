@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from dashboard.models import ReplicaState, State, cohort_letters
+from dashboard.report.console import printed
 from dashboard.report.parts import coverage
 from dashboard.report.plain import plain
 from dashboard.report.pools.prefix_words import prefix_sentence
@@ -42,10 +41,7 @@ def to_table(fleet: Fleet, *, width: int, colour: bool) -> str:
             f"{counts.partial} partial, {counts.down} down"
         )
     )
-    out = StringIO()
-    console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False)
-    console.print(Group(*parts))
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return printed(*parts, width=width, colour=colour)
 
 
 def _replicas(fleet: Fleet) -> Table:

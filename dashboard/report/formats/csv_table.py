@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.report.blocks import Cell, Column, Entries, Line, Table, Tone, list_cell, value_of
 from dashboard.report.context import context_line
-from dashboard.report.formats.matrix_csv import matrix_csv, safe
-from dashboard.wording import one_line
+from dashboard.report.formats.matrix_csv import comment, matrix_csv, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +30,7 @@ def to_table_csv(table: Table | DifferenceTable, context: Context) -> str:
     if not isinstance(table, Table):
         return matrix_csv(table.matrix, [*notes, *table.notes], table.names)
     out = io.StringIO()
-    out.writelines(f"# {one_line(note)}\n" for note in [*notes, table.note] if note)
+    out.writelines(map(comment, filter(None, [*notes, table.note])))
     writer = csv.writer(out, lineterminator="\n")
     heads, columns = zip(*_columns(table), strict=True)
     writer.writerow(map(safe, heads))

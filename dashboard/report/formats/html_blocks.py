@@ -18,7 +18,8 @@ from dashboard.report.blocks import (
 )
 from dashboard.report.formats.matrix_html import MOST_COLUMNS, breakable, colour, matrix_html
 from dashboard.report.formats.svg_chart import to_svgs
-from dashboard.report.plain import CONTROL, plain
+from dashboard.report.plain import plain
+from dashboard.text import visible
 from dashboard.wording import count
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _differences(table: DifferenceTable, under: str) -> str:
     below = "".join(f'<p class="note">{text(note)}</p>' for note in notes)
     dense = " dense" if columns > MOST_AT_EASE else ""
     caption = "" if table.caption == under else f'<p class="caption" aria-hidden="true">{text(table.caption)}</p>'
-    return f'<div class="differences{dense}">{caption}{CONTROL.sub(chr(0xFFFD), drawn)}</div>{below}'
+    return f'<div class="differences{dense}">{caption}{visible(drawn)}</div>{below}'
 
 
 def _chart(chart: Chart, under: str) -> str:

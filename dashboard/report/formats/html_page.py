@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.report.context import context_line, short_parts
 from dashboard.report.formats.html_blocks import Anchors, block_html, text
+from dashboard.text import without_commands
 from dashboard.wording import iso
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def to_html(report: Report) -> str:
     anchors = Anchors(report)
     context = text(context_line(report.context))
     body = "\n".join(_part(part, 2, anchors) for part in report.parts)
-    return (
+    return without_commands(
         f'<!DOCTYPE html>\n<html lang="en" dir="ltr">\n<head>\n{_head(report)}\n</head>\n<body>\n'
         f"<header>\n{_title(report)}\n"
         f'<p class="context">{context}</p>\n</header>\n'

@@ -15,6 +15,7 @@ from dashboard.report import blocks
 from dashboard.report.blocks import Tone
 from dashboard.report.context import context_line
 from dashboard.report.parts import Many, NativeValue, Part, Time, native
+from dashboard.text import safe_json
 
 if TYPE_CHECKING:
     from dashboard.report.blocks import Block, Line, Report
@@ -218,7 +219,7 @@ def to_report_json(report: Report) -> str:
         context=_context(report.context),
         parts=tuple(map(_section, report.parts)),
     )
-    return document.model_dump_json(indent=2) + "\n"
+    return safe_json(document.model_dump_json(indent=2).encode()).decode() + "\n"
 
 
 def report_schema() -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dashboard.report.formats.matrix_html import MOST_COLUMNS, cell_text, is_coh
 from dashboard.report.formats.svg_chart import amount, told
 from dashboard.report.markdown_text import LONGEST, MOST_CHARACTERS, begun, escaped, fenced, within
 from dashboard.report.plain import plain
+from dashboard.text import without_commands
 from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def to_markdown(report: Report) -> str:
             _part(comment, part, 3)
     appendices = [part.title for part in report.parts if part.is_appendix]
     left_out = [*_left_out(comment.left_out), *_elsewhere(appendices)]
-    return "\n\n".join([*head, *comment.paragraphs, *left_out, context]) + "\n"
+    return without_commands("\n\n".join([*head, *comment.paragraphs, *left_out, context]) + "\n")
 
 
 def _words(*texts: str) -> str:

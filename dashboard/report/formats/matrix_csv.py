@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING
 
 from dashboard.report.formats.matrix_html import cell_text, is_cohort
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
 
     from dashboard.compare import Cell, Column, Matrix
 
-FORMULA_STARTS = ("=", "+", "-", "@")  # a spreadsheet would run what begins so
+# A spreadsheet runs what begins so, also in full width; where `;` separates cells, it splits a quoted one there too.
+FORMULA_STARTS = tuple("=+-@＝＋－＠﹢﹣﹦﹫")
+_FORMULA = re.compile(rf"(?:^|(?<=;))(?=\s*[{re.escape(''.join(FORMULA_STARTS))}])")
+_IN_COMMENT = re.compile(_FORMULA.pattern.replace("<=;", "<=[;,]"))  # no quotes keep a comma from separating
+_NUMBER = re.compile(r"-[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
@@ -23,7 +28,7 @@ def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, st
     `notes` stand above as comments, a line each that begins with `#`; `names` gives replicas their names.
     """
     out = io.StringIO()
-    out.writelines(f"# {one_line(note)}\n" for note in notes)
+    out.writelines(map(comment, notes))
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["path", *(safe(_head(column, names or {})) for column in matrix.columns)])
     writer.writerows([safe(row.path), *(safe(_value(cell)) for cell in row.cells)] for row in matrix.rows)
@@ -31,9 +36,14 @@ def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, st
 
 
 def safe(text: str) -> str:
-    """Quote what a spreadsheet would take for a formula."""
+    """Quote what a spreadsheet would take for a formula; a negative number is none."""
     flat = one_line(text)
-    return f"'{flat}" if flat.lstrip().startswith(FORMULA_STARTS) else flat
+    return flat if _NUMBER.fullmatch(flat) else _FORMULA.sub("'", flat)
+
+
+def comment(text: str) -> str:
+    """Write a line that stands above a table."""
+    return f"# {_IN_COMMENT.sub(chr(39), one_line(text))}\n"
 
 
 def _head(column: Column, names: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare import CellState
 from dashboard.models import State
+from dashboard.text import HIDDEN
 from dashboard.wording import one_line, told_text
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class _Focus:
 
 def _head_cell(column: Column, names: Mapping[str, str], focus: _Focus | None) -> str:
     title = _cohort_title(column, names) if is_cohort(column) else escape(one_line(names.get(column.key, column.title)))
-    opens = f' data-column="{escape(column.key)}" tabindex="0"' if focus and column.replicas else ""
+    opens = f' data-column="{_named(column.key)}" tabindex="0"' if focus and column.replicas else ""
     partly = f"<small>{_tell_less(column)}</small>" if column.read_in_part else ""
     note = f"<small>{_note(column)}</small>" if column.note else ""
     return f'<th scope="col"{opens}>{title}{note}{partly}</th>'
@@ -145,15 +146,20 @@ def _row(row: Row, columns: Sequence[Column], focus: _Focus | None, kind: str, a
     sign, word = _MARKS["tie" if row.tie and row.differs else mark]
     if kind and row.differs:
         mark, sign, word = kind, _SIGNS[kind], f"{word}: {kind}, a finding names it"
-    path, label = escape(row.path), _breakable(row.label)
+    path, label = escape(one_line(row.path)), _breakable(one_line(row.label))
     label = f'<a href="{escape(address)}">{label}</a>' if address else label
-    opens = f' data-path="{path}"' if focus else ""
+    opens = f' data-path="{_named(row.path)}"' if focus else ""
     cells = "".join(_cell(row, cell, column, focus) for cell, column in zip(row.cells, columns, strict=False))
     return (
         f'<tr{opens}><th scope="row" title="{path}"{_stop(focus)}>{label}</th>'
         f'<td class="mark" title="{word}"><span class="glyph {mark}" aria-hidden="true">{sign}</span>'
         f'<span class="said">{word}</span></td>{cells}</tr>'
     )
+
+
+def _named(key: str) -> str:
+    """Escape what a script reads back as it is: what is hidden as the number of its character."""
+    return HIDDEN.sub(lambda found: f"&#{ord(found.group())};", escape(key))
 
 
 def _breakable(path: str) -> str:

@@ -83,13 +83,13 @@ def filtered(rows: pd.DataFrame, *, section: str | None, search: str, only_diffe
 
 def identity_table(identity: Mapping[str, Setting]) -> pd.DataFrame:
     """Return what identifies the replica and is therefore never compared."""
-    rows = [(path, _one_line(told), SOURCES[told.source]) for path, told in sorted(identity.items())]
+    rows = [(wording.one_line(path), _one_line(told), SOURCES[told.source]) for path, told in sorted(identity.items())]
     return pd.DataFrame(rows, columns=pd.Index(["Setting", "Value", "Told by"]), dtype="string")
 
 
 def _split(path: str) -> tuple[str, str]:
-    section, dot, leaf = path.partition(".")
-    return (section, leaf) if dot else (TOP, path)
+    section, dot, leaf = wording.one_line(path).partition(".")
+    return (section, leaf) if dot else (TOP, section)
 
 
 def _one_line(setting: Setting) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
+from dashboard.report.console import printed
 from dashboard.report.rules.page import headline, worst
 
 if TYPE_CHECKING:
@@ -28,7 +27,4 @@ def to_rule_table(rules: Iterable[Rule], *, width: int, colour: bool) -> str:
     table.add_column("problem")
     for rule in rules:
         table.add_row(rule.id, worst(rule), *([rule.name] if width >= NAMES_FROM else []), headline(rule))
-    out = StringIO()
-    console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False, markup=False)
-    console.print(table)
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    return printed(table, width=width, colour=colour)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dashboard.report.findings.table import to_findings_table
-from dashboard.report.plain import CONTROL
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Basis
 from dashboard.rules.findings import CohortShare, OutcomeKind, Remedy, Severity, Snippet
+from dashboard.text import HIDDEN
 from tests.report.judged import domain, evil, finding, fleet, outcome, suppression
 
 
@@ -109,7 +109,7 @@ def test_no_line_is_wider_than_asked() -> None:
 def test_foreign_text_loses_its_control_characters_and_is_no_markup() -> None:
     text = to_findings_table(evil(), width=200, colour=False)
 
-    assert not any(CONTROL.search(line) for line in text.split("\n"))
+    assert not any(HIDDEN.search(line) for line in text.split("\n"))
     assert "<b>![x](http://h/x.png)|`@all #1" in text
 
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from dashboard.report.formats.html_page import to_html
-from dashboard.report.plain import CONTROL
+from dashboard.text import HIDDEN
 from tests.report.sample_reports import report
 
 if TYPE_CHECKING:
@@ -84,5 +84,5 @@ def harmless(html: str) -> Reader:
         for _, attributes in reader.elements
         if re.fullmatch(r"--columns:\d+|--w:\d+\.\d%", each := attributes.get("style") or "")
     ]
-    assert not CONTROL.search(html.replace("\n", ""))
+    assert not HIDDEN.search(html.replace("\n", ""))
     return reader

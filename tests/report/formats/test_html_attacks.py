@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from dashboard.report.context import Context
 from dashboard.report.formats.html_page import css_string, to_html
-from dashboard.report.plain import CONTROL
+from dashboard.text import without_commands
+from dashboard.wording import one_line
 from tests.report.formats.html_reader import harmless
 from tests.report.sample_reports import AT, attack, report
 
@@ -42,7 +43,7 @@ def test_text_in_a_style_sheet_is_tame(text: str) -> None:
 @given(st.text(min_size=1, max_size=60))
 def test_any_text_in_any_place_is_shown_as_it_is_and_does_nothing(text: str) -> None:
     reader = harmless(to_html(attack(text)))
-    shown = CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    shown = without_commands(one_line(text))
 
     assert shown in reader.texts
     assert all(each.get("aria-label", shown) == shown for each in reader.all("div"))
