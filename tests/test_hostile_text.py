@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -218,7 +218,7 @@ def test_a_cell_that_is_opened_shows_nothing_that_is_hidden() -> None:
     searched(attacked(UNSEEN), "compare", cell="model_config.tokenizer")
 
 
-def searched(told: Fleet, page: str, **url: str) -> None:
+def searched(told: Fleet, page: str, **url: Any) -> None:
     app = open_page(told, page, **url)
     nodes = [each for root in (app.main, app.sidebar) for each in walked(root)]
     protos = [proto for each in nodes if (proto := getattr(each, "proto", None)) is not None]
