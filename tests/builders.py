@@ -123,7 +123,7 @@ def replica(
         "sources": (Source.SERVER_INFO, Source.METRICS, Source.VERSION, Source.MODELS),
         "contradictions": (),
         "served_model_names": (pool,) if pool else (),
-        "adapters": (),
+        "adapters": {},
         "engines": (engine(),),
         "devices": devices(),
         "kv_cache_groups": (),

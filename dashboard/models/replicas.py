@@ -68,7 +68,7 @@ class Replica:
     sources: tuple[Source, ...]
     contradictions: tuple[Contradiction, ...]
     served_model_names: tuple[str, ...]
-    adapters: tuple[str, ...]
+    adapters: Mapping[str, str | None]  # LoRA adapters: name -> path, None: not reported
     engines: tuple[Engine, ...]
     devices: tuple[Device, ...]
     kv_cache_groups: tuple[KVCacheGroup, ...]

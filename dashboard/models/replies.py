@@ -96,7 +96,7 @@ class Reply:
     started_at: datetime | None = None
     counters: float | None = None
     served_model_names: tuple[str, ...] = ()
-    adapters: tuple[str, ...] = ()
+    adapters: Mapping[str, str | None] = field(default_factory=dict)  # LoRA adapters: name -> path, None: not reported
     engines: tuple[EngineReport, ...] = ()
     devices: tuple[Device, ...] = ()
     kv_cache_groups: tuple[KVCacheGroup, ...] = ()

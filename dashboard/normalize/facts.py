@@ -54,7 +54,7 @@ class Facts(NamedTuple):
     identity: Mapping[str, Setting]
     sources: tuple[Source, ...]
     served_model_names: tuple[str, ...]
-    adapters: tuple[str, ...]
+    adapters: Mapping[str, str | None]
     engines: tuple[EngineReport, ...]
     devices: tuple[Device, ...]
     kv_cache_groups: tuple[KVCacheGroup, ...]
@@ -135,10 +135,10 @@ def _started_at(replies: Sequence[Reply]) -> datetime | None:
     return told.get(Source.METRICS, next(iter(told.values()), None))
 
 
-def _adapters(replies: Sequence[Reply]) -> tuple[str, ...]:
+def _adapters(replies: Sequence[Reply]) -> Mapping[str, str | None]:
     """Return the LoRA adapters: /v1/models tells them at every poll, the provider where that is not to be read."""
     told = {reply.source: reply.adapters for reply in reversed(replies)}
-    return told.get(Source.MODELS, told.get(Source.PROVIDER, ()))
+    return told.get(Source.MODELS, told.get(Source.PROVIDER, {}))
 
 
 def _role(labels: Mapping[str, str], document: Document | None) -> Role:

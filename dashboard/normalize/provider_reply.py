@@ -32,7 +32,7 @@ def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
         version=fleet.vllm_version,
         started_at=fleet.started_at.astimezone(UTC) if fleet.started_at else None,
         served_model_names=names,
-        adapters=tuple(adapter.name for adapter in fleet.adapters),
+        adapters={adapter.name: adapter.path for adapter in fleet.adapters},
         engines=_engines(answer, fleet),
         devices=_devices(answer, fleet),
         kv_cache_groups=_groups(answer, fleet),

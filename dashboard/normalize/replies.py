@@ -55,17 +55,16 @@ def read_models(payload: Any) -> Reply:
         settings,
         identity,
         served_model_names=tuple(card.id for card in served),
-        adapters=tuple(card.id for card in cards if card.parent is not None),
+        adapters={card.id: card.root for card in cards if card.parent is not None},
     )
 
 
 def read_kv_event_sources(payload: Any) -> Reply:
-    """GET /kv_event_sources. The first rank speaks for all; `{}` tells nothing that can be compared."""
+    """GET /kv_event_sources. The first rank speaks for all; `{}` is a server that publishes nothing."""
     sources = KVEventSourcesReply.model_validate(payload).root
-    if not sources:
-        return Reply(Source.KV_EVENT_SOURCES)
-    first = sources[min(sources)].model_dump(exclude_unset=True)
-    settings, identity = settings_of(first, Source.KV_EVENT_SOURCES)
+    first = sources[min(sources)].model_dump(exclude_unset=True) if sources else {}
+    nothing = [] if sources else [("kv_events_config", None)]
+    settings, identity = settings_of(first, Source.KV_EVENT_SOURCES, nothing)
     return Reply(Source.KV_EVENT_SOURCES, settings, identity)
 
 

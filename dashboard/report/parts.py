@@ -112,6 +112,7 @@ class FullReplicaPart(ReplicaPart):
     fresh: bool = Field(description="read within the last three intervals")
     served_model_names: Many[str]
     adapters: Many[str]
+    adapter_paths: dict[str, str] = Field(default={}, description="by adapter, as far as it is reported")
     same_process: Many[str] = Field(description="other addresses of the same process")
     contradictions: Many[ContradictionPart]
     identity: dict[str, SettingPart]

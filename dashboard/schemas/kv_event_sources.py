@@ -25,4 +25,4 @@ class KVEventSource(Wire):
 
 
 class KVEventSourcesReply(RootModel[Annotated[dict[Count, KVEventSource], Field(max_length=MAX_RANKS)]]):
-    """DP rank to publisher; `{}` when events are off."""
+    """DP rank to publisher; `{}` when nothing is published: events are off, or their publisher is `null`."""

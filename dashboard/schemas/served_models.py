@@ -12,7 +12,7 @@ MAX_MODELS = 10_000
 
 
 class ServedModel(Wire):
-    """One card. `parent` is set on a LoRA adapter; `root` is the model's path or id."""
+    """One card. `parent` is set on a LoRA adapter; `root` is the path or id of the model or adapter."""
 
     id: Text
     root: Text | None = None

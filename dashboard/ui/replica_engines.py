@@ -35,7 +35,7 @@ _TERMS = {
 
 def served(replica: Replica) -> str:
     """Name the models and adapters that the replica serves."""
-    adapters = _names(replica.adapters) if replica.adapters else markup.muted("none")
+    adapters = _names(tuple(replica.adapters)) if replica.adapters else markup.muted("none")
     names = _names(replica.served_model_names) if replica.served_model_names else markup.muted(wording.NOT_KNOWN)
     return f"<p>Served as {names}. LoRA adapters: {adapters}.</p>"
 

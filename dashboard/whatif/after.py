@@ -67,7 +67,7 @@ def replica_after(replica: Replica, document: Document, contrasts: Contrasts, en
         sources=(),
         contradictions=(),
         served_model_names=_names(replica, changed),
-        adapters=(),
+        adapters={},
         engines=tuple(engine._replace(fingerprint=None) for engine in engines),
         probes=(),
     )

@@ -183,11 +183,11 @@ def test_never_read_and_without_a_label_is_in_no_pool() -> None:
 def test_the_source_that_lists_most_names_tells_the_names() -> None:
     facts = seen(
         probe(METRICS, metrics(served_model_names=("a",))),
-        probe(MODELS, Reply(Source.MODELS, served_model_names=("a", "b"), adapters=("sql",))),
+        probe(MODELS, Reply(Source.MODELS, served_model_names=("a", "b"), adapters={"sql": "/mnt/sql"})),
     )
 
     assert facts.served_model_names == ("a", "b")
-    assert facts.adapters == ("sql",)
+    assert facts.adapters == {"sql": "/mnt/sql"}
 
 
 # What replies say together
@@ -214,13 +214,13 @@ def test_metrics_tell_the_start_at_every_poll_and_the_provider_where_they_have_n
 
 
 def test_models_tell_the_adapters_at_every_poll_and_the_provider_where_they_cannot_be_read() -> None:
-    provider = probe(INFERENCE_CONFIG, Reply(Source.PROVIDER, adapters=("sql", "old")))
-    unloaded = probe(MODELS, Reply(Source.MODELS, adapters=("sql",)))
+    provider = probe(INFERENCE_CONFIG, Reply(Source.PROVIDER, adapters={"sql": None, "old": None}))
+    unloaded = probe(MODELS, Reply(Source.MODELS, adapters={"sql": "/mnt/sql"}))
 
-    assert seen(provider, unloaded).adapters == ("sql",)
-    assert seen(provider, probe(MODELS, Reply(Source.MODELS))).adapters == ()
-    assert seen(provider, probe(MODELS, failure=KEY)).adapters == ("sql", "old")
-    assert seen(probe(METRICS, metrics())).adapters == ()
+    assert seen(provider, unloaded).adapters == {"sql": "/mnt/sql"}
+    assert seen(provider, probe(MODELS, Reply(Source.MODELS))).adapters == {}
+    assert seen(provider, probe(MODELS, failure=KEY)).adapters == {"sql": None, "old": None}
+    assert seen(probe(METRICS, metrics())).adapters == {}
 
 
 def test_whoever_answers_on_a_path_decides_its_trust() -> None:

@@ -73,7 +73,7 @@ def test_it_tells_version_start_names_and_adapters() -> None:
     assert reply.started_at.tzinfo is UTC
     assert values(reply)["version"] == '"0.32.0+cpu"'
     assert reply.served_model_names == ("./llama",)
-    assert reply.adapters == ("sql", "law")
+    assert reply.adapters == {"sql": "/mnt/sql", "law": None}
 
 
 @pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])

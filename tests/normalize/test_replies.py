@@ -57,13 +57,14 @@ def test_models_tell_names_folder_length_and_adapters() -> None:
     cards = [
         {"id": "chat", "root": "/mnt/7/llama", "max_model_len": 2048},
         {"id": "chat-alias", "root": "/mnt/7/llama"},
-        {"id": "sql-adapter", "parent": "chat", "max_model_len": None},
+        {"id": "sql-adapter", "parent": "chat", "root": "/adapters/sql", "max_model_len": None},
+        {"id": "law-adapter", "parent": "chat"},
     ]
 
     reply = told(MODELS, {"data": cards})
 
     assert reply.served_model_names == ("chat", "chat-alias")
-    assert reply.adapters == ("sql-adapter",)
+    assert reply.adapters == {"sql-adapter": "/adapters/sql", "law-adapter": None}
     assert values(reply) == {
         "served_model_names": '["chat","chat-alias"]',
         "model_config.served_model_name": '"chat"',
@@ -100,7 +101,7 @@ def test_kv_events_are_told_by_the_first_rank_without_its_addresses() -> None:
         "kv_events_config.topic": '"kv@{pod}@qwen3"',
     }
     assert reply.identity["kv_events_config.topic"].value == '"kv@pod-1@qwen3"'
-    assert told(KV_EVENTS, {}) == Reply(Source.KV_EVENT_SOURCES)
+    assert values(told(KV_EVENTS, {})) == {"kv_events_config": "null"}
 
 
 @pytest.mark.parametrize(("size", "blocks"), [(1, 8192), (2, None), (None, None), ("1", None), (True, None)])

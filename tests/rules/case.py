@@ -207,7 +207,7 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "fresh": lambda value: {"fresh": value},
     "failure": lambda value: {"failure": Failure(FailureKind(value["kind"]), value["detail"])},
     "served": lambda value: {"served_model_names": tuple(value)},
-    "adapters": lambda value: {"adapters": tuple(value)},
+    "adapters": lambda value: {"adapters": value if isinstance(value, dict) else dict.fromkeys(value)},
     "sources": lambda value: {"sources": tuple(map(Source, value))},
     "probes": lambda value: {
         "probes": tuple(builders.probe(each["path"], source=Source(each["source"])) for each in value)

@@ -91,7 +91,7 @@ def test_sentences_stay_short_and_on_one_line_whatever_the_values(path: str) -> 
 
 def test_hostile_names_of_models_adapters_and_devices_are_cut_and_stay_on_one_line() -> None:
     name = "<script>\n\x07" + "x" * 5000
-    more = {"adapters": (name,), "devices": builders.devices(1, name)}
+    more = {"adapters": {name: None}, "devices": builders.devices(1, name)}
     fleet = [({"served_model_names": ["chat", name]}, more), ({"served_model_names": ["chat"]}, {})]
 
     found = {each.rule: each for each in inspected(fleet).findings}
@@ -101,7 +101,10 @@ def test_hostile_names_of_models_adapters_and_devices_are_cut_and_stay_on_one_li
 
 
 def test_a_name_that_a_shell_would_run_is_quoted_in_what_is_pasted() -> None:
-    fleet = [({"served_model_names": ["chat"]}, {"adapters": ("$(reboot)",)}), ({"served_model_names": ["chat"]}, {})]
+    fleet = [
+        ({"served_model_names": ["chat"]}, {"adapters": {"$(reboot)": None}}),
+        ({"served_model_names": ["chat"]}, {}),
+    ]
 
     (finding,) = inspected(fleet, [BY_ID["CO-09"]]).findings
 
@@ -180,7 +183,7 @@ def test_a_model_whose_whole_name_is_no_text_is_not_pasted() -> None:
 
 def test_evidence_of_adapters_holds_every_set_that_is_loaded_and_marks_the_others_as_reference() -> None:
     names = {"served_model_names": ["chat"]}
-    fleet = [(names, {"adapters": ("a", "b")}), (names, {"adapters": ("b", "a")}), (names, {})]
+    fleet = [(names, {"adapters": {"a": None, "b": None}}), (names, {"adapters": {"b": None, "a": None}}), (names, {})]
 
     (finding,) = inspected(fleet, [BY_ID["CO-09"]]).findings
 
@@ -192,8 +195,8 @@ def test_evidence_of_adapters_holds_every_set_that_is_loaded_and_marks_the_other
 
 def test_replicas_without_an_answer_on_their_models_count_as_unknown_for_adapters() -> None:
     names = {"served_model_names": ["chat"]}
-    silent: dict[str, Any] = {"sources": (Source.METRICS,), "adapters": ()}
-    fleet = [(names, {"adapters": ("a",)}), (names, {}), ({}, silent), ({}, silent)]
+    silent: dict[str, Any] = {"sources": (Source.METRICS,), "adapters": {}}
+    fleet = [(names, {"adapters": {"a": None}}), (names, {}), ({}, silent), ({}, silent)]
 
     (finding,) = inspected(fleet, [BY_ID["CO-09"]]).findings
 

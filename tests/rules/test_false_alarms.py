@@ -172,3 +172,17 @@ def test_servers_with_a_fixed_root_are_not_told_and_hash_alike() -> None:
     both = [capture("llama"), capture("gemma3")]
 
     assert len({told.launch["first_block_hash"] for told in both}) == 1
+
+
+def test_a_server_that_answers_that_it_publishes_nothing_stands_out_among_those_that_publish() -> None:
+    """By `/kv_event_sources` alone, which is open to everybody."""
+    publishing, silent = capture("qwen3_kvevents"), capture("qwen3_xxhash")
+    snapshots = [
+        snapshot(each.answers, OPEN, target=f"http://10.0.0.{number}:8000", labels={"pool": "chat"})
+        for number, each in enumerate([publishing, publishing, publishing, silent])
+    ]
+
+    fleet = build_fleet("test", snapshots, polled_at=AT, interval=timedelta(seconds=15))
+
+    found = {each.rule: each.replicas for each in fleet.inspection.findings}
+    assert found["RT-09"] == ("http://10.0.0.3:8000",)

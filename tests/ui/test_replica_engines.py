@@ -85,14 +85,14 @@ def test_a_table_is_bounded_and_counts_the_rest() -> None:
 
 
 def test_served_names_and_adapters_are_named_and_bounded() -> None:
-    many = replica(served_model_names=tuple(f"m{index}" for index in range(40)), adapters=("sql",))
+    many = replica(served_model_names=tuple(f"m{index}" for index in range(40)), adapters={"sql": None})
     assert "and 28 more" in served(many)
     assert "<code>sql</code>" in served(many)
     assert "LoRA adapters: " in served(replica(pool=None))
 
 
 def test_foreign_names_are_escaped() -> None:
-    bad = replica(served_model_names=(HOSTILE,), adapters=(HOSTILE,))
+    bad = replica(served_model_names=(HOSTILE,), adapters={HOSTILE: None})
     group = KVCacheGroup(0, 0, HOSTILE, 16, None, 5, dtype=HOSTILE)
     told = served(bad) + devices_table(devices(1, HOSTILE), ()) + groups_table((group,))
     assert "<img" not in told

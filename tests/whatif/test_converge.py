@@ -223,13 +223,13 @@ def test_what_a_process_told_of_itself_is_not_known_after_its_restart() -> None:
     """Hashes, adapters, contradictions and its start end with the process."""
     usual, odd = document(), document({"cache_config.prefix_caching_hash_algo": "xxhash"})
     counted = {"cache_config.num_gpu_blocks": setting(100), "instance_id": setting("abc")}
-    members = [*alike("chat", 3, usual), replica("chat-9", document=odd, adapters=("sql",), identity=counted)]
+    members = [*alike("chat", 3, usual), replica("chat-9", document=odd, adapters={"sql": None}, identity=counted)]
     what = converge(fleet(members, [usual, odd]), "chat", "A")
 
     after = next(each for each in what.fleet.replicas if each.name == "chat-9")
     assert (after.started_at, after.adapters, after.contradictions, after.sources, after.probes) == (
         None,
-        (),
+        {},
         (),
         (),
         (),
@@ -243,7 +243,7 @@ def test_adapters_of_several_replicas_are_counted() -> None:
     usual, odd = document(), document({"model_config.max_logprobs": 5})
     members = [
         *alike("chat", 3, usual),
-        *(replica(f"odd-{each}", pool="chat", document=odd, adapters=("sql",)) for each in (1, 2)),
+        *(replica(f"odd-{each}", pool="chat", document=odd, adapters={"sql": None}) for each in (1, 2)),
     ]
     notes = converge(fleet(members, [usual, odd]), "chat", "A").notes
 

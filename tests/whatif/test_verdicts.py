@@ -78,7 +78,7 @@ def test_answers_that_contradict_each_other_may_do_so_again() -> None:
 def test_adapters_that_are_not_loaded_show_only_later() -> None:
     """Who loads them after a restart is not known."""
     told = document({"served_model_names": ["chat"]}), document({"served_model_names": ["chat"], **LARGER})
-    members = [*alike("chat", 3, told[0], adapters=("sql",)), replica("chat-9", document=told[1])]
+    members = [*alike("chat", 3, told[0], adapters={"sql": None}), replica("chat-9", document=told[1])]
     what = converge(fleet(members, told), "chat", "A")
 
     assert "CO-09" in rules(what, "open")

@@ -172,7 +172,8 @@ def _full_replica(replica: Replica, brief: ReplicaPart) -> FullReplicaPart:
         **dict(brief),
         fresh=replica.fresh,
         served_model_names=replica.served_model_names,
-        adapters=replica.adapters,
+        adapters=tuple(replica.adapters),
+        adapter_paths={name: path for name, path in replica.adapters.items() if path is not None},
         same_process=replica.same_process,
         contradictions=tuple(
             ContradictionPart(path=each.path, kept=_setting(each.kept), other=_setting(each.other))

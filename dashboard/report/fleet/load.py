@@ -193,7 +193,7 @@ def _replica(told: FullReplicaPart) -> Replica:
             for each in told.contradictions
         ),
         served_model_names=told.served_model_names,
-        adapters=told.adapters,
+        adapters={name: told.adapter_paths.get(name) for name in told.adapters},
         engines=(),
         devices=(),
         kv_cache_groups=(),

@@ -23,7 +23,7 @@ NAMES = "served_model_names"  # told by whoever answers /v1/models, as adapters 
 ADAPTERS = "adapters"
 MOST_NAMES = 4  # that a sentence names before it counts the rest
 LONGEST_NAME = 60  # characters
-PLACE = "/path/to/it"  # no reply tells where an adapter lies
+PLACE = "/path/to/it"  # where no replica reports the path, or several differ (SH-05)
 
 
 @rule(
@@ -36,7 +36,7 @@ PLACE = "/path/to/it"  # no reply tells where an adapter lies
 def adapters_differ(pool: PoolSubject, *, lora_aware: bool = False) -> Iterator[Draft]:
     """Replicas of one pool have different LoRA adapters loaded.
 
-    Adapters are read from `/v1/models` at every poll: they come and go while a replica runs.
+    Adapters are read from `/v1/models` at every poll: they come and go while a replica runs. Their paths are SH-05's.
 
     Why it matters:
         - any pool: A request for an adapter is refused with 404 by each replica that has not loaded it; loading it
@@ -80,7 +80,7 @@ def _draft(
     shown = [f'"{_cut(name)}" (on {number[name]:,} of {len(asked):,} replicas)' for name in missing[:MOST_NAMES]]
     more = [count(len(missing) - MOST_NAMES, "more", "more")] if len(missing) > MOST_NAMES else []
     what, verb, them = ("adapter", "is", "it") if len(missing) == 1 else ("adapters", "are", "them")
-    modules = " ".join(shlex.quote(f"{name}={PLACE}") for name in missing[:MOST_NAMES])
+    modules = " ".join(shlex.quote(f"{name}={_path(name, asked)}") for name in missing[:MOST_NAMES])
     return Draft(
         tuple(sorted(each.id for each in replicas)),
         f"LoRA {what} {joined(shown + more)} {verb} not loaded here: requests for {them} get a 404.",
@@ -92,6 +92,12 @@ def _draft(
         ),
         severity=severity,
     )
+
+
+def _path(name: str, asked: Sequence[Replica]) -> str:
+    """Return the path from which the others loaded an adapter, as far as it is one."""
+    paths = {path for each in asked if (path := each.adapters.get(name)) is not None}
+    return paths.pop() if len(paths) == 1 else PLACE
 
 
 def _evidence(replicas: Sequence[Replica], asked: Sequence[Replica]) -> Iterator[Evidence]:

@@ -30,7 +30,8 @@ ZMQ = Told('"zmq"', State.REPORTED)
 def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas publish no KV events while others do, or while the router follows them.
 
-    Publishing takes both: `enable_kv_cache_events`, and a publisher other than `null`.
+    Publishing takes both: `enable_kv_cache_events`, and a publisher other than `null`. A replica that answers `{}` at
+    `/kv_event_sources` publishes nothing.
 
     Why it matters:
         - any pool: Whoever reads the events sees only a part of the pool. The router is not known to read them.
@@ -56,13 +57,13 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     """
     told = pool.values(EVENTS, publication)
     on, off = told.get(YES, ()), told.get(NO, ())
-    is_followed = pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis is Basis.DECLARED
+    is_followed = pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis is not Basis.ASSUMED
     if not off or not (on or is_followed) or pool.is_ignored(EVENTS):
         return
     if on:
         sentence = f"KV events are not published, while {len(on):,} of {len(on) + len(off):,} replicas publish them."
     else:
-        sentence = "KV events are not published by any replica that tells, though the router follows them."
+        sentence = "KV events are not published by any replica that reports them; the router follows them."
     evidence = [each for path in (EVENTS, PUBLISHER) for each in shown(pool, path, off)]
     yield Draft(
         off,

@@ -1,7 +1,4 @@
-"""Rules on stores of KV cache that replicas share: SH-01 to SH-04.
-
-No reply tells where an adapter lies, so that SH-05 cannot be judged.
-"""
+"""Rules on stores of KV cache that replicas share: SH-01 to SH-05."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from dashboard.rules.stores.sh_01_namespace import store_namespace_differs
 from dashboard.rules.stores.sh_02_offloading import offloading_differs
 from dashboard.rules.stores.sh_03_mooncake import mooncake_keys_collide
 from dashboard.rules.stores.sh_04_lmcache import lmcache_settings_differ
+from dashboard.rules.stores.sh_05_adapter_paths import adapter_paths_differ
 
 if TYPE_CHECKING:
     from dashboard.rules.registry import Rule
@@ -20,4 +18,5 @@ STORES: tuple[Rule, ...] = (
     offloading_differs,
     mooncake_keys_collide,
     lmcache_settings_differ,
+    adapter_paths_differ,
 )

@@ -65,7 +65,7 @@ def test_all_that_a_replica_can_hold_comes_back() -> None:
         role=Role.PREFILL,
         started_at=AT - timedelta(days=3, microseconds=1),
         identity={"instance_id": builders.setting("x"), "a.b": nested},
-        adapters=("sql", "fr"),
+        adapters={"sql": "/mnt/sql", "fr": None},
         engines=(
             builders.engine(None, reason="Nobody tells.", basis=Basis.UNKNOWN),
             builders.engine(dp_rank=1, fingerprint=Fingerprint("c1", "e1")),
