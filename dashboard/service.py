@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 SWITCH_SECONDS = 0.0005  # measured: a busy collector then delays a page by 0.1 s and not by 2 s
 MOST_OPEN = 3  # snapshots in memory: two that are compared, and one that somebody looks at
 SNAPSHOTS_FOLDER = "snapshots"  # where no options say another
+TIDY_POLLS = 20  # between two searches for garbage, 5 minutes at 15 s; each takes 0.1 s
+ARENAS = 2  # of glibc's malloc; eight a core, its own choice, keep what sessions freed (MB: 30 of 400)
+M_ARENA_MAX = -8  # mallopt(3)
 STOP_SECONDS = 5.0  # how long shutdown waits for the thread
 
 
@@ -97,6 +100,7 @@ class Collector:
         """Begin to poll; a second call does nothing."""
         if self._thread is None:
             sys.setswitchinterval(SWITCH_SECONDS)
+            _call_glibc("mallopt", M_ARENA_MAX, ARENAS)
             self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
             self._thread.start()
             self._running.wait(STOP_SECONDS)  # else a stop that follows at once would find no loop to tell
@@ -144,6 +148,9 @@ class Collector:
         if progress.polls == 0:
             gc.collect()
             gc.freeze()  # what was imported and read first is never searched for garbage again
+        elif progress.polls % TIDY_POLLS == 0:
+            gc.collect()
+            _give_back()
 
 
 def _derive(
@@ -256,10 +263,15 @@ def _uncollected() -> Iterator[None]:
 
 def _give_back() -> None:
     """Return to the system what was freed: glibc keeps it. Measured: 60 MB once 1,000 replicas were opened."""
+    _call_glibc("malloc_trim", 0)
+
+
+def _call_glibc(name: str, *numbers: int) -> None:
+    """Call a function of glibc's malloc, where this is glibc; musl has none of them."""
     if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # malloc_trim(3); musl has none
-        if trim is not None:
-            trim(0)
+        function = getattr(ctypes.CDLL(None), name, None)
+        if function is not None:
+            function(*numbers)
 
 
 def now() -> datetime:

@@ -14,6 +14,7 @@ from dashboard.collect.client import Client
 from dashboard.collect.reader import Reader
 from dashboard.collect.replica import Known, Visit
 from dashboard.models import Snapshot
+from dashboard.schemas import recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -81,6 +82,7 @@ class Poller:
         self._known = {name: self._known.get(name, Known()) for name in unique}
         asked = list(unique.values())
         snapshots = await self._ask_all(asked, now, on_done)
+        recent.forget_unused()
         self._reader.forget_all_but(result for known in self._known.values() for result in known.probes.values())
         return tuple(snapshots[target.id] for target in asked)
 

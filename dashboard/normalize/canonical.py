@@ -6,8 +6,8 @@ import json
 import math
 import re
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from dashboard.errors import UnreadableError
 from dashboard.models import Setting, Source, State
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SHORT = 200  # characters of a value that many replicas share; the longest in the captures has 266
 # Of an object that Python writes as `<function f at 0x7f13>`: another address in every process.
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
+REMEMBERED = 16_384  # settings of up to 1 KB; a fleet has 600 paths with some values each
 LARGEST = 2**64  # no count or size that a server can mean is larger
 
 # Lists whose order means nothing to vLLM (vllm/config: each is only ever asked whether it contains a name).
@@ -84,12 +85,16 @@ def tidy(path: str, value: Any) -> Any:
 
 def shared(settings: Mapping[str, Setting]) -> Mapping[str, Setting]:
     """Return one immutable mapping for equal settings, in the given order."""
-    return _shared(tuple(settings.items()))
+    return _shared.setdefault(tuple(settings.items()), Settings(settings))
 
 
-@lru_cache(maxsize=4096)
-def _shared(items: tuple[tuple[str, Setting], ...]) -> Mapping[str, Setting]:
-    return MappingProxyType(dict(items))
+class Settings(dict[str, Setting]):
+    """Settings by path that nobody changes; weak references find them as long as a reply uses them."""
+
+    __slots__ = ("__weakref__",)
+
+
+_shared: WeakValueDictionary[tuple[tuple[str, Setting], ...], Settings] = WeakValueDictionary()
 
 
 def _state(path: str, text: str) -> State:
@@ -104,4 +109,4 @@ def _setting(path: str, value: Any, source: Source) -> Setting:
 
 
 # One object for equal settings: a thousand replicas say mostly the same. Typed, for True is 1 and 64.0 is 64.
-_scalar = lru_cache(maxsize=65_536, typed=True)(_setting)
+_scalar = lru_cache(maxsize=REMEMBERED, typed=True)(_setting)

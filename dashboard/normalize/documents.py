@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.models import Contradiction, Document, Setting, Source, State
 from dashboard.normalize.versions import is_unsupported
+from dashboard.schemas.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 MODEL = "model_config.model"
 ID_LENGTH = 12  # hex digits of the SHA-256 that name a document
-MAX_REMEMBERED = 4096
 TRUST = {source: place for place, source in enumerate(Source)}
 CONFIG_API_SHAPE = frozenset({Source.PROVIDER, Source.CONFIG_API})
 COMPARABLE = frozenset({State.REPORTED, State.NULL})
@@ -35,15 +35,11 @@ def merge(replies: Sequence[Mapping[str, Setting]]) -> Merged:
     """
     told = tuple(settings for settings in replies if settings)
     key = tuple(map(id, told))
-    if (known := _remembered.get(key)) is None:
-        if len(_remembered) >= MAX_REMEMBERED:
-            _remembered.clear()
-        known = _remembered[key] = (told, _merge(sorted(told, key=_trust)))
-    return known[1]
+    return _known.get(key, lambda: (told, _merge(sorted(told, key=_trust))))[1]
 
 
 # By the identity of the mappings, which replicas share; the value keeps them alive, so that no id is taken again.
-_remembered: dict[tuple[int, ...], tuple[tuple[Mapping[str, Setting], ...], Merged]] = {}
+_known: Recent[tuple[tuple[Mapping[str, Setting], ...], Merged]] = Recent()
 
 
 def document_id(settings: Mapping[str, Setting]) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.models import Contradiction, EngineReport, Source
 from dashboard.normalize.canonical import setting
+from dashboard.schemas.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 TOKENS = "cache_config.kv_cache_size_tokens"
-MAX_REMEMBERED = 4096
 
 # These tell vLLM's own tokens; others multiply blocks by block_size, which is too much for hybrid models.
 TELLS_TOKENS = frozenset({Source.PROVIDER, Source.SERVER_INFO, Source.METRICS})
@@ -29,13 +28,19 @@ class Met(NamedTuple):
     contradictions: tuple[Contradiction, ...]
 
 
-@lru_cache(maxsize=MAX_REMEMBERED)
 def meet(told: tuple[Told, ...]) -> Met:
     """Put the reports of one DP rank together, the most trusted source first.
 
     Our provider counts the engines, else /metrics does; a source that knows one engine only means the first, whatever
     rank it gives it.
     """
+    return _known.get(told, lambda: _meet(told))
+
+
+_known: Recent[Met] = Recent()
+
+
+def _meet(told: Sequence[Told]) -> Met:
     ranks = _ranks(told)
     merged = {rank: EngineReport(rank) for rank in ranks}
     for source, rank, report in _placed(told, ranks):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dashboard.models import Failure, FailureKind, ReplicaState, Role, Source
@@ -35,7 +34,6 @@ NO_CACHE = Failure(
     "The answers tell no cache configuration: /metrics has no vllm:cache_config_info. Is the engine still starting?",
 )
 TELLS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
-MAX_REMEMBERED = 4096
 
 
 class Facts(NamedTuple):
@@ -155,8 +153,9 @@ def _pool(names: Sequence[str], role: Role) -> str | None:
     return names[0] if role is Role.BOTH else f"{names[0]}/{role}"
 
 
-@lru_cache(maxsize=MAX_REMEMBERED)
 def _placed(told: tuple[Placed, ...], engines: tuple[EngineReport, ...]) -> tuple[Placed, ...]:
     """Put devices or KV cache groups on the engines that are known: an unknown rank means the first."""
+    if not told:
+        return told
     ranks = [engine.dp_rank for engine in engines]
     return tuple(one if one.dp_rank in ranks or not ranks else one._replace(dp_rank=ranks[0]) for one in told)

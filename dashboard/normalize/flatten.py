@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from hashlib import blake2b
 from itertools import chain
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from dashboard.errors import UnreadableError
-from dashboard.normalize.canonical import setting
+from dashboard.normalize.canonical import Settings, setting
 from dashboard.normalize.identity import is_identity_variable, take_identity
 from dashboard.schemas.paths import MAX_PATH, leaves
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from dashboard.models import Setting, Source
 
 MAX_SETTINGS = 20_000  # the largest capture has 1,000
-MAX_DISTINCT = 1024  # kept in memory at once; more are read again
-MAX_SHARED = 131_072  # bytes of a configuration that is kept; the largest in the captures has 20,000
+DIGEST_BYTES = 16  # two configurations share a digest by accident, or by intent, in 1 of 2^64 tries
 
 
 def flatten_config(
@@ -40,31 +39,30 @@ def flatten_config(
             identity[f"env.{name}"] = value
         else:
             kept[name] = value
-    text = to_json((config, kept))
-    settings = _shared(text, source) if len(text) <= MAX_SHARED else _settings(config, kept, source)
+    key = (blake2b(to_json((config, kept)), digest_size=DIGEST_BYTES).digest(), source)
+    settings = _shared.get(key)
+    if settings is None:
+        settings = _shared[key] = _settings(config, kept, source)
     return settings, _flat(leaves(identity), source)
 
 
-@lru_cache(maxsize=MAX_DISTINCT)
-def _shared(text: bytes, source: Source) -> Mapping[str, Setting]:
-    config, environment = from_json(text)
-    return _settings(config, environment, source)
+_shared: WeakValueDictionary[tuple[bytes, Source], Settings] = WeakValueDictionary()
 
 
-def _settings(config: dict[str, Any], environment: dict[str, Any], source: Source) -> Mapping[str, Setting]:
+def _settings(config: dict[str, Any], environment: dict[str, Any], source: Source) -> Settings:
     variables = ((f"env.{name}", value) for name, value in environment.items())
     return _flat(chain(leaves(config), variables), source)
 
 
-def _flat(pairs: Iterable[tuple[str, Any]], source: Source) -> Mapping[str, Setting]:
-    flat: dict[str, Setting] = {}
+def _flat(pairs: Iterable[tuple[str, Any]], source: Source) -> Settings:
+    flat = Settings()
     for path, value in pairs:
         if len(path) > MAX_PATH:
             raise UnreadableError("schema", f"a setting's path has more than {MAX_PATH} characters: {path[:40]}")
         flat[path] = setting(path, value, source)
         if len(flat) > MAX_SETTINGS:
             raise UnreadableError("schema", f"there are more than the {MAX_SETTINGS:,} settings that are read")
-    return MappingProxyType(flat)
+    return flat
 
 
 def _drop_copies(config: dict[str, Any]) -> None:

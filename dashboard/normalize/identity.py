@@ -7,13 +7,11 @@ of variables that do not matter (vllm/envs.py), and the fields it writes at run 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_REMEMBERED = 4096  # names; a configuration has some 600
 
 # Whole sections that say where to log and profile, not how to serve.
 SECTIONS = frozenset({"profiler_config", "logging_config"})
@@ -129,13 +127,11 @@ ADDRESS = re.compile(r"^(?P<scheme>[a-z]+://)(?P<host>\[[^\]]*\]|[^:/*]+)(?P<por
 TOPIC = re.compile(r"^(?P<kind>[^@]*)@(?P<pod>[^@]*)@(?P<model>.*)$", re.DOTALL)
 
 
-@lru_cache(maxsize=MAX_REMEMBERED)
 def is_identity(section: str, field: str) -> bool:
     """Whether `section.field` identifies a replica. Private fields and `*_resolved` guards do."""
     return field in FIELDS.get(section, ()) or field.startswith("_") or field.endswith("_resolved")
 
 
-@lru_cache(maxsize=MAX_REMEMBERED)
 def is_identity_variable(name: str) -> bool:
     """Whether an environment variable identifies a replica."""
     return name in ENVIRONMENT or name.startswith(ENVIRONMENT_PREFIXES)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dashboard.errors import UnreadableError
 from dashboard.models import EngineReport, Reply, Setting, Source
@@ -16,10 +15,12 @@ from dashboard.normalize.versions import label_type
 from dashboard.redaction import redact
 from dashboard.schemas.base import MAX_INTEGER
 from dashboard.schemas.metrics import parse_metrics
+from dashboard.schemas.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+_Labels: TypeAlias = "tuple[Mapping[str, Setting], Mapping[str, Setting], tuple[str, ...]]"
 MAX_NAME = 100  # characters shown of a name that this program does not know
 SMALLEST = {"block_size": 1, "num_gpu_blocks": 0, "kv_cache_size_tokens": 0, "kv_cache_max_concurrency": 0}
 
@@ -27,7 +28,8 @@ SMALLEST = {"block_size": 1, "num_gpu_blocks": 0, "kv_cache_size_tokens": 0, "kv
 def read_metrics(body: bytes) -> tuple[Reply, tuple[str, ...]]:
     """GET /metrics: the reply, and the lines used of the page."""
     page = parse_metrics(body)
-    settings, identity, not_understood = _labels(tuple(page.cache_config[0].items())) if page.cache_config else _NOTHING
+    items = tuple(page.cache_config[0].items()) if page.cache_config else ()
+    settings, identity, not_understood = _known.get(items, lambda: _labels(items))
     name = (page.model_name,) if page.model_name else ()
     reply = Reply(
         Source.METRICS,
@@ -68,10 +70,7 @@ def _value(label: str, labels: Mapping[str, str]) -> Any:
     return _typed(label, labels[label]) if label in labels else None
 
 
-@lru_cache(maxsize=4096)
-def _labels(
-    items: tuple[tuple[str, str], ...],
-) -> tuple[Mapping[str, Setting], Mapping[str, Setting], tuple[str, ...]]:
+def _labels(items: tuple[tuple[str, str], ...]) -> _Labels:
     settings: dict[str, Setting] = {}
     identity: dict[str, Setting] = {}
     not_understood: list[str] = []
@@ -87,7 +86,7 @@ def _labels(
     return shared(settings), shared(identity), tuple(not_understood)
 
 
-_NOTHING: tuple[Mapping[str, Setting], Mapping[str, Setting], tuple[str, ...]] = (shared({}), shared({}), ())
+_known: Recent[_Labels] = Recent()
 
 
 def _rank(text: str) -> int:

@@ -6,18 +6,17 @@ The page has some 590 lines; only these are looked at, so that 1,000 replicas co
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.errors import UnreadableError
 from dashboard.schemas.base import MAX_SECONDS
+from dashboard.schemas.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_LINE = 32_768  # characters of one line that is used; the longest in the captures has 1,400
-REMEMBERED = 4096  # series that are parsed once
 LONG = 4096  # characters of a series that is parsed every time instead
 MAX_ENGINES = 1024  # series of one API server; the largest wide-EP deployments have a few hundred ranks
 
@@ -75,12 +74,12 @@ def parse_labels(text: str) -> dict[str, str]:
 
 def _labels_of(text: str) -> Mapping[str, str]:
     """Parse a series once: it changes only when its server restarts."""
-    return _known_labels(text) if len(text) <= LONG else parse_labels(text)
+    if len(text) > LONG:
+        return parse_labels(text)
+    return _known_labels.get(text, lambda: MappingProxyType(parse_labels(text)))
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _known_labels(text: str) -> Mapping[str, str]:
-    return MappingProxyType(parse_labels(text))
+_known_labels: Recent[Mapping[str, str]] = Recent()
 
 
 def _lines(body: bytes, prefix: bytes, most: int) -> list[str]:

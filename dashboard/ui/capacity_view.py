@@ -11,6 +11,7 @@ from dashboard.report.capacity.pools import pools_of
 from dashboard.report.capacity.ranks import Measure, outliers_of, ranks_of
 from dashboard.ui import charts
 from dashboard.ui.capacity_parts import Parts, parts_of
+from dashboard.ui.shared import shared
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,7 +35,7 @@ class Capacity(NamedTuple):
     names: tuple[str, ...]
 
 
-@st.cache_resource(max_entries=8, show_spinner=False)
+@shared(max_entries=8)
 def capacity(generation: int, since: datetime | None, length: int | None, _fleet: Fleet) -> Capacity:  # noqa: ARG001  # the cache's key
     """Compute the numbers of one fleet at one length; every session that shows them shares the result."""
     ranks = ranks_of(_fleet, length)
@@ -45,7 +46,7 @@ def capacity(generation: int, since: datetime | None, length: int | None, _fleet
     return Capacity(ranks, pools_of(ranks), tuple(names))
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
+@shared(max_entries=32)
 def parts(
     generation: int,
     since: datetime | None,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import streamlit as st
-
 from dashboard.report.formats.matrix_html import matrix_html
 from dashboard.report.pools.compared import (
     Choice,
@@ -20,6 +18,7 @@ from dashboard.report.pools.compared import (
 )
 from dashboard.ui import markup
 from dashboard.ui.prefix_words import prefix_band
+from dashboard.ui.shared import shared
 from dashboard.ui.sharing_matrix import sharing_matrix
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class View(NamedTuple):
     is_split: bool
 
 
-@st.cache_resource(max_entries=24, show_spinner=False)
+@shared(max_entries=24)
 def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Choice, _fleet: Fleet) -> View:  # noqa: ARG001
     """Lay out one pool as chosen; sessions that look at the same share the result."""
     pool = pool_named(_fleet, pool_name)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import streamlit as st
-
 from dashboard.report.findings.listed import Known, known_findings
+from dashboard.ui.shared import shared
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
+@shared(max_entries=4)
 def known(generation: int, since: datetime | None, _fleet: Fleet) -> Known:  # noqa: ARG001  # the cache's key
     """Derive the list for one fleet; every session that shows it shares the result."""
     return known_findings(_fleet)

@@ -14,6 +14,7 @@ from dashboard.rules.findings import OutcomeKind
 from dashboard.ui import choices, links, markup
 from dashboard.ui.findings_controls import rule_title
 from dashboard.ui.findings_exempt import MOST_ROWS, ignored_html, suppressed_html
+from dashboard.ui.shared import shared
 from dashboard.wording import count, middle_cut, one_line
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def draw(fleet: Fleet, found: Known, choice: Choice, address: Mapping[str, str])
         st.html(tables[str(shown)][1])
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
+@shared(max_entries=16)
 def _tables(
     generation: int,  # noqa: ARG001  # this one and the next are the cache's key
     since: datetime | None,  # noqa: ARG001

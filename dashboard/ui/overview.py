@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import streamlit as st
-
 from dashboard.report.blocks import Tone
 from dashboard.report.findings import headline
 from dashboard.report.pools.order import ordered
@@ -16,6 +14,7 @@ from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
 from dashboard.ui.first_things import first_things
 from dashboard.ui.pool_table import pool_table
+from dashboard.ui.shared import shared
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -45,7 +44,7 @@ class Overview(NamedTuple):
     order: tuple[str, ...]
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
+@shared(max_entries=4)
 def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Overview:  # noqa: ARG001  # the cache's key
     """Write the page for one fleet; every session that shows it shares the result."""
     now = headline.standing(_fleet)

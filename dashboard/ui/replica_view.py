@@ -24,6 +24,7 @@ from dashboard.ui import (
     replica_probes,
     state,
 )
+from dashboard.ui.shared import shared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ class Known(NamedTuple):
     offer: replica_offer.Offer | None
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
+@shared(max_entries=16)
 def known(generation: int, polled_at: datetime | None, replica: str, _fleet: Fleet) -> Known | None:  # noqa: ARG001  # the cache's key
     """Find a replica by its id and derive its page; None when the fleet has no such replica."""
     found = next((each for each in _fleet.replicas if each.id == replica), None)

@@ -12,6 +12,7 @@ from dashboard.report.context import as_of
 from dashboard.report.findings import headline
 from dashboard.report.replicas import table as replica_table
 from dashboard.ui import choices, links, markup
+from dashboard.ui.shared import shared
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -50,7 +51,7 @@ class Choice(NamedTuple):
     search: str
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
+@shared(max_entries=4)
 def rows(generation: int, polled_at: datetime | None, _fleet: Fleet) -> pd.DataFrame:  # noqa: ARG001  # the cache's key
     """Return the rows of one fleet; every session that shows it shares them and none changes them."""
     return replica_table.rows_of(_fleet)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import streamlit as st
-
 from dashboard.models import ReplicaState
 from dashboard.report.blocks import Entries, Paragraph, Style, Table
 from dashboard.report.capacity.words import name_of
@@ -21,6 +19,7 @@ from dashboard.rules.findings import Severity
 from dashboard.ui import findings_list, links, markup, review_blocks
 from dashboard.ui.review_blocks import Fold, Leads, by_name, row_anchor
 from dashboard.ui.review_labels import labels
+from dashboard.ui.shared import shared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,7 +107,7 @@ class _Drawing(NamedTuple):
     before: Notes
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
+@shared(max_entries=4)
 def review(
     generation: int,
     since: datetime | None,

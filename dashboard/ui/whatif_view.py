@@ -9,6 +9,7 @@ import streamlit as st
 from dashboard.report.names import brief, names_of
 from dashboard.ui import choices, links, markup
 from dashboard.ui.findings_words import chips, sentence_html
+from dashboard.ui.shared import shared
 from dashboard.whatif import converge
 from dashboard.whatif.words import (
     HOW_WORDS,
@@ -71,7 +72,7 @@ def draw(fleet: Fleet, pool: Pool, *, is_split: bool) -> WhatIf | None:
         return what
 
 
-@st.cache_resource(max_entries=8, show_spinner=False)
+@shared(max_entries=8)
 def what_if(generation: int, since: datetime | None, pool: str, chosen: str, _fleet: Fleet) -> WhatIf:  # noqa: ARG001
     """Return what would change; sessions that ask the same share the answer. `chosen` is a letter or BASELINE."""
     baseline = _fleet.policy.baseline(pool) if chosen == BASELINE else None

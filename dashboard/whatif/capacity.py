@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -74,6 +74,7 @@ DECIDES_CAPACITY = (
 )
 RANKS = "parallel_config.data_parallel_size"
 LONGEST_NAME = 44  # characters of a device's name that a sentence shows
+REMEMBERED = 4096  # paths; a configuration has some 600
 NO_ENGINE = "No reply tells what it holds now."
 NO_DEVICE = "No reply tells the device."
 OTHER_RANKS = "The number of DP ranks changes."
@@ -148,7 +149,7 @@ def contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool
     return any(own is not None and theirs is not None and own != theirs for own, theirs in told)
 
 
-@cache
+@lru_cache(maxsize=REMEMBERED)
 def decides(path: str) -> bool:
     """Tell whether a setting decides capacity."""
     return any(fnmatchcase(path, glob) for glob in DECIDES_CAPACITY)

@@ -21,9 +21,9 @@ sys.path.insert(0, str(ROOT))
 from dashboard.collect.probes import BY_PATH  # noqa: E402
 from dashboard.fleet import Fleet, build_fleet, inspected  # noqa: E402
 from dashboard.models import ProbeResult, Snapshot, Target  # noqa: E402
-from dashboard.normalize import documents  # noqa: E402
 from dashboard.normalize.reading import read  # noqa: E402
 from dashboard.rules.catalogue import ALL_RULES  # noqa: E402
+from dashboard.schemas import recent  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,7 +85,8 @@ def first_poll(snapshots: Sequence[Snapshot]) -> float:
     """Return the seconds that a fleet takes whose documents were never seen."""
 
     def build() -> None:
-        documents._remembered.clear()
+        recent.forget_unused()
+        recent.forget_unused()
         fleet_of(snapshots)
 
     return best(build)

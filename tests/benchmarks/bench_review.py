@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from dashboard.changes import changes_between
 from dashboard.fleet import inspected
 from dashboard.models import Baseline
-from dashboard.normalize import documents
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.views.review import review_report
+from dashboard.schemas import recent
 from dashboard.store.packing import content_of, packed
 from dashboard.whatif import converge
 from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, POOLS, best, captured, first_poll, fleet_of, snapshot
@@ -88,7 +88,8 @@ def _baselines(fleet: Fleet) -> tuple[Baseline, ...]:
 
 def _provided(answers: Mapping[str, bytes]) -> list[Snapshot]:
     """Return what the same replicas say where each has the provider."""
-    documents._remembered.clear()
+    recent.forget_unused()
+    recent.forget_unused()
     told = provider_answer(capture("llama"))
     return [snapshot(number, {**answers, INFERENCE_CONFIG: _answer(told, number)}) for number in range(FEW)]
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.models import Setting, Source, State
-from dashboard.normalize import documents
 from dashboard.normalize.canonical import setting
 from dashboard.normalize.documents import document_id, merge, sections
 from dashboard.normalize.fields import settings_of
 from dashboard.normalize.flatten import flatten_config
+from dashboard.schemas import recent
 from tests.captured import (
     INFERENCE_CONFIG,
     METRICS,
@@ -174,16 +174,15 @@ def test_labels_alone_tell_the_settings_that_the_json_tells() -> None:
     assert {path: labels[path][:2] for path in both} == {path: config[path][:2] for path in both}
 
 
-def test_what_was_merged_once_is_the_same_object_and_what_is_remembered_is_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(documents, "MAX_REMEMBERED", 2)
-    told = [said(Source.METRICS, a=number) for number in range(4)]
-
-    assert merge([told[0]]) is merge([told[0]])
-    for settings in told:
-        merge([settings])
-    assert len(documents._remembered) <= 2
+def test_what_was_merged_once_is_the_same_object_until_a_poll_does_not_use_it() -> None:
+    settings = said(Source.METRICS, a=1)
+    merged = merge([settings])
+    recent.forget_unused()
+    assert merge([settings]) is merged
+    recent.forget_unused()
+    recent.forget_unused()
+    assert merge([settings]) is not merged
+    assert merge([settings]) == merged
 
 
 @given(st.permutations(range(6)))

@@ -86,15 +86,6 @@ def test_replicas_that_say_the_same_share_one_mapping() -> None:
     assert told("1")[1] != told("2")[1]
 
 
-def test_a_very_large_configuration_is_read_but_not_kept() -> None:
-    large = {"a": {"b": "x" * 200_000}}
-
-    first, second = (flatten_config(large, {}, Source.SERVER_INFO)[0] for _ in range(2))
-
-    assert first == second
-    assert first is not second
-
-
 @pytest.mark.parametrize(
     "config",
     [{"a": dict.fromkeys(map(str, range(MAX_SETTINGS + 1)))}, {"_a": dict.fromkeys(map(str, range(MAX_SETTINGS + 1)))}],

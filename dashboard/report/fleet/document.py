@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from dashboard import __version__
 from dashboard.models import cohort_letters
+from dashboard.normalize.canonical import SHORT
 from dashboard.report.findings.document import finding_parts, fleet_tally, judged_pools
 from dashboard.report.findings.document_parts import FindingPart, JudgedPoolPart, TallyPart
 from dashboard.report.fleet.policy_part import PolicyPart, policy_part
@@ -205,9 +206,15 @@ def _settings(settings: Mapping[str, Setting]) -> dict[str, SettingPart]:
     return {path: _setting(told) for path, told in settings.items()}
 
 
-@lru_cache(maxsize=MOST_KNOWN)
 def _setting(told: Setting) -> SettingPart:
+    return _known(told) if len(told.value) <= SHORT else _made(told)
+
+
+def _made(told: Setting) -> SettingPart:
     return SettingPart(value=native(told.value), state=told.state, source=told.source)
+
+
+_known = lru_cache(maxsize=MOST_KNOWN)(_made)
 
 
 def _of_replicas(part: type[P], fleet: Fleet, name: str) -> tuple[P, ...]:
