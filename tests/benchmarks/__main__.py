@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import sys
 
-from tests.benchmarks import bench_core, bench_network, bench_pages, bench_review
+from tests.benchmarks import bench_core, bench_network, bench_pages, bench_review, bench_soak
 
 
 def main() -> int:
     """Run all; return 1 when a budget is exceeded."""
     results = []
-    benches = {"core": bench_core, "review": bench_review, "network": bench_network, "pages": bench_pages}
-    for title, bench in benches.items():
+    mains = {
+        "core": bench_core.main,
+        "review": bench_review.main,
+        "network": bench_network.main,
+        "pages": bench_pages.main,
+        "soak": bench_soak.run,
+    }
+    for title, main_of in mains.items():
         print(f"\n== {title}\n", flush=True)
-        results.append(bench.main())
+        results.append(main_of())
     return int(any(results))
 
 

@@ -168,7 +168,7 @@ def _served(stack: ExitStack, listed: list[dict[str, object]], interval: float) 
     config = folder / "fleet.yaml"
     config.write_text(json.dumps(told))
     port = free_port()
-    command = launch.streamlit_command("127.0.0.1", port)
+    command = launch.server_command("127.0.0.1", port)
     process = stack.enter_context(started(command, environment=launch.environment(config)))
     wait_until_healthy(f"http://127.0.0.1:{port}")
     return f"http://127.0.0.1:{port}", process.pid
