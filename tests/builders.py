@@ -27,6 +27,8 @@ from dashboard.models import (
     Source,
     State,
 )
+from dashboard.rules.domain import Declared, Router
+from dashboard.rules.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 3, 2, 11, 42, 13, tzinfo=UTC)
 POLLED_AT = NOW - timedelta(seconds=8)
 GIB = 2**30
+HASHING = Policy({"*": Declared(router=Router.PREFIX_HASH)})
 _GENERATIONS = count(1)
 CONFIG: Mapping[str, Any] = {
     "version": "0.32.0",
@@ -234,7 +237,7 @@ def story() -> Fleet:
         *[replica(f"embed-8b-{index:02}", pool="embed-8b", document=old, **small) for index in range(6, 10)],
         replica("embed-8b-10", pool="embed-8b", state=ReplicaState.PARTIAL, failure=refused, document=old, **bare),
     ]
-    return fleet(members, [chat, hashed, blocks, gemma, prefill, decode, old, new])
+    return fleet(members, [chat, hashed, blocks, gemma, prefill, decode, old, new], policy=HASHING)
 
 
 HOSTILE = "<script>alert(1)</script>![x](http://198.51.100.7/x.png)\"'><img src=x onerror=alert(1)>\n=1+1"

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from dashboard.models import State, cohort_letters
-from dashboard.rules.domain import Basis, Domain, Router, Store
+from dashboard.rules.domain import Basis, Domain, Facet, Router, Store
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
 
 DOMAIN = Domain(
-    Router.PREFIX_HASH, Basis.ASSUMED, Store.NONE, Basis.ASSUMED, disaggregated=False, disaggregated_basis=Basis.ASSUMED
+    Router.PREFIX_HASH,
+    Basis.DECLARED,
+    Store.NONE,
+    Basis.ASSUMED,
+    disaggregated=False,
+    disaggregated_basis=Basis.ASSUMED,
 )
 BLOCK_SIZE = "cache_config.block_size"
 
@@ -69,6 +74,7 @@ def finding(fleet: Fleet, replicas: Iterable[str] = ("chat-70b-17",), **more: An
         ),
         "evidence": (evidence(replicas=ids), evidence(value="16", replicas=rest, is_reference=True)),
         "total": len(rest) + len(ids),
+        "facet": Facet.PREFIX_HASH,
     }
     return Finding(**{**given, **more})
 

@@ -17,6 +17,7 @@ def judging(today: date) -> dict[str, Any]:
         "pools": {
             "*chat-70b": {"router": "prefix-hash", "expects": {"hash_algorithm": "sha256_cbor"}},
             "*gemma-27b": {"router": "approximate"},
+            "*deepseek-v3/decode": {"router": "prefix-hash"},
             "*deepseek-v3/prefill": {"router": "none"},  # a decode rank is chosen by prefix, who prefills by load
         },
         "suppress": [

@@ -108,6 +108,17 @@ class Domain:
             facets.add(Facet.DISAGGREGATED)
         return frozenset(facets)
 
+    @property
+    def known_facets(self) -> frozenset[Facet]:
+        """Return the facets that are declared or inferred; only a router is ever assumed to be there."""
+        assumed = self.router.value if self.router_basis is Basis.ASSUMED else None
+        return frozenset(each for each in self.facets if each.value != assumed)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what is assumed of a pool, as findings list it."""
+        return (assumed_router(self.router),) if self.router_basis is Basis.ASSUMED else ()
+
 
 EVENTS = "kv_events_config.enable_kv_cache_events"
 PUBLISHER = "kv_events_config.publisher"
@@ -130,13 +141,19 @@ SHARED_FOLDER = "SharedStorageOffloadingSpec"  # llm-d's own back end for Offloa
 
 
 def domain_of(declared: Declared, roles: Iterable[Role], documents: Iterable[Mapping[str, Setting]]) -> Domain:
-    """Return a pool's domain: what is declared, else what its documents show, else a router that hashes prefixes."""
+    """Return a pool's domain: what is declared, else what its documents show, else an approximate router."""
     told = tuple(documents)
-    router = _first(declared.router, _router(told), Router.PREFIX_HASH)
+    # Not prefix-hash: no current router recomputes vLLM's hashes by itself (llm-d/llm-d#1290, smg, Dynamo, Ray).
+    router = _first(declared.router, _router(told), Router.APPROXIMATE)
     store = _first(declared.kv_store, _store(told), Store.NONE)
     apart = not {Role.PREFILL, Role.DECODE}.isdisjoint(roles) or any(value(each, ENCODER_ROLE) for each in told)
     disaggregated = _first(declared.disaggregated, apart or None, other=False)
     return Domain(*router, *store, *disaggregated, expects=declared.expects)
+
+
+def assumed_router(router: Router | Facet) -> str:
+    """Return the assumption that a router is of this kind."""
+    return f"router is {router}"
 
 
 def _first(declared: T | None, inferred: T | None, other: T) -> tuple[T, Basis]:

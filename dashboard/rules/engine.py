@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.baseline import agreed_paths
 from dashboard.models import Role, cohort_letters
 from dashboard.rules.baseline.unknown_paths import unknown_paths
-from dashboard.rules.domain import domain_of
-from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Outcome, OutcomeKind
+from dashboard.rules.domain import assumed_router, domain_of
+from dashboard.rules.findings import CohortShare, Confidence, Family, Finding, Inspection, Outcome, OutcomeKind
 from dashboard.rules.policy import RuleChange
 from dashboard.rules.registry import Scope
 from dashboard.rules.rollout import is_explained, remedy_along, rollout_of
 from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject
 from dashboard.rules.suppress import sort_out
-from dashboard.wording import count, first_of
+from dashboard.wording import count, first_of, uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
     from dashboard.models import Document, Pool, Replica
+    from dashboard.rules.domain import Facet
     from dashboard.rules.findings import Draft, Rollout, Severity, Suppression
     from dashboard.rules.policy import Policy
     from dashboard.rules.registry import Rule
@@ -127,7 +128,7 @@ def _serves(subject: PoolSubject) -> set[str]:
 
 def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context) -> tuple[Outcome, list[Finding]]:
     """Return what became of one rule on one subject."""
-    worst = rule.severity_in(subject.facets)
+    worst = rule.severity_in(subject.facets, subject.known_facets)
     whole = Outcome(rule.id, subject.name, subject.pools, OutcomeKind.PASSED, total=len(subject.all_replicas))
     reason = _inapplicable(rule, change, subject, context.file)
     if worst is None or reason:
@@ -137,17 +138,12 @@ def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context)
     whole = whole._replace(unknown=subject.lacking(needs))
     if (missing := _missing(rule, needs, subject)) is not None:
         return whole._replace(kind=OutcomeKind.SKIPPED, reason=missing), []
-    facet, severity = worst
-    why = rule.page.why.get(facet, "")
     try:
         drafts = list(rule.check(subject, **{**rule.parameters, **change.parameters}))
     except Exception as error:  # noqa: BLE001  one rule's mistake must not cost the others
         reason = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
         return whole._replace(kind=OutcomeKind.ERROR, reason=reason), []
-    found = [
-        _finding(draft, rule, whole, change.severity or draft.severity or severity, why, subject, context)
-        for draft in drafts
-    ]
+    found = [_finding(draft, rule, whole, worst, change.severity, subject, context) for draft in drafts]
     kind = OutcomeKind.FAILED if found else OutcomeKind.PASSED
     return whole._replace(kind=kind, findings=len(found)), found
 
@@ -184,9 +180,28 @@ def _missing(rule: Rule, needs: Sequence[str], subject: Subject) -> str | None:
 
 
 def _finding(
-    draft: Draft, rule: Rule, outcome: Outcome, severity: Severity, why: str, subject: Subject, context: _Context
+    draft: Draft,
+    rule: Rule,
+    outcome: Outcome,
+    worst: tuple[Facet, Severity],
+    override: Severity | None,
+    subject: Subject,
+    context: _Context,
 ) -> Finding:
-    """Make a finding of a draft; a difference that runs along a rollout is one step milder."""
+    """Make a finding of a draft. What is assumed makes it a warning at most, unless the operator set its severity.
+
+    A difference that runs along a rollout is one step milder.
+    """
+    facet, severity = worst[0], draft.severity or worst[1]
+    why = rule.page.why.get(facet, "")
+    assumptions = draft.assumptions
+    if facet not in subject.known_facets and (draft.severity is None or draft.why is None):
+        assumptions = (*assumptions, assumed_router(facet))
+        why = f"If the router is {facet}: {uncapitalized(why)}"
+    confidence = Confidence.ASSUMED if assumptions else draft.confidence
+    if confidence is Confidence.ASSUMED:
+        severity = severity.assumed
+    severity = override or severity
     rollout = _rollout_of(draft, subject) if isinstance(subject, PoolSubject) else None
     replicas = tuple(sorted(set(draft.replicas)))
     pools = subject.pools or _pools_of(replicas, context)
@@ -194,7 +209,7 @@ def _finding(
         id=_id(outcome, draft),
         rule=outcome.rule,
         severity=severity.milder if rollout is not None else severity,
-        confidence=draft.confidence,
+        confidence=confidence,
         subject=subject.name,
         pools=pools,
         replicas=replicas,
@@ -206,6 +221,8 @@ def _finding(
         unknown=_unknown(draft, rule, outcome, subject),
         total=outcome.total,
         is_rollout=rollout is not None,
+        assumptions=assumptions,
+        facet=None if draft.why else facet,
     )
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from dashboard.models import State
-    from dashboard.rules.domain import Domain
+    from dashboard.rules.domain import Domain, Facet
 
 
 class Severity(StrEnum):
@@ -31,13 +31,18 @@ class Severity(StrEnum):
         """Return the next milder severity; info stays."""
         return list(Severity)[min(self.rank + 1, len(Severity) - 1)]
 
+    @property
+    def assumed(self) -> Severity:
+        """Return the severity where it rests on an assumption: warning at most."""
+        return max(self, Severity.WARNING, key=lambda each: each.rank)
+
 
 class Confidence(StrEnum):
     """How sure a finding is, apart from how bad it is."""
 
     REPORTED = "reported"  # every value in it was told by a replica
     DERIVED = "derived"  # concluded from what was told
-    ASSUMED = "assumed"  # holds unless something that nobody tells says otherwise
+    ASSUMED = "assumed"  # true only if its assumptions are
 
 
 class Family(StrEnum):
@@ -90,7 +95,7 @@ class Draft:
 
     `replicas` are those to be changed (ids). The sentence holds the values and names no replica: they stand beside
     it, and a suppression may take some of them away. `severity` and `why` only where this case is another than the
-    rule's.
+    rule's. `assumptions` are clauses such as `PYTHONHASHSEED is unset`; with one, the confidence is assumed.
     """
 
     replicas: tuple[str, ...]
@@ -100,6 +105,7 @@ class Draft:
     confidence: Confidence = Confidence.REPORTED
     severity: Severity | None = None
     why: str | None = None
+    assumptions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,7 @@ class Finding:
 
     `id` stays the same from poll to poll while rule, pools and values do. `unknown` is how many replicas of the
     subject do not tell the settings that it names. `suppression` is set on what is suppressed, `expired` on what was.
+    `assumptions` are what severity or sentence rest on though nobody reports it. `facet` is that of the rule's `why`.
     """
 
     id: str
@@ -154,6 +161,8 @@ class Finding:
     is_rollout: bool = False
     suppression: Suppression | None = None
     expired: Suppression | None = None
+    assumptions: tuple[str, ...] = ()
+    facet: Facet | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -50,10 +50,17 @@ class Rule:
     expects: str | None = None
     holds_to_baseline: bool = False
 
-    def severity_in(self, facets: frozenset[Facet]) -> tuple[Facet, Severity] | None:
-        """Return the facet that makes it worst among these, and how bad; None where the rule does not apply."""
-        held = [(facet, severity) for facet, severity in self.severity.items() if facet in facets]
-        return min(held, key=lambda each: each[1].rank) if held else None
+    def severity_in(self, facets: frozenset[Facet], known: frozenset[Facet]) -> tuple[Facet, Severity] | None:
+        """Return the facet that makes it worst among these, and how bad; None where the rule does not apply.
+
+        A facet that is not `known` but assumed makes nothing worse than a warning; of equals a known one decides.
+        """
+        held = [
+            (facet, severity if facet in known else severity.assumed)
+            for facet, severity in self.severity.items()
+            if facet in facets
+        ]
+        return min(held, key=lambda each: (each[1].rank, each[0] not in known)) if held else None
 
 
 def rule(

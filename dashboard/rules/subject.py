@@ -106,6 +106,11 @@ class PoolSubject:
         """Return why a difference can hurt here."""
         return self.domain.facets
 
+    @property
+    def known_facets(self) -> frozenset[Facet]:
+        """Return those of them that are not assumed."""
+        return self.domain.known_facets
+
     def is_ignored(self, path: str) -> bool:
         """Tell whether fleet.yaml leaves a path out of all comparing."""
         return any(fnmatchcase(path, glob) for glob in self.ignore)
@@ -240,6 +245,11 @@ class PairSubject:
         return self.prefill.facets | self.decode.facets
 
     @property
+    def known_facets(self) -> frozenset[Facet]:
+        """Return those that are known of either pool."""
+        return self.prefill.known_facets | self.decode.known_facets
+
+    @property
     def sides(self) -> tuple[PoolSubject, PoolSubject]:
         """Return both pools: prefill, decode."""
         return (self.prefill, self.decode)
@@ -280,6 +290,11 @@ class FleetSubject:
     def facets(self) -> frozenset[Facet]:
         """Return every reason that holds in any pool."""
         return frozenset({Facet.MODEL}).union(*(each.facets for each in self.subjects))
+
+    @property
+    def known_facets(self) -> frozenset[Facet]:
+        """Return those that are known of any pool."""
+        return frozenset({Facet.MODEL}).union(*(each.known_facets for each in self.subjects))
 
     @property
     def unread(self) -> tuple[Replica, ...]:

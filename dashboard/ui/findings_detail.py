@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.report.pools.domain_words import facet_of, known_how, rollout_words
+from dashboard.report.findings.words import how_sure
+from dashboard.report.pools.domain_words import known_how, rollout_words
 from dashboard.report.views.finding_entries import where_of
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import Confidence
 from dashboard.text import visible
 from dashboard.ui import findings_words, links, markup
 from dashboard.ui.findings_controls import rule_title
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.report.findings.listed import Known, Listed
-    from dashboard.rules.domain import Facet
     from dashboard.rules.findings import Finding, Inspection, Remedy
 
 MOST_NAMED = 60  # replicas of one finding by name; the page Replicas lists all
@@ -34,10 +33,6 @@ SNIPPETS = {
     "yaml": ("YAML", "yaml"),
     "shell": ("Command", "bash"),
 }
-CONFIDENCE = {
-    Confidence.DERIVED: "Concluded from what replicas tell; no replica tells it in these words.",
-    Confidence.ASSUMED: "Holds unless something that no replica tells says otherwise.",
-}
 
 
 def draw(found: Known, listed: Listed, fleet: Fleet, address: Mapping[str, str]) -> None:
@@ -45,23 +40,22 @@ def draw(found: Known, listed: Listed, fleet: Fleet, address: Mapping[str, str])
     finding = listed.finding
     pools = {each.id: each.pool for each in fleet.replicas if each.pool}
     people = People(found.names, pools, found.letters, _compared(fleet, finding))
-    st.html(head(finding, address, router_assumed=listed.router_assumed))
+    st.html(head(finding, address))
     st.html(_concerned(finding, people) + _siblings(found.alike(listed), listed, address))
     if said := remarks(finding, fleet.inspection):
         st.html(said)
-    facet = facet_of(finding)
-    st.html(_why(finding, fleet.inspection, facet))
+    st.html(_why(finding, fleet.inspection))
     st.html(f"<h3>Evidence</h3>{evidence_table(finding, people)}{_compare(finding, people)}")
     _draw_remedy(finding.remedy)
     if finding.rule in BY_ID:
         with st.expander(f"About rule {rule_title(finding.rule)}"):
-            st.html(rule_html(BY_ID[finding.rule], facet))
+            st.html(rule_html(BY_ID[finding.rule], finding.facet))
 
 
-def head(finding: Finding, address: Mapping[str, str], *, router_assumed: bool = False) -> str:
+def head(finding: Finding, address: Mapping[str, str]) -> str:
     """Head the panel: how bad, which rule, the sentence, and the way back to the list. HTML."""
     close = markup.link(links.to(links.FINDINGS, **address), "Close", title="Back to the list", css="close")
-    rule, known = markup.muted(rule_title(finding.rule)), tags(finding, router_assumed=router_assumed)
+    rule, known = markup.muted(rule_title(finding.rule)), tags(finding)
     sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
     return (
         f'<div class="finding-head {finding.severity}"><div class="row">'
@@ -80,8 +74,7 @@ def remarks(finding: Finding, inspection: Inspection) -> str:
         said += [
             ("info", rollout_words(inspection.rollouts[pool])) for pool in finding.pools if pool in inspection.rollouts
         ]
-    if finding.confidence in CONFIDENCE:
-        said.append(("info", CONFIDENCE[finding.confidence]))
+    said += [("info", words) for words in how_sure(finding)]
     if finding.unknown:
         silent = f"{finding.unknown:,} of {count(finding.total, 'replica')}"
         said.append(("unknown", f"Unknown on {silent}: the settings that it names are not told there."))
@@ -89,8 +82,8 @@ def remarks(finding: Finding, inspection: Inspection) -> str:
     return f'<ul class="remarks">{items}</ul>' if said else ""
 
 
-def _why(finding: Finding, inspection: Inspection, facet: Facet | None) -> str:
-    known = known_how(finding, inspection, facet)
+def _why(finding: Finding, inspection: Inspection) -> str:
+    known = known_how(finding, inspection)
     below = f'<p class="basis">{markup.text(known)}</p>' if known else ""
     return f"<h3>Why it matters here</h3><p>{marked(finding.why)}</p>{below}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.report.findings.words import ROUTER_ASSUMED
 from dashboard.report.names import brief
 from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_words, links, markup
@@ -40,13 +39,13 @@ def more_words(groups: Sequence[Sequence[Listed]], total: int) -> str:
     return f"{words}{together}.{more}"
 
 
-def tags(finding: Finding, *, router_assumed: bool = False) -> str:
+def tags(finding: Finding) -> str:
     """Draw what else is to be known of a finding before it is opened. HTML.
 
     One silent replica among many is no news: it would stand at every finding of its pool. Opened, a finding says it.
     """
-    words = [ROUTER_ASSUMED] if router_assumed else []
-    words += [f"{finding.confidence}"] if finding.confidence is not Confidence.REPORTED else []
+    words = [f"assumed: {each}" for each in finding.assumptions]
+    words += [f"{finding.confidence}"] if finding.confidence is Confidence.DERIVED else []
     words += ["rollout"] if finding.is_rollout else []
     words += ["suppression expired"] if finding.expired else []
     if finding.unknown * MUCH_UNKNOWN >= max(finding.total, 1):
@@ -61,7 +60,7 @@ def _entry(group: Sequence[Listed], names: Mapping[str, str], address: Mapping[s
     target = links.to(links.FINDINGS, **address, finding=opened if is_open else first.key)
     current = ' aria-current="true"' if is_open else ""
     sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
-    known = tags(finding, router_assumed=first.router_assumed)
+    known = tags(finding)
     rule = f'<div class="rule">{markup.text(rule_title(finding.rule))}{known}</div>'
     how = findings_words.severity_mark(finding.severity)
     return (

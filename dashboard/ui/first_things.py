@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.first import first_findings
-from dashboard.report.findings.words import ROUTER_ASSUMED
+from dashboard.report.findings.words import assumed
 from dashboard.report.names import brief
 from dashboard.ui import findings_list, links, markup
 from dashboard.ui.findings_rule import marked
@@ -45,8 +45,8 @@ def _entry(group: Sequence[Listed], names: Mapping[str, str]) -> tuple[str, str,
     where = markup.link(links.to(links.FINDINGS, finding=group[0].key), _where(group))
     what = f"{glyph} {where} {sentence_html(finding.sentence, finding.evidence)}"
     rollout = f" {markup.bold('Rollout in progress.')}" if finding.is_rollout else ""
-    assumed = f" {markup.muted(f'({ROUTER_ASSUMED})')}" if group[0].router_assumed else ""
-    return finding.severity, f"{what}<small>{marked(finding.why)}{rollout}{assumed}</small>", _whose(group, names)
+    known = f" {markup.muted(assumed(finding))}" if finding.assumptions else ""
+    return finding.severity, f"{what}<small>{marked(finding.why)}{rollout}{known}</small>", _whose(group, names)
 
 
 def _where(group: Sequence[Listed]) -> str:

@@ -27,7 +27,7 @@ ADDRESS = "http://{}:8000"
 
 def fleet(*members: Replica, told: Iterable[Document] = (OLD, NEW), **more: Any) -> Fleet:
     """A fleet of these replicas; documents that none of them holds do no harm."""
-    return builders.fleet(members, told, **more)
+    return builders.fleet(members, told, **{"policy": builders.HASHING, **more})
 
 
 def chat(number: int = 4, told: Document = OLD, first: int = 1, **more: Any) -> list[Replica]:

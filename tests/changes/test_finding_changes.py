@@ -14,7 +14,7 @@ from dashboard.models import State
 from dashboard.rules.findings import Evidence, Inspection, OutcomeKind, Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.subject import FINGERPRINT
-from tests.builders import NOW, document, down, engine, hashing, setting
+from tests.builders import HASHING, NOW, document, down, engine, hashing, setting
 from tests.changes.sides import BLOCK_SIZE, LATER, NEW, between, chat, fleet, ids, silent
 from tests.report import judged
 
@@ -256,4 +256,4 @@ def test_other_options_are_told_for_findings_change_by_them() -> None:
 
     assert between(ODD, ODD, now=off).options_differ
     assert between(ODD, ODD, now={"ignore": ("env.*",)}).options_differ
-    assert not between(ODD, ODD, now={"policy": Policy(file="prod.yaml")}).options_differ
+    assert not between(ODD, ODD, now={"policy": replace(HASHING, file="prod.yaml")}).options_differ

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dashboard.fleet import empty_fleet
-from tests.builders import alike, document, down, fleet, hashing, hostile, replica, setting, story
+from tests.builders import HASHING, alike, document, down, fleet, hashing, hostile, replica, setting, story
 from tests.page_runner import html, open_page, rerun, tables
 
 
@@ -20,7 +20,7 @@ def test_the_pool_that_needs_a_look_most_is_shown_first() -> None:
 
     assert app.selectbox(key="pool").value == "chat-70b"
     assert "<h1>chat-70b</h1>" in html(app)
-    assert "18 replicas in 3 cohorts · H100 ×4 · a router that hashes prefixes (assumed)" in html(app)
+    assert "18 replicas in 3 cohorts · H100 ×4 · router: prefix-hash (fleet.yaml)" in html(app)
 
 
 def test_the_url_chooses_the_pool() -> None:
@@ -57,7 +57,7 @@ def test_the_row_that_decides_stands_beside_the_settings_and_is_as_bad_as_its_fi
     """Settings that are all equal do not hide that hashes are not: the seed policy and the hashes are rows, too."""
     told = document({"cache_config.prefix_caching_hash_algo": "xxhash", "seed_policy": "random"})
     members = [replica(f"chat-{index}", document=told, engines=hashing(f"root {index}")) for index in range(3)]
-    app = open_page(fleet(members, [told]), "compare")
+    app = open_page(fleet(members, [told], policy=HASHING), "compare")
     table = tables(app)[0]
 
     assert rows(table)[-2:] == ["seed_policy", "replicas.fingerprint"]
@@ -157,7 +157,7 @@ def test_what_a_finding_names_is_marked_as_bad_as_it_is_and_stands_first() -> No
     usual, odd = document(), document({"cache_config.block_size": 32, "a_new_config.seed": 1})
     other = document({"a_new_config.seed": 2})
     members = [*alike("chat", 4, usual), replica("odd", document=odd), replica("other", document=other)]
-    app = open_page(fleet(members, [usual, odd, other]), "compare", pool="chat")
+    app = open_page(fleet(members, [usual, odd, other], policy=HASHING), "compare", pool="chat")
     table = tables(app)[1]
 
     marks = re.findall(r'<tr data-path="([^"]*)".*?class="glyph (\w+)"', table)

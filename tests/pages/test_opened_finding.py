@@ -19,7 +19,7 @@ def test_a_finding_opens_by_its_address_and_says_what_it_is_why_and_what_to_do()
 
     assert "<h2>Block size is <code>32</code> instead of <code>16</code>, which 16 of 17 replicas have.</h2>" in shown
     assert "its keys never match the blocks" in shown
-    assert "Assumed: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools." in shown
+    assert "Router: prefix-hash (fleet.yaml)." in shown
     assert "Give these replicas the same block size as the rest of the pool, and restart them." in shown
     assert [each.value for each in app.code] == ["--block-size 16"]
     assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"' in shown
@@ -58,7 +58,9 @@ def test_a_reason_of_any_pool_needs_no_word_on_what_the_pool_shares() -> None:
     rule = BY_ID["CO-01"]
     shown = html(
         open_page(
-            judged(told, finding(told, rule="CO-01", why=rule.page.why[Facet.MODEL])), "findings", finding="0123456789"
+            judged(told, finding(told, rule="CO-01", why=rule.page.why[Facet.MODEL], facet=Facet.MODEL)),
+            "findings",
+            finding="0123456789",
         )
     )
 
@@ -98,7 +100,7 @@ def test_a_finding_of_a_pair_names_both_pools_and_who_of_them_tells_what() -> No
     assert 'href="compare?pool=deepseek-v3%2Fprefill&amp;path=cache_config.cache_dtype"' in shown
     assert 'href="compare?pool=deepseek-v3%2Fdecode&amp;path=cache_config.cache_dtype"' in shown
     assert '<span class="mute">deepseek-v3/decode</span>' in shown
-    assert "Concluded from what replicas tell" in shown
+    assert "Derived from reported settings." in shown
 
 
 def test_a_finding_that_is_gone_says_so_and_the_list_stands() -> None:

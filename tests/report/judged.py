@@ -66,7 +66,7 @@ def suppression(**more: Any) -> Suppression:
     return Suppression(**{**given, **more})
 
 
-def domain(router: Router = Router.PREFIX_HASH, basis: Basis = Basis.ASSUMED, store: Store = Store.NONE) -> Domain:
+def domain(router: Router = Router.PREFIX_HASH, basis: Basis = Basis.DECLARED, store: Store = Store.NONE) -> Domain:
     """What a pool shares: a router, and how that is known."""
     return Domain(router, basis, store, Basis.INFERRED, disaggregated=False, disaggregated_basis=Basis.ASSUMED)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.fleet import build_fleet
 from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.domain import Declared, Router
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.policy import Policy
 from dashboard.rules.routing import ROUTING
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.fleet import Fleet
-    from dashboard.rules.domain import Declared
     from dashboard.rules.findings import Inspection
     from tests.captured import Capture
 
 ALGORITHM = "cache_config.prefix_caching_hash_algo"
 SEED = "env.PYTHONHASHSEED"
+HASHING = Declared(router=Router.PREFIX_HASH)
 
 
 def judged(fleet: Fleet, *ids: str, **pools: Declared) -> Inspection:

@@ -10,6 +10,7 @@ from dashboard.models import Baseline, State, Tolerance
 from dashboard.normalize.canonical import canonical_text
 from dashboard.report.ci.verdict import failing
 from dashboard.report.findings.document import findings_document
+from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Evidence, Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.ui.findings_evidence import People, evidence_table
@@ -173,7 +174,7 @@ def image_and_more(*told: dict[str, object]) -> list[Finding]:
     expected = {"version": '"0.32.0"', "cache_config.block_size": "16", "model_config.max_logprobs": "20"}
     documents = [document(each) for each in told]
     members = [replica(f"chat-{place}", document=each) for place, each in enumerate(documents)]
-    policy = Policy(baselines=(replace(AGREED, expected=expected),))
+    policy = Policy({"*": Declared(router=Router.PREFIX_HASH)}, baselines=(replace(AGREED, expected=expected),))
     return found(inspected(replace(fleet(members, documents), policy=policy), NOW))
 
 

@@ -45,13 +45,15 @@ def connector(name: str, **extra: object) -> Settings:
     return {"kv_transfer_config.kv_connector": name, **{f"{EXTRA}.{key}": value for key, value in extra.items()}}
 
 
-def test_nothing_said_and_nothing_shown_is_a_router_that_hashes_prefixes() -> None:
+def test_a_router_that_nobody_declared_and_no_setting_shows_is_assumed_to_be_approximate() -> None:
     domain = inferred({})
 
-    assert (domain.router, domain.router_basis) == (Router.PREFIX_HASH, Basis.ASSUMED)
+    assert (domain.router, domain.router_basis) == (Router.APPROXIMATE, Basis.ASSUMED)
     assert (domain.kv_store, domain.kv_store_basis) == (Store.NONE, Basis.ASSUMED)
     assert (domain.disaggregated, domain.disaggregated_basis) == (False, Basis.ASSUMED)
-    assert domain.facets == {Facet.MODEL, Facet.PREFIX_HASH}
+    assert domain.facets == {Facet.MODEL, Facet.APPROXIMATE}
+    assert domain.known_facets == {Facet.MODEL}
+    assert domain.assumptions == ("router is approximate",)
 
 
 def test_what_fleet_yaml_says_counts_more_than_what_is_shown() -> None:
@@ -62,7 +64,8 @@ def test_what_fleet_yaml_says_counts_more_than_what_is_shown() -> None:
     assert (domain.router, domain.kv_store, domain.disaggregated) == (Router.NONE, Store.NONE, False)
     assert {domain.router_basis, domain.kv_store_basis, domain.disaggregated_basis} == {Basis.DECLARED}
     assert domain.expects.block_size == 16
-    assert domain.facets == {Facet.MODEL}
+    assert domain.facets == domain.known_facets == {Facet.MODEL}
+    assert domain.assumptions == ()
 
 
 @pytest.mark.parametrize(
@@ -70,10 +73,10 @@ def test_what_fleet_yaml_says_counts_more_than_what_is_shown() -> None:
     [
         ({EVENTS: True}, Router.KV_EVENTS),
         ({EVENTS: True, "kv_events_config.publisher": "zmq"}, Router.KV_EVENTS),
-        ({EVENTS: True, "kv_events_config.publisher": "null"}, Router.PREFIX_HASH),
-        ({EVENTS: False}, Router.PREFIX_HASH),
-        ({EVENTS: "true"}, Router.PREFIX_HASH),
-        ({"kv_events_config": None}, Router.PREFIX_HASH),
+        ({EVENTS: True, "kv_events_config.publisher": "null"}, Router.APPROXIMATE),
+        ({EVENTS: False}, Router.APPROXIMATE),
+        ({EVENTS: "true"}, Router.APPROXIMATE),
+        ({"kv_events_config": None}, Router.APPROXIMATE),
     ],
 )
 def test_a_replica_that_publishes_events_shows_a_router_that_follows_them(settings: Settings, router: Router) -> None:

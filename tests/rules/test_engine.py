@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from dashboard.rules.domain import Declared, Facet, Router
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import (
     CohortShare,
+    Confidence,
     Draft,
     Evidence,
     Family,
@@ -100,6 +102,100 @@ def test_severity_and_reason_are_those_of_the_facet_that_makes_it_worst() -> Non
     (finding,) = inspected([made(fails)], blocks(32), policy=policy).findings
 
     assert (finding.severity, finding.why) == (Severity.CRITICAL, "The index notices.")
+
+
+def approximately(**more: Any) -> Rule:
+    """A rule that is critical behind an approximate router, and worth knowing elsewhere."""
+    return made(guesses, severity={Facet.MODEL: Severity.INFO, Facet.APPROXIMATE: Severity.CRITICAL}, **more)
+
+
+def guesses(subject: PoolSubject) -> Iterator[Draft]:
+    """Something is wrong.
+
+    Why it matters:
+        - any pool: Clients notice.
+        - approximate: The router guesses wrong.
+    """
+    yield from fails(subject)
+
+
+def test_a_router_that_is_only_assumed_makes_nothing_worse_than_a_warning_and_is_listed() -> None:
+    declared = Policy(pools={"chat": Declared(router=Router.APPROXIMATE)})
+    (assumed,) = inspected([approximately()], blocks(32)).findings
+    (known,) = inspected([approximately()], blocks(32), policy=declared).findings
+
+    assert (assumed.severity, assumed.confidence) == (Severity.WARNING, Confidence.ASSUMED)
+    assert assumed.assumptions == ("router is approximate",)
+    assert assumed.why == "If the router is approximate: the router guesses wrong."
+    assert (known.severity, known.confidence, known.assumptions) == (Severity.CRITICAL, Confidence.REPORTED, ())
+    assert known.why == "The router guesses wrong."
+    assert assumed.id == known.id
+    assert assumed.facet is known.facet is Facet.APPROXIMATE
+
+
+def test_a_reason_that_is_known_goes_before_one_as_bad_that_is_assumed() -> None:
+    severity = {Facet.APPROXIMATE: Severity.CRITICAL, Facet.MODEL: Severity.WARNING}
+    (finding,) = inspected([made(guesses, severity=severity)], blocks(32)).findings
+
+    assert (finding.severity, finding.why, finding.assumptions) == (Severity.WARNING, "Clients notice.", ())
+
+
+def test_what_a_rule_assumes_makes_its_finding_a_warning_at_most_and_is_listed() -> None:
+    def assuming(subject: PoolSubject) -> Iterator[Draft]:
+        yield from (replace(each, assumptions=("seed is unset",)) for each in fails(subject))
+
+    critical = {"severity": {Facet.MODEL: Severity.CRITICAL}}
+    (assumed,) = inspected([made(assuming, **critical)], blocks(32)).findings
+    (known,) = inspected([made(fails, **critical)], blocks(32)).findings
+
+    assert (assumed.severity, assumed.confidence) == (Severity.WARNING, Confidence.ASSUMED)
+    assert assumed.assumptions == ("seed is unset",)
+    assert (known.severity, known.confidence) == (Severity.CRITICAL, Confidence.REPORTED)
+
+
+def test_what_a_rule_calls_critical_itself_is_a_warning_too_where_it_rests_on_an_assumed_router() -> None:
+    def critical(subject: PoolSubject) -> Iterator[Draft]:
+        yield from (replace(each, severity=Severity.CRITICAL) for each in fails(subject))
+
+    def for_another_reason(subject: PoolSubject) -> Iterator[Draft]:
+        yield from (replace(each, why="fleet.yaml expects 16.") for each in critical(subject))
+
+    severity = {Facet.APPROXIMATE: Severity.WARNING}
+    (assumed,) = inspected([made(critical, severity=severity)], blocks(32)).findings
+    (known,) = inspected([made(for_another_reason, severity=severity)], blocks(32)).findings
+
+    assert (assumed.severity, assumed.assumptions) == (Severity.WARNING, ("router is approximate",))
+    assert (known.severity, known.assumptions, known.facet) == (Severity.CRITICAL, (), None)
+
+
+def test_a_severity_that_the_operator_set_stays_whatever_is_assumed() -> None:
+    policy = Policy(rules={"XX-01": RuleChange(severity=Severity.CRITICAL)})
+    (finding,) = inspected([approximately()], blocks(32), policy=policy).findings
+
+    assert (finding.severity, finding.assumptions) == (Severity.CRITICAL, ("router is approximate",))
+
+
+def test_an_assumed_router_that_another_pool_really_has_is_no_assumption_for_both() -> None:
+    """A rule on the whole fleet is as bad as in the pool where it is known."""
+
+    def everywhere(fleet: FleetSubject) -> Iterator[Draft]:
+        """Something is wrong.
+
+        Why it matters:
+            - approximate: The router guesses wrong.
+        """
+        for subject in fleet.subjects:
+            yield from fails(subject)
+
+    rule_ = made(everywhere, scope=Scope.FLEET, severity={Facet.APPROXIMATE: Severity.CRITICAL})
+    policy = Policy(pools={"chat": Declared(router=Router.APPROXIMATE)})
+    entries = (blocks(32), blocks(16, pool="other"))
+
+    (assumed,) = inspected([rule_], *entries).findings
+    (known,) = inspected([rule_], *entries, policy=policy).findings
+
+    assert (assumed.severity, assumed.assumptions) == (Severity.WARNING, ("router is approximate",))
+    assert (known.severity, known.assumptions) == (Severity.CRITICAL, ())
 
 
 def test_what_is_said_under_a_pools_name_goes_before_a_glob() -> None:

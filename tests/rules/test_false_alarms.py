@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.fleet import build_fleet
+from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.policy import Policy
 from tests.captured import (
     AT,
     INFERENCE_CONFIG,
@@ -108,8 +110,9 @@ def roots(told: Capture, index: int) -> list[str]:
     return [f"process {index}, rank {rank}" for rank in range(2)] if is_random else ["one root"]
 
 
-def inspected(snapshots: Sequence[Snapshot]) -> Inspection:
-    return build_fleet("fleet", snapshots, polled_at=AT, interval=timedelta(seconds=15)).inspection
+def inspected(snapshots: Sequence[Snapshot], router: Router | None = None) -> Inspection:
+    policy = Policy({"*": Declared(router=router)})
+    return build_fleet("fleet", snapshots, polled_at=AT, interval=timedelta(seconds=15), policy=policy).inspection
 
 
 @pytest.mark.no_cover
@@ -161,10 +164,13 @@ def test_two_servers_that_hash_from_random_roots_are_told_though_they_are_config
     """The prefix cache of one is of no use to the other: their first block hashes were recorded, and differ."""
     both = [capture("qwen3_xxhash"), capture("qwen3_xxhash_again")]
     hashes = {told.launch["first_block_hash"] for told in both}
-    found = inspected([one for place, told in enumerate(both) for one in replicas(told, 1, [OPEN], first=place + 1)])
+    snapshots = [one for place, told in enumerate(both) for one in replicas(told, 1, [OPEN], first=place + 1)]
+    (finding,) = inspected(snapshots, Router.PREFIX_HASH).findings
 
     assert len(hashes) == 2
-    assert {each.rule for each in found.findings} == RANDOM_ROOT
+    assert {finding.rule} == RANDOM_ROOT
+    assert finding.assumptions == ("PYTHONHASHSEED is unset",)
+    assert inspected(snapshots).findings == (), "nobody said that hashes are compared"
 
 
 def test_servers_with_a_fixed_root_are_not_told_and_hash_alike() -> None:

@@ -17,7 +17,7 @@ from dashboard.rules.routing.hashes import MOST_GROUPS, alike, groups
 from dashboard.rules.subject import FINGERPRINT
 from tests import builders, captured
 from tests.provider_answers import with_provider
-from tests.rules.routing_pools import ALGORITHM, judged
+from tests.rules.routing_pools import ALGORITHM, HASHING, judged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,8 +66,8 @@ def test_two_real_servers_with_xxhash_are_reported_and_nothing_else_is_said_of_t
     found = pool_of_providers("qwen3_xxhash", ["one"], ["other"]).inspection.findings
 
     assert [(each.rule, each.severity, each.confidence) for each in found] == [
-        ("RT-06", Severity.CRITICAL, Confidence.REPORTED)
-    ]
+        ("RT-06", Severity.INFO, Confidence.REPORTED)
+    ], "the router is only assumed"
 
 
 def test_two_real_servers_that_hash_alike_are_fine_whatever_their_algorithm() -> None:
@@ -84,7 +84,7 @@ def test_two_ranks_of_one_real_server_that_hash_differently_are_reported() -> No
 def test_the_evidence_names_each_group_and_who_stands_in_it() -> None:
     fleet = pool_of((SHA256, ["a1"]), (SHA256, ["a1"]), (SHA256, ["a1"]), ({**SHA256, POLICY: "environment"}, ["b2"]))
 
-    (finding,) = judged(fleet, "RT-06").findings
+    (finding,) = judged(fleet, "RT-06", chat=HASHING).findings
     rows = [row for row in finding.evidence if row.path == FINGERPRINT]
 
     assert [(json.loads(row.value), len(row.replicas), row.is_reference) for row in rows] == [
@@ -94,7 +94,7 @@ def test_the_evidence_names_each_group_and_who_stands_in_it() -> None:
 
 
 def test_the_evidence_of_ranks_that_differ_holds_the_digest_of_each() -> None:
-    (finding,) = judged(pool_of((XXHASH, ["b2", "a1"])), "RT-06").findings
+    (finding,) = judged(pool_of((XXHASH, ["b2", "a1"])), "RT-06", chat=HASHING).findings
 
     assert [json.loads(row.value) for row in finding.evidence if row.path == FINGERPRINT] == [["a1", "b2"]]
 
@@ -102,7 +102,7 @@ def test_the_evidence_of_ranks_that_differ_holds_the_digest_of_each() -> None:
 def test_of_many_groups_the_first_are_shown_and_all_are_counted() -> None:
     fleet = pool_of(*[(XXHASH, [f"{number:04}"]) for number in range(MOST_GROUPS + 30)])
 
-    (finding,) = judged(fleet, "RT-06").findings
+    (finding,) = judged(fleet, "RT-06", chat=HASHING).findings
 
     assert sum(row.path == FINGERPRINT for row in finding.evidence) == MOST_GROUPS
     assert finding.sentence.startswith(f"{MOST_GROUPS + 30} replicas hash the same tokens differently")
@@ -111,7 +111,7 @@ def test_of_many_groups_the_first_are_shown_and_all_are_counted() -> None:
 
 def test_a_finding_keeps_its_id_when_replicas_restart_with_other_random_roots() -> None:
     before, after = (
-        judged(pool_of((XXHASH, [one]), (XXHASH, [other])), "RT-06").findings[0]
+        judged(pool_of((XXHASH, [one]), (XXHASH, [other])), "RT-06", chat=HASHING).findings[0]
         for one, other in (("a1", "b2"), ("c3", "d4"))
     )
 
@@ -122,7 +122,7 @@ def test_a_finding_keeps_its_id_when_replicas_restart_with_other_random_roots() 
 def test_who_tells_no_fingerprint_is_counted_as_unknown() -> None:
     fleet = pool_of((SHA256, ["a1"]), (SHA256, ["a1"]), (SHA256, []))
 
-    (outcome,) = judged(fleet, "RT-06").outcomes
+    (outcome,) = judged(fleet, "RT-06", chat=HASHING).outcomes
 
     assert (outcome.kind, outcome.unknown, outcome.total) == (OutcomeKind.PASSED, 1, 3)
 
@@ -141,7 +141,7 @@ def test_only_the_block_length_differs_and_only_the_rule_on_it_speaks() -> None:
         for number, document in enumerate(documents)
     ]
 
-    assert {each.rule for each in judged(builders.fleet(members, documents)).findings} == {"RT-01"}
+    assert {each.rule for each in judged(builders.fleet(members, documents), chat=HASHING).findings} == {"RT-01"}
 
 
 @pytest.mark.parametrize("router", [None, "sha256"])
@@ -174,7 +174,7 @@ def test_a_seed_on_some_replicas_may_be_taken_away_where_the_root_is_fixed_witho
     random = pool_of((XXHASH, ["a1"]), ({**XXHASH, POLICY: "environment"}, ["b2"]))
     unknown = pool_of(({POLICY: "environment"}, ["a1"]), ({POLICY: "environment"}, ["b2"]))
 
-    ways = [judged(fleet, "RT-06").findings[0].remedy for fleet in (fixed, random, unknown)]
+    ways = [judged(fleet, "RT-06", chat=HASHING).findings[0].remedy for fleet in (fixed, random, unknown)]
 
     assert [[each.text for each in way.snippets] for way in ways] == [
         ["export PYTHONHASHSEED=0", "unset PYTHONHASHSEED"],
@@ -189,7 +189,7 @@ def test_a_seed_that_the_fleet_file_claims_is_not_offered_against_what_the_engin
     fleet = pool_of(({ALGORITHM: "xxhash"}, ["a1"]), ({ALGORITHM: "xxhash"}, ["b2"]))
     declared = Declared(expects=Expectations(seed_policy=SeedPolicy.ENVIRONMENT))
 
-    found = [*judged(fleet, "RT-06").findings, *judged(fleet, "RT-06", chat=declared).findings]
+    found = [*judged(fleet, "RT-06", chat=HASHING).findings, *judged(fleet, "RT-06", chat=declared).findings]
 
     assert [each.confidence for each in found] == [Confidence.REPORTED] * 2
     assert all("fleet.yaml" not in each.remedy.sentence for each in found)
@@ -201,7 +201,7 @@ FOREIGN = ["", builders.HOSTILE, "\x00\x1b[31m\u202e", "9" * 5000, "null", '"']
 @pytest.mark.parametrize("digest", FOREIGN)
 def test_no_digest_makes_a_rule_raise_or_stands_in_a_sentence(digest: str) -> None:
     fleet = pool_of((XXHASH, [digest, "a1"]), (XXHASH, ["b2"]), ({POLICY: digest, ALGORITHM: "sha256"}, [digest]))
-    inspection = judged(fleet, *BY_ID)
+    inspection = judged(fleet, *BY_ID, chat=HASHING)
 
     assert [each.reason for each in inspection.outcomes if each.kind is OutcomeKind.ERROR] == []
     of_hashes = [each for each in inspection.findings if FINGERPRINT in each.paths]

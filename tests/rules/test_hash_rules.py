@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,18 +11,18 @@ from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
 from dashboard.rules.findings import Confidence, Severity
 from dashboard.rules.routing.roots import RootKind, root_of
 from tests import builders, captured
-from tests.rules.routing_pools import ALGORITHM, SEED, judged, pool_of, pool_of_captures, said
+from tests.rules.routing_pools import ALGORITHM, HASHING, SEED, judged, pool_of, pool_of_captures, said
 
 if TYPE_CHECKING:
     from tests.captured import Capture
 
 
 def deserved(capture: Capture, number: int) -> list[tuple[str, Confidence]]:
-    """Say what a pool of servers like this one deserves, with nothing said in fleet.yaml."""
+    """Say what a pool of servers like this one deserves behind a prefix-hash router."""
     if number == 1:
         return []
     if capture.case in {"llama_noprefix", "mamba2", "deepseek_mla"}:  # tell that they cache no prefixes
-        return [("RT-13", Confidence.ASSUMED)]
+        return [("RT-13", Confidence.REPORTED)]
     if capture.version in {"0.12.0", "0.20.2"} or "xxhash" in capture.case:
         return [("RT-06", Confidence.ASSUMED)]
     return []
@@ -31,7 +32,7 @@ def deserved(capture: Capture, number: int) -> list[tuple[str, Confidence]]:
 @pytest.mark.parametrize("capture", captured.captures())
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_servers_of_one_command_line_give_no_finding_but_a_random_root(capture: Capture, number: int) -> None:
-    found = judged(pool_of_captures(*[capture] * number)).findings
+    found = judged(pool_of_captures(*[capture] * number), chat=HASHING).findings
 
     assert [(each.rule, each.confidence) for each in found] == deserved(capture, number), [
         each.sentence for each in found
@@ -41,10 +42,10 @@ def test_servers_of_one_command_line_give_no_finding_but_a_random_root(capture: 
 def test_two_servers_that_hash_one_block_differently_have_random_roots() -> None:
     one, again = (captured.capture(case) for case in ("qwen3_xxhash", "qwen3_xxhash_again"))
 
-    (finding,) = judged(pool_of_captures(one, again)).findings
+    (finding,) = judged(pool_of_captures(one, again), chat=HASHING).findings
 
     assert one.launch["first_block_hash"] != again.launch["first_block_hash"]
-    assert (finding.rule, finding.severity, finding.confidence) == ("RT-06", Severity.CRITICAL, Confidence.ASSUMED)
+    assert (finding.rule, finding.severity, finding.confidence) == ("RT-06", Severity.WARNING, Confidence.ASSUMED)
     assert 'pools:\n  "chat":\n    expects:\n      seed_policy: environment' in [
         each.text for each in finding.remedy.snippets
     ]
@@ -125,7 +126,7 @@ def test_a_router_that_hashes_by_itself_needs_no_other_reason_than_the_rules() -
 def test_an_old_version_is_said_to_be_the_difference_of_id_08_and_has_three_ways_out() -> None:
     fleet = pool_of(*[{"version": "0.32.0", ALGORITHM: "sha256"}] * 2, {"version": "0.28.0", ALGORITHM: "sha256"})
 
-    (finding,) = judged(fleet, "RT-06").findings
+    (finding,) = judged(fleet, "RT-06", chat=HASHING).findings
 
     assert finding.remedy.any_of
     assert "version difference of ID-08: give these replicas vLLM 0.32.0" in finding.remedy.sentence
@@ -140,7 +141,7 @@ def test_an_old_version_is_said_to_be_the_difference_of_id_08_and_has_three_ways
 def test_the_evidence_of_a_root_holds_version_against_version_and_algorithm_against_algorithm() -> None:
     fleet = pool_of(*[{"version": "0.32.0", ALGORITHM: "sha256"}] * 2, {"version": "0.28.0", ALGORITHM: "sha256_cbor"})
 
-    (finding,) = judged(fleet, "RT-06").findings
+    (finding,) = judged(fleet, "RT-06", chat=HASHING).findings
 
     assert [(row.path, row.value, row.is_reference) for row in finding.evidence] == [
         ("version", '"0.28.0"', False),
@@ -153,7 +154,7 @@ def test_the_evidence_of_a_root_holds_version_against_version_and_algorithm_agai
 def test_where_replies_tell_that_no_seed_is_set_nobody_needs_to_say_that_it_is() -> None:
     fleet = pool_of({ALGORITHM: "sha256"}, {"version": "0.28.0", ALGORITHM: "sha256", SEED: None})
 
-    (finding,) = judged(fleet, "RT-06").findings
+    (finding,) = judged(fleet, "RT-06", chat=HASHING).findings
 
     assert finding.remedy.any_of
     assert "fleet.yaml" not in finding.remedy.sentence
@@ -166,7 +167,7 @@ def test_a_pool_of_random_roots_may_change_its_algorithm_unless_the_router_has_t
 ) -> None:
     fleet = pool_of(*[{ALGORITHM: "xxhash"}] * 3)
 
-    (finding,) = judged(fleet, "RT-06", chat=Declared(expects=Expectations(hash_algorithm=algorithm))).findings
+    (finding,) = judged(fleet, "RT-06", chat=replace(HASHING, expects=Expectations(hash_algorithm=algorithm))).findings
 
     assert [each.text for each in finding.remedy.snippets if each.kind == "flag"] == flags
     assert "export PYTHONHASHSEED=0" in [each.text for each in finding.remedy.snippets]
@@ -176,7 +177,7 @@ def test_a_pool_of_random_roots_may_change_its_algorithm_unless_the_router_has_t
 def test_one_seed_for_old_versions_that_tell_it_is_the_only_way() -> None:
     fleet = pool_of(*[{"version": "0.28.0", SEED: None}] * 2)
 
-    (finding,) = judged(fleet, "RT-06").findings
+    (finding,) = judged(fleet, "RT-06", chat=HASHING).findings
 
     assert not finding.remedy.any_of
     assert [each.text for each in finding.remedy.snippets] == ["export PYTHONHASHSEED=0"]

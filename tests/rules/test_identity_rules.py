@@ -11,7 +11,7 @@ import yaml
 
 from dashboard.models import FailureKind, ReplicaState
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import Confidence, Draft, Severity
+from dashboard.rules.findings import Draft, Severity
 from dashboard.rules.identity import IDENTITY
 from dashboard.rules.identity.addresses import endpoint_of, host_of, is_own, port_of, processes, rank_of
 from dashboard.rules.identity.id_05_unread import MOST_ROWS, STEPS
@@ -140,7 +140,7 @@ def test_replicas_on_one_host_with_one_port_are_told_though_their_networks_may_b
 
     assert draft.replicas == tuple(ids[:2])
     assert draft.sentence == "2 replicas on 10.0.0.5 have the same port for KV events: 5557."
-    assert (draft.severity, draft.confidence) == (Severity.WARNING, Confidence.ASSUMED)
+    assert (draft.severity, draft.assumptions) == (Severity.WARNING, ("replicas on one host share its network",))
     assert [each.text for each in draft.remedy.snippets] == ["--kv-events-config.endpoint 'tcp://*:5558'"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboard.rules import rollup
+from dashboard.rules.domain import Declared, Router
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Severity, Tally
 from dashboard.rules.policy import Policy
@@ -18,12 +19,13 @@ ENTRIES: list[dict[str, Any]] = [
     {"state": "down"},
     {"pool": "silent", "replicas": 2},
 ]
+POLICY = Policy({"*": Declared(router=Router.PREFIX_HASH)})
 
 
 def test_counts_stand_beside_what_is_unknown() -> None:
     replicas, documents = built(ENTRIES)
     fleet = builders.fleet(replicas, documents)
-    found = inspect_fleet([block_size_differs], fleet.pools, replicas, fleet.documents, Policy(), builders.NOW)
+    found = inspect_fleet([block_size_differs], fleet.pools, replicas, fleet.documents, POLICY, builders.NOW)
     by_replica = rollup.by_replica(found, replicas)
 
     assert rollup.of_fleet(found) == Tally(critical=1, unknown=1)

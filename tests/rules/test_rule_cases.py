@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Confidence, Severity
 from tests.rules.case import cases, most_telling
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def _compare(finding: Finding, expected: dict[str, Any]) -> None:
         "replicas": [each.removeprefix("http://").removesuffix(":8000") for each in finding.replicas],
         "rollout": finding.is_rollout,
         "unknown": finding.unknown,
+        "assumptions": list(finding.assumptions),
         "paths": list(finding.paths),
         "snippets": len(finding.remedy.snippets),
     }
@@ -45,6 +47,8 @@ def _compare(finding: Finding, expected: dict[str, Any]) -> None:
             assert value in texts[key]
         else:
             assert found[key] == value, (key, finding.sentence)
+    assert (finding.confidence is Confidence.ASSUMED) == bool(finding.assumptions)
+    assert finding.severity is not Severity.CRITICAL or not finding.assumptions
     assert finding.why
     assert finding.remedy.sentence.endswith(".")
     assert finding.sentence.endswith(".")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dashboard.report.pools.domain_words import facet_of
-from dashboard.rules.domain import Facet
-from dashboard.rules.findings import Confidence
 from dashboard.ui import findings_detail
 from tests.builders import HOSTILE, story
 from tests.findings_builder import finding, inspected_story, judged, suppression
@@ -25,7 +22,7 @@ def test_everything_else_that_holds_is_a_line() -> None:
         ["embed-8b-01"],
         expired=suppression(owner=HOSTILE),
         is_rollout=True,
-        confidence=Confidence.ASSUMED,
+        assumptions=(HOSTILE,),
         unknown=3,
         total=40,
     )
@@ -34,14 +31,7 @@ def test_everything_else_that_holds_is_a_line() -> None:
     assert html.count("<li>") == 4
     assert "<script" not in html
     assert "Unknown on 3 of 40 replicas: the settings that it names are not told there." in html
-    assert "Holds unless something that no replica tells says otherwise." in html
-
-
-def test_the_facet_is_the_one_whose_reason_the_finding_gives() -> None:
-    """A rule or a reason that is not known has none."""
-    assert facet_of(finding(FLEET)) is Facet.PREFIX_HASH
-    assert facet_of(finding(FLEET, why="other")) is None
-    assert facet_of(finding(FLEET, rule="ZZ-99")) is None
+    assert "Assumed: " in html
 
 
 def test_the_head_has_no_markup_but_ours() -> None:
@@ -51,8 +41,10 @@ def test_the_head_has_no_markup_but_ours() -> None:
     assert "<script" not in html
     assert "<img" not in html
     assert 'class="close"' in html
-    assert "router assumed" not in html
+    assert "assumed" not in html
 
 
 def test_the_head_says_that_the_router_is_assumed_as_the_list_does() -> None:
-    assert 'class="tag">router assumed</span>' in findings_detail.head(finding(FLEET), {}, router_assumed=True)
+    resting = finding(FLEET, assumptions=("router is approximate",))
+
+    assert 'class="tag">assumed: router is approximate</span>' in findings_detail.head(resting, {})

@@ -8,12 +8,10 @@ from typing import Any
 from dashboard.models import State
 from dashboard.report.findings.first import MOST
 from dashboard.report.pools.named_paths import by_path, worst
-from dashboard.rules.domain import Basis
 from dashboard.rules.findings import CohortShare, Confidence, Evidence, Finding, Inspection, Remedy, Severity, Tally
 from dashboard.ui import named_paths, tally
 from dashboard.ui.first_things import first_things
 from tests.builders import HOSTILE, fleet, replica
-from tests.findings_builder import DOMAIN
 
 BLOCKS = "cache_config.block_size"
 
@@ -53,11 +51,11 @@ def test_an_entry_says_what_is_wrong_what_it_breaks_and_who() -> None:
 
 
 def test_an_entry_says_quietly_that_its_router_is_assumed_and_nothing_of_one_that_fleet_yaml_tells() -> None:
-    declared = replace(DOMAIN, router_basis=Basis.DECLARED)
-    ((_, assumed, _),), ((_, told, _),) = (drawn(finding(), domains={"chat": each}) for each in (DOMAIN, declared))
+    resting = replace(finding(), assumptions=("router is approximate",))
+    ((_, assumed, _),), ((_, known, _),) = (drawn(each) for each in (resting, finding()))
 
-    assert 'Prefixes are not found. <span class="mute">(router assumed)</span></small>' in assumed
-    assert "assumed" not in told
+    assert 'Prefixes are not found. <span class="mute">Assumed: router is approximate.</span></small>' in assumed
+    assert "ssumed" not in known
 
 
 def test_what_is_not_shown_is_counted_and_information_is_left_to_its_page() -> None:

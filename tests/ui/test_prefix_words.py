@@ -12,7 +12,7 @@ from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.ui.prefix_words import prefix_band, prefix_words
-from tests.builders import CONFIG, HOSTILE, alike, document, down, fleet, hashing, replica, story
+from tests.builders import CONFIG, HASHING, HOSTILE, alike, document, down, fleet, hashing, replica, story
 
 if TYPE_CHECKING:
     from dashboard.compare import SharingSentence
@@ -87,7 +87,7 @@ def test_on_a_tie_no_cohort_is_said_to_differ_from_the_other() -> None:
 def test_the_band_keeps_values_of_servers_text() -> None:
     """A value in the sentence is escaped and set in monospace."""
     told = [document(), document({"cache_config.prefix_caching_hash_algo": HOSTILE})]
-    split = fleet([*alike("chat", 3, told[0]), replica("chat-9", document=told[1])], told)
+    split = fleet([*alike("chat", 3, told[0]), replica("chat-9", document=told[1])], told, policy=HASHING)
     sentence = sentence_of(split)
 
     band = prefix_band(sentence, named(split))
@@ -113,7 +113,7 @@ def test_equal_settings_with_other_block_hashes_are_not_called_no_difference() -
     """What engines measured counts: a cohort that differs within itself is named as such, and marked by its finding."""
     told = document({"cache_config.prefix_caching_hash_algo": "xxhash"})
     members = [replica(f"chat-{index}", document=told, engines=hashing(f"digest {index}")) for index in range(3)]
-    split = fleet(members, [told])
+    split = fleet(members, [told], policy=HASHING)
 
     assert words(split).endswith("A: equal settings, different hashes")
     assert 'class="glyph critical"' in words(split)

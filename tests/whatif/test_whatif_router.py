@@ -12,7 +12,7 @@ from dashboard.models import Baseline
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
 from dashboard.rules.policy import Policy
 from dashboard.whatif import converge
-from tests.builders import NOW, alike, document, fleet, hashing, replica
+from tests.builders import HASHING, NOW, alike, document, fleet, hashing, replica
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet
@@ -54,7 +54,7 @@ def test_the_simulated_fleet_warns_of_the_odd_block_size(demo_fleet: Fleet) -> N
 @pytest.mark.parametrize(
     ("router", "names"),
     [
-        (None, ["block_size", "hash_algorithm", "seed_policy"]),  # assumed: it hashes prefixes
+        (None, ["block_size"]),  # assumed: it is approximate
         (Router.PREFIX_HASH, ["block_size", "hash_algorithm", "seed_policy"]),
         (Router.KV_EVENTS, ["block_size"]),
         (Router.APPROXIMATE, ["block_size"]),
@@ -109,11 +109,11 @@ def test_two_names_of_what_hashes_alike_are_no_change() -> None:
         *alike("chat", 3, plain, engines=hashing("aa")),
         replica("chat-9", document=renamed, engines=hashing("aa")),
     ]
-    known = fleet(members, [plain, renamed])
+    known = fleet(members, [plain, renamed], policy=HASHING)
     assert told(converge(known, "chat", "B")) == []
 
     unlike = [*members[:3], replica("chat-9", document=renamed, engines=hashing("bb"))]
-    assert told(converge(fleet(unlike, [plain, renamed]), "chat", "B")) == [
+    assert told(converge(fleet(unlike, [plain, renamed], policy=HASHING), "chat", "B")) == [
         ("hash_algorithm", '"sha256_cbor"', '"sha256"')
     ]
 

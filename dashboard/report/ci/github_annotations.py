@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.report.ci.verdict import Verdict
-    from dashboard.rules.domain import Domain
     from dashboard.rules.findings import Finding, Inspection, Remedy, Snippet
 
 LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
@@ -78,7 +77,7 @@ def _findings(inspection: Inspection, names: Mapping[str, str]) -> Iterator[tupl
         fresh = tuple(each for each in remedy.snippets if each.kind != YAML or each not in told)
         told.update(fresh)
         lines = [
-            *_where(same, names, inspection.domains),
+            *_where(same, names),
             *([f"Why: {why}"] if why else []),
             f"Do: {remedy.sentence}",
             *words.pasteable(remedy._replace(snippets=fresh)),
@@ -88,13 +87,12 @@ def _findings(inspection: Inspection, names: Mapping[str, str]) -> Iterator[tupl
         yield LEVELS[severity], command(LEVELS[severity], title, "\n".join(lines))
 
 
-def _where(same: Sequence[Finding], names: Mapping[str, str], domains: Mapping[str, Domain]) -> Iterator[str]:
-    """Write each finding on a line, with its pool where there are several, and whether it rests on an assumption."""
+def _where(same: Sequence[Finding], names: Mapping[str, str]) -> Iterator[str]:
+    """Write each finding on a line, with its pool where there are several, and what it assumes."""
     several = len(same) > 1
     for each in same:
         place = f"{words.where(each)}, " if several else ""
-        assumed = [f"({words.ROUTER_ASSUMED})"] if words.rests_on_assumed_router(each, domains) else []
-        yield " ".join([f"{place}{words.who(each, names)}: {each.sentence}", *assumed, *words.remarks(each)])
+        yield " ".join([f"{place}{words.who(each, names)}: {each.sentence}", *words.remarks(each)])
 
 
 def _escaped(text: str, rules: dict[str, str]) -> str:

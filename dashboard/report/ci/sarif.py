@@ -154,6 +154,7 @@ def _properties(finding: Finding, who: str) -> Json:
         "id": finding.id,
         "severity": finding.severity,
         "confidence": finding.confidence,
+        "assumptions": list(finding.assumptions),
         "subject": _text(finding.subject),
         "cohorts": _text(who),
         "unknown": finding.unknown,

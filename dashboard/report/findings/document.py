@@ -143,6 +143,7 @@ def _finding(finding: findings.Finding, names: Mapping[str, str]) -> FindingPart
         is_rollout=finding.is_rollout,
         suppression=_suppression(finding.suppression),
         expired=_suppression(finding.expired),
+        assumptions=finding.assumptions,
     )
 
 

@@ -89,6 +89,9 @@ class FindingPart(Part):
     is_rollout: bool = Field(description="runs along a rollout in progress, and is one step milder for it")
     suppression: SuppressionPart | None = Field(description="set on what is suppressed")
     expired: SuppressionPart | None = Field(description="the suppression that ended")
+    assumptions: Many[str] = Field(
+        default=(), description="what severity or sentence rest on though nobody reports it; then a warning at most"
+    )
 
 
 class TallyPart(Part):

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.models import cohort_letters
-from dashboard.report.findings.words import rests_on_assumed_router
 from dashboard.rules.catalogue import BY_ID
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
     from dashboard.models import Replica
-    from dashboard.rules.domain import Domain
     from dashboard.rules.findings import Family, Finding, Severity
 
 
@@ -25,7 +23,6 @@ class Listed(NamedTuple):
     finding: Finding
     family: Family | None
     haystack: str
-    router_assumed: bool  # it is judged by a router that nobody told of
 
 
 class Known(NamedTuple):
@@ -62,8 +59,8 @@ def known_findings(fleet: Fleet) -> Known:
     replicas = {each.id: each for each in fleet.replicas}
     inspection = fleet.inspection
     seen: Counter[str] = Counter()
-    active = tuple(_listed(each, seen, replicas, inspection.domains) for each in inspection.findings)
-    suppressed = tuple(_listed(each, seen, replicas, inspection.domains) for each in inspection.suppressed)
+    active = tuple(_listed(each, seen, replicas) for each in inspection.findings)
+    suppressed = tuple(_listed(each, seen, replicas) for each in inspection.suppressed)
     told = {each.rule for each in inspection.outcomes}
     told |= {each.rule for each in (*inspection.findings, *inspection.suppressed)}
     names = {key: each.name for key, each in replicas.items()}
@@ -95,19 +92,17 @@ def grouped(listed: Iterable[Listed]) -> list[Sequence[Listed]]:
 def _said(listed: Listed) -> tuple[object, ...]:
     """Return what a reader of the list sees of a finding, but for where it is."""
     finding = listed.finding
-    tags = (finding.is_rollout, finding.confidence, finding.expired is not None, listed.router_assumed)
+    tags = (finding.is_rollout, finding.confidence, finding.expired is not None, finding.assumptions)
     return (finding.severity, finding.rule, finding.sentence, *tags)
 
 
-def _listed(
-    finding: Finding, seen: Counter[str], replicas: Mapping[str, Replica], domains: Mapping[str, Domain]
-) -> Listed:
+def _listed(finding: Finding, seen: Counter[str], replicas: Mapping[str, Replica]) -> Listed:
     """Name a finding by its id; parts of one that a suppression has cut in two are numbered."""
     seen[finding.id] += 1
     key = finding.id if seen[finding.id] == 1 else f"{finding.id}.{seen[finding.id]}"
     rule = BY_ID.get(finding.rule)
     haystack = _haystack(finding, rule.name if rule else "", replicas)
-    return Listed(key, finding, rule.family if rule else None, haystack, rests_on_assumed_router(finding, domains))
+    return Listed(key, finding, rule.family if rule else None, haystack)
 
 
 def _haystack(finding: Finding, rule_name: str, replicas: Mapping[str, Replica]) -> str:

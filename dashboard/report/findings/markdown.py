@@ -30,7 +30,7 @@ def to_findings_markdown(fleet: Fleet) -> str:
         f"**{words.counted(inspection.findings)}** · {words.answered(fleet)} · {rules_words(inspection)}",
     ]
     tail = [
-        *_folded("assumed, for nobody says it", words.assumptions(inspection)),
+        *_folded("assumptions (not configured)", words.assumptions(inspection)),
         *_folded("in a rollout", words.rollouts(inspection)),
         *_folded("suppressed", words.suppressed(inspection, names)),
         *_folded("not judged, for the rule itself raised an error", words.raised(inspection)),
@@ -47,8 +47,7 @@ def _fitting(inspection: Inspection, names: Mapping[str, str], room: int) -> lis
     told: list[str] = []
     findings = inspection.findings
     for number, (finding, earlier) in enumerate(words.with_earlier(findings)):
-        where = words.marked_where(finding, inspection.domains)
-        text = "\n\n".join(_finding(finding, where, names, earlier))
+        text = "\n\n".join(_finding(finding, names, earlier))
         room -= len(text)
         if room < 0:
             return [*told, f"**and {len(findings) - number:,} more, for which there is no room here**"]
@@ -56,10 +55,10 @@ def _fitting(inspection: Inspection, names: Mapping[str, str], room: int) -> lis
     return told
 
 
-def _finding(finding: Finding, where: str, names: Mapping[str, str], earlier: Finding | None) -> list[str]:
+def _finding(finding: Finding, names: Mapping[str, str], earlier: Finding | None) -> list[str]:
     title = f"{words.GLYPHS[finding.severity]} {finding.severity}: {finding.rule} {BY_ID[finding.rule].name}"
     return [
-        f"### {title} in {within(where)}",
+        f"### {title} in {within(words.where(finding))}",
         f"**{within(words.who(finding, names))}**: {within(finding.sentence)}",
         *([escaped(words.as_in(finding, earlier, names))] if earlier else _advice(finding)),
         *map(escaped, words.remarks(finding)),

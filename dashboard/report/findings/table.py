@@ -38,10 +38,10 @@ def to_findings_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     names = replica_names(fleet)
     parts: list[RenderableType] = []
     for finding, earlier in words.with_earlier(inspection.findings):
-        where, who = words.marked_where(finding, inspection.domains), words.who(finding, names)
+        where, who = words.where(finding), words.who(finding, names)
         advice = [_labelled("", words.as_in(finding, earlier, names))] if earlier else _advice(finding)
         parts += [*_found(finding, where, who), *advice, *_remarks(finding), Text("")]
-    parts += _section("Assumed, for nobody says it", words.assumptions(inspection))
+    parts += _section("Assumptions (not configured)", words.assumptions(inspection))
     parts += _section("In a rollout", words.rollouts(inspection))
     parts += _section("Suppressed", words.suppressed(inspection, names))
     parts += _section("Not judged, for the rule itself raised an error", words.raised(inspection))

@@ -10,7 +10,6 @@ from dashboard.models import ReplicaState
 from dashboard.report.findings.cohorts import named_cohorts, room_for
 from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.domain import Basis
 from dashboard.rules.findings import Confidence, OutcomeKind, Severity
 from dashboard.rules.registry import Scope
 from dashboard.wording import count, first_of, iso
@@ -19,16 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from dashboard.fleet import Fleet
-    from dashboard.rules.domain import Domain
     from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy, Snippet
 
 MOST_NAMES = 4  # replicas or pools that a line names before it counts the rest
 GLYPHS = {Severity.CRITICAL: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
-BY_FAR = {
-    Confidence.DERIVED: "Derived: concluded from what the replicas tell.",
-    Confidence.ASSUMED: "Assumed: holds unless something that no replica tells says otherwise.",
-}
-ROUTER_ASSUMED = "router assumed"  # fleet.yaml does not say which router a pool has, and its settings do not show it
+DERIVED = "Derived from reported settings."
 OR = "or"  # stands between snippets of which one is enough
 
 
@@ -80,34 +74,27 @@ def where(finding: Finding) -> str:
     return named(places(finding))
 
 
-def rests_on_assumed_router(finding: Finding, domains: Mapping[str, Domain]) -> bool:
-    """Tell whether a finding is judged by a router that nobody told of. `domains` is by pool.
-
-    Only a router is ever assumed to be there; a store or a pair of pools is either told or not spoken of.
-    """
-    held = [domains[pool] for pool in finding.pools if pool in domains]
-    facets = frozenset(facet for domain in held for facet in domain.facets)
-    worst = BY_ID[finding.rule].severity_in(facets) if finding.rule in BY_ID else None
-    bases = {domain.router_basis for domain in held if worst and domain.router.value == worst[0].value}
-    return bases == {Basis.ASSUMED}
+def assumed(finding: Finding) -> str:
+    """Write what a finding assumes: `Assumed: router is approximate.`; nothing where it assumes nothing."""
+    return f"Assumed: {'; '.join(finding.assumptions)}." if finding.assumptions else ""
 
 
-def marked_where(finding: Finding, domains: Mapping[str, Domain]) -> str:
-    """Write where a finding is, and whether it rests on an assumption: `chat (router assumed)`."""
-    mark = f" ({ROUTER_ASSUMED})" if rests_on_assumed_router(finding, domains) else ""
-    return f"{where(finding)}{mark}"
+def how_sure(finding: Finding) -> list[str]:
+    """Say what a finding assumes, or that it is derived; nothing of what replicas report."""
+    return [DERIVED] if finding.confidence is Confidence.DERIVED else [*filter(None, [assumed(finding)])]
 
 
 def assumptions(inspection: Inspection) -> list[str]:
-    """Say of each pool with findings that rest on an assumed router what is assumed, and where to say what is true."""
-    domains = inspection.domains
-    resting = [each for each in inspection.findings if rests_on_assumed_router(each, domains)]
-    pools = {pool for each in resting for pool in each.pools if pool in domains}
-    return [
-        f"{pool}: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools."
-        for pool in sorted(pools)
-        if domains[pool].router_basis is Basis.ASSUMED
-    ]
+    """Write for each pool whose findings rest on an assumed router which one, and where to declare it."""
+    resting = {
+        (pool, each)
+        for finding in inspection.findings
+        for pool in finding.pools
+        if pool in inspection.domains
+        for each in inspection.domains[pool].assumptions
+        if each in finding.assumptions
+    }
+    return [f"{pool}: {each}; if not, declare it under pools in fleet.yaml." for pool, each in sorted(resting)]
 
 
 def pasteable(remedy: Remedy, written: Callable[[Snippet], str] = attrgetter("text")) -> list[str]:
@@ -123,8 +110,7 @@ def remarks(finding: Finding) -> list[str]:
         told.append(f"Was suppressed by {ended.owner} until {ended.until} ({ended.reason}): expired, it counts again.")
     if finding.is_rollout:
         told.append("Runs along the rollout in this pool, and is therefore one step milder.")
-    if finding.confidence in BY_FAR:
-        told.append(BY_FAR[finding.confidence])
+    told += how_sure(finding)
     if finding.unknown:
         told.append(f"Not known on {finding.unknown:,} of {count(finding.total, 'replica')}.")
     return told

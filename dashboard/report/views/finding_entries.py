@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.sentence_lines import with_code, with_values
-from dashboard.report.findings.words import BY_FAR, ROUTER_ASSUMED, are_several, named, places
+from dashboard.report.findings.words import are_several, assumed, how_sure, named, places
 from dashboard.report.names import brief, names_of
-from dashboard.report.pools.domain_words import facet_of, known_how, rollout_words
+from dashboard.report.pools.domain_words import known_how, rollout_words
 from dashboard.report.views.finding_data import findings_data
 from dashboard.rules.catalogue import BY_ID
 from dashboard.wording import count, first_of, iso, joined, natural
@@ -228,19 +228,18 @@ def _replicas(alike: Iterable[Finding]) -> list[str]:
 def _tags(listed: Listed) -> list[str]:
     """Say in a few words what else is to be known of a finding."""
     finding = listed.finding
-    said = [f"{ROUTER_ASSUMED.capitalize()}."] if listed.router_assumed else []
-    return [*said, *(["Rollout in progress."] if finding.is_rollout else [])]
+    return [*filter(None, [assumed(finding)]), *(["Rollout in progress."] if finding.is_rollout else [])]
 
 
 def _remarks(listed: Listed, inspection: Inspection) -> list[str]:
     """Say what else holds of a finding, a sentence each."""
     finding = listed.finding
-    known = known_how(finding, inspection, facet_of(finding))
+    known = known_how(finding, inspection)
     said = [known] if known else []
     said += [_ended(finding)] if finding.expired else []
     if finding.is_rollout:
         said += [rollout_words(inspection.rollouts[pool]) for pool in finding.pools if pool in inspection.rollouts]
-    said += [BY_FAR[finding.confidence]] if finding.confidence in BY_FAR else []
+    said += how_sure(finding)
     if finding.unknown:
         silent = f"{finding.unknown:,} of {count(finding.total, 'replica')}"
         said.append(f"Unknown on {silent}: the settings that it names are not told there.")

@@ -106,7 +106,7 @@ def _warnings(fleet: Fleet, replica: Replica) -> list[Paragraph]:
             "Its capacity is counted once."
         )
     domain = fleet.inspection.domains.get(replica.pool or "")
-    shared = [Paragraph(plain(f"Its pool has {wording.joined(shared_words(domain))}."))] if domain else []
+    shared = [Paragraph(plain(f"Its pool: {', '.join(shared_words(domain))}."))] if domain else []
     return [*(Paragraph(plain(each), Tone.WARNING) for each in said), *shared]
 
 

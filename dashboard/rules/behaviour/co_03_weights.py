@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MODEL = "model_config.model"
 REVISION = "model_config.revision"
 CODE_REVISION = "model_config.code_revision"
+OTHER_FOLDER = "another name is another model"
 LOAD_FORMAT = "load_config.load_format"
 # What vLLM reports of a model's architecture: where it differs, so do the models.
 ARCHITECTURE = (
@@ -96,7 +97,7 @@ def _proven(pool: PoolSubject, draft: Draft) -> Draft:
     shown = [list(_shown(pool, path, concerned)) for path in ARCHITECTURE]
     proof = [each for evidence in shown if len(evidence) > 1 for each in evidence]
     if not proof:
-        return replace(draft, confidence=Confidence.ASSUMED, severity=Severity.WARNING)
+        return replace(draft, assumptions=(OTHER_FOLDER,))
     return replace(draft, evidence=(*draft.evidence, *proof), confidence=Confidence.DERIVED)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Confidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def chat_template_differs(pool: PoolSubject) -> Iterator[Draft]:
     yield from (replace(draft, remedy=_same_file(draft.remedy)) for draft in drift(pool, nouns))
     for draft in drift(pool, {CONTENT_FORMAT: "format of message contents"}):
         may_be_equal = any(each.value == FOUND_BY_ITSELF for each in draft.evidence)
-        yield replace(draft, confidence=Confidence.ASSUMED, severity=Severity.WARNING) if may_be_equal else draft
+        yield replace(draft, assumptions=("auto resolves to another format",)) if may_be_equal else draft
 
 
 def _same_file(remedy: Remedy) -> Remedy:

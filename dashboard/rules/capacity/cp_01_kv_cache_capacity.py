@@ -30,6 +30,7 @@ SIZES = {
     "cache_config.num_gpu_blocks_override": "number of blocks",
     "cache_config.cache_dtype": "KV cache data type",
 }
+BOUND = "KV cache is as large as its upper bound"
 CONFIDENCE = {Basis.ASSUMED: Confidence.ASSUMED, Basis.DERIVED: Confidence.DERIVED, Basis.REPORTED: Confidence.REPORTED}
 TP = "parallel_config.tensor_parallel_size"
 PARALLELISM_FIRST = (
@@ -105,7 +106,9 @@ def _draft(pool: PoolSubject, kind: Kind, causes: Sequence[Contrast], odd: Seque
     replicas = tuple(sorted({each.replica.id for each in odd}))
     sure = next(told for basis, told in CONFIDENCE.items() if any(each.engine.basis is basis for each in odd))
     evidence = (*_held(kind, odd), *_likely(pool, causes, replicas))
-    return Draft(replicas, _sentence(kind, odd), evidence, _remedy(pool, kind, causes, replicas), sure)
+    assumptions = (BOUND,) if sure is Confidence.ASSUMED else ()
+    how = _remedy(pool, kind, causes, replicas)
+    return Draft(replicas, _sentence(kind, odd), evidence, how, sure, assumptions=assumptions)
 
 
 def _held(kind: Kind, odd: Sequence[Odd]) -> Iterator[Evidence]:

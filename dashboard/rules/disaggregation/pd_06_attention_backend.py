@@ -10,7 +10,7 @@ from dashboard.normalize.canonical import canonical_text
 from dashboard.rules.disaggregation.handshake import as_checked
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import unequal
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.wording import joined
 
@@ -95,8 +95,8 @@ def _by_generation(pair: PairSubject) -> Iterator[Draft]:
         f"No attention backend is named, and vLLM chooses one by the GPU: {names[0]} on prefill, {names[1]} on decode.",
         evidence,
         Remedy("Name one attention backend that runs on both, and restart those that change.", (ONE_FOR_ALL,)),
-        Confidence.ASSUMED,
-        Severity.WARNING,
+        severity=Severity.WARNING,
+        assumptions=("vLLM chooses another backend on each",),
     )
 
 

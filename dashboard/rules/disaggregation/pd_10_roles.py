@@ -12,7 +12,7 @@ from dashboard.rules.connectors import ROLE, connectors
 from dashboard.rules.disaggregation.partners import names_of, partners
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import held, told_of
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
@@ -209,7 +209,7 @@ def _alone(fleet: FleetSubject, pools: Sequence[PoolSubject], members: Sequence[
             [(ROLE, told_of(other))],
             f"List the {PARTNER[kind]} replicas in fleet.yaml; where there are none, start some with the other role.",
         ),
-        Confidence.ASSUMED,
+        assumptions=("no other replica serves this model",),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dashboard.models import State, Told
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import host_of, is_loopback, is_own, processes
 from dashboard.rules.identity.sockets import (
     ENDPOINT,
@@ -125,8 +125,8 @@ def _one_port(sockets: list[Socket], host: str, port: int) -> Draft:
         f"{count(len(replicas), 'replica')} on {host} have the same port for {nouns}: {port}.",
         (*_evidence(sockets), Evidence(HOST, json.dumps(host), State.REPORTED, replicas)),
         Remedy("Give each replica on this host a port of its own, and restart those that change.", _ports(sockets)),
-        Confidence.ASSUMED,
-        Severity.WARNING,
+        severity=Severity.WARNING,
+        assumptions=("replicas on one host share its network",),
     )
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FEWEST = 2  # replicas whose roots can differ
 NOT_TOLD = f"unless {SEED_VARIABLE} is set there, which no reply tells"
+UNSET = f"{SEED_VARIABLE} is unset"
 NOT_SET = f"and {SEED_VARIABLE} is not set there"
 
 
@@ -96,7 +97,8 @@ def _unlike_the_fixed(
         f"{count(len(fixed), 'other replica')} {have} vLLM's fixed root.",
         told_of(pool, replicas, fixed),
         like_the_fixed(pool, roots, fixed),
-        Confidence.DERIVED if is_certain else Confidence.ASSUMED,
+        Confidence.DERIVED,
+        assumptions=() if is_certain else (UNSET,),
     )
 
 
@@ -120,7 +122,8 @@ def _all_random(pool: PoolSubject, odd: Roots) -> Draft:
         f"it is random {causes(odd)}, {NOT_SET if is_certain else NOT_TOLD}.",
         told_of(pool, everyone),
         one_root(pool, odd, is_certain=is_certain),
-        Confidence.DERIVED if is_certain else Confidence.ASSUMED,
+        Confidence.DERIVED,
+        assumptions=() if is_certain else (UNSET,),
     )
 
 

@@ -93,6 +93,7 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
             _remedy(part, sizes, told, expected),
             severity=MULTIPLES.get(router),
             why=WHY_MULTIPLES.get(router),
+            assumptions=pool.domain.assumptions if router in MULTIPLES else (),
         )
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dashboard.rules.routing.random_roots import Roots
     from dashboard.rules.subject import PoolSubject
 
+COMPARING = (Facet.PREFIX_HASH, Facet.KV_STORE, Facet.KV_EVENTS)
+
 
 @rule(
     id="RT-06",
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     severity={
         Facet.PREFIX_HASH: Severity.CRITICAL,
         Facet.KV_STORE: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.INFO,
+        Facet.KV_EVENTS: Severity.INFO,  # before any pool: of equally bad reasons the first is given
+        Facet.MODEL: Severity.INFO,
     },
     needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM),
     least=1,
@@ -55,6 +58,8 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft]:
           put there: no shared hit at all.
         - kv-events: An index that makes keys of its own from the tokens in events is not harmed; one that compares the
           replicas' hashes sees each prefix as a new one on each replica.
+        - any pool: The same tokens have other hashes on each replica. Nothing configured here compares them; a shared
+          store would never match.
 
     How to fix:
         Set `PYTHONHASHSEED` to the same value on every replica before Python starts, and on LMCache servers and routers
@@ -90,7 +95,9 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft]:
         drafts = not_fixed(hashing, known)
         yield from (replace(each, severity=Severity.CRITICAL, why=_why(pool, FIXED_ROOT)) for each in drafts)
     else:
-        yield from _unlike_each_other(hashing, known)
+        # Where nothing compares hashes, a seed that is only assumed to be unset is not worth a finding.
+        is_compared = not pool.facets.isdisjoint(COMPARING)
+        yield from (each for each in _unlike_each_other(hashing, known) if is_compared or not each.assumptions)
 
 
 def _why(pool: PoolSubject, source: str) -> str | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # vllm-project/vllm#42892 came after 0.23.0 was cut (ai-dynamo/dynamo#10660 looked at both) and is in 0.24.0
 # (verl-project/uni-agent#216 ran it).
 MAPS_SINCE = (0, 24, 0)
+PUBLISHING = "all replicas publish KV events"
 
 
 @rule(
@@ -66,6 +67,7 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft]:
     maps, replicas = formats.get(YES, ()), formats.get(NO, ())
     if not (maps and replicas) or pool.is_ignored(VERSION):
         return
+    publishing = set(pool.values(EVENTS, publication).get(YES, ()))
     evidence = (*shown(senders, VERSION, replicas), *shown(senders, VERSION, maps, is_reference=True))
     versions = joined([say(told) for told in only(senders, replicas).values(VERSION)][:MOST_SIDES])
     yield Draft(
@@ -75,7 +77,8 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft]:
         f"vLLM changed their format with {'.'.join(map(str, MAPS_SINCE))}.",
         evidence,
         _upgrade(most_run(only(senders, maps))),
-        _confidence(pool, senders),
+        Confidence.DERIVED,
+        assumptions=() if publishing.issuperset(each.id for each in senders.members) else (PUBLISHING,),
     )
 
 
@@ -91,12 +94,6 @@ def _sends_maps(version: Told, _settings: Mapping[str, Setting]) -> Told:
     """Say whether a version sends maps; itself where that is unknown."""
     has_maps = has_change(str(json.loads(version.value)), MAPS_SINCE)
     return version if has_maps is None else YES if has_maps else NO
-
-
-def _confidence(pool: PoolSubject, senders: PoolSubject) -> Confidence:
-    """Say derived, from versions, where all are known to publish."""
-    known = set(pool.values(EVENTS, publication).get(YES, ()))
-    return Confidence.DERIVED if {each.id for each in senders.members} <= known else Confidence.ASSUMED
 
 
 def _upgrade(version: Told) -> Remedy:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from dashboard.models import Role
 from dashboard.rules import remedy
 from dashboard.rules.domain import Basis, Facet, Router
-from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity
+from dashboard.rules.findings import Draft, Family, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, PREFIX_CACHING, YES, shown
 from dashboard.rules.routing.router import declaration
+from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 def prefix_caching_off(pool: PoolSubject) -> Iterator[Draft]:
     """Prefix caching is on for some replicas only, or off for all though the router sends prompts by prefix.
 
-    Where it is only assumed that there is such a router, a pool that is off as a whole is no more than worth knowing.
+    Where the router is only assumed, a pool with prefix caching off everywhere is info.
 
     Why it matters:
         - any pool: The time to the first token depends on which replica answers: those without the cache compute
@@ -89,14 +90,14 @@ def _some(pool: PoolSubject, odd: tuple[str, ...], rest: tuple[str, ...], *, is_
 
 def _all(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
     is_assumed = pool.domain.router_basis is Basis.ASSUMED
-    behind = "a router that sends prompts by prefix is assumed" if is_assumed else "the router sends prompts by prefix"
+    behind = "" if is_assumed else ", and the router sends prompts by prefix"
     return Draft(
         off,
-        f"Prefix caching is off on every replica that tells, and {behind}.",
+        f"Prefix caching is off on all {count(len(off), 'replica')} that report it{behind}.",
         tuple(shown(pool, PREFIX_CACHING, off)),
         _switch_on(pool.name, is_assumed=is_assumed),
-        Confidence.ASSUMED if is_assumed else Confidence.REPORTED,
-        Severity.INFO if is_assumed else None,
+        severity=Severity.INFO if is_assumed else None,
+        assumptions=pool.domain.assumptions,
     )
 
 

@@ -10,7 +10,7 @@ from dashboard.models import State, Told
 from dashboard.normalize.identity import SNAPSHOT_PATHS, is_folder
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import apart, drift
-from dashboard.rules.findings import Confidence, Draft, Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.holders import NOT_SET
 from dashboard.rules.meanings import revisions
 from dashboard.rules.registry import rule
@@ -71,17 +71,14 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
     """
     folders = {replica for replica, name in pool.identity(TOKENIZER).items() if is_folder(name)}
     for draft in drift(pool, {TOKENIZER: "tokenizer"}, _without_organisation(pool)):
-        yield _assumed(draft) if any(not folders.isdisjoint(each.replicas) for each in draft.evidence) else draft
+        is_folder_in = any(not folders.isdisjoint(each.replicas) for each in draft.evidence)
+        yield replace(draft, assumptions=("another name is another tokenizer",)) if is_folder_in else draft
     if not pool.is_ignored(REVISION):
         told = revisions(pool, REVISION, SNAPSHOT_PATHS[TOKENIZER], NOT_SET)
         yield from apart({REVISION: ("tokenizer revision", told)})
     for draft in drift(pool, {MODE: "tokenizer mode"}):
-        yield _assumed(draft) if any(each.value == AUTO for each in draft.evidence) else draft
-
-
-def _assumed(draft: Draft) -> Draft:
-    """Return a difference that may be none."""
-    return replace(draft, confidence=Confidence.ASSUMED, severity=Severity.WARNING)
+        is_auto = any(each.value == AUTO for each in draft.evidence)
+        yield replace(draft, assumptions=("auto resolves to another mode",)) if is_auto else draft
 
 
 def _without_organisation(pool: PoolSubject) -> Meaning:

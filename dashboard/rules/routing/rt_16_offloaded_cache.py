@@ -42,7 +42,7 @@ LARGEST = 2**20  # a pebibyte: no replica has more, and what is larger is no siz
 def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas keep KV cache in CPU memory or on disk, and the router's index only counts the accelerators' blocks.
 
-    vLLM tells how many blocks its accelerators hold, and nothing of what it moved elsewhere.
+    vLLM reports how many blocks its accelerators hold, not what it offloaded. Info where the router is only assumed.
 
     Why it matters:
         - approximate: The index that remembers what was sent where is as long as the accelerators' cache. It forgets
@@ -75,6 +75,7 @@ def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
         tuple(each for path in (SIZE, CONNECTOR) for each in shown(pool, path, replicas)),
         _remedy(_blocks(only(pool, replicas))),
         Confidence.DERIVED,
+        severity=Severity.INFO if pool.domain.assumptions else None,
     )
 
 

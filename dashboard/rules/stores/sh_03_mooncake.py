@@ -12,7 +12,7 @@ from dashboard.models import Told
 from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, tells_options
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, apart, capital, say
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import held, held_natively
 from dashboard.rules.meanings import CACHE_DTYPE, branch, effective
 from dashboard.rules.registry import Scope, rule
@@ -148,7 +148,7 @@ def _collisions(key: str, members: Sequence[_Member], fleet: FleetSubject) -> It
         known = all(each.groups for each in split)
         for draft in _collision(key, TP, "tensor parallel size", _told(split, TP), fleet):
             # A model with latent attention keeps the same on each rank; that it has it may not be told.
-            yield draft if known else replace(draft, severity=Severity.WARNING, confidence=Confidence.ASSUMED)
+            yield draft if known else replace(draft, assumptions=(*draft.assumptions, "no model here uses MLA"))
 
 
 def _told(members: Sequence[_Member], path: str) -> Holders:
@@ -185,7 +185,7 @@ def _collision(key: str, path: str, noun: str, holders: Holders, fleet: FleetSub
             tuple(prefixes),
             any_of=True,
         ),
-        Confidence.ASSUMED if len(pools) > 1 else Confidence.REPORTED,
+        assumptions=("these pools use one store",) if len(pools) > 1 else (),
     )
 
 

@@ -9,7 +9,7 @@ from dashboard.report.ci.github_annotations import command, to_github_annotation
 from dashboard.report.ci.verdict import verdict_of
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
-from tests.report.judged import domain, evil, finding, fleet, outcome, suppression
+from tests.report.judged import evil, finding, fleet, outcome, suppression
 
 CRITICAL, WARNING, INFO = Severity
 COMMAND = re.compile(r"::(error|warning|notice) title=([^:,\r\n]+)::([^\r\n]*)")
@@ -104,6 +104,8 @@ def test_an_attack_stays_inside_the_message() -> None:
 
 
 def test_a_finding_that_rests_on_an_assumed_router_says_so_in_its_line() -> None:
-    (line,) = lines(fleet(finding(), inspected={"domains": {"chat": domain()}}))[1:]
+    (line,) = lines(fleet(finding(assumptions=("router is approximate",))))[1:]
 
-    assert "which 2 of 4 replicas have. (router assumed)%0AWhy" in line
+    assert "which 2 of 4 replicas have. Assumed%3A router is approximate.%0AWhy" in line or (
+        "which 2 of 4 replicas have. Assumed: router is approximate.%0AWhy" in line
+    )

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
-
-import pytest
+from typing import Any
 
 from dashboard.report.findings import words
-from dashboard.rules.domain import Basis, Router, Store
+from dashboard.rules.domain import Basis, Router
 from dashboard.rules.findings import CohortShare, Confidence, OutcomeKind, Remedy, Rollout, Severity, Snippet
 from tests import builders
 from tests.report.judged import domain, finding, fleet, outcome, suppression
-
-if TYPE_CHECKING:
-    from dashboard.rules.domain import Domain
 
 NAMES = {"http://chat-3:8000": "chat-3", "http://chat-4:8000": "chat-4"}
 
@@ -50,15 +45,16 @@ def test_counts_name_every_severity() -> None:
 
 
 def test_a_finding_says_that_its_suppression_expired_and_how_sure_it_is() -> None:
-    odd = finding(expired=suppression(), is_rollout=True, confidence=Confidence.ASSUMED, unknown=3, total=40)
+    odd = finding(expired=suppression(), is_rollout=True, assumptions=("a", "b"), unknown=3, total=40)
 
     assert words.remarks(odd) == [
         "Was suppressed by ann until 2026-04-30 (canary): expired, it counts again.",
         "Runs along the rollout in this pool, and is therefore one step milder.",
-        "Assumed: holds unless something that no replica tells says otherwise.",
+        "Assumed: a; b.",
         "Not known on 3 of 40 replicas.",
     ]
     assert words.remarks(finding()) == []
+    assert words.remarks(finding(confidence=Confidence.DERIVED)) == ["Derived from reported settings."]
 
 
 def test_what_is_suppressed_says_by_whom_until_when_and_why() -> None:
@@ -122,47 +118,16 @@ def test_who_did_not_answer_is_told_with_the_reason_if_there_is_one() -> None:
     assert words.unread(silent) == ["chat-9: Nothing listens there.", "chat-8: no usable answer"]
 
 
-@pytest.mark.parametrize(
-    ("rule", "held", "rests"),
-    [
-        pytest.param("RT-01", domain(), True, id="it is critical for the router that is assumed"),
-        pytest.param("RT-01", domain(basis=Basis.DECLARED), False, id="fleet.yaml says it"),
-        pytest.param("RT-01", domain(Router.KV_EVENTS, Basis.INFERRED), False, id="the settings show it"),
-        pytest.param("RT-01", domain(Router.NONE, Basis.DECLARED), False, id="there is no router"),
-        pytest.param("CO-02", domain(), False, id="it matters in any pool"),
-        pytest.param("SH-01", domain(store=Store.LMCACHE), False, id="it matters for the store"),
-        pytest.param("PD-02", domain(), False, id="nothing of what it is about is there"),
-        pytest.param("ZZ-99", domain(), False, id="a rule that is no longer known"),
-    ],
-)
-def test_a_finding_rests_on_an_assumed_router_only_where_the_router_is_what_makes_it_bad(
-    rule: str, held: Domain, *, rests: bool
-) -> None:
-    assert words.rests_on_assumed_router(finding(rule), {"chat": held}) is rests
-
-
-def test_a_finding_of_two_pools_rests_on_what_is_told_of_either() -> None:
-    both = finding(pools=("chat", "other"))
-    declared = domain(basis=Basis.DECLARED)
-
-    assert not words.rests_on_assumed_router(both, {"chat": domain(), "other": declared})
-    assert words.rests_on_assumed_router(both, {"chat": domain(), "other": domain(Router.NONE, Basis.DECLARED)})
-    assert not words.rests_on_assumed_router(both, {})
-
-
-def test_what_is_assumed_is_said_once_for_each_pool_with_findings_that_rest_on_it() -> None:
-    """Not of a pool whose router is told, nor of one without such findings."""
-    found = [finding(), finding("RT-05"), finding(pools=("told",)), finding("CO-02", pools=("calm",))]
-    found.append(finding(pools=("b", "none", "gone")))
-    domains = {
-        "chat": domain(),
-        "told": domain(basis=Basis.DECLARED),
-        "calm": domain(),
-        "b": domain(),
-        "none": domain(Router.NONE, Basis.DECLARED),
-    }
+def test_what_is_assumed_is_listed_once_for_each_pool_with_findings_that_rest_on_its_router() -> None:
+    """Not for a pool whose router is known, nor for one without such findings, nor for another assumption."""
+    resting: dict[str, Any] = {"assumptions": ("router is approximate",)}
+    found = [finding(**resting), finding("RT-13", **resting), finding(pools=("known",), **resting)]
+    found += [finding("CO-02", pools=("calm",)), finding(pools=("seed",), assumptions=("PYTHONHASHSEED is unset",))]
+    found.append(finding(pools=("b", "gone"), **resting))
+    assumed = domain(Router.APPROXIMATE, Basis.ASSUMED)
+    domains = {"chat": assumed, "known": domain(Router.APPROXIMATE), "calm": assumed, "seed": assumed, "b": assumed}
 
     assert words.assumptions(fleet(*found, inspected={"domains": domains}).inspection) == [
-        "b: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools.",
-        "chat: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools.",
+        "b: router is approximate; if not, declare it under pools in fleet.yaml.",
+        "chat: router is approximate; if not, declare it under pools in fleet.yaml.",
     ]

@@ -115,6 +115,7 @@ def test_a_finding_says_what_on_whom_why_and_what_to_type() -> None:
         "family": "routing",
         "severity": "critical",
         "confidence": "reported",
+        "assumptions": [],
         "subject": "chat",
         "pools": ["chat"],
         "replicas": [{"replica": ODD, "name": "chat-0"}],

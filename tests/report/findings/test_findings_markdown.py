@@ -7,7 +7,7 @@ import re
 from dashboard.report.findings.markdown import PAGES, to_findings_markdown
 from dashboard.report.markdown_text import MOST_CHARACTERS
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.domain import Basis
+from dashboard.rules.domain import Basis, Router
 from dashboard.rules.findings import OutcomeKind, Remedy, Snippet
 from tests.report.judged import EVIL, domain, evil, finding, fleet, outcome, suppression
 
@@ -90,9 +90,10 @@ def test_a_comment_is_never_longer_than_a_forge_takes_and_the_rest_is_counted() 
 
 
 def test_a_finding_that_rests_on_an_assumed_router_says_so_and_where_to_say_what_is_true() -> None:
-    assumed = to_findings_markdown(fleet(finding(), inspected={"domains": {"chat": domain()}}))
-    told = to_findings_markdown(fleet(finding(), inspected={"domains": {"chat": domain(basis=Basis.DECLARED)}}))
+    held = {"domains": {"chat": domain(Router.APPROXIMATE, Basis.ASSUMED)}}
+    assumed = to_findings_markdown(fleet(finding(assumptions=("router is approximate",)), inspected=held))
+    known = to_findings_markdown(fleet(finding(), inspected=held))
 
-    assert "### ✖ critical: RT-01 block-size-differs in chat (router assumed)\n" in assumed
-    assert "<details><summary>1 assumed, for nobody says it</summary>\n\n- chat: a router that" in assumed
-    assert "assumed" not in told
+    assert "\n\nAssumed: router is approximate." in assumed
+    assert "<details><summary>1 assumptions (not configured)</summary>\n\n- chat: router is approximate" in assumed
+    assert "assum" not in known

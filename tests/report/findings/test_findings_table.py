@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboard.report.findings.table import to_findings_table
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.domain import Basis
+from dashboard.rules.domain import Basis, Router
 from dashboard.rules.findings import CohortShare, OutcomeKind, Remedy, Severity, Snippet
 from dashboard.text import HIDDEN
 from tests.report.judged import domain, evil, finding, fleet, outcome, suppression
@@ -121,11 +121,12 @@ def test_colour_is_for_terminals_only() -> None:
 
 
 def test_a_finding_that_rests_on_an_assumed_router_says_so_and_where_to_say_what_is_true() -> None:
-    assumed = lines(finding(), inspected={"domains": {"chat": domain()}})
-    told = lines(finding(), inspected={"domains": {"chat": domain(basis=Basis.DECLARED)}})
+    held = {"chat": domain(Router.APPROXIMATE, Basis.ASSUMED)}
+    assumed = lines(finding(assumptions=("router is approximate",)), inspected={"domains": held})
+    known = lines(finding(), inspected={"domains": held})
 
-    assert assumed[0].startswith("✖ critical  RT-01 block-size-differs  chat (router assumed)  B x2 ")
-    assert assumed[assumed.index("Assumed, for nobody says it:") + 1] == (
-        "    chat: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools."
+    assert "    Assumed: router is approximate." in assumed
+    assert assumed[assumed.index("Assumptions (not configured):") + 1] == (
+        "    chat: router is approximate; if not, declare it under pools in fleet.yaml."
     )
-    assert "assumed" not in "".join(told).lower()
+    assert "assum" not in "".join(known).lower()

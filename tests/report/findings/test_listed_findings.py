@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.report.findings import listed as listed_findings
 from dashboard.report.findings.listed import Choice, Known
-from dashboard.rules.domain import Basis
 from dashboard.rules.findings import Confidence, Severity
 from tests.builders import replica, story
-from tests.findings_builder import DOMAIN, finding, judged, suppression
+from tests.findings_builder import finding, judged, suppression
 
 if TYPE_CHECKING:
     from dashboard.rules.findings import Finding
@@ -58,7 +57,7 @@ def test_findings_that_say_the_same_of_several_pools_are_together_and_the_order_
     same = [finding(built, [name], id=name, sentence="S") for name in ("chat-70b-16", "gemma-27b-01")]
     other = [
         finding(built, CHAT, id="x", sentence="S", severity=Severity.INFO),
-        finding(built, CHAT, id="y", sentence="S", confidence=Confidence.ASSUMED),
+        finding(built, CHAT, id="y", sentence="S", confidence=Confidence.DERIVED),
     ]
     known = listed(same[0], *other, same[1])
 
@@ -70,13 +69,12 @@ def test_findings_that_say_the_same_of_several_pools_are_together_and_the_order_
     assert [each.key for each in known.alike(known.active[0])] == ["chat-70b-16", "gemma-27b-01"]
 
 
-def test_findings_for_an_assumed_router_stand_apart_from_those_for_one_that_is_told() -> None:
+def test_findings_for_an_assumed_router_stand_apart_from_those_for_one_that_is_known() -> None:
     """The entry says which it is, so one entry cannot hold both."""
     built = story()
-    same = [finding(built, [name], id=name, sentence="S") for name in ("chat-70b-16", "gemma-27b-01")]
-    known = listed(*same, domains={"chat-70b": DOMAIN, "gemma-27b": replace(DOMAIN, router_basis=Basis.DECLARED)})
+    one, other = (finding(built, [name], id=name, sentence="S") for name in ("chat-70b-16", "gemma-27b-01"))
+    known = listed(replace(one, assumptions=("router is approximate",)), other)
 
-    assert [each.router_assumed for each in known.active] == [True, False]
     assert len(listed_findings.grouped(known.active)) == 2
     assert known.alike(known.active[0]) == [known.active[0]]
 

@@ -18,29 +18,29 @@ from tests.findings_builder import DOMAIN
     ("change", "facet", "words"),
     [
         (
-            {},
-            Facet.PREFIX_HASH,
-            "Assumed: a router that hashes prefixes; if that is wrong, say so in fleet.yaml under pools.",
+            {"router": Router.APPROXIMATE, "router_basis": Basis.ASSUMED},
+            Facet.APPROXIMATE,
+            "Router: approximate (assumed); if not, declare it under pools in fleet.yaml.",
         ),
         (
             {"router": Router.KV_EVENTS, "router_basis": Basis.INFERRED},
             Facet.KV_EVENTS,
-            "Seen in its settings: a router that follows KV events.",
+            "Router: kv-events (detected).",
         ),
         (
             {"router": Router.APPROXIMATE, "router_basis": Basis.DECLARED},
             Facet.APPROXIMATE,
-            "fleet.yaml says: a router that remembers where it sent what.",
+            "Router: approximate (fleet.yaml).",
         ),
         (
             {"kv_store": Store.LMCACHE, "kv_store_basis": Basis.INFERRED},
             Facet.KV_STORE,
-            "Seen in its settings: a KV store shared through LMCache.",
+            "KV store: lmcache (detected).",
         ),
         (
             {"disaggregated": True, "disaggregated_basis": Basis.DECLARED},
             Facet.DISAGGREGATED,
-            "fleet.yaml says: prefill and decode on replicas of their own.",
+            "Prefill and decode: separate (fleet.yaml).",
         ),
         ({}, Facet.MODEL, ""),
     ],
@@ -52,20 +52,14 @@ def test_how_the_deciding_part_of_a_domain_is_known_is_said(
     assert domain_words.domain_words(replace(DOMAIN, **change), facet) == words  # type: ignore[arg-type]
 
 
-def test_every_router_and_store_has_words() -> None:
-    """A new kind cannot stay unspoken."""
-    assert set(domain_words.ROUTERS) == set(Router)
-    assert set(domain_words.STORES) == set(Store)
-
-
 def test_what_a_pool_shares_is_said_with_how_that_is_known() -> None:
     """A store that nobody speaks of is only assumed not to be there."""
-    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Basis.INFERRED, router_basis=Basis.DECLARED)
+    stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Basis.INFERRED, router_basis=Basis.ASSUMED)
 
-    assert domain_words.shared_words(DOMAIN) == ["a router that hashes prefixes (assumed)"]
+    assert domain_words.shared_words(DOMAIN) == ["router: prefix-hash (fleet.yaml)"]
     assert domain_words.shared_words(stored) == [
-        "a router that hashes prefixes (fleet.yaml)",
-        "a KV store shared through LMCache (seen in its settings)",
+        "router: prefix-hash (assumed)",
+        "KV store: lmcache (detected)",
     ]
 
 

@@ -12,7 +12,7 @@ import pytest
 from dashboard.models import FailureKind, ReplicaState, Role, Source
 from dashboard.report.replicas.table import EXPORTED, SHOWN, filtered, rows_of, shown, to_csv
 from dashboard.rules.findings import Severity
-from tests.builders import HOSTILE, NOW, alike, document, down, fleet, replica, story
+from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, judged
 
 USUAL = document()
@@ -47,7 +47,7 @@ def test_what_is_wrong_stands_first() -> None:
         replica("part", document=USUAL, state=ReplicaState.PARTIAL),
         down("gone"),
     ]
-    table = rows_of(fleet(members, [USUAL, OTHER, two]))
+    table = rows_of(fleet(members, [USUAL, OTHER, two], policy=HASHING))
     assert table["name"].to_list() == ["gone", "b-two", "a-one", "part", "chat-01", "chat-02", "chat-03"]
 
 
