@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dashboard.rules.connectors import value
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import apart, drift
-from dashboard.rules.findings import Confidence, Family, Severity
+from dashboard.rules.findings import Family, Severity
 from dashboard.rules.holders import told_of
 from dashboard.rules.meanings import AUTO, without_empty
 from dashboard.rules.registry import rule
@@ -106,4 +106,4 @@ def _converted(told: Told, settings: Mapping[str, Setting]) -> Told:
 
 def _assumed_if_auto(draft: Draft) -> Draft:
     may_be_equal = any(each.value == AUTO.value for each in draft.evidence)
-    return replace(draft, confidence=Confidence.ASSUMED, severity=Severity.WARNING) if may_be_equal else draft
+    return replace(draft, assumptions=("auto resolves to another value",)) if may_be_equal else draft
