@@ -148,18 +148,18 @@ class _Also(NamedTuple):
 
     names: frozenset[str] = frozenset()
     patterns: tuple[re.Pattern[str], ...] = ()
-    values: tuple[str, ...] = ()
-    forms: re.Pattern[str] | None = None
+    keys: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()  # of these keys, the longest first
 
 
 _also = _Also()
 
 
-def also_redact(names: Iterable[str], patterns: Iterable[re.Pattern[str]]) -> None:
+def also_redact(names: Iterable[str], patterns: Iterable[str]) -> None:
     """Redact in this process what the operator names, too: settings by their last words, texts by patterns."""
     global _also  # noqa: PLW0603  one process redacts in one way
     folded = frozenset(name.lower().translate(BETWEEN_WORDS) for name in names)
-    _also = _also._replace(names=folded, patterns=tuple(patterns))
+    _also = _also._replace(names=folded, patterns=tuple(map(re.compile, patterns)))
     _NAMES.clear()
     _CLEAN.clear()
 
@@ -167,11 +167,11 @@ def also_redact(names: Iterable[str], patterns: Iterable[re.Pattern[str]]) -> No
 def redact_keys(keys: Iterable[str]) -> None:
     """Redact these keys from now on wherever they are found, also encoded: those that this process sends itself."""
     global _also  # noqa: PLW0603
-    new = [key for key in dict.fromkeys(keys) if len(key) >= SHORTEST_KNOWN and key not in _also.values]
+    new = [key for key in dict.fromkeys(keys) if len(key) >= SHORTEST_KNOWN and key not in _also.keys]
     if new:
-        values = (*_also.values, *new)[-MOST_KNOWN:]
-        forms = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
-        _also = _also._replace(values=values, forms=re.compile("|".join(map(re.escape, forms))))
+        known = (*_also.keys, *new)[-MOST_KNOWN:]
+        forms = sorted({form for key in known for form in _forms(key)}, key=len, reverse=True)
+        _also = _also._replace(keys=known, forms=tuple(forms))
 
 
 def _forms(key: str) -> Iterator[str]:
@@ -297,8 +297,6 @@ def redact_prose(text: str) -> str:
 
 def redact_known(value: Any) -> Any:
     """Return a JSON value without the keys that this process sends."""
-    if _also.forms is None:
-        return value
     if isinstance(value, str):
         return _without_keys(value)
     if isinstance(value, list):
@@ -308,8 +306,15 @@ def redact_known(value: Any) -> Any:
     return value
 
 
+def holds_known(text: str) -> bool:
+    """Whether one of the keys that this process sends is in a text: quicker than to look into what it was made of."""
+    return any(form in text for form in _also.forms)
+
+
 def _without_keys(text: str) -> str:
-    return _also.forms.sub(MARKER, text) if _also.forms else text
+    for form in _also.forms:
+        text = text.replace(form, MARKER)
+    return text
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from dashboard.discovery import Discovery
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Fleet, build_fleet, empty_fleet, says_the_same
 from dashboard.options import policy_of
+from dashboard.redaction import also_redact
 from dashboard.store import Snapshots
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Collector:
         self.fleet = empty_fleet(options.name)
         self.progress = Progress()
         self.discovery_failures: tuple[str, ...] = ()
+        also_redact(options.redact.names, options.redact.patterns)
         self._clock = clock
         self._policy = policy_of(options)
         self._discovery = Discovery(options)

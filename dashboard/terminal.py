@@ -20,6 +20,7 @@ from dashboard.discovery import Discovery, replica_id
 from dashboard.errors import OptionsError
 from dashboard.options import Options, TargetOptions, load_options
 from dashboard.options.mistakes import worded
+from dashboard.redaction import also_redact
 from dashboard.report.plain import plain
 from dashboard.text import without_commands
 from dashboard.wording import count, uncapitalized
@@ -73,6 +74,7 @@ def options_of(config: Path | None, targets: Iterable[str] | None = None) -> Opt
         options = load_options(config)
     except OptionsError as error:
         wrong_options(error.mistakes)
+    also_redact(options.redact.names, options.redact.patterns)
     given = tuple(map(_target, targets or ()))
     return options.model_copy(update={"targets": given, "file_sd": ()}) if given else options
 

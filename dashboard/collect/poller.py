@@ -14,6 +14,7 @@ from dashboard.collect.client import Client
 from dashboard.collect.reader import Reader
 from dashboard.collect.replica import Known, Visit
 from dashboard.models import Snapshot
+from dashboard.redaction import redact_keys
 from dashboard.schemas import recent
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Poller:
     ) -> dict[str, Snapshot]:
         limits = self._limits
         keys = {target.credentials: credentials.find(target.credentials) for target in targets}
+        redact_keys(key.token for key in keys.values() if key.token)
         waiting = iter(targets)
         snapshots: dict[str, Snapshot] = {}
 

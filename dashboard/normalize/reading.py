@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
@@ -11,7 +12,7 @@ from dashboard.errors import UnreadableError
 from dashboard.normalize.budgets import budget_of, node_count
 from dashboard.normalize.metrics import read_metrics
 from dashboard.normalize.replies import READERS
-from dashboard.redaction import redact, redact_prose, redact_text
+from dashboard.redaction import holds_known, redact, redact_known, redact_prose
 from dashboard.text import visible
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ RAW_LIMIT = 128 * 1024  # bytes kept of an answer; the largest capture but /metr
 EXCERPT_LIMIT = 2_000  # bytes kept of an answer that could not be read
 LOOKED_AT = 64 * 1024  # bytes of such an answer that are searched for secrets, before it is cut
 SENTENCE_LIMIT = 400  # characters of a sentence about an answer
+ESCAPED = re.compile(r"\\u00([3-7][0-9a-fA-F])")  # letters and digits as JSON may write them, to hide a name
 
 
 class Reading(NamedTuple):
@@ -38,7 +40,7 @@ def read(path: str, body: bytes) -> Reading:
     try:
         return _read(path, body)
     except UnreadableError as error:
-        detail = visible(redact_text(error.detail))[:SENTENCE_LIMIT]
+        detail = visible(redact_prose(error.detail))[:SENTENCE_LIMIT]
         raise UnreadableError(error.kind, detail) from None
 
 
@@ -49,16 +51,23 @@ def _read(path: str, body: bytes) -> Reading:
         raise UnreadableError("decode", f"{path} answers with HTML or XML. Is there a proxy in front of vLLM?")
     if path == "/metrics":
         reply, lines = read_metrics(body)
-        return Reading(reply, redact_prose("\n".join(lines)).encode()[:RAW_LIMIT])
+        used = "\n".join(lines)
+        clean = redact_prose(used)
+        if clean != used:  # names of labels and of the model, too
+            reply, _ = read_metrics(clean.encode())
+        return Reading(reply, clean.encode()[:RAW_LIMIT])
     most = budget_of(path).max_nodes
     if node_count(body, most) > most:
         raise UnreadableError(
             "too_large", f"{path} answers with more than {most:,} JSON nodes; check that a vLLM server answers there"
         )
     payload = redact(_parse(path, body))
-    raw = to_json(payload)[:RAW_LIMIT]
+    raw = to_json(payload)
+    if holds_known(raw.decode()):
+        payload = redact_known(payload)
+        raw = to_json(payload)
     try:
-        return Reading(READERS[path.partition("?")[0]](payload), raw)
+        return Reading(READERS[path.partition("?")[0]](payload), raw[:RAW_LIMIT])
     except ValidationError as error:
         raise UnreadableError("schema", _sentence(path, error)) from None
 
@@ -66,7 +75,8 @@ def _read(path: str, body: bytes) -> Reading:
 def excerpt(body: bytes) -> bytes:
     """Return the beginning of a body that could not be read, without secrets and control characters."""
     # Without NUL, ASCII in UTF-16 or UTF-32 reads as itself; else a secret in it would not be seen.
-    text = redact_prose(body[:LOOKED_AT].replace(b"\0", b"").decode(errors="replace"))
+    text = body[:LOOKED_AT].replace(b"\0", b"").decode(errors="replace")
+    text = redact_prose(ESCAPED.sub(lambda match: chr(int(match[1], 16)), text))
     return visible(text).encode()[:EXCERPT_LIMIT]
 
 

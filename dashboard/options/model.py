@@ -15,6 +15,7 @@ from pydantic_settings import NoDecode
 from dashboard.models import Baseline
 from dashboard.options.address import replica_id
 from dashboard.options.part import Labels, Name, Part, some
+from dashboard.options.patterns import checked, word
 from dashboard.options.rules import PoolOptions, Rules, SuppressOptions
 
 _DAY_SECONDS = 86_400.0
@@ -130,6 +131,13 @@ class PollOptions(Part):
         return self
 
 
+class RedactOptions(Part):
+    """What is secret here, beyond what is secret everywhere: last words of names, and what secrets look like."""
+
+    names: tuple[Annotated[str, AfterValidator(word)], ...] = ()
+    patterns: tuple[Annotated[str, AfterValidator(checked)], ...] = ()
+
+
 class Options(Part):
     """All that the operator sets."""
 
@@ -143,6 +151,7 @@ class Options(Part):
     pools: dict[str, PoolOptions] = Field(default_factory=dict)  # by name or glob
     rules: Rules = Field(default_factory=dict)
     suppress: tuple[SuppressOptions, ...] = ()
+    redact: RedactOptions = Field(default_factory=RedactOptions)
     snapshots_folder: PathFromFile = Field(default=Path("snapshots"), validate_default=True)
     read_only: bool = False
     allowed_hosts: Annotated[tuple[Host, ...], *_FromText] = ()
