@@ -380,6 +380,8 @@ def _end_of_secret(text: str, match: re.Match[str], *, in_prose: bool) -> int | 
         end = _end_of_nested(text, start)
         if not _QUOTES.isdisjoint(text[start:end]):
             return end
+        if not in_prose:
+            return None  # YAML, in which each name is followed by its own value
     whole_line = ":" in separator and not in_quotes and name.endswith(WHOLE_LINES)
     value = (_LINE.match(text, start) if whole_line else None) or _VALUE.match(text, start)
     if value is None or (_NUMBER if in_quotes else _EMPTY).match(value[0]):

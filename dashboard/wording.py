@@ -33,6 +33,7 @@ FAILURE_WORDS = {
     FailureKind.SCHEMA: "answer of unknown shape",
     FailureKind.TARGET: "no usable address",
 }
+SHORT_ID = 10  # digits of a snapshot's id that are shown: enough to find it, and to type from a slide
 NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 LIST_HEAD = 3  # entries of a long list that are shown before it is cut
 LONG_LIST = 6  # lists up to this length are shown whole
@@ -40,6 +41,11 @@ LONG_TEXT = 44  # characters of a value that a cell shows
 _SCALES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def short_id(snapshot: str) -> str:
+    """Return the digits of a snapshot's id that are shown."""
+    return snapshot[:SHORT_ID]
 
 
 def told_text(value: str, state: State) -> str:

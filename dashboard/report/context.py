@@ -9,7 +9,7 @@ from dashboard import __version__
 from dashboard.models.targets import FILE_SCHEME
 from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.wording import iso
+from dashboard.wording import iso, short_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +124,7 @@ def _side(context: Context) -> tuple[str, ...]:
 
 
 def _frozen(context: Context) -> str:
-    return f"snapshot {context.snapshot}" if context.snapshot else "not frozen"
+    return f"snapshot {short_id(context.snapshot)}" if context.snapshot else "not frozen"
 
 
 def _as_of(context: Context) -> str:

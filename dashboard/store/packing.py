@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import zlib
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
     from dashboard.fleet import Fleet
 
-ID_DIGITS = 10  # hexadecimal: to be typed from a slide; among 10,000 snapshots two share one by accident in 1 of 20,000
+ID_DIGITS = 32  # hexadecimal, 128 bits: nobody makes another fleet of the same id; the first ones are enough to type
+EARLIER_DIGITS = 10  # of a snapshot that was frozen before version 0.2; it keeps its id
 GZIP_MAGIC = b"\x1f\x8b"
 # The header of a gzip file, RFC 1952, 2.3: ten bytes, of which the fourth says what else follows.
 _HEADER_BYTES, _FLAGS_AT = 10, 3
@@ -39,6 +41,19 @@ def time_of(fleet: Fleet) -> datetime:
 def id_of(content: bytes) -> str:
     """Return the id under which content is known."""
     return hashlib.sha256(content).hexdigest()[:ID_DIGITS]
+
+
+def rewritten(key: str, content: bytes) -> bytes:
+    """Compress content that is no longer what `key` was made of: the file says so, and holds its own digest."""
+    told = {"rewritten": key, "sha256": hashlib.sha256(content).hexdigest()}
+    return commented(packed(content), json.dumps(told).encode())
+
+
+def is_content_of(key: str, content: bytes, raw: bytes) -> bool:
+    """Whether what a file holds, packed as `raw`, is what was frozen or rewritten under an id."""
+    digest = hashlib.sha256(content).hexdigest()
+    told = json.dumps({"rewritten": key, "sha256": digest}).encode()
+    return digest.startswith(key) or comment_of(raw, len(told)) == told
 
 
 def packed(content: bytes) -> bytes:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dashboard.fleet import Fleet
+    from dashboard.store.sidecar import Sidecar
 
 
 def opened_clean(content: bytes) -> Fleet:
@@ -41,8 +42,16 @@ def without_secrets(content: bytes) -> bytes:
     return content if clean == told else to_json(clean)
 
 
-def clean_note(text: str) -> str:
-    """Return what somebody wrote without its secrets."""
+def clean_sidecar(beside: Sidecar) -> Sidecar:
+    """Return what stands beside a snapshot without the secrets that somebody wrote there."""
+    notes = {
+        about: note.model_copy(update={"text": _clean(note.text), "owner": _clean(note.owner)})
+        for about, note in beside.notes.items()
+    }
+    return beside.model_copy(update={"name": _clean(beside.name), "fleet": _clean(beside.fleet), "notes": notes})
+
+
+def _clean(text: str) -> str:
     clean: str = redact_known(redact_text(text))
     return clean
 

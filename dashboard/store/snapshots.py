@@ -1,17 +1,33 @@
-"""A folder of frozen snapshots: `ID.json.gz` is the fleet and never changes, `ID.notes.json` is its name and notes."""
+"""A folder of frozen snapshots: `ID.json.gz` is the fleet, `ID.notes.json` is its name and notes.
+
+A fleet changes only where secrets are taken out of it. What is opened, exported or listed has none in any case: a
+snapshot may be of a version that knew fewer of them.
+"""
 
 from __future__ import annotations
 
 import re
+import stat
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.errors import SnapshotError
-from dashboard.report.fleet.load import MAX_BYTES, read_snapshot
+from dashboard.report.fleet.load import MAX_BYTES
 from dashboard.store.beside import read_beside, to_bytes
 from dashboard.store.carrying import brought_beside, exported
-from dashboard.store.packing import ID_DIGITS, content_of, id_of, packed, time_of, unpacked
+from dashboard.store.packing import (
+    EARLIER_DIGITS,
+    ID_DIGITS,
+    content_of,
+    id_of,
+    is_content_of,
+    packed,
+    rewritten,
+    time_of,
+    unpacked,
+)
+from dashboard.store.redacting import clean_content, clean_sidecar, opened_clean
 from dashboard.store.sidecar import Sidecar, note_of, part_of, sidecar_of, tidy_name
 from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER, locked, sync_folder, write_whole
 from dashboard.wording import NUMBER_WORDS, one_line
@@ -29,13 +45,14 @@ if TYPE_CHECKING:
 SHORTEST = 4  # digits of an id that are enough, where only one snapshot begins so
 TYPE_MORE = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id"
 NO_ID = (
-    f"names are not looked up. An id has {NUMBER_WORDS[ID_DIGITS]} digits, 0-9 and a-f; "
+    f"names are not looked up. An id has {ID_DIGITS} digits, 0-9 and a-f, and its first ones are enough; "
     "to open a snapshot by its name, click the name in the table of Snapshots"
 )
 READ_ONLY = "Snapshots are read-only here (read_only: true in fleet.yaml)."
 _DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
-_ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
+_ID = re.compile(rf"[0-9a-f]{{{EARLIER_DIGITS}}}|[0-9a-f]{{{ID_DIGITS}}}")
 _FLEET, _BESIDE = ".json.gz", ".notes.json"
+_FILE = re.compile(rf"(?:{_ID.pattern})(?:{re.escape(_FLEET)}|{re.escape(_BESIDE)})")
 _PART = re.compile(r"\.[0-9a-f]+\.(?:json\.gz|notes\.json)\..*\.part")  # as write_whole names them
 
 
@@ -79,10 +96,10 @@ class Snapshots:
         """
         self._need_writable()
         content = content_of(fleet)
-        key = id_of(content)
         with self._said("written"):
             self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             with locked(self.folder):
+                key = self._id_of(content)
                 if not self._is_whole(key):
                     write_whole(self._file(key, _FLEET), packed(content), PRIVATE)
                 if not self._file(key, _BESIDE).exists():
@@ -133,11 +150,11 @@ class Snapshots:
     def fleet(self, key: str) -> Fleet:
         """Open a snapshot: the fleet as it was, judged as it was. Its generation is its own."""
         content = self._content(key)
-        return replace(read_snapshot(content), snapshot=key, generation=-int(key, 16))
+        return replace(opened_clean(content), snapshot=key, generation=-int(key, 16))
 
     def export(self, key: str) -> bytes:
         """Return a snapshot as one file, with its name and notes, to be imported elsewhere."""
-        return exported(self._content(key), self.get(key).beside)
+        return exported(clean_content(self._content(key)), self.get(key).beside)
 
     def rename(self, key: str, name: str) -> None:
         """Call a snapshot something else; raise SnapshotError where what stands beside it cannot be read."""
@@ -169,8 +186,39 @@ class Snapshots:
                 self._file(key, kind).unlink(missing_ok=True)
             sync_folder(self.folder)
 
+    def redact(self, backup: Path) -> tuple[str, ...]:
+        """Take secrets out of all files for good, under the same ids; return the ids of those that had some.
+
+        Each file is copied into the folder `backup` first. One that is damaged stays as it is.
+        """
+        self._need_writable()
+        return tuple(key for key in self._keys() if self._redact(key, backup))
+
+    def _redact(self, key: str, backup: Path) -> bool:
+        with self._said("written"), locked(self.folder):
+            try:
+                content, beside = self._content(key), read_beside(key, self._file(key, _BESIDE))
+            except SnapshotError:
+                return False
+            changes = {}
+            if (clean := clean_content(content)) != content:
+                changes[_FLEET] = rewritten(key, clean)
+            if beside and (clean_beside := clean_sidecar(beside)) != beside:
+                changes[_BESIDE] = to_bytes(key, clean_beside)
+            for kind, changed in changes.items():
+                file = self._file(key, kind)
+                backup.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+                write_whole(backup / file.name, file.read_bytes(), PRIVATE)
+                write_whole(file, changed, PRIVATE)
+            return bool(changes)
+
     def tidy(self) -> None:
-        """Remove what processes that were killed left half-written; for the start of a program."""
+        """Make the folder private, and remove what killed processes left half-written; for the start of a program."""
+        with self._said("made private"):
+            for each in [self.folder, *self._files()] if self.folder.is_dir() else []:
+                mode = PRIVATE_FOLDER if each.is_dir() else PRIVATE
+                if stat.S_IMODE(each.stat().st_mode) & ~mode:
+                    each.chmod(mode)
         with self._said("written"):
             left = [each for each in self.folder.glob(".*.part") if _PART.fullmatch(each.name)]
             if left:
@@ -181,12 +229,25 @@ class Snapshots:
     def _keys(self) -> list[str]:
         """Return the ids of all files in the folder that are called as snapshots are."""
         with self._said("read"):
-            try:
-                names = [each.name for each in self.folder.iterdir()]
-            except FileNotFoundError:
-                return []
-        keys = (name.removesuffix(_FLEET) for name in names if name.endswith(_FLEET))
-        return sorted(key for key in keys if _ID.fullmatch(key))
+            names = [each.name for each in self._files() if each.name.endswith(_FLEET)]
+        return sorted(name.removesuffix(_FLEET) for name in names)
+
+    def _files(self) -> list[Path]:
+        """Return the files of snapshots in the folder, and of what is beside them."""
+        try:
+            names = [each.name for each in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        return [self.folder / name for name in names if _FILE.fullmatch(name)]
+
+    def _id_of(self, content: bytes) -> str:
+        """Return the id of content: the shorter one that it was frozen under before, where it was."""
+        key = id_of(content)
+        earlier = key[:EARLIER_DIGITS]
+        try:
+            return earlier if self._content(earlier) == content else key
+        except SnapshotError:
+            return key
 
     def _need_writable(self) -> None:
         if self.read_only:
@@ -218,7 +279,7 @@ class Snapshots:
             content = unpacked(raw)
         except SnapshotError as error:
             raise SnapshotError(f"Snapshot {key} is damaged. {error}") from None
-        if id_of(content) != key:
+        if not is_content_of(key, content, raw):
             raise SnapshotError(
                 f"The file of snapshot {key} was changed after it was frozen; restore it, or delete it."
             )
@@ -238,7 +299,7 @@ class Snapshots:
         problem = ""
         try:
             if beside := read_beside(key, self._file(key, _BESIDE)):
-                return Stored(key, beside, size)
+                return Stored(key, clean_sidecar(beside), size)
         except SnapshotError as error:
             problem = str(error)
         if key not in self._described:
@@ -247,7 +308,7 @@ class Snapshots:
         return Stored(key, self._described[key], size, problem)
 
     def _keep(self, key: str, beside: Sidecar) -> None:
-        write_whole(self._file(key, _BESIDE), to_bytes(key, beside), PRIVATE)
+        write_whole(self._file(key, _BESIDE), to_bytes(key, clean_sidecar(beside)), PRIVATE)
 
     def _file(self, key: str, kind: str) -> Path:
         return self.folder / f"{key}{kind}"

@@ -96,7 +96,8 @@ def _live_side(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: 
 
 def _frozen_side(name: str, fleet: Fleet) -> str:
     as_of = f'<span class="roomy"> · {wording.iso(fleet.polled_at)}</span>' if fleet.polled_at else ""
-    return f'<b title="{markup.text(name)}">{markup.text(fleet.snapshot)}</b>{_covered(fleet)}{as_of}'
+    key = markup.text(wording.short_id(fleet.snapshot or ""))
+    return f'<b title="{markup.text(name)}">{key}</b>{_covered(fleet)}{as_of}'
 
 
 def _covered(fleet: Fleet) -> str:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from dashboard.report.context import as_of
 from dashboard.ui import frozen_band, links, markup, state
+from dashboard.wording import short_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,7 @@ def _shown() -> str:
     """Say in one line which snapshot a meeting looks at, and as of when: it stays in sight with the agenda."""
     fleet, known = state.fleet(), frozen_band.shown()
     called = f"“{known.beside.name}” " if known and known.beside.name else ""
-    what = f"Snapshot {called}{fleet.snapshot}" if fleet.snapshot else f"{fleet.name}, not frozen"
+    what = f"Snapshot {called}{short_id(fleet.snapshot)}" if fleet.snapshot else f"{fleet.name}, not frozen"
     when = as_of(fleet) or "waiting for the first poll"
     return f'<p class="shown"><span>{markup.text(what)}</span> · {markup.text(when)}</p>'
 

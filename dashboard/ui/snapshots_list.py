@@ -8,7 +8,7 @@ from dashboard.report.context import AS_OF, IMPORTED
 from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity
 from dashboard.ui import links, markup
-from dashboard.wording import count, iso, one_line, size
+from dashboard.wording import count, iso, one_line, short_id, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ _TERMS = {"Answered": "coverage"}
 def words(stored: Stored) -> str:
     """Write a snapshot on one line: its name, the time of its data unless the name says it, its id."""
     name, as_of = stored.beside.name or UNNAMED, iso(stored.beside.data_as_of)
-    return " · ".join([name, *([] if as_of in name else [as_of]), stored.id])
+    return " · ".join([name, *([] if as_of in name else [as_of]), short_id(stored.id)])
 
 
 def name_or_default(typed: str | None, fleet: str, data_as_of: datetime | None) -> str:
@@ -80,7 +80,7 @@ def _row(stored: Stored, *, is_shown: bool) -> Sequence[str]:
     return (
         markup.link(opened, name, title="Open this snapshot")
         + (' <span class="tag">open now</span>' if is_shown else ""),
-        markup.code(stored.id),
+        markup.code(short_id(stored.id)),
         f'<span title="{times(beside)}">{as_of(beside).removeprefix(AS_OF)}</span>',
         markup.text(beside.fleet),
         f"{beside.answered:,} of {beside.targets:,}",

@@ -36,7 +36,7 @@ def test_the_newest_data_is_listed_first(store: Snapshots) -> None:
     assert [each.beside.name for each in store.all()] == ["0 days ago", "1 days ago", "2 days ago"]
 
 
-@pytest.mark.parametrize("spoken", ["{}", " {} ", "{:.4}", "{:.9}"])
+@pytest.mark.parametrize("spoken", ["{}", " {} ", "{:.4}", "{:.9}", "{:.10}", "{:.31}"])
 def test_an_id_is_found_as_people_type_it(store: Snapshots, key: str, spoken: str) -> None:
     assert store.beginning(spoken.format(key)) == (key,)
     assert store.beginning(spoken.format(key).upper()) == (key,)
@@ -44,14 +44,14 @@ def test_an_id_is_found_as_people_type_it(store: Snapshots, key: str, spoken: st
     assert store.beginning(" ".join(key)) == (key,)
 
 
-@pytest.mark.parametrize("typed", ["", "abc", "zzzz", "0" * 11, "../../etc/passwd", "*", "????", "[0-9]", "0000\n"])
+@pytest.mark.parametrize("typed", ["", "abc", "zzzz", "0" * 33, "../../etc/passwd", "*", "????", "[0-9]", "0000\n"])
 def test_what_is_no_beginning_of_an_id_finds_nothing(store: Snapshots, key: str, typed: str) -> None:
     assert store.beginning(typed) == ()
     assert store.beginning(key) == (key,)
 
 
 def test_a_beginning_that_several_share_finds_none_of_them(store: Snapshots, key: str) -> None:
-    twin = key[:5] + ("0" if key[5] != "0" else "1") * 5
+    twin = key[:5] + ("0" if key[5] != "0" else "1") * 27
     (store.folder / f"{twin}.json.gz").write_bytes(b"")
 
     assert store.beginning(key[:5]) == tuple(sorted((key, twin)))

@@ -9,7 +9,7 @@ from dashboard.report.blocks import Cell, Column, Table, Tone, data_table, list_
 from dashboard.report.capacity.words import in_percent
 from dashboard.report.changes import words
 from dashboard.report.names import brief, names_of
-from dashboard.wording import count, first_of, iso, short, size, told_text
+from dashboard.wording import count, first_of, iso, short, short_id, size, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -214,7 +214,8 @@ def _way(before: str, after: str) -> str:
 def _snapshot(context: Context) -> str:
     if context.snapshot is None:
         return "not frozen"
-    return f"{context.snapshot} “{context.name}”" if context.name else context.snapshot
+    key = short_id(context.snapshot)
+    return f"{key} “{context.name}”" if context.name else key
 
 
 def _time(context: Context) -> str:

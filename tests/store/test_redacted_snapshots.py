@@ -1,0 +1,212 @@
+"""A snapshot of a version that knew fewer secrets shows none of them, and keeps its id when they are taken out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.errors import SnapshotError
+from dashboard.redaction import MARKER
+from dashboard.report.findings.document import findings_document
+from dashboard.report.fleet.document import to_document, to_json
+from dashboard.store import Snapshots
+from dashboard.store.carrying import carried_by
+from dashboard.store.packing import content_of, id_of, packed, unpacked
+from dashboard.store.redacting import clean_content, without_secrets
+from tests.builders import NOW
+from tests.report.saved_fleets import built_of_captures
+from tests.store.folders import a_fleet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dashboard.fleet import Fleet
+
+SECRET = "SESAME7QX"
+SETTINGS = {
+    "kv_transfer_config.kv_connector_extra_config.pwd": SECRET,
+    "additional_config.backend": {"signing_key": [SECRET], "limit": 3},
+    "env.VLLM_ARGUMENTS": f"--port 8000 --api-key {SECRET}",
+    "parallel_config.ray_runtime_env": json.dumps({"env_vars": {"WANDB_KEY": SECRET}}),
+}
+
+
+def written_before(fleet: Fleet) -> bytes:
+    """Return what an earlier version froze of a fleet whose settings hold secrets that it did not know."""
+    told = json.loads(content_of(fleet))
+    part = {"state": "reported", "source": "server_info"}
+    for path, value in SETTINGS.items():
+        next(iter(told["documents"].values()))[path] = {"value": value, **part}
+    replica = told["replicas"][0]
+    replica["identity"]["kv_transfer_config.cookie"] = {"value": SECRET, **part}
+    kept, other = {"value": SECRET, **part}, {"value": "y", **part}
+    replica["contradictions"] = [{"path": "kv_transfer_config.auth", "kept": kept, "other": other}]
+    told["notes"] = [f"the password is {SECRET}, api_key={SECRET}"]
+    return json.dumps(told).replace("the password is SESAME7QX, ", "").encode()
+
+
+@pytest.fixture
+def old(store: Snapshots) -> str:
+    """The id of a snapshot of an earlier version: ten digits, readable for all, with a note that holds a secret."""
+    content = written_before(built_of_captures())
+    key = id_of(content)[:10]
+    made = store.freeze(built_of_captures(), "x", NOW).id
+    beside = json.loads((store.folder / f"{made}.notes.json").read_bytes())
+    beside["notes"] = {"finding": {"text": f"try https://ana:{SECRET}@host", "owner": f"token={SECRET}"}}
+    store.delete(made)
+    (store.folder / f"{key}.json.gz").write_bytes(packed(content))
+    (store.folder / f"{key}.notes.json").write_text(json.dumps(beside))
+    for each in (store.folder, *store.folder.iterdir()):
+        each.chmod(0o777 if each.is_dir() else 0o644)
+    return key
+
+
+def said_of(store: Snapshots, key: str) -> bytes:
+    """Everything that is told of a snapshot, as bytes."""
+    fleet = store.fleet(key)
+    export = store.export(key)
+    told = (to_json(to_document(fleet, NOW, full=True)), to_json(findings_document(fleet, NOW)), unpacked(export))
+    return b"".join((*told, repr(store.listed()).encode(), repr(carried_by(export)).encode(), repr(fleet).encode()))
+
+
+def test_nothing_that_is_told_of_an_earlier_snapshot_holds_a_secret(store: Snapshots, old: str) -> None:
+    assert SECRET.encode() not in said_of(store, old)
+    assert MARKER.encode() in said_of(store, old)
+
+
+def test_an_earlier_snapshot_keeps_its_id_and_is_found_by_it_and_by_its_first_digits(
+    store: Snapshots, old: str
+) -> None:
+    newer = store.freeze(a_fleet(), "newer", NOW).id
+
+    assert len(newer) == 32
+    assert store.named(old) == store.named(old[:4]) == old
+    assert store.named(newer[:10]) == newer
+    assert store.fleet(old).snapshot == old
+
+
+def test_a_fleet_that_was_frozen_under_a_short_id_is_still_that_snapshot(store: Snapshots) -> None:
+    key = store.freeze(a_fleet(), "before", NOW).id
+    for kind in (".json.gz", ".notes.json"):
+        (store.folder / f"{key}{kind}").rename(store.folder / f"{key[:10]}{kind}")
+
+    assert store.freeze(a_fleet(), "again", NOW).id == key[:10]
+    assert [each.beside.name for each in store.all()] == ["before"]
+
+
+def test_secrets_are_taken_out_of_the_files_under_the_same_id_after_a_backup(
+    store: Snapshots, old: str, tmp_path: Path
+) -> None:
+    clean = store.freeze(a_fleet(), "clean", NOW).id
+    before = {each.name: each.read_bytes() for each in store.folder.iterdir()}
+    exported, judged = store.export(old), store.fleet(old).inspection
+
+    assert store.redact(tmp_path / "backup") == (old,)
+
+    assert {each.name: each.read_bytes() for each in (tmp_path / "backup").iterdir()} == {
+        name: before[name] for name in (f"{old}.json.gz", f"{old}.notes.json")
+    }
+    kept = b"".join(
+        gzip.decompress(each.read_bytes()) if each.suffix == ".gz" else each.read_bytes()
+        for each in store.folder.iterdir()
+    )
+    assert SECRET.encode() not in kept
+    assert (store.folder / f"{clean}.json.gz").read_bytes() == before[f"{clean}.json.gz"]
+    assert (store.export(old), store.fleet(old).inspection) == (exported, judged)
+    assert SECRET.encode() not in said_of(store, old)
+    assert store.redact(tmp_path / "second") == ()
+    assert not (tmp_path / "second").exists()
+    for folder in (tmp_path / "backup", store.folder):
+        assert stat.S_IMODE(next(folder.glob(f"{old}.json.gz")).stat().st_mode) == 0o600
+
+
+def test_a_rewritten_snapshot_that_is_edited_or_damaged_does_not_open(
+    store: Snapshots, old: str, tmp_path: Path
+) -> None:
+    store.redact(tmp_path / "backup")
+    file = store.folder / f"{old}.json.gz"
+    whole = file.read_bytes()
+    (store.folder / f"{old}.notes.json").unlink()
+    assert store.fleet(old).snapshot == old, "the digest is in the file itself"
+
+    for damaged in (
+        gzip.compress(gzip.decompress(whole).replace(b"block_size", b"block_sizf")),
+        whole[:200] + bytes([whole[200] ^ 1]) + whole[201:],
+        whole[:-30],
+    ):
+        file.write_bytes(damaged)
+        with pytest.raises(SnapshotError):
+            store.fleet(old)
+    other = store.freeze(a_fleet(), "x", NOW).id
+    (store.folder / f"{other}.json.gz").write_bytes(whole)
+    with pytest.raises(SnapshotError, match="was changed after it was frozen"):
+        store.fleet(other)
+
+
+def test_a_damaged_snapshot_and_damaged_notes_are_not_rewritten(store: Snapshots, old: str, tmp_path: Path) -> None:
+    (store.folder / f"{old}.notes.json").write_bytes(b"{")
+    (store.folder / "0123456789.json.gz").write_bytes(b"damaged")
+
+    assert store.redact(tmp_path / "backup") == ()
+    assert (store.folder / "0123456789.json.gz").read_bytes() == b"damaged"
+
+
+def test_a_snapshot_without_notes_is_rewritten_too(store: Snapshots, old: str, tmp_path: Path) -> None:
+    (store.folder / f"{old}.notes.json").unlink()
+
+    assert store.redact(tmp_path / "backup") == (old,)
+    assert store.redact(tmp_path / "backup") == ()
+
+
+def test_nothing_is_rewritten_where_snapshots_are_read_only(store: Snapshots, old: str, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match="read-only"):
+        Snapshots(store.folder, read_only=True).redact(tmp_path / "backup")
+    assert old in {each.id for each in store.all()}
+
+
+def test_files_are_private_from_the_start_of_a_program_on(store: Snapshots, old: str) -> None:
+    theirs = store.folder / "README"
+    theirs.write_text("not ours")
+    theirs.chmod(0o644)
+
+    store.tidy()
+
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in store.folder.iterdir()}
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    assert modes[f"{old}.json.gz"] == modes[f"{old}.notes.json"] == 0o600
+    assert modes["README"] == 0o644
+
+
+def test_new_files_and_their_folder_are_private(store: Snapshots) -> None:
+    store.freeze(a_fleet(), "x", NOW)
+
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in store.folder.iterdir()} == {0o600}
+
+
+def test_what_holds_no_secret_comes_back_byte_by_byte(demo_fleet: Fleet) -> None:
+    for fleet in (demo_fleet, built_of_captures(), a_fleet()):
+        assert clean_content(content_of(fleet)) == content_of(fleet)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        3,
+        [f"api_key={SECRET}"],
+        {"documents": [f"api_key={SECRET}"], "replicas": {"pwd": SECRET}},
+        {"documents": {"a": {"x.pwd": SECRET}, "b": [f"api_key={SECRET}"]}, "replicas": [{"contradictions": 3}]},
+        {"replicas": [{"contradictions": [f"api_key={SECRET}", {"path": "x.pwd", "kept": SECRET}], "pwd": SECRET}]},
+        {"replicas": [{"identity": [f"api_key={SECRET}"]}, f"api_key={SECRET}"]},
+    ],
+)
+def test_a_file_of_another_shape_is_redacted_as_it_is(told: object) -> None:
+    assert SECRET.encode() not in without_secrets(json.dumps(told).encode())
+
+
+def test_what_is_no_json_is_left_to_who_reads_it() -> None:
+    assert without_secrets(b"{") == b"{"
