@@ -8,6 +8,7 @@ PORT ?= 8501
 ADDRESS ?= 127.0.0.1
 FLEET_PORT ?= 8000
 VLLM ?= .vllm
+UV := 0.13.9# resolves requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 ARGS := --port $(PORT) --address $(ADDRESS)
@@ -23,7 +24,7 @@ define INSTALL
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test fix bench test-vllm bench-vllm screenshots docs wheel clean
+.PHONY: help demo run check test fix bench test-vllm bench-vllm screenshots docs lock wheel clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -68,6 +69,12 @@ screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew, and show
 
 docs: $(VENV)/run.stamp  ## Write docs/*.schema.json and docs/rules anew
 	@$(BIN)/python -m tests.tools.write_docs
+
+lock:  ## Write requirements.lock anew: the newest releases in the ranges of requirements*.txt, with hashes
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; $(PYTHON) -m venv "$$folder"; \
+	"$$folder/bin/python" -m pip --disable-pip-version-check --quiet install uv==$(UV); \
+	"$$folder/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock requirements.txt requirements-pdf.txt
 
 wheel: $(BIN)/python  ## dist/*.whl: the provider for vLLM; the dashboard, as the extra [dashboard] of the other
 	@rm -rf build dist

@@ -39,6 +39,7 @@ class Fleet:
 
     `since` is when the first poll ended that said the same: a fleet is the same to a page that tells no time where
     `generation` and `since` are. `snapshot` is the id of the frozen snapshot that it was opened from.
+    `discovery_errors` say which sources of targets cannot be read.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Fleet:
     inspection: Inspection = field(default_factory=Inspection)
     since: datetime | None = None
     snapshot: str | None = None
+    discovery_errors: tuple[str, ...] = ()
 
 
 def empty_fleet(name: str) -> Fleet:
@@ -204,6 +206,7 @@ def _replica(snapshot: Snapshot, facts: Facts, since: datetime, same: tuple[str,
         kv_cache_groups=facts.kv_cache_groups,
         probes=tuple(snapshot.probes.values()),
         same_process=same,
+        target_stale=snapshot.target.stale,
     )
 
 

@@ -89,6 +89,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "kv_cache_groups": KV_CACHE_GROUPS,
 }
 
+STALE_TARGET = "Its source of targets cannot be read, so it may be gone."
+
 
 class Frames(NamedTuple):
     """The five frames of one fleet."""
@@ -151,6 +153,7 @@ def _series(values: list[Any], dtype: str) -> pd.Series[Any]:
 
 def _replica_row(replica: Replica, cohort: str | None) -> tuple[Any, ...]:
     failure = replica.failure
+    stale = f"stale target: {STALE_TARGET}" if replica.target_stale else ""
     return (
         replica.id,
         replica.name,
@@ -159,7 +162,7 @@ def _replica_row(replica: Replica, cohort: str | None) -> tuple[Any, ...]:
         replica.pool,
         str(replica.role),
         str(replica.state),
-        f"{failure.kind}: {failure.detail}" if failure else None,
+        " ".join(each for each in (f"{failure.kind}: {failure.detail}" if failure else "", stale) if each) or None,
         replica.version,
         replica.started_at,
         replica.observed_at,

@@ -151,6 +151,11 @@ class _Metrics:
         for state in ("up", "partial", "down"):
             replicas.add_metric([state], getattr(counts, state))
         yield replicas
+        errors, stale = len(fleet.discovery_errors), sum(each.target_stale for each in fleet.replicas)
+        yield GaugeMetricFamily("vllm_fleet_discovery_errors", "Sources of targets that cannot be read.", value=errors)
+        yield GaugeMetricFamily(
+            "vllm_fleet_stale_targets", "Targets kept from a source that cannot be read.", value=stale
+        )
         yield GaugeMetricFamily("vllm_fleet_pools", "Pools.", value=len(fleet.pools))
         if fleet.polled_at is not None:
             yield from _judgements(fleet)

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dashboard.collect.credentials import exposed_keys
 from dashboard.collect.poller import Limits, Poller
 from dashboard.discovery import Discovery
 from dashboard.errors import SnapshotError
@@ -71,12 +72,18 @@ def utc_now() -> datetime:
 
 
 def poll_once(
-    options: Options, targets: Sequence[Target], on_done: Callable[[int, int], None] = lambda _done, _total: None
+    options: Options,
+    targets: Sequence[Target],
+    on_done: Callable[[int, int], None] = lambda _done, _total: None,
+    failures: tuple[str, ...] = (),
 ) -> Fleet:
-    """Ask every target once and derive the fleet; for the command line. `on_done` hears how many are done."""
+    """Ask every target once and derive the fleet; for the command line. `on_done` hears how many are done.
+
+    `failures` say which sources of targets could not be read.
+    """
     poller = Poller(limits_of(options))
     snapshots = asyncio.run(poller.poll(targets, utc_now, on_done))
-    return _derive(options, policy_of(options), snapshots, utc_now())
+    return _derive(options, policy_of(options), snapshots, utc_now(), failures=failures)
 
 
 class Collector:
@@ -92,6 +99,7 @@ class Collector:
         self._clock = clock
         self._policy = policy_of(options)
         self._discovery = Discovery(options)
+        self._exposed = ""
         self._poller = Poller(limits_of(options))
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -144,7 +152,12 @@ class Collector:
         targets = self._discovery.discover()
         self.discovery_failures = self._discovery.failures
         snapshots = await self._poller.poll(targets, self._clock)
-        self.fleet = _derive(self.options, self._policy, snapshots, self._clock(), before=self.fleet)
+        self.fleet = _derive(
+            self.options, self._policy, snapshots, self._clock(), before=self.fleet, failures=self._discovery.failures
+        )
+        if (exposed := exposed_keys(targets)) != self._exposed and exposed:
+            log.warning("%s", exposed)
+        self._exposed = exposed
         seconds, progress = time.monotonic() - began, self.progress
         self.progress = replace(progress, polls=progress.polls + 1, seconds_sum=progress.seconds_sum + seconds)
         if progress.polls == 0:
@@ -156,7 +169,12 @@ class Collector:
 
 
 def _derive(
-    options: Options, policy: Policy, snapshots: Sequence[Snapshot], polled_at: datetime, before: Fleet | None = None
+    options: Options,
+    policy: Policy,
+    snapshots: Sequence[Snapshot],
+    polled_at: datetime,
+    before: Fleet | None = None,
+    failures: tuple[str, ...] = (),
 ) -> Fleet:
     """Return the fleet of one poll; its generation is that of the fleet before, unless a page would differ."""
     fleet = build_fleet(
@@ -169,6 +187,11 @@ def _derive(
         generation=before.generation + 1 if before else 1,
         before=before,
     )
+    fleet = replace(fleet, discovery_errors=failures)
+    exposed = exposed_keys(each.target for each in snapshots)
+    if exposed and exposed not in fleet.inspection.notes:
+        notes = (*fleet.inspection.notes, exposed)
+        fleet = replace(fleet, inspection=replace(fleet.inspection, notes=notes))
     if before is not None and before.polled_at is not None and _shows_the_same(fleet, before):
         return replace(fleet, generation=before.generation, since=before.since)
     return fleet
@@ -179,7 +202,8 @@ def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
 
     What the rules say is a part of its own: a suppression ends and a rollout is given up by the clock alone.
     """
-    return before.inspection == fleet.inspection and says_the_same(fleet, before)
+    known = (before.inspection, before.discovery_errors)
+    return known == (fleet.inspection, fleet.discovery_errors) and says_the_same(fleet, before)
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from typer.core import TyperGroup
 
 from dashboard import service
+from dashboard.collect.credentials import exposed_keys
 from dashboard.discovery import Discovery, replica_id
 from dashboard.errors import OptionsError
 from dashboard.options import Options, TargetOptions, load_options
@@ -85,13 +86,17 @@ def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
     targets = discovery.discover()
     for failure in discovery.failures:
         say(failure)
+    if exposed := exposed_keys(targets):
+        say(exposed)
     if not targets:
         say(f"There is nothing to ask: {_how(options.file, takes_addresses=takes_addresses)}.")
     console = Console(stderr=True)
     columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("asking", total=len(targets))
-        fleet = service.poll_once(options, targets, lambda done, _total: progress.update(task, completed=done))
+        fleet = service.poll_once(
+            options, targets, lambda done, _total: progress.update(task, completed=done), discovery.failures
+        )
     return Polled(fleet, discovery.failures)
 
 

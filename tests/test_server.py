@@ -231,3 +231,37 @@ def test_wrong_options_end_the_program_with_a_sentence_each(
     said: Any = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2
     assert [line.split(":")[1] for line in said] == ["1", "2"]
+
+
+def test_a_broken_file_of_targets_is_in_the_api_and_the_metrics_and_its_targets_stay_stale(
+    client: Client, tmp_path: Path
+) -> None:
+    """Somebody truncated the file that lists the replicas: they are still polled, and everybody can see it."""
+    file = tmp_path / "targets.json"
+    file.write_text('[{"targets": ["127.0.0.1:1", "127.0.0.1:2"]}]')
+    collector = service.Collector(Options.model_validate({"file_sd": [{"files": [str(file)]}]}))
+    asyncio.run(collector._refresh(0.0))
+    service.put(collector.fleet)
+    before = client.get("/api/v1/fleet").json()
+    file.write_text("[{")
+    asyncio.run(collector._refresh(0.0))
+    service.put(collector.fleet)
+    document, metrics = client.get("/api/v1/fleet").json(), client.get("/metrics").text
+
+    assert (before["discovery_errors"], {each["target_stale"] for each in before["replicas"]}) == ([], {False})
+    why = "line 1: not JSON: Expecting property name enclosed in double quotes"
+    assert document["discovery_errors"] == [f"{file}: {why}; its last targets (2) stay, marked stale"]
+    assert [each["target_stale"] for each in document["replicas"]] == [True, True]
+    assert "vllm_fleet_discovery_errors 1.0" in metrics
+    assert "vllm_fleet_stale_targets 2.0" in metrics
+
+
+def test_a_missing_file_of_targets_is_in_the_api_and_the_metrics(client: Client, tmp_path: Path) -> None:
+    collector = service.Collector(Options.model_validate({"file_sd": [{"files": [str(tmp_path / "none.json")]}]}))
+    asyncio.run(collector._refresh(0.0))
+    service.put(collector.fleet)
+
+    assert client.get("/api/v1/fleet").json()["discovery_errors"] == [
+        f"{tmp_path}/none.json: No such file or directory"
+    ]
+    assert "vllm_fleet_discovery_errors 1.0" in client.get("/metrics").text

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from dashboard.wording import first_of, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from dashboard.models import Credentials
+    from dashboard.models import Credentials, Target
+
+MOST_NAMED = 3  # targets of a sentence
 
 # Longer than any API key or JWT; keeps a wrong file (a log, a device) from being read whole.
 MAX_KEY_BYTES = 8192
@@ -57,3 +64,25 @@ def _checked(text: str, place: str) -> Key:
     if not token.isascii() or not token.isprintable() or " " in token:
         return Key(missing=f"{place} holds more than one word of plain characters")
     return Key(token)
+
+
+def exposed_keys(targets: Iterable[Target]) -> str:
+    """Return a sentence on the targets that get an API key over plain http through a network; empty without any."""
+    exposed = dict.fromkeys(
+        urlsplit(each.id).netloc
+        for each in targets
+        if each.credentials
+        and (each.credentials.token_env or each.credentials.token_file)
+        and each.failure is None
+        and each.id.startswith("http://")
+        and not _is_loopback(urlsplit(each.id).hostname or "")
+    )
+    named = first_of(map(one_line, exposed), MOST_NAMED)
+    return f"API key sent over plain http, readable on the network: {named}. Use https." if exposed else ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

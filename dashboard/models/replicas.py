@@ -74,6 +74,7 @@ class Replica:
     kv_cache_groups: tuple[KVCacheGroup, ...]
     probes: tuple[ProbeResult, ...]
     same_process: tuple[str, ...] = ()  # ids of replicas with the same instance_id
+    target_stale: bool = False  # its source of targets cannot be read: this is the last that it listed
 
     @property
     def is_second_address(self) -> bool:

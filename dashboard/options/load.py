@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from dashboard.errors import OptionsError
 from dashboard.options.baselines import load_baselines
 from dashboard.options.document import MAX_DOCUMENT_BYTES, Document, Mistake, dotted, read_document
-from dashboard.options.mistakes import no_such_key, sentence
+from dashboard.options.mistakes import is_option_name, no_such_key, sentence
 from dashboard.options.model import DEFAULT_FILE, Options
 from dashboard.options.rules import rule_id
 
@@ -113,6 +113,8 @@ def _read(file: Path) -> Document:
         raise OptionsError(f"{file}: {error.strerror}; name the file that holds the options") from error
     if document.value is not None and not isinstance(document.value, dict):
         raise OptionsError(f"{file}:1: not a mapping; write lines of `key: value`, such as `name: my fleet`")
+    if document.value and not any(is_option_name(key, list(Options.model_fields)) for key in document.value):
+        raise OptionsError(f"{file}: holds no option; name the file that holds the options")  # it may be a secret
     return document
 
 

@@ -69,6 +69,11 @@ def _unknown(place: Place, options: type[BaseModel]) -> str:
     return no_such_key(str(place[-1]), list(_fields(_type_at(options, place[:-1]))))
 
 
+def is_option_name(key: str, known: list[str]) -> bool:
+    """Tell whether a key is an option, or was probably meant as one."""
+    return key in known or key.lower() in _SECRET_KEYS or bool(get_close_matches(key, known, n=1))
+
+
 def no_such_key(key: str, known: list[str]) -> str:
     """Say that a key is unknown, with the one that was probably meant."""
     if key.lower() in _SECRET_KEYS:

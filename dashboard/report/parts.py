@@ -104,6 +104,7 @@ class ReplicaPart(Part):
     cohort: str | None
     sources: Many[Source]
     labels: dict[str, str]
+    target_stale: bool = Field(default=False, description="its source of targets cannot be read: last known target")
 
 
 class FullReplicaPart(ReplicaPart):

@@ -114,7 +114,7 @@ def test_options_do_not_change() -> None:
     [
         ("nam: x", "fleet.yaml:1: nam: no such key; did you mean name?"),
         (
-            "\nzzz: x",
+            "name: x\nzzz: x",
             (f"fleet.yaml:2: zzz: no such key; the keys here are {KEYS}"),
         ),
         (
@@ -126,8 +126,8 @@ def test_options_do_not_change() -> None:
             "fleet.yaml:1: targets[0].credentials.token_fil: no such key; did you mean token_file?",
         ),
         (
-            "_env_file: x",
-            (f"fleet.yaml:1: _env_file: no such key; the keys here are {KEYS}"),
+            "name: x\n_env_file: x",
+            (f"fleet.yaml:2: _env_file: no such key; the keys here are {KEYS}"),
         ),
         ("pol:", "fleet.yaml:1: pol: no such key; did you mean poll?"),
         ("name: x\nname: y", "fleet.yaml:2: name: stands on line 1 too; keep one"),
@@ -257,3 +257,32 @@ def test_variables_that_kubernetes_sets_for_a_service_called_fleet_are_let_be(mo
     monkeypatch.setenv("FLEET_PORT", "tcp://10.0.0.1:80")
     monkeypatch.setenv("FLEET_SERVICE_HOST", "10.0.0.1")
     assert load_options() == Options()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hunter2",
+        "hunter2: x",
+        "hunter2: x\nhunter2: y",
+        "machine: hunter2\nlogin: hunter2",
+        "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----",
+        "user hunter2: [",
+        "root:hunter2:0:0:/root",
+        "&hunter2 x",
+        "*hunter2",
+        "!hunter2 x",
+        "%hunter2 x",
+        "'hunter2",
+        '"\\hunter2"',
+        "{hunter2: !hunter2 x}",
+        "?hunter2",
+        "@hunter2",
+        "a: |hunter2",
+    ],
+)
+def test_a_secret_that_is_given_as_the_options_is_not_quoted(write: Callable[[str], None], text: str) -> None:
+    """Somebody mixed up two files, and CI keeps what is printed."""
+    write(text)
+
+    assert "hunter2" not in " ".join(mistakes())

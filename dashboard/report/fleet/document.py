@@ -77,7 +77,8 @@ class FleetDocument(Part):
     coverage: Coverage
     tally: TallyPart
     ignored: Many[str] = Field(description="paths, or globs, that are left out of all comparing")
-    notes: Many[str] = Field(description="entries of the options and of baselines that match nothing")
+    notes: Many[str] = Field(description="options and baselines that match nothing, keys over plain http")
+    discovery_errors: Many[str] = Field(default=(), description="sources of targets that cannot be read, and why")
     replicas: Many[ReplicaPart]
     engines: Many[EnginePart]
     devices: Many[DevicePart]
@@ -121,6 +122,7 @@ def to_document(fleet: Fleet, generated_at: datetime, *, full: bool = False) -> 
         "tally": fleet_tally(fleet),
         "ignored": fleet.ignored,
         "notes": fleet.inspection.notes,
+        "discovery_errors": fleet.discovery_errors,
         "replicas": tuple(_replica(replica, cohorts.get(replica.id), full=full) for replica in fleet.replicas),
         "engines": _of_replicas(FullEnginePart if full else EnginePart, fleet, "engines"),
         "devices": tuple(_device(replica, device) for replica in fleet.replicas for device in replica.devices),
@@ -164,6 +166,7 @@ def _replica(replica: Replica, cohort: str | None, *, full: bool) -> ReplicaPart
         cohort=cohort,
         sources=replica.sources,
         labels=dict(replica.labels),
+        target_stale=replica.target_stale,
     )
     return _full_replica(replica, brief) if full else brief
 

@@ -70,7 +70,8 @@ def read_snapshot(raw: bytes, policy: Policy | None = None, today: date | None =
     polled_at = document.data_as_of.astimezone(UTC)
     fleet = assembled(document.fleet, replicas, documents, polled_at=polled_at, ignore=document.ignored)
     kept = policy_from(document.policy) if document.policy else Policy()
-    return inspected(replace(fleet, policy=policy or kept), polled_at, today)
+    fleet = replace(fleet, policy=policy or kept, discovery_errors=document.discovery_errors)
+    return inspected(fleet, polled_at, today)
 
 
 def _document(raw: bytes) -> FullFleetDocument:
@@ -199,6 +200,7 @@ def _replica(told: FullReplicaPart) -> Replica:
         kv_cache_groups=(),
         probes=tuple(map(_probe, told.probes)),
         same_process=told.same_process,
+        target_stale=told.target_stale,
     )
 
 

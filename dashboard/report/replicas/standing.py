@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.frames import STALE_TARGET
 from dashboard.models import ReplicaState
 from dashboard.report.blocks import Tone
 from dashboard.report.replicas.sources import best_answer
@@ -34,5 +35,6 @@ def standing_words(replica: Replica, reach: Reach | None) -> str:
     sentence = "Up: it answers." if replica.state is ReplicaState.UP else f"{words[replica.state]}: {reason(replica)}"
     if reach is not None and reach.read < reach.of_pool:
         sentence += f" It tells {reach.read:,} of the {reach.of_pool:,} settings that its pool tells."
+    sentence += f" {STALE_TARGET}" if replica.target_stale else ""
     best = best_answer(replica.sources)
     return sentence + (f" Best answer: {best}." if best else "")

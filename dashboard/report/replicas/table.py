@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from dashboard import wording
-from dashboard.models import FailureKind, ReplicaState, Role, Source
+from dashboard.models import ReplicaState, Role, Source
 from dashboard.report.blocks import Tone
 from dashboard.report.formats.matrix_csv import safe
 from dashboard.report.replicas.differences import numbers
@@ -41,6 +41,7 @@ SHOWN = (
     "Started",
 )
 FINDINGS_NOTE = "Findings: the worst, how many of these (×), and how many milder ones (+)."
+_KINDS: Mapping[str, str] = {str(kind): words for kind, words in wording.FAILURE_WORDS.items()}
 FROM_FRAME = ("name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort")
 SEVERITIES = tuple(map(str, Severity))
 EXPORTED = ("id", *FROM_FRAME, "best_answer", "differences", "worst", *SEVERITIES, "labels")
@@ -122,7 +123,7 @@ def shown(rows: pd.DataFrame, now: datetime | None) -> pd.DataFrame:
 def _reasons(rows: pd.DataFrame) -> pd.DataFrame:
     """Part the frame's `decode: ...` into the kind of failure as people call it, `unreadable answer`, and the rest."""
     parts = [("", "", None) if pd.isna(reason) else str(reason).partition(": ") for reason in rows["reason"]]
-    told = [(wording.FAILURE_WORDS[FailureKind(kind)] if kind else "", sentence) for kind, _, sentence in parts]
+    told = [(_KINDS.get(kind, kind), sentence) for kind, _, sentence in parts]
     return pd.DataFrame(told, index=rows.index, columns=["kind", "sentence"], dtype="string")
 
 

@@ -52,11 +52,12 @@ def test_the_document_holds_to_its_schema_with_and_without_full(document: dict[s
 def test_the_keys_are_those_that_the_readme_names(document: dict[str, Any]) -> None:
     assert list(document) == [
         *("schema_version", "program_version", "generated_at", "data_as_of", "fleet", "coverage", "tally", "ignored"),
-        *("notes", "replicas", "engines", "devices", "kv_cache_groups", "pools", "findings", "suppressed"),
+        *("notes", "discovery_errors", "replicas", "engines", "devices", "kv_cache_groups", "pools"),
+        *("findings", "suppressed"),
     ]
     assert list(document["replicas"][0]) == [
         *("replica", "name", "pool", "role", "state", "reason", "version", "started_at", "observed_at"),
-        *("document", "cohort", "sources", "labels"),
+        *("document", "cohort", "sources", "labels", "target_stale"),
     ]
     assert list(document["engines"][0]) == [
         *("replica", "dp_rank", "num_gpu_blocks", "block_size", "kv_cache_size_tokens", "max_concurrency"),

@@ -1,0 +1,48 @@
+"""requirements.lock is what requirements.txt and requirements-pdf.txt ask for, each file of it known by its hash.
+
+The tools of requirements-dev.txt are pinned there: nobody who runs the dashboard installs them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+LOCK = (ROOT / "requirements.lock").read_text()
+ENTRY = re.compile(
+    r"^([a-z0-9][a-z0-9-]*)==([^ ;]+)(?: ; [^\\\n]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n", re.MULTILINE
+)
+PINNED = {canonicalize_name(name): version for name, version, _ in ENTRY.findall(LOCK)}
+
+
+def asked(name: str) -> list[Requirement]:
+    lines = (line.partition("#")[0].strip() for line in (ROOT / name).read_text().splitlines())
+    return [Requirement(line) for line in lines if line]
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-pdf.txt"])
+def test_the_lock_is_within_the_ranges(name: str) -> None:
+    """`make lock` renews it."""
+    wrong = [
+        str(each) for each in asked(name) if not each.specifier.contains(PINNED.get(canonicalize_name(each.name), "0"))
+    ]
+
+    assert asked(name)
+    assert not wrong, "run make lock"
+
+
+def test_every_entry_has_hashes_and_none_names_an_index_or_a_host() -> None:
+    assert ENTRY.sub("", LOCK) == ""
+    assert "://" not in LOCK
+
+
+def test_every_requirement_has_a_range() -> None:
+    """Without one any release would be within it."""
+    assert not [
+        str(each) for each in (*asked("requirements.txt"), *asked("requirements-pdf.txt")) if not each.specifier
+    ]
