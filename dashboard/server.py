@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 WRONG_OPTIONS = 2  # the exit code of every program for wrong usage
 INTERVALS_UNTIL_STALE = 2
+TIDY_SECONDS = 5.0
 MAX_POOLS = 100  # that have series of their own; pools can be as many as served models
 OTHER_POOLS = "other"
 NO_POOL = ""  # of replicas that were never read
@@ -53,20 +54,30 @@ def options_or_exit() -> Options:
         raise SystemExit(WRONG_OPTIONS) from None
 
 
-def lifespan(options: Options) -> Callable[[Any], AbstractAsyncContextManager[dict[str, Any]]]:
-    """Return the life of the server: it polls from before the first browser until shutdown."""
+def lifespan(
+    options: Options, tidy: Callable[[], None] = lambda: None
+) -> Callable[[Any], AbstractAsyncContextManager[dict[str, Any]]]:
+    """Return the life of the server: it polls from before the first browser until shutdown, and tidies now and then."""
 
     @asynccontextmanager
     async def polling(_app: Any) -> AsyncIterator[dict[str, Any]]:
         raise_descriptor_limit()
         limit_log()
         service.start(options)
+        tidying = asyncio.create_task(_tidy_forever(tidy))
         try:
             yield {}
         finally:
+            tidying.cancel()
             await asyncio.to_thread(service.stop)
 
     return polling
+
+
+async def _tidy_forever(tidy: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(TIDY_SECONDS)
+        tidy()
 
 
 async def healthz(_request: Request) -> Response:

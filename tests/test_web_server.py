@@ -8,7 +8,8 @@ import select
 import signal
 import socket
 import sys
-from contextlib import contextmanager
+import time
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +20,7 @@ from dashboard import launch
 from tests.serving import ROOT, free_port, started, wait_until_healthy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 FOREIGN = "evil.example"
@@ -78,7 +79,9 @@ def upgrade(port: int, **headers: str) -> bytes:
 
 
 @contextmanager
-def serving(folder: Path, kind: str, options: str = "name: edge\n") -> Iterator[Served]:
+def serving(
+    folder: Path, kind: str, options: str = "name: edge\n", environment: Mapping[str, str] | None = None
+) -> Iterator[Served]:
     """Start the dashboard as `serve` or as `streamlit run app.py` does; yield it once it has polled."""
     (folder / "sitecustomize.py").write_text(RECORDER)
     config, looked_up, port = folder / "fleet.yaml", folder / "look-ups", free_port()
@@ -87,8 +90,8 @@ def serving(folder: Path, kind: str, options: str = "name: edge\n") -> Iterator[
         "serve": launch.server_command("127.0.0.1", port),
         "streamlit run": [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), f"--server.port={port}"],
     }
-    environment = {**launch.environment(config), "PYTHONPATH": str(folder), "LOOK_UPS": str(looked_up)}
-    with started(commands[kind], environment=environment) as process:
+    ours = {"PYTHONPATH": str(folder), "LOOK_UPS": str(looked_up), **(environment or {})}
+    with started(commands[kind], environment={**launch.environment(config), **ours}) as process:
         wait_until_healthy(f"http://127.0.0.1:{port}")
         yield Served(port, process.pid, looked_up)
 
@@ -171,6 +174,27 @@ def test_the_limit_of_open_files_is_raised_to_the_hard_one(served: Served) -> No
     soft, hard = resource.prlimit(served.pid, resource.RLIMIT_NOFILE)
 
     assert soft == hard
+
+
+def test_closed_sessions_give_their_descriptors_back(tmp_path: Path) -> None:
+    """Up to 128 of them kept three each until the next page was closed."""
+    kept = {"STREAMLIT_SERVER_DISCONNECTED_SESSION_TTL": "1"}  # second
+    with serving(tmp_path, "serve", environment=kept) as server:
+        before = descriptors(server.pid)
+        with ExitStack() as stack:
+            clients = [stack.enter_context(server.connected()) for _ in range(20)]
+            for client in clients:
+                client.sendall(upgrade(server.port, Origin=f"http://127.0.0.1:{server.port}"))
+                assert client.recv(2**16).startswith(b"HTTP/1.1 101")
+            assert descriptors(server.pid) >= before + len(clients)
+        ends_at = time.monotonic() + 60
+        while (left := descriptors(server.pid)) > before:
+            assert time.monotonic() < ends_at, f"{left} descriptors, {before} before"
+            time.sleep(0.1)
+
+
+def descriptors(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def test_a_listed_host_opens_page_and_websocket_also_behind_a_proxy_that_passes_its_own_host(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard import edge, server
+from dashboard.ui.sessions import forget_expired
 
 SCRIPT = Path(__file__).resolve().with_name("main.py")
 PAGE = Path(st.__file__).with_name("static") / "index.html"
 
 options = server.options_or_exit()
 guard = edge.middleware(options, str(st.get_option("server.address")), PAGE.read_text())
-app = st.App(SCRIPT, lifespan=server.lifespan(options), routes=server.routes(), middleware=[guard])
+life = server.lifespan(options, forget_expired)
+app = st.App(SCRIPT, lifespan=life, routes=server.routes(), middleware=[guard])
