@@ -133,10 +133,14 @@ def security_headers(frame_ancestors: Sequence[str] = (), page: str = "") -> dic
     }
 
 
-def middleware(options: Options, address: str, page: str) -> Middleware:
-    """Return the middleware for a server that binds `address` and serves the HTML of `page`."""
+def middleware(options: Options, address: Callable[[], str], page: str) -> Middleware:
+    """Return the middleware for a server that binds `address`, asked once it starts, and serves the HTML of `page`."""
     headers = security_headers(options.frame_ancestors, page)
-    return Middleware(Edge, allowed_hosts=(*options.allowed_hosts, address.lower()), headers=headers)
+
+    def edge(app: ASGIApp) -> Edge:
+        return Edge(app, (*options.allowed_hosts, address().lower()), headers)
+
+    return Middleware(edge)
 
 
 class Edge:

@@ -7,6 +7,7 @@ import resource
 import select
 import signal
 import socket
+import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager
@@ -17,10 +18,10 @@ import httpx
 import pytest
 
 from dashboard import launch
-from tests.serving import ROOT, free_port, started, wait_until_healthy
+from tests.serving import ROOT, START_SECONDS, free_port, started, wait_until_healthy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 
 FOREIGN = "evil.example"
@@ -79,9 +80,7 @@ def upgrade(port: int, **headers: str) -> bytes:
 
 
 @contextmanager
-def serving(
-    folder: Path, kind: str, options: str = "name: edge\n", environment: Mapping[str, str] | None = None
-) -> Iterator[Served]:
+def serving(folder: Path, kind: str, options: str = "name: edge\n") -> Iterator[Served]:
     """Start the dashboard as `serve` or as `streamlit run app.py` does; yield it once it has polled."""
     (folder / "sitecustomize.py").write_text(RECORDER)
     config, looked_up, port = folder / "fleet.yaml", folder / "look-ups", free_port()
@@ -90,7 +89,7 @@ def serving(
         "serve": launch.server_command("127.0.0.1", port),
         "streamlit run": [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), f"--server.port={port}"],
     }
-    ours = {"PYTHONPATH": str(folder), "LOOK_UPS": str(looked_up), **(environment or {})}
+    ours = {"PYTHONPATH": str(folder), "LOOK_UPS": str(looked_up)}
     with started(commands[kind], environment={**launch.environment(config), **ours}) as process:
         wait_until_healthy(f"http://127.0.0.1:{port}")
         yield Served(port, process.pid, looked_up)
@@ -176,10 +175,22 @@ def test_the_limit_of_open_files_is_raised_to_the_hard_one(served: Served) -> No
     assert soft == hard
 
 
+def test_the_settings_of_the_pages_count_in_every_folder(tmp_path: Path) -> None:
+    """Streamlit reads them once: what asks for one before the app is there fixes all of them at their defaults."""
+    ask = (
+        "import streamlit as st; from dashboard.ui.app import app\n"
+        "app._build_starlette_app().build_middleware_stack()\n"
+        "print(st.get_option('browser.gatherUsageStats'), st.get_option('server.fileWatcherType'))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, env=environment, capture_output=True, check=True)
+
+    assert done.stdout == b"False none\n"
+
+
 def test_closed_sessions_give_their_descriptors_back(tmp_path: Path) -> None:
     """Up to 128 of them kept three each until the next page was closed."""
-    kept = {"STREAMLIT_SERVER_DISCONNECTED_SESSION_TTL": "1"}  # second
-    with serving(tmp_path, "serve", environment=kept) as server:
+    with serving(tmp_path, "serve") as server:
         before = descriptors(server.pid)
         with ExitStack() as stack:
             clients = [stack.enter_context(server.connected()) for _ in range(20)]
@@ -187,7 +198,7 @@ def test_closed_sessions_give_their_descriptors_back(tmp_path: Path) -> None:
                 client.sendall(upgrade(server.port, Origin=f"http://127.0.0.1:{server.port}"))
                 assert client.recv(2**16).startswith(b"HTTP/1.1 101")
             assert descriptors(server.pid) >= before + len(clients)
-        ends_at = time.monotonic() + 60
+        ends_at = time.monotonic() + START_SECONDS
         while (left := descriptors(server.pid)) > before:
             assert time.monotonic() < ends_at, f"{left} descriptors, {before} before"
             time.sleep(0.1)

@@ -11,6 +11,7 @@ SCRIPT = Path(__file__).resolve().with_name("main.py")
 PAGE = Path(st.__file__).with_name("static") / "index.html"
 
 options = server.options_or_exit()
-guard = edge.middleware(options, str(st.get_option("server.address")), PAGE.read_text())
+# Asked when the app is there: the first to ask for a setting fixes all, and the app says where config.toml is.
+guard = edge.middleware(options, lambda: str(st.get_option("server.address")), PAGE.read_text())
 life = server.lifespan(options, forget_expired)
 app = st.App(SCRIPT, lifespan=life, routes=server.routes(), middleware=[guard])
