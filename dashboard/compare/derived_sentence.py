@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.prefix import MAX_NAMED, PREFIX_PATHS, VERSION_PATH, Part, Verdict
 from dashboard.compare.random_root import made_up
 from dashboard.compare.sharing import OWN_ROOTS
+from dashboard.normalize.lookahead import LOOKAHEAD, UPGRADE
 from dashboard.wording import count, first_of, joined, uncapitalized
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def of_settings(pool: Pool, sharing: PoolSharing, settled: PrefixSentence) -> Sh
     if doubtful:
         return _doubted(sharing, settled, doubtful)
     untold = (Part(" No replica tells its block hashes."),) if settled.verdict is Verdict.AGREES else ()
-    return SharingSentence(settled.verdict, (*settled.parts, *untold), settled.not_known)
+    return SharingSentence(settled.verdict, (*settled.parts, *untold, *upgrade(sharing)), settled.not_known)
 
 
 def _differing(
@@ -64,7 +65,8 @@ def _differing(
 ) -> SharingSentence:
     """Say which settings differ, and whose roots are random. One replica that differs for certain needs no doubt."""
     deciding = [each.path for each in pool.differences if each.path in PREFIX_PATHS]
-    is_certain = bool(random) or deciding != [VERSION_PATH]
+    looking_ahead = {told for each in sharing.cohorts if (told := each.told.get(LOOKAHEAD))}
+    is_certain = bool(random) or deciding != [VERSION_PATH] or len(looking_ahead) > 1
     doubtful = [each for each in doubtful if each.replicas > 1 or not is_certain]
     own = f"No replica of {named(random)} can share prefixes with any other: {OWN_ROOTS}." if random else ""
     more = " ".join(filter(None, (own, doubt(doubtful, sharing) if doubtful else "")))
@@ -105,6 +107,12 @@ def silence(silent: int, total: int) -> Iterator[Part]:
     """Say how many replicas of all do not tell block hashes, where some do not."""
     if silent:
         yield Part(f" {silent:,} of {count(total, 'replica')} {'does' if silent == 1 else 'do'} not tell block hashes.")
+
+
+def upgrade(sharing: PoolSharing) -> Iterator[Part]:
+    """Say on how many replicas the provider is too old for what their vLLM hashes."""
+    if outdated := sum(each.outdated for each in sharing.cohorts):
+        yield Part(f" {UPGRADE} ({count(outdated, 'replica')}).")
 
 
 def named(cohorts: Sequence[Hashing]) -> str:

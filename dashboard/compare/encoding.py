@@ -8,6 +8,7 @@ import numpy as np
 
 from dashboard.models import Setting, State, Told
 from dashboard.normalize.canonical import FILLED_IN_LATER
+from dashboard.normalize.lookahead import LOOKAHEAD, lookahead_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -64,7 +65,12 @@ def encode(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collecti
 def tell(
     settings: Mapping[str, Setting], path: str, filled_in_later: Collection[str] = FILLED_IN_LATER
 ) -> Setting | None:
-    """Return what one document tells of a path, itself or by a section above it; None if nothing."""
+    """Return what one document reports of a path, itself or by a section above it; None if nothing.
+
+    The hash lookahead is derived where it is not reported.
+    """
+    if path == LOOKAHEAD:
+        return lookahead_setting(settings)
     best = settings.get(path)
     section = path
     while _rank(best) < NULL and (section := section.rpartition(".")[0]):

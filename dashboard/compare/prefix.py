@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.encoding import tell, votes
 from dashboard.models import State, Told
 from dashboard.normalize.canonical import FILLED_IN_LATER
+from dashboard.normalize.lookahead import LOOKAHEAD
 from dashboard.normalize.versions import is_unsupported
 from dashboard.wording import first_of
 
@@ -32,6 +33,8 @@ PREFIX_PATHS = (
     ALGORITHM_PATH,
     *LENGTH_PATHS,
 )
+# And what is mostly derived: no row of the matrix, as most documents do not hold it.
+SHARING_PATHS = (*PREFIX_PATHS, LOOKAHEAD)
 # Path: what one does, what several do, what stands after the value.
 _VERBS = {
     VERSION_PATH: ("runs vLLM ", "run vLLM ", ""),
@@ -98,7 +101,7 @@ def prefix_sentence(
     A path of which no replica can tell, because the engine fills it in later, is not spoken of: the table shows it.
     On a tie no cohort is held against another: all are named.
     """
-    paths = [path for path in PREFIX_PATHS if path not in pool.ignored]
+    paths = [path for path in SHARING_PATHS if path not in pool.ignored]
     told = {
         key: telling_of(documents[key].settings, paths, filled_in_later)
         for cohort in pool.cohorts
@@ -172,7 +175,7 @@ def contrasts_between(own: Telling, other: Telling) -> tuple[Contrast, ...]:
 
 
 def _place(difference: Difference) -> int:
-    return PREFIX_PATHS.index(difference.path)
+    return SHARING_PATHS.index(difference.path)
 
 
 def _no_majority(ties: Sequence[Difference]) -> Iterator[Part]:
@@ -271,7 +274,7 @@ def _silence(silent: Sequence[str]) -> Iterator[Part]:
 
 
 def _ignored(pool: Pool) -> tuple[Part, ...]:
-    names = [short_name(path) for path in PREFIX_PATHS if path in pool.ignored]
+    names = [short_name(path) for path in SHARING_PATHS if path in pool.ignored]
     return (Part(f" Ignored, though it differs: {_named(names)}."),) if names else ()
 
 

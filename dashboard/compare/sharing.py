@@ -11,7 +11,7 @@ from dashboard.compare.prefix import (
     ALGORITHM_PATH,
     CACHING_PATH,
     LENGTH_PATHS,
-    PREFIX_PATHS,
+    SHARING_PATHS,
     VERSION_PATH,
     contrasts_between,
     short_name,
@@ -19,6 +19,7 @@ from dashboard.compare.prefix import (
 )
 from dashboard.compare.random_root import SEED_PATHS, SEED_POLICY_PATH, is_doubtful, is_random
 from dashboard.models import State
+from dashboard.normalize.lookahead import LOOKAHEAD, UPGRADE
 from dashboard.wording import joined
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dashboard.models import Cohort, Engine, Pool, Replica
 
 MOST_COHORTS = 12  # a matrix of more is no longer read by eye, and its cells grow with their square
-DECIDING_PATHS = (*PREFIX_PATHS, *SEED_PATHS)
+DECIDING_PATHS = (*SHARING_PATHS, *SEED_PATHS)
 # Why not. What is measured is told apart from what settings say.
 CACHING_OFF = "prefix caching is off"
 OWN_ROOTS = "each engine has a root of its own"
@@ -37,6 +38,7 @@ LENGTH_ONLY = "only the block length differs"
 OTHER_ROOT = "another root of the block hashes"
 OTHER_HASHES = "different block hashes"
 EQUAL_HASHES = "equal block hashes"
+OUTDATED = "block hashes are unknown until the provider is upgraded"
 NOT_MEASURED = "block hashes are not told, and no setting contradicts"
 DOUBTFUL = "probably not: each engine has a root of its own unless PYTHONHASHSEED is set, which is not told"
 CONNECTOR_PATH = "kv_transfer_config.kv_connector"
@@ -73,7 +75,8 @@ class Hashing(NamedTuple):
 
     `digests`: per `engine` digest who has it, by id; `canonical` ones are empty where one is missing. `engines` tell
     one, `off` engines hash no blocks. Of `replicas`, `telling` tell anything and `silent` do not tell all. `told` are
-    the settings that decide. A second address of a process is not counted.
+    the settings that decide. Of `outdated` the provider is too old for their vLLM. A second address of a process is
+    not counted.
     """
 
     letter: str
@@ -85,6 +88,7 @@ class Hashing(NamedTuple):
     off: int
     silent: int
     told: Telling
+    outdated: int = 0
 
     @property
     def tells(self) -> bool:
@@ -209,7 +213,7 @@ def why_not(one: Hashing, other: Hashing) -> str:
     if one.canonical & other.canonical:
         is_all = one.canonical == other.canonical
         return LENGTH_ONLY if is_all else _named_in(one, other, LENGTH_PATHS) or OTHER_HASHES
-    return _named_in(one, other, (ALGORITHM_PATH,)) or _why_other_root(one, other)
+    return _named_in(one, other, (ALGORITHM_PATH, LOOKAHEAD)) or _why_other_root(one, other)
 
 
 def although(cohorts: Iterable[Hashing]) -> list[str]:
@@ -239,6 +243,7 @@ def _hashing(cohort: Cohort, replicas: Mapping[str, Replica], settings: Telling)
         canonical=frozenset(filter(None, canonical)) if all(canonical) else frozenset(),
         engines=len(canonical),
         off=sum(off.values()),
+        outdated=sum(any(e.fingerprint and e.fingerprint.reason == UPGRADE for e in own) for own in engines.values()),
         silent=sum(not own or len(told[key]) + off[key] < len(own) for key, own in engines.items()),
     )
 
@@ -296,10 +301,12 @@ def _derived(one: Hashing, other: Hashing) -> Cell:
         return Cell(one.letter, other.letter, Share.NO, False, CACHING_OFF, 0, silent)
     if (one.is_random or other.is_random) and not (is_one and one.replicas == 1):
         return Cell(one.letter, other.letter, Share.NO, False, OWN_ROOTS, 0, silent)
-    if certain := _named_in(one, other, PREFIX_PATHS, but=(VERSION_PATH,)):
+    if certain := _named_in(one, other, SHARING_PATHS, but=(VERSION_PATH,)):
         return Cell(one.letter, other.letter, Share.NO, False, certain, 0, silent)
     if (one.is_doubtful or other.is_doubtful) and not (is_one and one.replicas == 1):
         return Cell(one.letter, other.letter, Share.UNKNOWN, False, DOUBTFUL, 0, silent)
+    if one.outdated or other.outdated:
+        return Cell(one.letter, other.letter, Share.UNKNOWN, False, OUTDATED, 0, silent)
     is_other_release = _named_in(one, other, (VERSION_PATH,))
     reason = "two versions may hash in different ways" if is_other_release else NOT_MEASURED
     return Cell(one.letter, other.letter, Share.UNKNOWN, False, reason, 0, silent)

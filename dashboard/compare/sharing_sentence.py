@@ -13,12 +13,13 @@ from dashboard.compare.derived_sentence import (
     of_nothing,
     of_settings,
     silence,
+    upgrade,
 )
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
     LENGTH_PATHS,
     MAX_NAMED,
-    PREFIX_PATHS,
+    SHARING_PATHS,
     VERSION_PATH,
     Part,
     Verdict,
@@ -30,6 +31,7 @@ from dashboard.compare.prefix import (
 )
 from dashboard.compare.random_root import SEED_POLICY_PATH
 from dashboard.compare.sharing import LENGTH_ONLY, OTHER_ROOT, Share, although, why_not, within
+from dashboard.normalize.lookahead import LOOKAHEAD
 from dashboard.wording import count, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ def sharing_sentence(
         each for each in sharing.cohorts if each.is_doubtful and (each.replicas > 1 or each.letter not in parted)
     ]
     parts += [Part(f" {doubt(doubtful, sharing)}")] if doubtful else []
-    parts += [*silence(sharing.silent, len(pool.replicas))]
+    parts += [*silence(sharing.silent, len(pool.replicas)), *upgrade(sharing)]
     agreement = _agreement(settled.verdict, is_whole=not sharing.silent, is_doubted=bool(doubtful))
     verdict = Verdict.DIFFERS if is_apart or odd else agreement
     return SharingSentence(
@@ -146,7 +148,7 @@ def _sorted_out(sharing: PoolSharing) -> _Measured:
 
 def _untold(pool: Pool, silent: set[str], off: set[str]) -> list[Odd]:
     """Return how settings part cohorts where one of the two does not tell its block hashes; `off` have none."""
-    paths = [path for path in PREFIX_PATHS if path not in pool.ignored]
+    paths = [path for path in SHARING_PATHS if path not in pool.ignored]
     odd = odd_cohorts(pool, paths) if silent else []
     kept = [
         entry._replace(letters=[a for a in entry.letters if {entry.base, a} & silent and a not in off]) for entry in odd
@@ -280,7 +282,7 @@ def _how(odd: Hashing, base: Hashing, *, is_plural: bool) -> Iterator[Part]:
     """
     found = {each.path: each for each in contrasts_between(odd.told, base.told)}
     is_length = bool(odd.canonical & base.canonical)
-    why = [found[path] for path in (LENGTH_PATHS if is_length else (ALGORITHM_PATH,)) if path in found]
+    why = [found[path] for path in (LENGTH_PATHS if is_length else (ALGORITHM_PATH, LOOKAHEAD)) if path in found]
     if why:
         yield from phrases(why, is_plural=is_plural)
     elif not is_length and (root := _root(odd, base)):

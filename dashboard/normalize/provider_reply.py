@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.errors import UnreadableError
 from dashboard.models import EngineReport, Fingerprint, Reply, Source
+from dashboard.normalize.canonical import setting, shared
 from dashboard.normalize.engine_parts import devices_of, groups_of, unknown_kinds
 from dashboard.normalize.fields import settings_of
 from dashboard.normalize.flatten import flatten_config
+from dashboard.normalize.lookahead import LOOKAHEAD, UPGRADE, lookahead_setting
 from dashboard.schemas.paths import nested
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
         started_at=fleet.started_at.astimezone(UTC) if fleet.started_at else None,
         served_model_names=names,
         adapters={adapter.name: adapter.path for adapter in fleet.adapters},
-        engines=_engines(answer, fleet),
+        engines=_engines(answer, fleet, is_usable=_covers_lookahead(fleet, settings)),
         devices=_devices(answer, fleet),
         kv_cache_groups=_groups(answer, fleet),
         not_understood=unknown_kinds(told),
@@ -43,7 +45,20 @@ def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
 def _settings(
     answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]
 ) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
-    """Return settings and identity: the whole configuration if it is told, else what the sections tell of it."""
+    """Return settings and identity: the whole configuration if it is told, else what the sections tell of it.
+
+    The hash lookahead is one of them only where it does not follow from the others.
+    """
+    settings, identity = _reported(answer, fleet, names)
+    derived, tokens = lookahead_setting(settings), fleet.prefix_hashing.lookahead_tokens
+    if tokens is None or (derived is not None and derived.value == str(tokens)):
+        return settings, identity
+    return shared({**settings, LOOKAHEAD: setting(LOOKAHEAD, tokens, Source.PROVIDER)}), identity
+
+
+def _reported(
+    answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]
+) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
     own = _own(fleet, names)
     if not fleet.settings:
         if names:
@@ -94,13 +109,22 @@ def _without(dumped: dict[str, Any], unavailable: Sequence[Unavailable]) -> dict
     return dumped
 
 
-def _engines(answer: InferenceConfigReply, fleet: FleetExtension) -> tuple[EngineReport, ...]:
-    """Return the engines of all ranks. Without `fleet.engines` the blocks are an engine's only where there is one."""
+def _covers_lookahead(fleet: FleetExtension, settings: Mapping[str, Setting]) -> bool:
+    """Tell whether fingerprints cover all that hashes do: those of a provider 1.0 leave out later tokens."""
+    ahead = lookahead_setting(settings)
+    return fleet.prefix_hashing.lookahead_tokens is not None or (ahead is not None and ahead.value == "0")
+
+
+def _engines(answer: InferenceConfigReply, fleet: FleetExtension, *, is_usable: bool) -> tuple[EngineReport, ...]:
+    """Return the engines of all ranks. Without `fleet.engines` the blocks are an engine's only where there is one.
+
+    `is_usable`: whether their fingerprints cover all that their hashes do.
+    """
     if len({engine.data_parallel_rank for engine in fleet.engines}) != len(fleet.engines):
         raise UnreadableError("schema", "two engines of one server have the same data_parallel_rank")
     if not fleet.engines and answer.parallelism.data_parallel_size == 1:
         return (EngineReport(_rank(answer, fleet), answer.kv_cache.num_gpu_blocks),)
-    return tuple(map(_report, fleet.engines))
+    return tuple(_report(engine, is_usable=is_usable) for engine in fleet.engines)
 
 
 def _devices(answer: InferenceConfigReply, fleet: FleetExtension) -> tuple[Device, ...]:
@@ -119,8 +143,10 @@ def _rank(answer: InferenceConfigReply, fleet: FleetExtension) -> int:
     return fleet.data_parallel_rank or answer.parallelism.data_parallel_rank or 0
 
 
-def _report(engine: EngineInfo) -> EngineReport:
+def _report(engine: EngineInfo, *, is_usable: bool) -> EngineReport:
     fingerprint = Fingerprint(*engine.fingerprint.model_dump().values())
+    if fingerprint.engine is not None and not is_usable:
+        fingerprint = Fingerprint(reason=UPGRADE)
     return EngineReport(
         engine.data_parallel_rank,
         engine.num_gpu_blocks,

@@ -10,8 +10,9 @@ from dashboard.compare import Share, compare_pool, pool_sharing
 from dashboard.compare.pool import Member
 from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH
 from dashboard.compare.random_root import SEED_POLICY_PATH
-from dashboard.compare.sharing import CACHING_OFF, CONNECTOR_PATH, DOUBTFUL, NOT_MEASURED, OWN_ROOTS
+from dashboard.compare.sharing import CACHING_OFF, CONNECTOR_PATH, DOUBTFUL, NOT_MEASURED, OUTDATED, OWN_ROOTS
 from dashboard.models import Fingerprint, Role
+from dashboard.normalize.lookahead import UPGRADE
 from tests.builders import document, replica
 from tests.compare.hashing_pools import BLOCK, OFF, VERSION, alone, pair
 
@@ -82,3 +83,23 @@ def test_what_fleet_yaml_ignores_is_no_reason() -> None:
     pool = compare_pool("chat", Role.BOTH, members, {each.id: each for each in told}, ignore=[BLOCK])
 
     assert pool_sharing(pool, {each.id: each for each in replicas}).cells[0].reason == NOT_MEASURED
+
+
+NEW = {VERSION: "0.33.0", CACHING_PATH: True, "speculative_config": None}
+AHEAD = {**NEW, "hash_lookahead_tokens": 1}
+OLD_PROVIDER = Fingerprint(reason=UPGRADE)
+
+
+def test_replicas_that_look_ahead_by_different_numbers_of_tokens_do_not_share() -> None:
+    differs = (Share.NO, "hash_lookahead_tokens differs")
+
+    assert pair((NEW, [[None]]), (AHEAD, [[None]])) == (*differs, False)
+    assert pair((NEW, ["a"]), (AHEAD, ["b"])) == (*differs, True)
+
+
+def test_an_older_provider_leaves_it_unknown_whether_replicas_share() -> None:
+    unknown = {VERSION: "0.33.0", CACHING_PATH: True}
+
+    assert alone([OLD_PROVIDER], [OLD_PROVIDER], settings=unknown) == (Share.UNKNOWN, OUTDATED)
+    assert pair((NEW, ["a"]), (unknown, [[OLD_PROVIDER]])) == (Share.UNKNOWN, OUTDATED, False)
+    assert pair((NEW, ["a"]), ({**unknown, BLOCK: 32}, [[OLD_PROVIDER]]))[0] is Share.NO

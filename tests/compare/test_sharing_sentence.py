@@ -11,6 +11,7 @@ from dashboard.compare.pool import Member
 from dashboard.compare.prefix import ALGORITHM_PATH, MAX_NAMED
 from dashboard.compare.random_root import SEED_POLICY_PATH
 from dashboard.models import Fingerprint, Role
+from dashboard.normalize.lookahead import UPGRADE
 from tests.builders import document, hashing, replica
 from tests.compare.hashing_pools import BLOCK, NOBODY, VERSION, differs, said, told
 
@@ -209,3 +210,24 @@ def test_all_that_share_are_counted_in_one_calm_sentence() -> None:
 
 def test_one_engine_has_nothing_to_be_compared_with() -> None:
     assert said(({}, ["a"])) == (Verdict.UNKNOWN, "There is one replica, and nothing to compare it with.")
+
+
+def test_a_cohort_that_looks_ahead_does_not_share_and_why_is_said() -> None:
+    new = {VERSION: "0.33.0", "speculative_config": None}
+    ahead = {VERSION: "0.33.0", "hash_lookahead_tokens": 1}
+
+    assert "B cannot share prefixes with A: it has hash_lookahead_tokens 1 instead of 0." in differs(
+        (new, ["a", "a"]), (ahead, ["b"])
+    )
+    sentence = told((new, [NOBODY, NOBODY]), ({**ahead, VERSION: "0.33.1"}, [NOBODY]))
+    assert "hash_lookahead_tokens 1 instead of 0" in "".join(part.text for part in sentence.parts)
+    assert sentence.is_certain
+
+
+def test_an_older_provider_is_to_be_upgraded() -> None:
+    outdated = ({VERSION: "0.33.0"}, [[Fingerprint(reason=UPGRADE)]] * 2)
+
+    for cohorts in ([outdated], [({VERSION: "0.33.0", "speculative_config": None}, ["a", "a"]), outdated]):
+        verdict, text = said(*cohorts)
+        assert verdict is Verdict.UNKNOWN
+        assert text.endswith("which this provider leaves out (2 replicas).")

@@ -1,4 +1,4 @@
-"""Rules on routing and the identity of blocks: RT-01 to RT-17."""
+"""Rules on routing and the identity of blocks: RT-01 to RT-18."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from dashboard.rules.routing.rt_14_tokenizer import tokenizer_differs
 from dashboard.rules.routing.rt_15_multimodal import media_handling_differs
 from dashboard.rules.routing.rt_16_offloaded_cache import offloaded_cache_not_counted
 from dashboard.rules.routing.rt_17_reusable_prefix import reusable_prefix_too_long
+from dashboard.rules.routing.rt_18_lookahead import hash_lookahead_differs
 
 if TYPE_CHECKING:
     from dashboard.rules.registry import Rule
@@ -43,4 +44,5 @@ ROUTING: tuple[Rule, ...] = (
     media_handling_differs,
     offloaded_cache_not_counted,
     reusable_prefix_too_long,
+    hash_lookahead_differs,
 )

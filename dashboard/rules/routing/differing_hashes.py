@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.compare.pool import is_majority
+from dashboard.normalize.lookahead import LOOKAHEAD
 from dashboard.rules import remedy
 from dashboard.rules.drift import MOST_SIDES
 from dashboard.rules.findings import Draft, Remedy
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 def differing_hashes(pool: PoolSubject, hashes: Hashes) -> Iterator[Draft]:
     """Yield a draft per algorithm with which replicas, or the ranks of one, hash the same tokens differently.
 
-    That two algorithms differ is RT-05's, and so are random roots that its remedy ends: one cause is one finding.
+    That two algorithms differ is RT-05's, and so are random roots that its remedy ends; that they look ahead by
+    different numbers of tokens is RT-18's: one cause is one finding.
     """
     wanted = wanted_algorithm(pool)
     known = roots(pool)
-    for members in _by_algorithm(pool):
+    for members in _comparable(pool):
         found = groups(hashes, members)
         replicas = {replica for group in found for replica in group.replicas}
         held = {root: part for root, ids in known.items() if (part := tuple(each for each in ids if each in replicas))}
@@ -41,12 +43,13 @@ def differing_hashes(pool: PoolSubject, hashes: Hashes) -> Iterator[Draft]:
             yield _draft(only(pool, replicas), hashes, found, held)
 
 
-def _by_algorithm(pool: PoolSubject) -> list[Collection[str]]:
+def _comparable(pool: PoolSubject) -> list[Collection[str]]:
+    """Return who hashes with one algorithm and one lookahead."""
     everyone = {member.id for member in pool.members}
-    if pool.is_ignored(HASH_ALGORITHM):
-        return [everyone]
-    told = list(pool.values(HASH_ALGORITHM).values())
-    return [*told, everyone.difference(*told)]
+    told = [] if pool.is_ignored(HASH_ALGORITHM) else [*pool.values(HASH_ALGORITHM).values()]
+    parts = [*map(set, told), everyone.difference(*told)]
+    ahead = {} if pool.is_ignored(LOOKAHEAD) else pool.values(LOOKAHEAD)
+    return [part.intersection(own) for part in parts for own in (ahead.values() if len(ahead) > 1 else (everyone,))]
 
 
 def _draft(pool: PoolSubject, hashes: Hashes, found: Sequence[Group], held: Roots) -> Draft:
