@@ -1,0 +1,137 @@
+"""The program contacts its targets and nobody else: every look-up and connection of its processes is recorded.
+
+Where the system allows it the commands also run in a network namespace that has loopback alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+import yaml
+
+from dashboard.demo import default_fleet, in_thread, targets
+from tests.browser import at_rest, chromium, tab
+from tests.serving import ROOT, dashboard_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# Python tells its audit hooks of each, whatever library asks.
+RECORDER = """
+import json, os, sys
+
+def record(event, arguments):
+    if event in {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}:
+        told = arguments[0]
+    elif event in {"socket.connect", "socket.sendto", "socket.sendmsg"}:
+        told = arguments[1]
+    else:
+        return
+    with open(os.environ["CONTACTS"], "a") as file:
+        file.write(json.dumps([event, told[0] if isinstance(told, (tuple, list)) else str(told)]) + "\\n")
+
+sys.addaudithook(record)
+"""
+# Serves a fleet, brings loopback up where there is nothing yet, and runs a command on the fleet's addresses.
+COMMAND = """
+import fcntl, socket, struct, subprocess, sys
+from dashboard.demo import default_fleet, in_thread, targets
+
+with socket.socket() as probe:
+    try:
+        fcntl.ioctl(probe, 0x8914, struct.pack("16sh", b"lo", 0x1 | 0x40))  # SIOCSIFFLAGS: IFF_UP, IFF_RUNNING
+    except PermissionError:
+        pass  # it is up already
+with in_thread(default_fleet(3)) as server:
+    listed = [each["targets"][0] for each in targets(server.fleet, server.port)]
+    sys.exit(subprocess.run([sys.executable, "-m", "dashboard", *sys.argv[1:], *listed]).returncode)
+"""
+LOOPBACK = "127.1.0."  # where the simulated replicas are
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Record every process that is started from now on; return the file that it is written to."""
+    (tmp_path / "sitecustomize.py").write_text(RECORDER)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
+    monkeypatch.setenv("CONTACTS", str(tmp_path / "contacts"))
+    monkeypatch.delenv("FLEET_CONFIG", raising=False)
+    return tmp_path / "contacts"
+
+
+def hosts(recorded: Path) -> set[str]:
+    return {json.loads(line)[1] for line in recorded.read_text().splitlines()}
+
+
+def namespace() -> list[str]:
+    """Return what runs a command in a namespace of its own, where this user may."""
+    alone = ["unshare", "--map-root-user", "--net"]
+    try:
+        return alone if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode == 0 else []
+    except FileNotFoundError:
+        return []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("poll",), ("check", "--fail-on", "never"), ("report", "--format", "json"), ("report", "--format", "html")],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("alone", [True, False], ids=["in a namespace where there are any", "on this network"])
+def test_a_command_contacts_its_targets_and_nobody_else(
+    tmp_path: Path, recorded: Path, arguments: tuple[str, ...], *, alone: bool
+) -> None:
+    command = [*(namespace() if alone else []), sys.executable, "-c", COMMAND, *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    found = hosts(recorded)
+    assert len(found) == 3
+    assert all(each.startswith(LOOPBACK) for each in found)
+
+
+def test_a_look_up_and_a_connection_are_recorded(recorded: Path) -> None:
+    """Else the other tests would pass whatever happens."""
+    asking = "import socket\nsocket.getaddrinfo('localhost', 80)\nsocket.socket().connect_ex(('127.0.0.9', 9))"
+    subprocess.run([sys.executable, "-c", asking], check=True)
+
+    assert hosts(recorded) >= {"localhost", "127.0.0.9"}
+
+
+@pytest.mark.browser
+def test_the_server_contacts_its_targets_alone_and_the_browser_the_server_alone(tmp_path: Path, recorded: Path) -> None:
+    """From its start through every page, opened in Chromium."""
+    with _served(tmp_path) as url, chromium() as browser, tab(browser) as page:
+        handshake = {"Connection": "Upgrade", "Upgrade": "websocket", "Origin": "http://evil.example"}
+        foreign = httpx.get(f"{url}/_stcore/stream", headers=handshake, trust_env=False)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("websocket", lambda socket: asked.append(socket.url))
+        for name in ("", "findings", "compare", "capacity", "replicas", "review", "snapshots", "changes"):
+            page.goto(f"{url}/{name}")
+            at_rest(page)
+        found = hosts(recorded)
+
+    assert foreign.status_code == httpx.codes.FORBIDDEN  # else Streamlit looks up its own address on the internet
+    outside = [each for each in asked if not each.startswith((url, url.replace("http", "ws"), "data:", "blob:"))]
+    assert len(asked) > 20
+    assert not outside
+    assert len(found) == 3
+    assert all(each.startswith(LOOPBACK) for each in found)
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[str]:
+    with in_thread(default_fleet(3)) as server:
+        listed = [each["targets"][0] for each in targets(server.fleet, server.port)]
+        (folder / "fleet.yaml").write_text(yaml.safe_dump({"name": "mine", "targets": listed}))
+        with dashboard_on(folder / "fleet.yaml") as url:
+            yield url
