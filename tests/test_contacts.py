@@ -110,7 +110,13 @@ def test_a_look_up_and_a_connection_are_recorded(recorded: Path) -> None:
 def test_the_server_contacts_its_targets_alone_and_the_browser_the_server_alone(tmp_path: Path, recorded: Path) -> None:
     """From its start through every page, opened in Chromium."""
     with _served(tmp_path) as url, chromium() as browser, tab(browser) as page:
-        handshake = {"Connection": "Upgrade", "Upgrade": "websocket", "Origin": "http://evil.example"}
+        handshake = {
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",  # that of RFC 6455, 1.3
+            "Origin": "http://evil.example",
+        }
         foreign = httpx.get(f"{url}/_stcore/stream", headers=handshake, trust_env=False)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))

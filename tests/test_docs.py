@@ -28,6 +28,7 @@ PAGES = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
     *(f"docs/{each.name}" for each in (ROOT / "docs").glob("*.md")),
 ]
 WHEEL = f"vllm_fleet_provider-{__version__}-py3-none-any.whl"
