@@ -8,6 +8,7 @@ PORT ?= 8501
 ADDRESS ?= 127.0.0.1
 FLEET_PORT ?= 8000
 VLLM ?= .vllm
+VLLM_VERSION ?= 0.32.0 0.33.0
 UV := 0.13.9# resolves requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
@@ -55,13 +56,16 @@ fix: $(VENV)/dev.stamp  ## Format, and mend what the linter can
 bench: $(VENV)/dev.stamp  ## The budgets, measured as ratios
 	@$(BIN)/python -m tests.benchmarks
 
-test-vllm: $(VENV)/dev.stamp  ## Against live vLLM servers, built in VLLM= (3.4 GB)
-	@tests/live/make-venv $(VLLM)
-	VLLM_VENV=$(abspath $(VLLM)) $(BIN)/python -m pytest tests/live -m vllm
+test-vllm: $(VENV)/dev.stamp  ## Against live vLLM servers, built in VLLM= (3.4 GB each; VLLM_VERSION=: this one only)
+	@set -e; for version in $(VLLM_VERSION); do \
+		tests/live/make-venv $(VLLM)-$$version $$version; \
+		case $$version in 0.32.0) marks="vllm and not vllm_033" ;; *) marks=vllm_033 ;; esac; \
+		VLLM_VENV=$(abspath $(VLLM))-$$version $(BIN)/python -m pytest tests/live -m "$$marks"; \
+	done
 
 bench-vllm: $(VENV)/dev.stamp  ## What the provider costs a live vLLM server, as ratios (VLLM=)
-	@tests/live/make-venv $(VLLM)
-	@VLLM_VENV=$(abspath $(VLLM)) $(BIN)/python -m tests.benchmarks.bench_provider
+	@tests/live/make-venv $(VLLM)-0.32.0
+	@VLLM_VENV=$(abspath $(VLLM))-0.32.0 $(BIN)/python -m tests.benchmarks.bench_provider
 
 screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew, and show what changed (ONLY=)
 	@tests/tools/install-chromium $(BIN)/python

@@ -32,6 +32,7 @@ FAILURE_WORDS = {
     FailureKind.DECODE: "unreadable answer",
     FailureKind.SCHEMA: "answer of unknown shape",
     FailureKind.TARGET: "no usable address",
+    FailureKind.FRONTEND: "Rust frontend",
 }
 SHORT_ID = 10  # digits of a snapshot's id that are shown: enough to find it, and to type from a slide
 NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")

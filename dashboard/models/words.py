@@ -68,3 +68,4 @@ class FailureKind(StrEnum):
     DECODE = "decode"
     SCHEMA = "schema"
     TARGET = "target"
+    FRONTEND = "frontend"  # it answers, and reports nothing of its engine

@@ -33,6 +33,11 @@ NO_CACHE = Failure(
     FailureKind.SCHEMA,
     "The answers tell no cache configuration: /metrics has no vllm:cache_config_info. Is the engine still starting?",
 )
+RUST_FRONTEND = Failure(
+    FailureKind.FRONTEND,
+    "The Rust frontend (VLLM_USE_RUST_FRONTEND=1) reports no KV cache, no block hashes and no engine settings, and "
+    "loads no endpoint plugin. Start the Python API server instead.",
+)
 TELLS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
 
 
@@ -117,7 +122,8 @@ def _state(snapshot: Snapshot, results: Sequence[ProbeResult]) -> tuple[ReplicaS
     if failures or not answered:
         return ReplicaState.PARTIAL if answered else ReplicaState.DOWN, next(iter(failures), None)
     if not any(result.reply and result.reply.engines and result.reply.source in TELLS_CACHE for result in results):
-        return ReplicaState.PARTIAL, NO_CACHE
+        is_rust = any(result.reply and "rust_frontend_version" in result.reply.settings for result in results)
+        return ReplicaState.PARTIAL, RUST_FRONTEND if is_rust else NO_CACHE
     return ReplicaState.UP, None
 
 

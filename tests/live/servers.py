@@ -100,7 +100,9 @@ def running(kinds: Sequence[Kind], venv: Path, folder: Path, path: Sequence[Path
 def _running(kind: Kind, venv: Path, folder: Path, path: Sequence[Path]) -> Iterator[Server]:
     port = kind.port or free_port()
     log = folder / f"{kind.name}.log"
-    command = [venv / "bin" / "vllm", "serve", f"./{kind.model}", "--load-format", "dummy", "--skip-tokenizer-init"]
+    command = [venv / "bin" / "vllm", "serve", f"./{kind.model}", "--load-format", "dummy"]
+    if not (MODELS / kind.model / "tokenizer.json").exists():
+        command.append("--skip-tokenizer-init")
     fixed = ["--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--port", str(port)]
     with log.open("w") as output:
         process = subprocess.Popen(

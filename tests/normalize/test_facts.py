@@ -26,7 +26,7 @@ from dashboard.models import (
     Target,
 )
 from dashboard.normalize.canonical import setting
-from dashboard.normalize.facts import NO_CACHE, Facts, facts_of
+from dashboard.normalize.facts import NO_CACHE, RUST_FRONTEND, Facts, facts_of
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture, snapshot
 
 if TYPE_CHECKING:
@@ -91,6 +91,22 @@ def test_without_any_cache_configuration_it_is_partial(path: str) -> None:
     facts = seen(probe(path, Reply(BY_PATH[path].source, engines=(EngineReport(0, 5),))))
 
     assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, NO_CACHE)
+
+
+RUST = capture("llama_rust", "0.33.0").answers
+
+
+@pytest.mark.parametrize("paths", [(METRICS, VERSION, MODELS), (METRICS, VERSION, MODELS, SERVER_INFO), (VERSION,)])
+def test_a_replica_behind_the_rust_frontend_is_partial_and_the_reason_says_what_to_do(paths: tuple[str, ...]) -> None:
+    facts = facts_of(snapshot(RUST, paths))
+
+    assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, RUST_FRONTEND)
+    assert "Start the Python API server" in RUST_FRONTEND.detail
+    assert facts.version == "0.33.0+cpu"
+
+
+def test_the_rust_frontend_is_no_fault_where_another_source_reports_the_engine() -> None:
+    assert facts_of(snapshot(RUST)).state is ReplicaState.UP
 
 
 def test_metrics_without_the_cache_series_is_partial_unless_another_source_tells_it() -> None:

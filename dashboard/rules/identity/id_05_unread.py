@@ -44,6 +44,10 @@ STEPS = {
         "Wait while vLLM starts at {where}; else look whether a newer release of this program knows this vLLM."
     ),
     FailureKind.TARGET: "Write {where} as http://host:port.",
+    FailureKind.FRONTEND: (
+        "Start vLLM at {where} without VLLM_USE_RUST_FRONTEND, so that its Python API server loads the provider and "
+        "serves vllm:cache_config_info. In development mode the frontend reports only its own options."
+    ),
     None: "Look whether the list with {where} is still read.",
 }
 # One line below the target's own address, so that a key is sent to no other.
@@ -81,7 +85,7 @@ def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
 
     Exceptions:
         A vLLM that answers `/metrics`, `/version` and `/v1/models` and has no configuration endpoint was read: it
-        tells less, and is no finding.
+        tells less, and is no finding. One behind the Rust frontend of vLLM 0.33 reports nothing of its engine, and is.
 
     Evidence:
         - vllm/entrypoints/serve/middleware/authenticate.py (which paths a key protects)
