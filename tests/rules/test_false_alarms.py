@@ -6,23 +6,27 @@ Whatever their number, their addresses, and how much each of them tells.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
-from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
+from itertools import combinations, cycle, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from dashboard.fleet import build_fleet
+from dashboard.models import Snapshot, Target
+from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Declared, Router
-from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.engine import inspect_fleet
+from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.rules.policy import Policy
+from tests.builders import compared
 from tests.captured import (
     AT,
     INFERENCE_CONFIG,
     KV_EVENTS,
     METRICS,
     MODELS,
-    PLUGIN,
     SERVER_INFO,
     VERSION,
     Capture,
@@ -34,36 +38,48 @@ from tests.captured import (
 from tests.provider_answers import provider_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from dashboard.models import Snapshot
+    from dashboard.models import Document, Replica
     from dashboard.rules.findings import Inspection
 
 OPEN = frozenset({METRICS, VERSION, MODELS, KV_EVENTS})
-# What one replica answers, in turn: everything, only what is open, a configuration endpoint beside it.
-TELLING: tuple[Collection[str] | None, ...] = (
-    None,
-    OPEN,
-    OPEN | {INFERENCE_CONFIG},
-    OPEN | {f"{PLUGIN}/config", f"{PLUGIN}/devices", f"{PLUGIN}/kv-cache"},
+INTERVAL = timedelta(seconds=15)
+NUMBERS = (1, 2, 3, 8)  # of replicas in a pool
+SHIFT = 5  # combinations that stand apart in the list of all are put into one pool
+DEV_MODE = "CO-14"
+
+
+class Deserved(NamedTuple):
+    """A finding that clean pools of some captures have, and why it is no false alarm."""
+
+    rule: str
+    reason: str
+    has: Callable[[Capture], bool]
+
+
+def is_random(told: Capture) -> bool:
+    return told.version < "0.29" or "xxhash" in told.case
+
+
+def caches(told: Capture) -> bool:
+    config = told.json(SERVER_INFO)["vllm_config"]
+    return config.get("cache_config", {}).get("enable_prefix_caching") is not False
+
+
+DESERVED = (
+    Deserved(DEV_MODE, "development mode is open: without it there is no /server_info", lambda _: True),
+    Deserved("RT-06", "each process hashes from a random seed, which the provider measures", is_random),
+    Deserved("RT-13", "prefix caching is off: asked for, or because of the model", lambda told: not caches(told)),
+    Deserved("ID-06", "a plugin reports blocks x block size of a hybrid model", lambda told: "plugin" in told.case),
+    Deserved("ID-05", "the Rust frontend reports no cache configuration", lambda told: not has_python_api(told)),
+    Deserved("RT-10", "the topic names another model than the served one", lambda told: "kvevents" in told.case),
 )
-DEV_MODE = frozenset({"CO-14"})
-RANDOM_ROOT = frozenset({"RT-06"})
 
 
-def deserved(told: Capture, number: int) -> frozenset[str]:
-    """What such servers really have: development mode, a random hash root, no prefix cache, and so on."""
-    config = json.loads(told.answers[SERVER_INFO])["vllm_config"]
-    found = set(DEV_MODE)
-    if number > 1 and (told.version < "0.29" or "xxhash" in told.case):
-        found |= RANDOM_ROOT
-    if config.get("cache_config", {}).get("enable_prefix_caching") is False:  # asked for, or because of the model
-        found.add("RT-13")
-    if told.case == "gemma3_plugin":  # counts the tokens of a hybrid model as blocks times block size
-        found.add("ID-06")
-    if not has_python_api(told):  # only the name, the version and the length of requests are reported
-        found.add("ID-05")
-    return frozenset(found | ({"RT-10"} if told.case == "qwen3_kvevents" else set()))
+def deserved(told: Capture) -> frozenset[str]:
+    """The rules whose findings such servers deserve."""
+    return frozenset(each.rule for each in DESERVED if each.has(told))
 
 
 def replicas(told: Capture, number: int, telling: Sequence[Collection[str] | None], first: int = 1) -> list[Snapshot]:
@@ -106,24 +122,64 @@ def _brief(told: Capture, index: int) -> dict[str, Any]:
 
 def roots(told: Capture, index: int) -> list[str]:
     """What the engines of a server hash from: with a random root each from its own."""
-    is_random = "RT-06" in deserved(told, 2)
-    return [f"process {index}, rank {rank}" for rank in range(2)] if is_random else ["one root"]
+    return [f"process {index}, rank {rank}" for rank in range(2)] if is_random(told) else ["one root"]
 
 
 def inspected(snapshots: Sequence[Snapshot], router: Router | None = None) -> Inspection:
     policy = Policy({"*": Declared(router=router)})
-    return build_fleet("fleet", snapshots, polled_at=AT, interval=timedelta(seconds=15), policy=policy).inspection
+    return build_fleet("fleet", snapshots, polled_at=AT, interval=INTERVAL, policy=policy).inspection
+
+
+def read_through_every_combination(told: Capture) -> tuple[list[list[Replica]], Mapping[str, Document]]:
+    """Eight servers through each combination of endpoints, without those that tell what an earlier one tells."""
+    every = [frozenset(some) for size in range(len(told.answers)) for some in combinations(told.answers, size + 1)]
+    servers = replicas(told, max(NUMBERS), [None])
+    asked = [(place, server, paths) for place, paths in enumerate(every) for server in servers]
+    fleet = build_fleet(
+        "fleet",
+        [_answering(server, paths, f"{server.target.id}/{place}") for place, server, paths in asked],
+        polled_at=AT,
+        interval=INTERVAL,
+    )
+    read = {each.id: replace(each, same_process=()) for each in fleet.replicas}
+    distinct: dict[str, list[Replica]] = {}
+    for place in range(len(every)):
+        alike = [read[f"{server.target.id}/{place}"] for server in servers]
+        one = alike[0]
+        parts = (one.engines, one.devices, one.kv_cache_groups, one.served_model_names, one.adapters)
+        distinct.setdefault(repr((one.document, one.state, one.contradictions, parts)), alike)
+    return list(distinct.values()), fleet.documents
+
+
+def _answering(server: Snapshot, paths: Collection[str], target: str) -> Snapshot:
+    probes = {path: probe for path, probe in server.probes.items() if path in paths}
+    return Snapshot(Target(target, {"pool": "chat"}), server.observed_at, probes)
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("number", [1, 2, 3, 8])
 @pytest.mark.parametrize("told", captures())
-def test_servers_alike_give_only_the_findings_that_they_deserve(told: Capture, number: int) -> None:
-    found = inspected(replicas(told, number, TELLING))
+def test_servers_alike_give_only_what_they_deserve_through_every_combination_of_endpoints(told: Capture) -> None:
+    """Pools of each number that all answer alike, and pools in which each replica answers otherwise."""
+    known, documents = read_through_every_combination(told)
+    wrong = set()
+    for place, alike in enumerate(known):
+        mixed = [known[(place + SHIFT * index) % len(known)][index] for index in range(max(NUMBERS))]
+        for members in (*(alike[:number] for number in NUMBERS), mixed):
+            pools = compared(members, documents)
+            found = inspect_fleet(ALL_RULES, pools, members, documents, Policy(), AT)
+            wrong |= {(each.rule, each.reason) for each in found.outcomes if each.kind is OutcomeKind.ERROR}
+            wrong |= {
+                (each.rule, each.sentence)
+                for each in found.findings
+                if each.severity is not Severity.INFO and each.rule not in deserved(told)
+            }
+    assert not wrong
 
-    assert [each for each in found.outcomes if each.kind is OutcomeKind.ERROR] == []
-    wrong = [(each.rule, each.sentence) for each in found.findings if each.rule not in deserved(told, number)]
-    assert wrong == []
+
+def test_every_exception_is_needed_by_a_capture_and_has_a_reason() -> None:
+    every = [each.values[0] for each in captures()]
+
+    assert all(each.reason and any(each.has(told) for told in every) for each in DESERVED)
 
 
 @pytest.mark.parametrize("told", captures())
@@ -131,7 +187,7 @@ def test_stock_servers_alike_give_no_finding(told: Capture) -> None:
     """Without development mode, a vLLM whose hashes have a fixed root has nothing wrong."""
     found = inspected(replicas(told, 4, [OPEN]))
 
-    assert {each.rule for each in found.findings} <= deserved(told, 4) - DEV_MODE
+    assert {each.rule for each in found.findings} <= deserved(told) - {DEV_MODE}
 
 
 @pytest.mark.no_cover
@@ -144,9 +200,7 @@ def test_servers_of_which_some_have_the_provider_give_only_the_findings_that_the
     found = inspected(with_provider(told, number))
 
     assert [each for each in found.outcomes if each.kind is OutcomeKind.ERROR] == []
-    wrong = [
-        (each.rule, each.sentence) for each in found.findings if each.rule not in deserved(told, number) - DEV_MODE
-    ]
+    wrong = [(each.rule, each.sentence) for each in found.findings if each.rule not in deserved(told) - {DEV_MODE}]
     assert wrong == []
 
 
@@ -157,7 +211,7 @@ def test_a_server_that_the_provider_reads_says_what_the_same_one_says_in_develop
     others = replicas(told, 2, [None, OPEN], first=2)
     found = inspected([*with_provider(told, 1), *others])
 
-    assert {each.rule for each in found.findings} <= deserved(told, 3)
+    assert {each.rule for each in found.findings} <= deserved(told)
 
 
 def test_two_servers_that_hash_from_random_roots_are_told_though_they_are_configured_alike() -> None:
@@ -168,7 +222,7 @@ def test_two_servers_that_hash_from_random_roots_are_told_though_they_are_config
     (finding,) = inspected(snapshots, Router.PREFIX_HASH).findings
 
     assert len(hashes) == 2
-    assert {finding.rule} == RANDOM_ROOT
+    assert finding.rule == "RT-06"
     assert finding.assumptions == ("PYTHONHASHSEED is unset",)
     assert inspected(snapshots).findings == (), "nobody said that hashes are compared"
 
