@@ -23,6 +23,7 @@ STOP_SECONDS = 10  # the server ends within a second, unless something blocks it
 CLOSE_SECONDS = 2  # that open pages have to close
 MOST_MESSAGE_BYTES = 4 * 2**20  # from a browser; what is imported is uploaded by itself
 PING_SECONDS = 30  # as Streamlit has it
+WRONG_SETTING = 2  # exit code
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -52,13 +53,16 @@ def is_free(address: str, port: int) -> bool:
 def serve(address: str, port: int, config: Path | None) -> int:
     """Serve the pages in this process until it is asked to end; return the exit code."""
     os.environ.update(environment(config))
-    os.environ |= {"STREAMLIT_SERVER_ADDRESS": address, "STREAMLIT_SERVER_PORT": str(port)}
     # Other commands need none of these, and the app reads the environment.
+    import streamlit as st  # noqa: PLC0415
     import uvicorn  # noqa: PLC0415
 
     from dashboard.connections import Connection, Server, connection_limit, raise_descriptor_limit  # noqa: PLC0415
-    from dashboard.ui.app import app, options  # noqa: PLC0415
+    from dashboard.ui.app import SCRIPT, app, options  # noqa: PLC0415
 
+    if mistake := _load_settings(SCRIPT, address, port):
+        sys.stderr.write(f"{mistake}\n")
+        return WRONG_SETTING
     limit = connection_limit(raise_descriptor_limit(), options.poll.connections)
     settings = uvicorn.Config(
         app,
@@ -68,8 +72,11 @@ def serve(address: str, port: int, config: Path | None) -> int:
         limit_concurrency=limit,
         ws="websockets-sansio",
         ws_max_size=MOST_MESSAGE_BYTES,
+        ws_per_message_deflate=st.get_option("server.enableWebsocketCompression"),
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PING_SECONDS,
+        ssl_certfile=st.get_option("server.sslCertFile"),
+        ssl_keyfile=st.get_option("server.sslKeyFile"),
         proxy_headers=False,  # the audit log names the peer, and what a proxy says of others apart
         timeout_graceful_shutdown=CLOSE_SECONDS,
         log_level="warning",
@@ -79,6 +86,20 @@ def serve(address: str, port: int, config: Path | None) -> int:
     with _asked_to_end():
         Server(settings, STOP_SECONDS).run()
     return 0
+
+
+def _load_settings(script: Path, address: str, port: int) -> str:
+    """Let Streamlit read its settings as `streamlit run` does: STREAMLIT_* go before config.toml; return a mistake."""
+    from click import ClickException  # noqa: PLC0415  Streamlit's own
+    from streamlit.web import bootstrap, cli  # noqa: PLC0415
+
+    flags = [f"--server.address={address}", f"--server.port={port}"]
+    try:
+        given = cli.main_run.make_context("run", [str(script), *flags]).params
+    except ClickException as error:
+        return error.format_message()
+    bootstrap.load_config_options({name: value for name, value in given.items() if name not in {"target", "args"}})
+    return ""
 
 
 def serve_apart(address: str, port: int, config: Path | None) -> int:

@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 
 from dashboard import edge, server
+from dashboard.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,6 +166,16 @@ def test_streamlit_gets_no_origin_and_the_true_peer() -> None:
     asyncio.run(edge.Edge(app)(scope, app, app))
 
     assert seen == [[(b"host", b"localhost"), (b"x-fleet-peer", b"10.0.0.7")]]
+
+
+def test_the_name_that_the_server_binds_is_allowed() -> None:
+    app = Starlette(routes=server.routes(), middleware=[edge.middleware(Options(), lambda: "Node-7", "")])
+
+    async def asked(host: str) -> int:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            return (await client.get("/metrics", headers={"host": host})).status_code
+
+    assert [asyncio.run(asked(host)) for host in ("node-7:8501", "node-8:8501")] == [200, 403]
 
 
 def test_a_refusal_is_logged_once_a_minute_and_a_flood_of_names_is_cut(

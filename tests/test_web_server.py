@@ -188,6 +188,17 @@ def test_the_settings_of_the_pages_count_in_every_folder(tmp_path: Path) -> None
     assert done.stdout == b"False none\n"
 
 
+def test_a_wrong_variable_of_streamlit_ends_serve_with_its_sentence(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text("name: x\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "STREAMLIT_SERVER_MAX_UPLOAD_SIZE": "large"}
+    command = [sys.executable, "-m", "dashboard", "serve", "--port", str(free_port())]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert "STREAMLIT_SERVER_MAX_UPLOAD_SIZE" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_closed_sessions_give_their_descriptors_back(tmp_path: Path) -> None:
     """Up to 128 of them kept three each until the next page was closed."""
     with serving(tmp_path, "serve") as server:
