@@ -17,6 +17,7 @@ NEEDED = (
     "h11",
     "pandas",
     "plotly",
+    "packaging",
     "pydantic",
     "pydantic_settings",
     "typing_extensions",
