@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,8 +25,12 @@ class Outlier(NamedTuple):
 def outliers(
     kinds: Sequence[Hashable], values: Sequence[float | None], tolerance: float = TOLERANCE
 ) -> tuple[Outlier, ...]:
-    """Return the values beyond `tolerance` of the median of their kind; unknown ones are left out, not judged."""
-    middle = medians(kinds, values)
+    """Return the values beyond `tolerance` of the median of their kind; unknown ones are left out, not judged.
+
+    Nobody stands out of a kind that is tied.
+    """
+    split = tied(kinds, values, tolerance)
+    middle = {kind: told for kind, told in medians(kinds, values).items() if kind not in split}
     found = []
     for place, (kind, value) in enumerate(zip(kinds, values, strict=True)):
         if value is None or kind not in middle or not middle[kind]:
@@ -34,6 +39,18 @@ def outliers(
         if abs(share) > tolerance:
             found.append(Outlier(place, value, middle[kind], share))
     return tuple(found)
+
+
+def tied(
+    kinds: Sequence[Hashable], values: Sequence[float | None], tolerance: float = TOLERANCE
+) -> frozenset[Hashable]:
+    """Return the kinds of which less than half of the known values are within `tolerance` of the median."""
+    near: Counter[Hashable] = Counter()
+    middle = medians(kinds, values)
+    for kind, value in zip(kinds, values, strict=True):
+        if value is not None and middle.get(kind):
+            near[kind] += 1 if abs(value / middle[kind] - 1) <= tolerance else -1
+    return frozenset(kind for kind, more in near.items() if more < 0)
 
 
 def medians(kinds: Sequence[Hashable], values: Sequence[float | None]) -> Mapping[Hashable, float]:

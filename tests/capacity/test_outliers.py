@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.capacity.outliers import medians, outliers
+from dashboard.capacity.outliers import medians, outliers, tied
 
 
 def test_a_value_beyond_a_tenth_of_its_kind_s_median_is_named() -> None:
@@ -51,3 +51,21 @@ def test_the_order_of_the_engines_changes_no_judgement(values: list[int]) -> Non
         return sorted(each.value for each in outliers(["a"] * len(told), told))
 
     assert judged(values) == judged(sorted(values))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([100, 100, 200, 200], id="two halves"),
+        pytest.param([100, 100, 100, 200, 200, 200], id="two halves of three"),
+        pytest.param([100, 200, 300, 400, 500], id="no two alike"),
+    ],
+)
+def test_a_tie_has_no_outliers_against_a_median_that_no_replica_has(values: list[float]) -> None:
+    assert outliers("a" * len(values), values) == ()
+    assert tied("a" * len(values), values) == {"a"}
+
+
+@pytest.mark.parametrize("values", [[100, 100, 200], [60, 100, 100, 140], [100, 100, 100], [0, 0, 0, 5], [1, None, 9]])
+def test_what_is_no_tie(values: list[float | None]) -> None:
+    assert tied("a" * len(values), values) == frozenset()

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dashboard import wording
-from dashboard.capacity.outliers import TOLERANCE
+from dashboard.capacity.outliers import TOLERANCE, tied
 from dashboard.models import Basis
-from dashboard.report.capacity.ranks import Measure, is_at_most, value, why_unknown
+from dashboard.report.capacity.ranks import Measure, is_at_most, peers, value, why_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,6 +92,8 @@ def title(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure)
         return f"{_ranks(less)} {'holds' if less == 1 else 'hold'} less than {'its' if less == 1 else 'their'} peers"
     if more:
         return f"{_ranks(more)} {'holds' if more == 1 else 'hold'} more than {'its' if more == 1 else 'their'} peers"
+    if tied(peers(known), [value(rank, measure) for rank in known]):
+        return "Ranks of one pool differ, and no value has a majority"
     return "Every rank holds about as much as its peers"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.capacity.outliers import TOLERANCE
@@ -37,6 +38,10 @@ PARALLELISM_FIRST = (
     "Compare `--tensor-parallel-size` and `--pipeline-parallel-size` first: these replicas do not report them. Where "
     "they are equal, compare `--gpu-memory-utilization`, and look for other processes on the GPUs."
 )
+NO_MAJORITY = (
+    "Compare the parallel sizes, `--gpu-memory-utilization` and `--kv-cache-memory-bytes` of these replicas, and give "
+    "all the same; or give each group a pool of its own."
+)
 PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
 
 
@@ -52,7 +57,8 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
     """Engines of one pool hold much more or less KV cache than the others on the same devices.
 
     Compared are tokens, of engines of one kind: same device, same parallelism, same quantization, same speculative
-    decoding. Engines whose devices are not told are a kind of their own. `tolerance` is a share of the median.
+    decoding. Engines whose devices are not told are a kind of their own. `tolerance` is a share of the median. Where
+    less than half of the engines are near the median, it is a tie: one finding, which calls nobody too small.
 
     Why it matters:
         - any pool: Requests are spread evenly, so the engine that holds less evicts prefixes and preempts requests
@@ -81,6 +87,9 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
         400,000. It preempts requests at a load that the others carry.
     """
     for kind in kinds(pool, tolerance):
+        if kind.is_tie:
+            yield _tie(pool, kind)
+            continue
         for causes, odd in _alike(pool, kind.odd).items():
             yield _draft(pool, kind, causes, odd)
 
@@ -111,14 +120,28 @@ def _draft(pool: PoolSubject, kind: Kind, causes: Sequence[Contrast], odd: Seque
     return Draft(replicas, _sentence(kind, odd), evidence, how, sure, assumptions=assumptions)
 
 
+def _tie(pool: PoolSubject, kind: Kind) -> Draft:
+    """Draft a kind that has no usual capacity: all its engines are concerned."""
+    drafted = _draft(pool, kind, (), kind.odd)
+    sides = [[each for each in kind.odd if (each.share < 0) is is_below] for is_below in (True, False)]
+    held = [
+        f"{count(len(side), 'engine')} with {_range(*(f'{end(each.tokens for each in side):,}' for end in (min, max)))}"
+        for side in sides
+    ]
+    bound = " (upper bounds)" if drafted.confidence is Confidence.ASSUMED else ""
+    sentence = f"KV cache differs and no size has a majority: {joined(held)} tokens{bound}."
+    return replace(drafted, sentence=sentence, evidence=tuple(_held(kind, kind.odd)), remedy=Remedy(NO_MAJORITY))
+
+
 def _held(kind: Kind, odd: Sequence[Odd]) -> Iterator[Evidence]:
-    """Yield who holds how much, beside the median, and on which devices."""
+    """Yield who holds how much, beside the median unless it is a tie, and on which devices."""
     held: dict[int, set[str]] = defaultdict(set)
     for each in odd:
         held[each.tokens].add(each.replica.id)
     for tokens, replicas in sorted(held.items()):
         yield Evidence(TOKENS, json.dumps(tokens), State.REPORTED, tuple(sorted(replicas)))
-    yield Evidence(TOKENS, json.dumps(round(kind.median)), State.REPORTED, holder="median", is_reference=True)
+    if not kind.is_tie:
+        yield Evidence(TOKENS, json.dumps(round(kind.median)), State.REPORTED, holder="median", is_reference=True)
     for name in kind.devices:
         yield Evidence(
             DEVICE, json.dumps(name, ensure_ascii=False), State.REPORTED, tuple(sorted(set().union(*held.values())))

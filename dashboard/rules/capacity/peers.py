@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.capacity.outliers import outliers
+from dashboard.capacity.outliers import medians, outliers, tied
 from dashboard.models import Basis
 from dashboard.wording import joined, middle_cut, one_line
 
@@ -46,12 +46,13 @@ class Kind(NamedTuple):
     apart: tuple[str, ...]  # what this kind has and others of the pool have not, as relative clauses
     median: float
     odd: tuple[Odd, ...]
+    is_tie: bool = False  # no median has a majority: `odd` are all engines of the kind
 
 
 def kinds(pool: PoolSubject, tolerance: float) -> Iterator[Kind]:
     """Yield per kind the engines below, and apart from them those above the median by more than `tolerance`.
 
-    Engines whose tokens are not known are left out. An upper bound is only held against upper bounds of its kind.
+    A kind that is tied is yielded once, with all its engines. Engines whose tokens are not known are left out. An upper bound is only held against upper bounds of its kind.
     """
     shapes = _shapes(pool)
     everyone = list(pool.engines())
@@ -62,12 +63,19 @@ def kinds(pool: PoolSubject, tolerance: float) -> Iterator[Kind]:
     ]
     found: dict[tuple[_Key, bool], list[int]] = defaultdict(list)
     told = {each.place: each for each in outliers(keys, _tokens(known), tolerance)}
+    split = tied(keys, _tokens(known), tolerance)
     for place, outlier in told.items():
         found[keys[place], outlier.share > 0].append(place)
     for (key, _), places in found.items():
         odd = (Odd(*known[place], int(told[place].value), told[place].share) for place in places)
         apart = tuple(_apart(key, keys, len(everyone)))
         yield Kind(key.devices, keys.count(key), len(everyone), apart, told[places[0]].median, tuple(odd))
+    middle = medians(keys, _tokens(known))
+    for key in dict.fromkeys(each for each in keys if each in split):
+        tokens = ((place, engine.kv_cache_size_tokens or 0) for place, (_, engine) in enumerate(known))
+        odd = (Odd(*known[p], held, held / middle[key] - 1) for p, held in tokens if keys[p] == key)
+        apart = tuple(_apart(key, keys, len(everyone)))
+        yield Kind(key.devices, keys.count(key), len(everyone), apart, middle[key], tuple(odd), is_tie=True)
 
 
 class _Key(NamedTuple):
