@@ -22,7 +22,7 @@ FORMULA_SINCE = (0, 32, 0)
 ONLY_BLOCKS = "vLLM reports no tokens here; blocks x block_size is at most what fits."
 ONLY_FIRST = "The API server reports the tokens of its first engine only; this one is taken to hold as many."
 FORMULA_OPEN = "The formula needs what no reply tells, such as the batches in flight; at most this fits."
-SUM_ONLY = "Its own number of blocks is not told: the API server reports one sum, and its engines differ."
+SHARE_UNKNOWN = "Its share is not reported: the engines of its API server differ, and hold this much together at most."
 NO_BLOCKS = "No reply tells its number of blocks."
 TOO_LARGE = "Its numbers are larger than any server can hold."
 NO_BLOCK_SIZE = "No reply tells the block size."
@@ -58,8 +58,14 @@ def engines_of(
 ) -> tuple[Engine, ...]:
     """Return the capacity of each engine that a replica reports."""
     options = _options(settings)
+    if shared := _together(reports, options):
+        return shared
+    # None is told of any engine, but their sum: they are as large as each other.
+    is_divided = len(reports) > 1 and all(report.num_gpu_blocks is None for report in reports)
     engines: list[Engine] = []
-    for report in reports:
+    for told in reports:
+        total = told.blocks_of_all if is_divided else None
+        report = told if total is None else told._replace(num_gpu_blocks=total // len(reports))
         own = [group for group in groups if group.dp_rank == report.dp_rank]
         engines.append(_engine(report, own, options, engines[0] if engines else None))
     return tuple(engines)
@@ -68,6 +74,49 @@ def engines_of(
 def load_of(settings: Mapping[str, Setting], length: int | None = None) -> Load | None:
     """Return what the formula needs of a replica's settings, at a length or at its own; None without a length."""
     return _load(_options(settings), length)
+
+
+def _together(reports: Sequence[EngineReport], options: _Options) -> tuple[Engine, ...]:
+    """Return engines that differ and of which only the sum is told, each with the sum as its bound; empty if unlike."""
+    total = reports[0].blocks_of_all if len(reports) > 1 else None
+    is_told = any(each.num_gpu_blocks is not None for each in reports)
+    if total is None or is_told or not _differ(reports, total, options):
+        return ()
+    tokens = _product(total, options.block_size)
+    length = options.max_model_len
+    return tuple(
+        Engine(
+            dp_rank=report.dp_rank,
+            num_gpu_blocks=None,
+            block_size=options.block_size,
+            kv_cache_size_tokens=tokens,
+            max_concurrency=_requests(tokens, length, None) if tokens is not None else None,
+            kv_cache_bytes=None,
+            kv_cache_bytes_per_device=None,
+            naive_tokens=None,
+            max_model_len=length,
+            basis=Basis.UNKNOWN if tokens is None else Basis.ASSUMED,
+            reason=_why_unknown(report._replace(num_gpu_blocks=total), options) if tokens is None else SHARE_UNKNOWN,
+            shares_sum=tokens is not None,
+        )
+        for report in reports
+    )
+
+
+def _differ(reports: Sequence[EngineReport], total: int, options: _Options) -> bool:
+    """Tell whether engines are known to differ in size: by their sum, or by the tokens of one that keeps every token.
+
+    Such an engine holds a whole number of blocks; a hybrid one holds less, so that its tokens tell nothing of blocks.
+    """
+    if total % len(reports):
+        return True
+    tokens, size, length = reports[0].kv_cache_size_tokens, options.block_size, options.max_model_len
+    if tokens is None or size is None or length is None:
+        return False
+    of_request = -(-length // size)
+    blocks = -(-tokens * of_request // length)
+    is_uniform = blocks * length // of_request == tokens
+    return is_uniform and blocks * len(reports) != total
 
 
 def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Options, first: Engine | None) -> Engine:
@@ -143,9 +192,7 @@ def _requests(tokens: int, length: int | None, reported: float | None) -> float 
 def _why_unknown(report: EngineReport, options: _Options) -> str:
     if options.block_size is None:
         return NO_BLOCK_SIZE
-    if report.num_gpu_blocks is not None:
-        return TOO_LARGE
-    return SUM_ONLY if report.summed else NO_BLOCKS
+    return TOO_LARGE if report.num_gpu_blocks is not None else NO_BLOCKS
 
 
 def _load(options: _Options, length: int | None) -> Load | None:

@@ -92,7 +92,9 @@ def _amount(replicas: Iterable[Replica]) -> Amount:
     sizes = [engine.kv_cache_bytes for engine in engines if engine.kv_cache_bytes is not None]
     return Amount(
         ranks=len(engines),
-        tokens=sum(engine.kv_cache_size_tokens or 0 for engine in known) if known else None,
+        tokens=sum(engine.kv_cache_size_tokens or 0 for each in counted if each.fresh for engine in each.adding_engines)
+        if known
+        else None,
         bytes=sum(sizes) if sizes else None,
         unknown=len(engines) - len(known),
         unsized=len(engines) - len(sizes),

@@ -46,6 +46,7 @@ class Engine(NamedTuple):
     basis: Basis
     reason: str | None = None  # why a number is unknown or assumed
     fingerprint: Fingerprint | None = None  # None: nobody tells
+    shares_sum: bool = False  # tokens and concurrency are those of all such engines of the replica together
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,11 @@ class Replica:
     probes: tuple[ProbeResult, ...]
     same_process: tuple[str, ...] = ()  # ids of replicas with the same instance_id
     target_stale: bool = False  # its source of targets cannot be read: this is the last that it listed
+
+    @property
+    def adding_engines(self) -> tuple[Engine, ...]:
+        """Return the engines whose tokens add up: of a replica whose engines share one sum, the first."""
+        return self.engines[:1] if any(engine.shares_sum for engine in self.engines) else self.engines
 
     @property
     def is_second_address(self) -> bool:

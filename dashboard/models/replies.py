@@ -35,14 +35,14 @@ class Fingerprint(NamedTuple):
 class EngineReport(NamedTuple):
     """What one reply says of one DP rank. `None` is what it does not say.
 
-    `summed` marks blocks that were told only as the sum of engines that differ.
+    `blocks_of_all` are the blocks of all engines of its API server, where there are several.
     """
 
     dp_rank: int
     num_gpu_blocks: int | None = None
     kv_cache_size_tokens: int | None = None
     max_concurrency: float | None = None
-    summed: bool = False
+    blocks_of_all: int | None = None
     kv_cache_bytes_per_device: int | None = None
     fingerprint: Fingerprint | None = None  # None: nobody tells
     max_model_len: int | None = None  # its own, where it may have fitted it to its memory

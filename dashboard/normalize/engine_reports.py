@@ -31,8 +31,8 @@ class Met(NamedTuple):
 def meet(told: tuple[Told, ...]) -> Met:
     """Put the reports of one DP rank together, the most trusted source first.
 
-    Our provider counts the engines, else /metrics does; a source that knows one engine only means the first, whatever
-    rank it gives it.
+    Our provider counts the engines, else /metrics does, else what /server_info is configured with; a source that knows
+    one engine only means the first, whatever rank it gives it.
     """
     return _known.get(told, lambda: _meet(told))
 
@@ -53,14 +53,19 @@ def _ranks(told: Sequence[Told]) -> tuple[int, ...]:
         for source, reports in told:
             if source is counts:
                 return tuple(report.dp_rank for report in reports)
-    return tuple(report.dp_rank for _, reports in told[:1] for report in reports[:1])
+    for source, reports in told[:1]:
+        return tuple(report.dp_rank for report in (reports if source is Source.SERVER_INFO else reports[:1]))
+    return ()
 
 
 def _placed(told: Iterable[Told], ranks: Sequence[int]) -> Iterator[tuple[Source, int, EngineReport]]:
     """Yield every report with the rank that it means."""
     for source, reports in told:
-        for report in reports:
-            yield source, report.dp_rank if report.dp_rank in ranks else ranks[0], report
+        for place, report in enumerate(reports):
+            if report.dp_rank in ranks:
+                yield source, report.dp_rank, report
+            elif not place:
+                yield source, ranks[0], report
 
 
 def _meant(source: Source, report: EngineReport, engines: int) -> EngineReport:
@@ -72,7 +77,7 @@ def _meant(source: Source, report: EngineReport, engines: int) -> EngineReport:
 
 def _together(known: EngineReport, report: EngineReport) -> EngineReport:
     told = EngineReport._make(more if had is None else had for had, more in zip(known, report, strict=True))
-    return told._replace(summed=told.num_gpu_blocks is None and (known.summed or report.summed))
+    return told if told.num_gpu_blocks is None else told._replace(blocks_of_all=None)
 
 
 def _contradictions(told: Sequence[Told], ranks: Sequence[int]) -> Iterator[Contradiction]:

@@ -48,21 +48,19 @@ def _engines(series: Sequence[Mapping[str, str]]) -> tuple[EngineReport, ...]:
     """One report per `engine` series.
 
     `num_gpu_blocks` is the sum over the API server's engines, tokens and concurrency are the first engine's
-    (vllm/v1/engine/core_client.py): the sum is divided where it can be, and only the first engine gets the others.
+    (vllm/v1/engine/core_client.py): capacity/engines.py divides the sum, and only the first engine gets the others.
     """
     ranks = sorted({_rank(labels.get("engine", "0")) for labels in series})
     if not ranks:
         return ()
     first = series[0]
     total = _value("num_gpu_blocks", first)
-    own = total // len(ranks) if total is not None and total % len(ranks) == 0 else None
     tokens, concurrency = _value("kv_cache_size_tokens", first), _value("kv_cache_max_concurrency", first)
-    summed = total is not None and own is None
-    return tuple(
-        EngineReport(rank, own, tokens, concurrency, summed=summed)
-        if rank == ranks[0]
-        else EngineReport(rank, own, summed=summed)
-        for rank in ranks
+    if len(ranks) == 1:
+        return (EngineReport(ranks[0], total, tokens, concurrency),)
+    return (
+        EngineReport(ranks[0], None, tokens, concurrency, blocks_of_all=total),
+        *(EngineReport(rank, blocks_of_all=total) for rank in ranks[1:]),
     )
 
 

@@ -15,7 +15,7 @@ from dashboard.schemas.base import MAX_INTEGER
 from dashboard.schemas.inference_config import InferenceConfigReply
 from dashboard.schemas.introspection import PluginConfigReply, PluginDevicesReply
 from dashboard.schemas.kv_cache import KVCacheReply
-from dashboard.schemas.kv_event_sources import KVEventSourcesReply
+from dashboard.schemas.kv_event_sources import MAX_RANKS, KVEventSourcesReply
 from dashboard.schemas.served_models import ServedModelsReply
 from dashboard.schemas.server_info import ServerInfoReply
 from dashboard.schemas.version import VersionReply
@@ -77,15 +77,35 @@ def read_server_info(payload: Any) -> Reply:
     if "transport_mode" in info.vllm_config:
         return Reply(Source.SERVER_INFO, *settings_of(info.vllm_config, Source.SERVER_INFO))
     settings, identity = flatten_config(info.vllm_config, info.vllm_env, Source.SERVER_INFO)
-    engine = EngineReport(
-        dp_rank=_count(identity, "parallel_config.data_parallel_rank") or 0,
-        num_gpu_blocks=_count(identity, "cache_config.num_gpu_blocks")
-        if _count(settings, "parallel_config.data_parallel_size") == 1
-        else None,
+    rank = _count(identity, "parallel_config.data_parallel_rank") or 0
+    number = _engines_behind(settings, identity)
+    blocks = _count(identity, "cache_config.num_gpu_blocks")
+    first = EngineReport(
+        dp_rank=rank,
+        num_gpu_blocks=blocks if number == 1 else None,
         kv_cache_size_tokens=_count(identity, "cache_config.kv_cache_size_tokens"),
         max_concurrency=_number(identity, "cache_config.kv_cache_max_concurrency"),
     )
-    return Reply(Source.SERVER_INFO, settings, identity, engines=(engine,))
+    if number is None or number == 1:
+        return Reply(Source.SERVER_INFO, settings, identity, engines=(first,))
+    others = (EngineReport(rank + place, blocks_of_all=blocks) for place in range(1, number))
+    return Reply(Source.SERVER_INFO, settings, identity, engines=(first._replace(blocks_of_all=blocks), *others))
+
+
+def _engines_behind(settings: Mapping[str, Setting], identity: Mapping[str, Setting]) -> int | None:
+    """Return how many engines the API server has: with load balancing outside of vLLM not those of all ranks."""
+    number = _count(settings, "parallel_config.data_parallel_size")
+    if number is not None and _is_on(identity, "parallel_config.data_parallel_external_lb"):
+        return 1
+    if number is not None and _is_on(identity, "parallel_config.data_parallel_hybrid_lb"):
+        number = _count(identity, "parallel_config.data_parallel_size_local")
+    elif _count(identity, "parallel_config.data_parallel_rank"):
+        return number if number == 1 else None
+    return number if number is not None and 0 < number <= MAX_RANKS else None
+
+
+def _is_on(identity: Mapping[str, Setting], path: str) -> bool:
+    return path in identity and identity[path].value == "true"
 
 
 def read_inference_config(payload: Any) -> Reply:

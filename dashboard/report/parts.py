@@ -152,6 +152,9 @@ class EnginePart(OfReplicaPart):
     max_model_len: Count | None
     basis: Basis
     fingerprint: FingerprintPart | None = Field(default=None, description="null: nobody tells")
+    shares_sum: bool = Field(
+        default=False, description="tokens and concurrency are those of all such engines of the replica together"
+    )
 
 
 class FullEnginePart(EnginePart):

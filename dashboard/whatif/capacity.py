@@ -189,7 +189,8 @@ def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankChange
     counted = [each for each in members if not each.is_second_address]
     ranks = [rank for each in counted for rank in changed.get(each.id, ())]
     same = [engine for each in counted if not changed.get(each.id) for engine in each.engines]
-    held = sum(engine.kv_cache_size_tokens or 0 for engine in same)
+    unchanged = [each for each in counted if not changed.get(each.id)]
+    held = sum(engine.kv_cache_size_tokens or 0 for each in unchanged for engine in each.adding_engines)
     unknown = sum(engine.kv_cache_size_tokens is None for engine in same)
     is_bound = any(engine.basis is Basis.ASSUMED for engine in same)
     both = [(rank.before, rank.least, rank.most) for rank in ranks if rank.before is not None]

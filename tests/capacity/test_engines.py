@@ -12,7 +12,7 @@ from dashboard.capacity.engines import (
     NO_BLOCKS,
     ONLY_BLOCKS,
     ONLY_FIRST,
-    SUM_ONLY,
+    SHARE_UNKNOWN,
     TOO_LARGE,
     engines_of,
     load_of,
@@ -228,7 +228,6 @@ def test_an_unknown_kind_of_group_leaves_the_naive_number_as_an_upper_bound() ->
     ("report", "settings", "reason"),
     [
         (EngineReport(0), options(), NO_BLOCKS),
-        (EngineReport(0, summed=True), options(), SUM_ONLY),
         (EngineReport(0, 100), options(cache_config__block_size=...), NO_BLOCK_SIZE),
         (EngineReport(0, 100), options(cache_config__block_size=None), NO_BLOCK_SIZE),
         (EngineReport(0, 100), options(cache_config__block_size=0), NO_BLOCK_SIZE),
@@ -255,11 +254,70 @@ def test_a_derivation_beyond_what_any_server_holds_is_no_number() -> None:
     assert (found.kv_cache_size_tokens, found.basis, found.reason) == (None, Basis.UNKNOWN, TOO_LARGE)
 
 
-def test_a_later_engine_without_blocks_of_its_own_is_unknown_not_like_the_first() -> None:
-    found = engines_of((EngineReport(0, None, 5000, summed=True), EngineReport(1, summed=True)), (), options())
+def summed(total: int, *tokens: int | None, **more: Any) -> list[Engine]:
+    """Engines of which the blocks are told as a sum, and the tokens of some."""
+    reports = (EngineReport(rank, None, each, blocks_of_all=total) for rank, each in enumerate(tokens))
+    return list(engines_of(tuple(reports), (), options(**more)))
 
-    assert [each.basis for each in found] == [Basis.REPORTED, Basis.UNKNOWN]
-    assert found[1].reason == SUM_ONLY
+
+@pytest.mark.parametrize(
+    ("total", "first"),
+    [
+        pytest.param(98_304, 524_288, id="the sum divides evenly, but the first engine holds less than half"),
+        pytest.param(98_305, 524_288, id="the sum does not divide"),
+        pytest.param(98_305, None, id="and nobody tells tokens"),
+    ],
+)
+def test_engines_that_differ_are_bound_by_the_sum_of_all(total: int, first: int | None) -> None:
+    """32,768 and 65,536 blocks of 16 tokens hold 1,572,864: not twice what the first one holds."""
+    found = summed(total, first, None)
+
+    assert [(each.kv_cache_size_tokens, each.basis, each.reason) for each in found] == [
+        (16 * total, Basis.ASSUMED, SHARE_UNKNOWN)
+    ] * 2
+    assert all(each.shares_sum and each.num_gpu_blocks is None for each in found)
+    assert found[0].max_concurrency == 16 * total / 2048
+
+
+@pytest.mark.parametrize("length", [2048, 2000])
+def test_equal_engines_of_a_uniform_model_divide_the_sum(length: int) -> None:
+    tokens = 100 * length // -(-length // 16)
+    found = summed(200, tokens, None, model_config__max_model_len=length)
+
+    assert [(each.num_gpu_blocks, each.kv_cache_size_tokens) for each in found] == [(100, tokens)] * 2
+    assert [each.basis for each in found] == [Basis.REPORTED, Basis.ASSUMED]
+    assert not any(each.shares_sum for each in found)
+
+
+def test_the_tokens_of_a_hybrid_model_tell_nothing_of_how_many_blocks_it_has() -> None:
+    found = summed(200, 333, None)
+
+    assert [(each.num_gpu_blocks, each.kv_cache_size_tokens) for each in found] == [(100, 333)] * 2
+
+
+@pytest.mark.parametrize("name", ["cache_config__block_size", "model_config__max_model_len"])
+def test_without_size_or_length_engines_are_not_known_to_differ(name: str) -> None:
+    assert [each.num_gpu_blocks for each in summed(200, 5000, None, **{name: ...})] == [100, 100]
+
+
+@pytest.mark.parametrize(
+    ("total", "more", "reason"),
+    [(201, {"cache_config__block_size": ...}, NO_BLOCK_SIZE), (2**60 + 1, {}, TOO_LARGE)],
+)
+def test_a_sum_without_tokens_is_unknown(total: int, more: dict[str, Any], reason: str) -> None:
+    found = summed(total, None, None, **more)
+
+    assert {(each.kv_cache_size_tokens, each.basis, each.reason) for each in found} == {(None, Basis.UNKNOWN, reason)}
+    assert not any(each.shares_sum for each in found)
+
+
+def test_server_info_alone_shows_every_engine_and_says_that_the_others_are_not_reported() -> None:
+    found = engines(capture("llama_dp2"), (SERVER_INFO,))
+
+    assert [(each.dp_rank, each.kv_cache_size_tokens, each.basis, each.reason) for each in found] == [
+        (0, 1_048_576, Basis.REPORTED, None),
+        (1, 1_048_576, Basis.ASSUMED, ONLY_FIRST),
+    ]
 
 
 def test_a_later_engine_after_one_that_is_unknown_is_naive() -> None:

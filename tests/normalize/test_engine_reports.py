@@ -52,7 +52,7 @@ def test_the_ranks_and_numbers_of_the_provider_stand_and_nothing_is_a_sum() -> N
         EngineReport(4, 50, 800, 1.5, kv_cache_bytes_per_device=9, fingerprint=print_, max_model_len=512),
         EngineReport(5, 51, 816, 1.6, kv_cache_bytes_per_device=9, fingerprint=other, max_model_len=256),
     )
-    summed = (EngineReport(0, None, 800, 1.5, summed=True), EngineReport(1, summed=True))
+    summed = (EngineReport(0, None, 800, 1.5, blocks_of_all=21), EngineReport(1, blocks_of_all=21))
 
     assert met(provider=ours, metrics=summed) == Met(ours, ())
 
@@ -66,17 +66,26 @@ def test_what_the_provider_could_not_have_comes_from_others_of_the_same_rank() -
     assert found.engines == (EngineReport(0, 50, 800), EngineReport(1, 50, fingerprint=Fingerprint("c", "e")))
 
 
-def test_a_sum_that_nobody_divides_is_marked() -> None:
-    found = met(provider=(EngineReport(0), EngineReport(1)), metrics=(EngineReport(0, summed=True),))
+def test_a_sum_is_kept_where_nobody_tells_the_blocks_of_each() -> None:
+    found = met(provider=(EngineReport(0), EngineReport(1, 7)), metrics=(EngineReport(0, blocks_of_all=15),))
 
-    assert [engine.summed for engine in found.engines] == [True, False]
+    assert [engine.blocks_of_all for engine in found.engines] == [15, None]
+
+
+def test_server_info_alone_tells_how_many_engines_there_are() -> None:
+    two = (EngineReport(0, None, 800, blocks_of_all=100), EngineReport(1, blocks_of_all=100))
+
+    assert met(server_info=two).engines == two
+    assert met(server_info=two, metrics=EngineReport(0, 50, 800)).engines == (EngineReport(0, 50, 800),)
 
 
 def test_of_several_engines_only_the_provider_and_metrics_tell_the_blocks() -> None:
     """Whether another source's number is one engine's or the sum, nobody tells."""
-    found = met(config_api=EngineReport(0, 16384), metrics=(EngineReport(0, summed=True), EngineReport(1, summed=True)))
+    found = met(
+        config_api=EngineReport(0, 16384), metrics=(EngineReport(0, blocks_of_all=5), EngineReport(1, blocks_of_all=5))
+    )
 
-    assert found.engines == (EngineReport(0, summed=True), EngineReport(1, summed=True))
+    assert found.engines == (EngineReport(0, blocks_of_all=5), EngineReport(1, blocks_of_all=5))
 
 
 def test_tokens_of_those_who_multiply_are_never_capacity() -> None:

@@ -98,20 +98,15 @@ def test_labels_that_are_not_known_are_counted_and_cut() -> None:
     assert set(reply.settings) == {"cache_config.block_size"}
 
 
-def test_the_sum_of_equal_engines_is_divided_and_tokens_are_the_first_engine_s() -> None:
+def test_blocks_are_the_sum_of_all_engines_and_tokens_are_the_first_engine_s() -> None:
     labels = {"num_gpu_blocks": "16384", "kv_cache_size_tokens": "1048576", "kv_cache_max_concurrency": "512.0"}
 
     reply = page({**labels, "engine": "1"}, {**labels, "engine": "0"})
 
-    assert reply.engines == (EngineReport(0, 8192, 1048576, 512.0), EngineReport(1, 8192))
-
-
-def test_a_sum_that_cannot_be_divided_tells_no_engine_its_own() -> None:
-    labels = {"num_gpu_blocks": "16385"}
-
-    reply = page({**labels, "engine": "0"}, {**labels, "engine": "1"})
-
-    assert reply.engines == (EngineReport(0, summed=True), EngineReport(1, summed=True))
+    assert reply.engines == (
+        EngineReport(0, None, 1048576, 512.0, blocks_of_all=16384),
+        EngineReport(1, blocks_of_all=16384),
+    )
 
 
 def test_one_series_twice_is_one_engine() -> None:
@@ -125,11 +120,11 @@ def test_a_rank_of_external_load_balancing_keeps_its_number() -> None:
 
 
 @given(st.integers(0, 2**40), st.integers(1, 9))
-def test_the_engines_never_hold_more_than_their_sum(total: int, count: int) -> None:
+def test_several_engines_tell_their_sum_and_no_blocks_of_their_own(total: int, count: int) -> None:
     reply = page(*({"num_gpu_blocks": str(total), "engine": str(rank)} for rank in range(count)))
 
-    told = [engine.num_gpu_blocks for engine in reply.engines]
-    assert sum(blocks for blocks in told if blocks is not None) == (total if total % count == 0 else 0)
+    told = {(engine.num_gpu_blocks, engine.blocks_of_all) for engine in reply.engines}
+    assert told == {(total, None) if count == 1 else (None, total)}
 
 
 @pytest.mark.parametrize("text", ["-1", "one", "1" * 30, "²", ""])

@@ -230,3 +230,33 @@ def test_a_foreign_field_stands_once_in_the_table_and_only_where_it_means_the_sa
 def test_a_section_that_is_no_object_tells_nothing() -> None:
     assert settings_of({"model": None, "kv_cache": 5}, Source.CONFIG_API) == ({}, {})
     assert Field("a", "b").meaning is Meaning.SAME
+
+
+@pytest.mark.parametrize(
+    ("parallel", "ranks"),
+    [
+        ({"data_parallel_size": 2}, [0, 1]),
+        ({"data_parallel_size": 2, "data_parallel_external_lb": True, "data_parallel_rank": 1}, [1]),
+        (
+            {
+                "data_parallel_size": 8,
+                "data_parallel_hybrid_lb": True,
+                "data_parallel_size_local": 2,
+                "data_parallel_rank": 4,
+            },
+            [4, 5],
+        ),
+        ({"data_parallel_size": 8, "data_parallel_hybrid_lb": True}, [0]),
+        ({"data_parallel_size": 1}, [0]),
+        ({"data_parallel_size": 10**9}, [0]),
+        ({}, [0]),
+    ],
+)
+def test_server_info_tells_how_many_engines_its_api_server_has(parallel: dict[str, Any], ranks: list[int]) -> None:
+    config = {"parallel_config": parallel, "cache_config": {"num_gpu_blocks": 100, "kv_cache_size_tokens": 800}}
+    reply = told(SERVER_INFO, {"vllm_config": config, "vllm_env": {}})
+
+    assert [each.dp_rank for each in reply.engines] == ranks
+    assert [each.kv_cache_size_tokens for each in reply.engines] == [800] + [None] * (len(ranks) - 1)
+    if len(ranks) > 1:
+        assert {(each.num_gpu_blocks, each.blocks_of_all) for each in reply.engines} == {(None, 100)}

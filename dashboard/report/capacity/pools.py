@@ -55,7 +55,9 @@ def pools_of(ranks: Iterable[Rank]) -> tuple[PoolCapacity, ...]:
 
 
 def _pool(name: str, ranks: Sequence[Rank]) -> PoolCapacity:
-    tokens = _sum((rank.engine.kv_cache_size_tokens, rank.engine.basis is Basis.ASSUMED) for rank in ranks)
+    tokens = _sum(
+        (_added(rank, rank.engine.kv_cache_size_tokens), rank.engine.basis is Basis.ASSUMED) for rank in ranks
+    )
     told = [rank for rank in ranks if _tells_both(rank)]
     bases = {rank.engine.basis for rank in ranks if rank.engine.kv_cache_size_tokens is not None}
     reasons = Counter(rank.engine.reason for rank in ranks if rank.engine.reason)
@@ -63,7 +65,7 @@ def _pool(name: str, ranks: Sequence[Rank]) -> PoolCapacity:
         name=name,
         ranks=len(ranks),
         tokens=tokens,
-        requests=_sum((rank.at.requests, rank.at.at_most) for rank in ranks),
+        requests=_sum((_added(rank, rank.at.requests), rank.at.at_most) for rank in ranks),
         bytes=_sum((rank.engine.kv_cache_bytes, False) for rank in ranks),
         not_served=sum(not rank.at.served for rank in ranks),
         basis=max(bases, key=_WEAKNESS.index, default=Basis.UNKNOWN),
@@ -72,6 +74,12 @@ def _pool(name: str, ranks: Sequence[Rank]) -> PoolCapacity:
         window=_window(told),
         reasons=tuple(reason for reason, _ in reasons.most_common()),
     )
+
+
+def _added(rank: Rank, held: float | None) -> float | None:
+    """Return what a rank adds to its pool: of ranks that share one sum the first adds it."""
+    is_counted = rank.engine.shares_sum and rank.engine.dp_rank != rank.replica.engines[0].dp_rank
+    return 0 if is_counted and held is not None else held
 
 
 def _sum(values: Iterable[tuple[float | None, bool]]) -> Sum:

@@ -44,7 +44,7 @@ def total(replicas: Iterable[Replica]) -> Total:
     sizes = [engine.kv_cache_bytes for engine in engines if engine.kv_cache_bytes is not None]
     bases = {engine.basis for engine in known}
     return Total(
-        tokens=sum(engine.kv_cache_size_tokens or 0 for engine in known) if known else None,
+        tokens=sum(each.kv_cache_size_tokens or 0 for one in fresh for each in one.adding_engines) if known else None,
         bytes=sum(sizes) if sizes else None,
         devices=sum(len(replica.devices) for replica in fresh),
         engines=len(engines),

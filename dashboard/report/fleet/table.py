@@ -78,7 +78,8 @@ def _tokens(replica: Replica) -> str:
     known = [engine.kv_cache_size_tokens for engine in replica.engines if engine.kv_cache_size_tokens is not None]
     if len(known) < len(replica.engines):
         return "not known"
-    return f"{'≤ ' if any(map(_assumed, replica.engines)) else ''}{sum(known):,}"
+    tokens = sum(engine.kv_cache_size_tokens or 0 for engine in replica.adding_engines)
+    return f"{'≤ ' if any(map(_assumed, replica.engines)) else ''}{tokens:,}"
 
 
 def _assumed(engine: Engine) -> bool:

@@ -52,7 +52,8 @@ class Kind(NamedTuple):
 def kinds(pool: PoolSubject, tolerance: float) -> Iterator[Kind]:
     """Yield per kind the engines below, and apart from them those above the median by more than `tolerance`.
 
-    A kind that is tied is yielded once, with all its engines. Engines whose tokens are not known are left out. An upper bound is only held against upper bounds of its kind.
+    A kind that is tied is yielded once, with all its engines. Engines whose tokens are not known are left out. An upper
+    bound is only held against upper bounds of its kind.
     """
     shapes = _shapes(pool)
     everyone = list(pool.engines())

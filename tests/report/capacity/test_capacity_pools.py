@@ -78,3 +78,11 @@ def test_groups_that_keep_less_are_counted() -> None:
 
 def test_a_replica_without_a_pool_is_in_no_sum() -> None:
     assert pools_of(ranks_of(fleet([replica(pool=None)]), None)) == ()
+
+
+def test_ranks_that_share_a_sum_add_it_once() -> None:
+    """Their own shares are unknown: each is bound by the sum of all."""
+    both = tuple(engine(1_572_864, basis=Basis.ASSUMED, dp_rank=rank, shares_sum=True) for rank in (0, 1))
+    found = pool(replica("a", engines=both), replica("b", engines=(engine(1000),)))
+
+    assert (found.ranks, found.tokens.value, found.tokens.known, found.tokens.at_most) == (3, 1_573_864, 3, True)

@@ -88,6 +88,7 @@ def ranks(*tokens: int | None, basis: Basis = Basis.REPORTED) -> tuple[Rank, ...
         ([100, 100, 100, 100, 130], "One rank holds more than its peers"),
         ([100, 100, 100, 130, 130], "Two ranks hold more than their peers"),
         ([100, 100, 100], "Every rank holds about as much as its peers"),
+        ([100, 100, 200, 200], "Ranks of one pool differ, and no value has a majority"),
         ([None, None], "No replica tells its KV cache capacity"),
         ([], "No replica tells its engines"),
     ],

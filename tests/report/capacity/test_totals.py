@@ -93,3 +93,11 @@ def test_one_process_behind_two_addresses_is_added_once() -> None:
     second = replica("b", engines=(engine(100),), same_process=("http://a:8000",))
 
     assert total([first, second]).tokens == 100
+
+
+def test_engines_that_share_a_sum_add_it_once() -> None:
+    both = tuple(engine(1_572_864, basis=Basis.ASSUMED, dp_rank=rank, shares_sum=True) for rank in (0, 1))
+
+    found = total([replica("a", engines=both), replica("b", engines=(engine(1000),))])
+
+    assert (found.tokens, found.engines, found.unknown, found.basis) == (1_573_864, 3, 0, Basis.ASSUMED)

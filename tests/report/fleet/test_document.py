@@ -61,7 +61,7 @@ def test_the_keys_are_those_that_the_readme_names(document: dict[str, Any]) -> N
     ]
     assert list(document["engines"][0]) == [
         *("replica", "dp_rank", "num_gpu_blocks", "block_size", "kv_cache_size_tokens", "max_concurrency"),
-        *("kv_cache_bytes", "naive_tokens", "max_model_len", "basis", "fingerprint"),
+        *("kv_cache_bytes", "naive_tokens", "max_model_len", "basis", "fingerprint", "shares_sum"),
     ]
     assert list(document["pools"][0]) == [
         *("pool", "replicas", "tally", "domain", "rollout", "prefix_sharing", "majority_document", "cohorts"),
