@@ -9,8 +9,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from dashboard.changes import changes_between
@@ -22,12 +20,12 @@ from dashboard.report.formats.export import _tables
 from dashboard.report.formats.matrix_csv import safe
 from dashboard.report.views.changes import changes_report
 from dashboard.report.views.review import review_report
-from dashboard.text import HIDDEN, safe_json, visible, without_commands
-from dashboard.wording import one_line
+from dashboard.text import HIDDEN
 from tests.builders import devices, document, down, fleet, replica
 from tests.collect.hostile import HostileServer, answers, changed_metrics
 from tests.page_runner import open_page
 from tests.report.saved_fleets import saved
+from tests.test_text import RUN, UNSEEN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,13 +40,9 @@ COMMANDS = (
     "\n##[error]owned\n##[add-path]/owned\n##vso[task.setvariable variable=a]owned\n##TeamCity[owned]"
 )
 FOLDED = " ::error::owned" * 12  # wherever a line is folded, a command begins the next one
-UNSEEN = (
-    "a\u202eb\u2066c\u200ed\u061ce\u200bf\u200dg\ufeffh\x9b31mi\x1b[31mj\u00adk\u2060l\u3164m\U000e0041n\u180eo\ufff9p"
-)
 SEARCHED = "\u202e\u2066\u200e\u061c\u200b\u200d\ufeff\x9b\u00ad\u2060\u3164\u180e"  # no byte of a length or a number
 FORMULAS = "x;=cmd|' /C calc'!A0"
 ATTACKS = {"commands": COMMANDS, "folded": FOLDED, "unseen": UNSEEN}
-RUN = re.compile(r"^\s*::|##\[|##vso\[|##teamcity\[", re.IGNORECASE)
 ANNOTATION = re.compile(r"::(?:error|warning|notice) title=[^:\r\n]*::[^\r\n]*")
 OURS = "\u200b"  # parts what a forge would link, in Markdown alone
 
@@ -78,7 +72,7 @@ def attacked(text: str, *, majority: bool = True) -> Fleet:
             document=many if number else few,
             devices=devices(1, text),
             served_model_names=(text,),
-            adapters=(text,),
+            adapters={text: text},
         )
         for number in range(4)
     ]
@@ -277,32 +271,3 @@ def test_no_cell_of_any_table_is_a_formula_whatever_separates_the_cells() -> Non
     assert not [
         each for each in cells if each.startswith(("=", "@", "＝", "+", "－")) or re.match(r"-(?![0-9.e-]+$)", each)
     ]
-
-
-@given(st.text())
-def test_safe_json_says_the_same(text: str) -> None:
-    """Law: only how a character is written changes."""
-    told = {text.encode(errors="replace").decode(): [text.encode(errors="replace").decode()]}
-    raw = safe_json(json.dumps(told, ensure_ascii=False).encode())
-
-    assert json.loads(raw) == told
-    assert not HIDDEN.search(raw.decode())
-
-
-@given(st.text() | st.text(alphabet=": #[]\nverrosteamcity"))
-def test_text_without_commands_has_none_and_stays_so(text: str) -> None:
-    once = without_commands(visible(text))
-
-    assert not any(RUN.search(line) for line in re.split(r"[\r\n]", once))
-    assert without_commands(once) == once
-    assert one_line(one_line(text)) == one_line(text)
-
-
-@pytest.mark.parametrize("unseen", [each for each in UNSEEN if HIDDEN.match(each)])
-def test_json_has_an_escape_for_each_character_that_is_hidden(unseen: str) -> None:
-    """A terminal shows JSON too."""
-    raw = safe_json(json.dumps([unseen, "≤ é 漢 😀 ##[error]"], ensure_ascii=False).encode())
-
-    assert raw.decode().endswith(', "≤ é 漢 😀 \\u0023#[error]"]')
-    assert json.loads(raw)[0] == unseen
-    assert raw.split(b",")[0].isascii()
