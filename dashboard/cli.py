@@ -18,6 +18,7 @@ from dashboard.commands.check import check, rules
 from dashboard.commands.diff import diff
 from dashboard.commands.pools import no_such_pool
 from dashboard.commands.report import report
+from dashboard.commands.snapshots import snapshots
 from dashboard.demo import Restart, default_fleet, in_thread, judging
 from dashboard.demo import targets as demo_targets
 from dashboard.fleet import only_pool
@@ -165,6 +166,7 @@ cli.command()(rules)
 cli.command()(baseline)
 cli.command()(diff)
 cli.command()(report)
+cli.add_typer(snapshots, name="snapshots")
 
 
 def _chosen(fleet: Fleet, pool: str) -> Fleet:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.commands.files import hindered
 from dashboard.errors import SnapshotError
 from dashboard.importing.files import unwrapped
-from dashboard.report.fleet.load import MAX_BYTES, read_snapshot
+from dashboard.report.fleet.load import MAX_BYTES
 from dashboard.store import Snapshots
 from dashboard.store.carrying import carried_by
-from dashboard.store.packing import id_of
+from dashboard.store.packing import EARLIER_DIGITS, id_of
+from dashboard.store.redacting import opened_clean
 from dashboard.store.snapshots import SHORTEST, TYPE_MORE
 from dashboard.terminal import polled, say, wrong
 
@@ -75,7 +76,7 @@ def _opened(text: str | None, options: Options, option: str) -> tuple[Fleet, byt
         wrong(_said(text, option, why))
     try:
         content = unwrapped(raw, MAX_BYTES)
-        return replace(read_snapshot(content), snapshot=_id(text, content)), raw
+        return replace(opened_clean(content), snapshot=_id(text, content)), raw
     except SnapshotError as error:
         wrong(_said(text, option, str(error)))
 
@@ -122,8 +123,8 @@ def _no_snapshot(text: str, folder: Path) -> str:
 
 def _id(text: str, content: bytes) -> str | None:
     """Return the id of an exported snapshot: its file bears it, and what is in the file has it."""
-    key = id_of(content)
-    return key if Path(text).name.partition(".")[0].endswith(key) else None
+    key, stem = id_of(content), Path(text).name.partition(".")[0]
+    return next((each for each in (key, key[:EARLIER_DIGITS]) if stem.endswith(each)), None)
 
 
 def _said(text: str, option: str, what: str) -> str:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dashboard.redaction import redact_text
 from dashboard.report.parts import Time
 from dashboard.store.packing import comment_of, commented, packed
+from dashboard.store.redacting import clean_notes, clean_text
 from dashboard.store.sidecar import LONGEST_NAME, MOST_BYTES, MOST_NOTES, NotePart, note_of
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def carried_by(raw: bytes) -> Carried:
     """Return what a file carries; nothing of a file that no export wrote. Anybody may have written it."""
     comment = comment_of(raw, MOST_BYTES)
     try:
-        return Carried.model_validate_json(redact_text(comment.decode(errors="replace")))
+        told = Carried.model_validate_json(comment)
     except ValidationError:
         return Carried()
+    return told.model_copy(update={"name": clean_text(told.name), "parts": clean_notes(told.parts)})

@@ -12,10 +12,10 @@ from dashboard.report.fleet.load import read_snapshot
 from dashboard.store.packing import content_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from dashboard.fleet import Fleet
-    from dashboard.store.sidecar import Sidecar
+    from dashboard.store.sidecar import NotePart, Sidecar
 
 
 def opened_clean(content: bytes) -> Fleet:
@@ -44,14 +44,20 @@ def without_secrets(content: bytes) -> bytes:
 
 def clean_sidecar(beside: Sidecar) -> Sidecar:
     """Return what stands beside a snapshot without the secrets that somebody wrote there."""
-    notes = {
-        about: note.model_copy(update={"text": _clean(note.text), "owner": _clean(note.owner)})
-        for about, note in beside.notes.items()
+    told = {"name": clean_text(beside.name), "fleet": clean_text(beside.fleet), "notes": clean_notes(beside.notes)}
+    return beside.model_copy(update=told)
+
+
+def clean_notes(notes: Mapping[str, NotePart]) -> dict[str, NotePart]:
+    """Return notes without the secrets that somebody wrote there."""
+    return {
+        about: note.model_copy(update={"text": clean_text(note.text), "owner": clean_text(note.owner)})
+        for about, note in notes.items()
     }
-    return beside.model_copy(update={"name": _clean(beside.name), "fleet": _clean(beside.fleet), "notes": notes})
 
 
-def _clean(text: str) -> str:
+def clean_text(text: str) -> str:
+    """Return what somebody wrote without secrets."""
     clean: str = redact_known(redact_text(text))
     return clean
 

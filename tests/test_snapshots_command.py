@@ -1,0 +1,67 @@
+"""`snapshots redact` takes secrets out of files that an earlier version wrote, and says where the backup is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.cli import cli
+from dashboard.store import Snapshots
+from tests.builders import NOW
+from tests.store.folders import a_fleet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRET = "SESAME7QX"
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli(list(arguments), prog_name="dashboard")
+    return int(str(ended.value.code or 0))
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Snapshots:
+    monkeypatch.chdir(tmp_path)
+    store = Snapshots(tmp_path / "snapshots")
+    key = store.freeze(a_fleet(), "x", NOW).id
+    notes = store.folder / f"{key}.notes.json"
+    notes.write_text(json.dumps({**json.loads(notes.read_bytes()), "name": f"api_key={SECRET}"}))
+    return store
+
+
+def test_secrets_leave_the_files_and_the_backup_is_named(store: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("snapshots", "redact") == 0
+
+    said = capsys.readouterr().err
+    assert "Secrets removed from 1 of 1 snapshot; the files as they were are in snapshots/before-redaction-" in said
+    (backup,) = store.folder.glob("before-redaction-*")
+    assert SECRET in next(backup.iterdir()).read_text()
+    assert SECRET not in "".join(each.read_text() for each in store.folder.glob("*.notes.json"))
+    assert run("snapshots", "redact") == 0
+    assert "Secrets removed from 0 of 1 snapshot." in capsys.readouterr().err
+    assert len(store.all()) == 1
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_rewritten(
+    store: Snapshots, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (store.folder / "0123456789.json.gz").write_bytes(b"damaged")
+
+    assert run("snapshots", "redact", "--backup", str(tmp_path / "kept")) == 1
+
+    said = capsys.readouterr().err
+    assert "0123456789" in said
+    assert "exit 1: 1 file not read." in said
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+
+
+def test_a_folder_that_is_none_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "snapshots").write_text("")
+
+    assert run("snapshots", "redact") == 1
