@@ -191,7 +191,7 @@ def is_secret(name: str) -> bool:
     bare = lower.translate(BETWEEN_WORDS)
     if lower.startswith(SECRET_PREFIX) or (_also.names and bare.endswith(tuple(_also.names))):
         return True
-    words = [word.lower() for word in _WORD.findall(segment)]
+    words = [word.lower() for word in _WORD.findall(segment.removeprefix("VLLM_"))]
     while len(words) > 1 and (words[-1] in STILL_SECRET or words[-1].isdigit()):
         words.pop()
     bare = "".join(words)
