@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -12,9 +13,12 @@ from typer.testing import CliRunner
 
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.fleet import build_fleet
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import story
+from tests.captured import AT, capture
 from tests.report.saved_fleets import saved
+from tests.rules.test_false_alarms import OPEN, replicas
 from tests.serving import free_port
 
 if TYPE_CHECKING:
@@ -342,3 +346,19 @@ def test_the_options_in_sarif_are_named_as_the_repository_knows_them(
     assert named() == "ci/fleet.yaml"
     monkeypatch.chdir(tmp_path / "ci")
     assert named("--config", str(tmp_path / "fleet.yaml")) == "fleet.yaml"
+
+
+@pytest.mark.parametrize("paths", [None, OPEN], ids=["every endpoint", "open endpoints"])
+def test_a_healthy_fleet_before_0_29_that_declares_nothing_passes(tmp_path: Path, paths: frozenset[str] | None) -> None:
+    """Its block hashes are random unless a seed is set, but nobody said that anything compares them."""
+    snapshots = replicas(capture("llama", "0.20.2"), 3, [paths])
+    file = tmp_path / "fleet.json"
+    file.write_bytes(saved(build_fleet("mine", snapshots, polled_at=AT, interval=timedelta(seconds=15))))
+
+    done = run("check", "--snapshot", str(file), "--fail-on", "critical", "--format", "json")
+    told = json.loads(done.stdout)
+
+    assert done.exit_code == 0, last(done)
+    assert told["pools"][0]["domain"]["router"] == {"value": "approximate", "basis": "assumed"}
+    (root,) = (each for each in told["outcomes"] if each["rule"] == "RT-06")
+    assert (root["kind"], root["unknown"]) == ("skipped", {"chat": 3})

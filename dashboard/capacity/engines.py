@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # The first release whose log the formula was checked against; 0.12.0 logged hybrid models by another one.
 FORMULA_SINCE = (0, 32, 0)
+LOGGED_DIGITS = 2  # of concurrency, in vLLM's log (vllm/v1/core/kv_cache_utils.py)
 
 ONLY_BLOCKS = "vLLM reports no tokens here; blocks x block_size is at most what fits."
 ONLY_FIRST = "The API server reports the tokens of its first engine only; this one is taken to hold as many."
@@ -133,7 +134,7 @@ def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opti
         num_gpu_blocks=blocks,
         block_size=size,
         kv_cache_size_tokens=told.tokens,
-        max_concurrency=told.concurrency,
+        max_concurrency=None if told.concurrency is None else round(told.concurrency, LOGGED_DIGITS),
         kv_cache_bytes=_product(on_each, options.tensor_parallel_size, options.pipeline_parallel_size),
         kv_cache_bytes_per_device=on_each,
         naive_tokens=naive,

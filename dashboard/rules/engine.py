@@ -12,7 +12,17 @@ from dashboard.compare.baseline import agreed_paths
 from dashboard.models import Role, cohort_letters
 from dashboard.rules.baseline.unknown_paths import unknown_paths
 from dashboard.rules.domain import assumed_router, domain_of
-from dashboard.rules.findings import CohortShare, Confidence, Family, Finding, Inspection, Outcome, OutcomeKind
+from dashboard.rules.findings import (
+    CohortShare,
+    Confidence,
+    Draft,
+    Family,
+    Finding,
+    Inspection,
+    Outcome,
+    OutcomeKind,
+    Unjudged,
+)
 from dashboard.rules.policy import RuleChange
 from dashboard.rules.registry import Scope
 from dashboard.rules.rollout import is_explained, remedy_along, rollout_of
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
 
     from dashboard.models import Document, Pool, Replica
     from dashboard.rules.domain import Facet
-    from dashboard.rules.findings import Draft, Rollout, Severity, Suppression
+    from dashboard.rules.findings import Rollout, Severity, Suppression
     from dashboard.rules.policy import Policy
     from dashboard.rules.registry import Rule
     from dashboard.rules.subject import Subject
@@ -139,13 +149,18 @@ def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context)
     if (missing := _missing(rule, needs, subject)) is not None:
         return whole._replace(kind=OutcomeKind.SKIPPED, reason=missing), []
     try:
-        drafts = list(rule.check(subject, **{**rule.parameters, **change.parameters}))
+        told = list(rule.check(subject, **{**rule.parameters, **change.parameters}))
     except Exception as error:  # noqa: BLE001  one rule's mistake must not cost the others
         reason = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
         return whole._replace(kind=OutcomeKind.ERROR, reason=reason), []
+    unjudged = [each for each in told if isinstance(each, Unjudged)]
+    whole = whole._replace(unknown=max([whole.unknown, *(len(each.replicas) for each in unjudged)]))
+    drafts = [each for each in told if isinstance(each, Draft)]
     found = [_finding(draft, rule, whole, worst, change.severity, subject, context) for draft in drafts]
-    kind = OutcomeKind.FAILED if found else OutcomeKind.PASSED
-    return whole._replace(kind=kind, findings=len(found)), found
+    if found:
+        return whole._replace(kind=OutcomeKind.FAILED, findings=len(found)), found
+    reason = next((each.reason for each in unjudged if each.reason), "")
+    return whole._replace(kind=OutcomeKind.SKIPPED if reason else OutcomeKind.PASSED, reason=reason), []
 
 
 def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -> str | None:

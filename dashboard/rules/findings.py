@@ -108,6 +108,13 @@ class Draft:
     assumptions: tuple[str, ...] = ()
 
 
+class Unjudged(NamedTuple):
+    """Replicas that do not report what a rule needs, yielded beside drafts. `reason`: nothing could be judged."""
+
+    replicas: tuple[str, ...]
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Suppression:
     """A finding that somebody answers for until a day. `number` is its place in fleet.yaml, from 1."""

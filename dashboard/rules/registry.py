@@ -12,7 +12,7 @@ from dashboard.rules.page import Page, page_of
 
 if TYPE_CHECKING:
     from dashboard.rules.domain import Facet
-    from dashboard.rules.findings import Draft, Family, Severity
+    from dashboard.rules.findings import Family, Severity
 
 
 class Scope(StrEnum):
@@ -23,7 +23,7 @@ class Scope(StrEnum):
     FLEET = "fleet"  # FleetSubject: all replicas of all pools
 
 
-Check = Callable[..., Iterable["Draft"]]
+Check = Callable[..., Iterable[Any]]  # of Draft, and of Unjudged
 
 
 @dataclass(frozen=True, slots=True)

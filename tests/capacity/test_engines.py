@@ -179,7 +179,7 @@ def test_reported_tokens_stand_before_any_formula() -> None:
     found = one(EngineReport(0, 100, 777), [FULL])
 
     assert (found.kv_cache_size_tokens, found.basis) == (777, Basis.REPORTED)
-    assert found.max_concurrency == 777 / 2048
+    assert found.max_concurrency == round(777 / 2048, 2)
     assert one(EngineReport(0, 100, 777, 5.5), [FULL]).max_concurrency == 5.5
     assert one(EngineReport(0, 100, 777), settings=options(model_config__max_model_len=...)).max_concurrency is None
 
@@ -410,3 +410,7 @@ def test_speculation_and_context_parallelism_reach_the_formula() -> None:
     ) == (1000, (0, 3), 4, 99)
     assert load.in_flight == (256, 512)
     assert load_of({}) is None
+
+
+def test_concurrency_has_the_two_decimals_that_vllm_logs() -> None:
+    assert one(EngineReport(0, 100, 777, 7.629394531250001)).max_concurrency == 7.63

@@ -21,6 +21,7 @@ from dashboard.rules.findings import (
     Remedy,
     Severity,
     Suppression,
+    Unjudged,
 )
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.registry import Scope, rule
@@ -375,3 +376,23 @@ def test_what_was_not_told_is_never_a_value(state: State) -> None:
     entries = [blocks(16), {"settings": {BLOCKS: {"state": str(state)}}}]
 
     assert not inspected([made(fails)], *entries).findings
+
+
+def test_who_does_not_report_what_a_rule_needs_is_counted_and_where_nobody_does_the_rule_is_skipped() -> None:
+    def unsure(subject: PoolSubject) -> Iterator[Draft | Unjudged]:
+        """Nothing is known."""
+        yield Unjudged(tuple(each.id for each in subject.members), "seed: reported by 0 of 2 replicas.")
+
+    def in_part(subject: PoolSubject) -> Iterator[Draft | Unjudged]:
+        """Something is wrong, and something is not known."""
+        yield Unjudged(tuple(each.id for each in subject.members)[:1])
+        yield from fails(subject)
+
+    (skipped,) = inspected([made(unsure)], blocks(16, replicas=2)).outcomes
+    (passed,) = inspected([made(in_part)], blocks(16, replicas=2)).outcomes
+    (failed,) = inspected([made(in_part)], blocks(32, replicas=2)).outcomes
+
+    assert (skipped.kind, skipped.reason) == (OutcomeKind.SKIPPED, "seed: reported by 0 of 2 replicas.")
+    assert (skipped.unknown, skipped.total) == (2, 2)
+    assert (passed.kind, passed.unknown) == (OutcomeKind.PASSED, 1)
+    assert (failed.kind, failed.unknown) == (OutcomeKind.FAILED, 1)

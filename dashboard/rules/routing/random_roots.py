@@ -38,9 +38,11 @@ def differing_roots(pool: PoolSubject, known: Roots, fewest: int = FEWEST) -> It
     wanted = wanted_algorithm(pool)
     is_cured = wanted is not None and is_fixed(wanted)
     odd = {root: held for root, held in known.items() if root.kind is RootKind.RANDOM and not is_left(root, wanted)}
-    fixed = replicas_of({root: held for root, held in known.items() if root.kind is RootKind.FIXED})
+    defaults = {root: held for root, held in known.items() if root.kind is RootKind.FIXED}
+    fixed, is_certain = replicas_of(defaults), all(root.is_certain for root in defaults)
     if fixed and (is_cured or wanted is None):
-        yield from (_unlike_the_fixed(pool, group, replicas_of(odd, group), fixed) for group in by_cause(odd))
+        for group in by_cause(odd):
+            yield _unlike_the_fixed(pool, group, replicas_of(odd, group), fixed, is_fixed_certain=is_certain)
     elif odd and len(replicas_of(odd)) + len(fixed) >= fewest:
         yield _all_random(pool, odd)
 
@@ -87,14 +89,20 @@ def by_cause(odd: Roots) -> list[list[Root]]:
 
 
 def _unlike_the_fixed(
-    pool: PoolSubject, roots: Sequence[Root], replicas: tuple[str, ...], fixed: tuple[str, ...]
+    pool: PoolSubject,
+    roots: Sequence[Root],
+    replicas: tuple[str, ...],
+    fixed: tuple[str, ...],
+    *,
+    is_fixed_certain: bool,
 ) -> Draft:
     is_certain = roots[0].is_certain
     have = "has" if len(fixed) == 1 else "have"
+    seed = "" if is_fixed_certain else f", unless {SEED_VARIABLE} is set"
     return Draft(
         replicas,
         f"The root of the block hashes is random {cause(roots)}, {NOT_SET if is_certain else NOT_TOLD}; "
-        f"{count(len(fixed), 'other replica')} {have} vLLM's fixed root.",
+        f"{count(len(fixed), 'other replica')} {have} vLLM's fixed root{seed}.",
         told_of(pool, replicas, fixed),
         like_the_fixed(pool, roots, fixed),
         Confidence.DERIVED,

@@ -35,7 +35,11 @@ NOUN = "prefix match unit"
     id="RT-03",
     name="match-unit-differs",
     family=Family.ROUTING,
-    severity={Facet.MODEL: Severity.WARNING, Facet.KV_STORE: Severity.CRITICAL},
+    severity={
+        Facet.MODEL: Severity.WARNING,
+        Facet.PREFIX_HASH: Severity.CRITICAL,
+        Facet.KV_STORE: Severity.CRITICAL,
+    },
     needs=(MATCH_UNIT, *RESOLVED),
 )
 def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
@@ -45,8 +49,8 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
     KV cache groups.
 
     Why it matters:
-        - any pool: Another unit makes other keys for the same tokens, and hits end at other places, so a router that
-          knows one unit finds nothing on the odd replicas.
+        - any pool: Another unit makes other hashes of the same tokens, and hits end at other places.
+        - prefix-hash: The router hashes with one unit. It never finds what a replica with another unit caches.
         - kv-store: Keys of the store are made per unit, so replicas with another unit share nothing.
 
     How to fix:

@@ -6,17 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.rules.domain import Facet, SeedPolicy, Store
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Family, Severity, Unjudged
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.differing_hashes import differing_hashes
 from dashboard.rules.routing.narrowing import caching, only
-from dashboard.rules.routing.random_roots import FEWEST, differing_roots, without
+from dashboard.rules.routing.random_roots import FEWEST, differing_roots, replicas_of, without
 from dashboard.rules.routing.releases import VERSION
 from dashboard.rules.routing.roots import SEED, SEED_POLICY, SEED_VARIABLE, RootKind, roots
 from dashboard.rules.routing.routers_root import FIXED_ROOT, not_fixed, not_from_seed
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
 from dashboard.rules.routing.told_seeds import differing_seeds, seeded_in_part
 from dashboard.rules.subject import FINGERPRINT
+from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ COMPARING = (Facet.PREFIX_HASH, Facet.KV_STORE, Facet.KV_EVENTS)
     needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM),
     least=1,
 )
-def hash_root_differs(pool: PoolSubject) -> Iterator[Draft]:
+def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | Unjudged]:
     """Replicas start their block hashes from different roots, so the same tokens have other hashes on each.
 
     From 0.29 on vLLM has one fixed root for `sha256` and `sha256_cbor`; before that, and with `xxhash` at any version,
@@ -66,7 +67,8 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft]:
         that compute hashes. Or run 0.29 or later with `sha256` or `sha256_cbor` everywhere, and set it nowhere.
 
     Exceptions:
-        Where the variable is set and nobody tells, say so: `seed_policy: environment` under the pool's `expects`. With
+        A replica that reports neither its seed nor its block hashes is unknown. Where the variable is set and nobody
+        reports it, declare `seed_policy: environment` under the pool's `expects`. With
         `seed_policy: random` the router needs no equal roots, and the rule only holds for a shared store. Replicas that
         get the fixed root by doing what RT-05 says of their algorithm are left to RT-05, and those that only cut blocks
         of another length to RT-01 and RT-03.
@@ -88,6 +90,7 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft]:
         return
     hashing = caching(pool)
     known = roots(hashing)
+    yield from _unknown(hashing, known)
     if policy is SeedPolicy.ENVIRONMENT:
         drafts = not_from_seed(hashing, known)
         yield from (replace(each, severity=Severity.CRITICAL, why=_why(pool, SEED_VARIABLE)) for each in drafts)
@@ -98,6 +101,17 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft]:
         # Where nothing compares hashes, a seed that is only assumed to be unset is not worth a finding.
         is_compared = not pool.facets.isdisjoint(COMPARING)
         yield from (each for each in _unlike_each_other(hashing, known) if is_compared or not each.assumptions)
+
+
+def _unknown(hashing: PoolSubject, known: Roots) -> Iterator[Unjudged]:
+    """Yield who reports neither digests nor a seed: vLLM's default may be in force there, or any seed."""
+    certain = replicas_of({root: held for root, held in known.items() if root.is_certain})
+    silent = {member.id for member in hashing.members}.difference(certain, hashing.fingerprints())
+    if silent and len(hashing.members) >= FEWEST:
+        total = len(hashing.members)
+        is_all = len(silent) == total
+        reason = f"{SEED_VARIABLE} and block hashes: reported by 0 of {count(total, 'replica')}." if is_all else ""
+        yield Unjudged(tuple(sorted(silent)), reason)
 
 
 def _why(pool: PoolSubject, source: str) -> str | None:
