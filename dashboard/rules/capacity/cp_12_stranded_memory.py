@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dashboard.rules.subject import PoolSubject
 
-AVAILABLE, USED = "engines.kv_cache_available_bytes", "engines.kv_cache_bytes_per_device"
+USED = "engines.kv_cache_bytes_per_device"
 ASKED = "cache_config.kv_cache_memory_bytes"
 OVERRIDE = "cache_config.num_gpu_blocks_override"
 GIB = 2**30
@@ -34,8 +34,8 @@ GIB = 2**30
 def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Iterator[Draft]:
     """Memory that is set aside for the KV cache on a device, and that no block uses.
 
-    Available is what the engine measured at start (the provider reports it) or `--kv-cache-memory-bytes`; used is what
-    its blocks take on one device. `share` of the available memory may be unused.
+    Available is `--kv-cache-memory-bytes`; used is what the blocks of an engine take on one device. `share` of the
+    available memory may be unused.
 
     Why it matters:
         - any pool: All devices of an engine get as many blocks as the one with the least room. What the others have
@@ -46,7 +46,8 @@ def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Itera
         pipeline parallelism, move layers with `VLLM_PP_LAYER_PARTITION`.
 
     Exceptions:
-        Not evaluated where `num_gpu_blocks_override` is set: then the blocks were chosen by hand.
+        Not evaluated where `num_gpu_blocks_override` is set: then the blocks were chosen by hand. Without
+        `--kv-cache-memory-bytes` no endpoint reports how much memory was available.
 
     Evidence:
         - vllm/v1/core/kv_cache_planning.py (all workers get the smallest number of blocks)
@@ -54,8 +55,8 @@ def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Itera
         - vllm-project/vllm#25164
 
     Example:
-        GPU 0 also runs a small embedding server. Its 12 GiB of KV cache decide for three GPUs, two of which keep 17 GiB
-        that nothing uses.
+        Three GPUs have `--kv-cache-memory-bytes 40G`. The blocks that fit into the first pipeline stage decide for
+        all, and the last stage keeps 17 GiB that nothing uses.
     """
     for (available, used), replicas in _stranded(pool, share).items():
         unused = f"{(available - used) / GIB:,.1f} GiB of {available / GIB:,.1f} GiB"
@@ -64,7 +65,7 @@ def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Itera
             f"{unused} for the KV cache is unused on a device.",
             (
                 Evidence(USED, json.dumps(used), State.REPORTED, tuple(sorted(replicas))),
-                Evidence(AVAILABLE, json.dumps(available), State.REPORTED, tuple(sorted(replicas)), is_reference=True),
+                Evidence(ASKED, json.dumps(available), State.REPORTED, tuple(sorted(replicas)), is_reference=True),
             ),
             Remedy(
                 "Give all devices of the engine as much room: end other processes on the smallest one, and restart.",
@@ -80,7 +81,7 @@ def _stranded(pool: PoolSubject, share: float) -> dict[tuple[int, int], set[str]
     asked = pool.of_documents(lambda settings: (value(settings, ASKED), value(settings, OVERRIDE)))
     for member, engine in pool.engines():
         size, override = asked[member.id]
-        available, used = size, engine.kv_cache_bytes_per_device
-        if isinstance(available, int) and used and override is None and available - used > share * available:
-            found[available, used].add(member.id)
+        used = engine.kv_cache_bytes_per_device
+        if isinstance(size, int) and used and override is None and size - used > share * size:
+            found[size, used].add(member.id)
     return found

@@ -7,7 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dashboard.models import State
-from dashboard.rules.connectors import CONNECTOR, value
+from dashboard.normalize.lookahead import METHODS, lookahead_setting
+from dashboard.rules.connectors import value
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 ALIGNMENT = "cache_config.cache_hit_alignment_tokens"
 METHOD = "speculative_config.method"
 NO_DROP = "speculative_config.disable_eagle_block_drop"
-NO_LOOKAHEAD = "speculative_config.disable_lookahead_block_hashes"
-DROPPING = ("eagle", "eagle3", "mtp")  # vllm/config/speculative.py, needs_eagle_block_drop
 
 
 @rule(
@@ -103,8 +102,8 @@ def _smallest(settings: Mapping[str, Setting]) -> int | None:
 
 
 def _drops_a_block(settings: Mapping[str, Setting]) -> bool:
-    """Tell whether a hit loses its last block: not where hashes look ahead, which a KV connector rules out."""
-    if value(settings, METHOD) not in DROPPING or value(settings, NO_DROP) is not False:
+    """Tell whether a hit loses its last block: not where hashes look ahead, or may."""
+    if value(settings, METHOD) not in METHODS or value(settings, NO_DROP) is not False:
         return False
-    looks_ahead = NO_LOOKAHEAD in settings and value(settings, NO_LOOKAHEAD) is False
-    return not looks_ahead or value(settings, CONNECTOR) is not None
+    ahead = lookahead_setting(settings)
+    return ahead is not None and ahead.value == "0"
