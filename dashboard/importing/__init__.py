@@ -2,5 +2,6 @@
 
 from dashboard.importing.files import MAX_FILE_BYTES, File, Refused
 from dashboard.importing.fleets import Imported, imported
+from dashboard.importing.limited import import_files
 
-__all__ = ["MAX_FILE_BYTES", "File", "Imported", "Refused", "imported"]
+__all__ = ["MAX_FILE_BYTES", "File", "Imported", "Refused", "import_files", "imported"]

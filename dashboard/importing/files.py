@@ -6,6 +6,7 @@ import codecs
 from typing import NamedTuple
 
 from dashboard.errors import SnapshotError
+from dashboard.normalize.budgets import SAVED_FLEET, node_count
 from dashboard.redaction import redact_text
 from dashboard.store.packing import GZIP_MAGIC, unpacked
 from dashboard.wording import middle_cut, one_line
@@ -43,6 +44,11 @@ def opened(file: File) -> bytes:
     if content.lstrip()[:1] == b"<":
         raise SnapshotError(
             "It is a web page or XML, and no answer of vLLM; ask the replica itself, not a proxy in front of it."
+        )
+    if node_count(content, SAVED_FLEET.max_nodes) > SAVED_FLEET.max_nodes:
+        raise SnapshotError(
+            f"It has more than {SAVED_FLEET.max_nodes:,} JSON nodes; "
+            "save one pool at a time, with poll --format json --full --pool NAME."
         )
     return content
 

@@ -23,6 +23,9 @@ ANSWER = Budget(MIB, 50_000)
 # Text, read line by line; a page of 64 engines has 4.5 MB, and poll.max_answer_bytes is less.
 METRICS = Budget(256 * MIB, 0)
 
+# 5,000 replicas have 4.5 million nodes.
+SAVED_FLEET = Budget(256 * MIB, 5_000_000)
+
 
 def budget_of(path: str) -> Budget:
     """Return what the answer to a path may cost."""

@@ -192,7 +192,7 @@ def take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _split(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for path in (*PATHS_OF_FILES, *EVENT_ADDRESSES, EVENT_TOPIC):
+    for path in (*sorted(PATHS_OF_FILES), *sorted(EVENT_ADDRESSES), EVENT_TOPIC):  # the same order in each process
         section, _, field = path.partition(".")
         fields = config.get(section)
         if not isinstance(fields, dict) or field not in fields:

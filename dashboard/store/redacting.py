@@ -8,7 +8,7 @@ from pydantic_core import from_json, to_json
 
 from dashboard.models import State
 from dashboard.redaction import redact, redact_known, redact_text
-from dashboard.report.fleet.load import read_snapshot
+from dashboard.report.fleet.load import check_nodes, read_snapshot
 from dashboard.store.packing import content_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,11 @@ def clean_content(content: bytes) -> bytes:
 
 
 def without_secrets(content: bytes) -> bytes:
-    """Replace what looks like a secret, and the values of settings that are called so; else nothing changes."""
+    """Replace what looks like a secret, and the values of settings that are called so; else nothing changes.
+
+    Raise SnapshotError where it has too many nodes.
+    """
+    check_nodes(content)
     try:
         told = from_json(content)
     except ValueError:  # reading it says what is wrong

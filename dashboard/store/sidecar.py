@@ -78,6 +78,11 @@ def sidecar_of(fleet: Fleet, name: str, at: datetime) -> Sidecar:
     )
 
 
+def with_name(beside: Sidecar, name: str) -> Sidecar:
+    """Return a description with another name."""
+    return beside.model_copy(update={"name": tidy_name(name)})
+
+
 def tidy_name(name: str) -> str:
     """Make a name one line that a list has room for."""
     return " ".join(one_line(name).split())[:LONGEST_NAME]

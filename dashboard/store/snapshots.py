@@ -13,7 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.errors import SnapshotError
+from dashboard.normalize.budgets import SAVED_FLEET, node_count
 from dashboard.report.fleet.load import MAX_BYTES
+from dashboard.store import child
 from dashboard.store.beside import read_beside, to_bytes
 from dashboard.store.carrying import brought_beside, exported
 from dashboard.store.packing import (
@@ -28,7 +30,7 @@ from dashboard.store.packing import (
     unpacked,
 )
 from dashboard.store.redacting import clean_content, clean_sidecar, opened_clean
-from dashboard.store.sidecar import Sidecar, note_of, part_of, sidecar_of, tidy_name
+from dashboard.store.sidecar import Sidecar, note_of, part_of, sidecar_of, with_name
 from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER, locked, sync_folder, write_whole
 from dashboard.wording import NUMBER_WORDS, one_line
 
@@ -51,6 +53,9 @@ NO_ID = (
 READ_ONLY = "Snapshots are read-only here (read_only: true in fleet.yaml)."
 _DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
 _ID = re.compile(rf"[0-9a-f]{{{EARLIER_DIGITS}}}|[0-9a-f]{{{ID_DIGITS}}}")
+# 1,000 replicas have 0.9 million nodes; a larger snapshot is opened by a process of its own first. A node takes 120
+# bytes there, and 240 where it was made to be large.
+TRIAL_NODES, NODE_BYTES = 1_200_000, 200
 _FLEET, _BESIDE = ".json.gz", ".notes.json"
 _FILE = re.compile(rf"(?:{_ID.pattern})(?:{re.escape(_FLEET)}|{re.escape(_BESIDE)})")
 _PART = re.compile(r"\.[0-9a-f]+\.(?:json\.gz|notes\.json)\..*\.part")  # as write_whole names them
@@ -94,8 +99,11 @@ class Snapshots:
 
         `brought` is what came with it, where it was frozen elsewhere and is imported at `at`.
         """
+        return self.keep(content_of(fleet), sidecar_of(fleet, name, at), brought)
+
+    def keep(self, content: bytes, beside: Sidecar, brought: Carried | None = None) -> Stored:
+        """Save the content of a fleet as `freeze` does, with its description."""
         self._need_writable()
-        content = content_of(fleet)
         with self._said("written"):
             self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             with locked(self.folder):
@@ -103,7 +111,6 @@ class Snapshots:
                 if not self._is_whole(key):
                     write_whole(self._file(key, _FLEET), packed(content), PRIVATE)
                 if not self._file(key, _BESIDE).exists():
-                    beside = sidecar_of(fleet, name, at)
                     self._keep(key, brought_beside(beside, brought) if brought else beside)
         return self._stored(key)
 
@@ -150,18 +157,21 @@ class Snapshots:
     def fleet(self, key: str) -> Fleet:
         """Open a snapshot: the fleet as it was, judged as it was. Its generation is its own."""
         content = self._content(key)
+        self._try_large(content)
         return replace(opened_clean(content), snapshot=key, generation=-int(key, 16))
 
     def export(self, key: str) -> bytes:
         """Return a snapshot as one file, with its name and notes, to be imported elsewhere."""
-        return exported(clean_content(self._content(key)), self.get(key).beside)
+        content = self._content(key)
+        self._try_large(content)
+        return exported(clean_content(content), self.get(key).beside)
 
     def rename(self, key: str, name: str) -> None:
         """Call a snapshot something else; raise SnapshotError where what stands beside it cannot be read."""
         self._need_writable()
         self._need(key)
         with self._said("written"), locked(self.folder):
-            self._keep(key, self._beside(key).model_copy(update={"name": tidy_name(name)}))
+            self._keep(key, with_name(self._beside(key), name))
 
     def note(self, key: str, about: str, note: Note | None) -> None:
         """Keep a note beside a snapshot, or take it away; the other notes stay.
@@ -284,6 +294,13 @@ class Snapshots:
                 f"The file of snapshot {key} was changed after it was frozen; restore it, or delete it."
             )
         return content
+
+    def _try_large(self, content: bytes) -> None:
+        """Open a large snapshot in a limited process; raise SnapshotError where that cannot."""
+        nodes = node_count(content, SAVED_FLEET.max_nodes)
+        if TRIAL_NODES < nodes <= SAVED_FLEET.max_nodes:
+            memory = max(child.MEMORY_BYTES, NODE_BYTES * nodes)
+            child.run_limited("dashboard.store.trial", content, memory_bytes=memory)
 
     def _beside(self, key: str) -> Sidecar:
         """Return what is to be changed beside a snapshot: what cannot be read is not written over."""

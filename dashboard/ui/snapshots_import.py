@@ -9,9 +9,10 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
-from dashboard.importing import MAX_FILE_BYTES, File, Refused, imported
-from dashboard.store.sidecar import LONGEST_NAME
+from dashboard.importing import File, Refused, import_files
+from dashboard.store.sidecar import LONGEST_NAME, with_name
 from dashboard.ui import audit, links, markup, replica_opening
+from dashboard.ui.uploads import MAX_FILE_BYTES, MIB
 from dashboard.wording import count, iso
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def draw() -> None:
         "Files",
         accept_multiple_files=True,
         key=f"files_{place}",
-        max_upload_size=MAX_FILE_BYTES // 2**20,
+        max_upload_size=MAX_FILE_BYTES // MIB,
         label_visibility="collapsed",
     )
     if files:
@@ -84,21 +85,24 @@ def draw() -> None:
 def _import(files: Sequence[UploadedFile], name: str) -> None:
     """Freeze what the files hold. One fleet and nothing refused: it is opened at once."""
     live, at = service.current(), service.now()
-    found = imported(
-        [File(each.name, each.getvalue()) for each in files], at, name, policy=live.policy, ignore=live.ignored
-    )
-    frozen, refused = [], list(found.refused)
+    frozen: list[Frozen] = []
+    try:
+        brought = [File(each.name, each.getvalue()) for each in files]
+        fleets, found = import_files(brought, at, name, policy=live.policy, ignore=live.ignored)
+    except SnapshotError as error:
+        fleets, found = (), (Refused(count(len(files), "file"), str(error)),)
+    refused = list(found)
     of_answers = f"{FLEET_NAME} {iso(at)}" if name == FLEET_NAME else f"{name}, imported {iso(at)}"
-    for file, fleet, carried in found.fleets:
+    for file, content, beside, carried in fleets:
         called = carried.name or (file.partition(".json")[0] if file else of_answers)
         try:
             with audit.recorded("import", name=called, file=file) as told:
-                stored = service.snapshots().freeze(fleet, called, at, carried)
+                stored = service.snapshots().keep(content, with_name(beside, called), carried)
                 told["snapshot"] = stored.id
         except SnapshotError as error:
             refused.append(Refused(file or name, str(error)))
         else:
-            frozen.append(Frozen(stored.id, f"{stored.beside.name}: {count(len(fleet.replicas), 'replica')}"))
+            frozen.append(Frozen(stored.id, f"{stored.beside.name}: {count(beside.targets, 'replica')}"))
     st.session_state[DONE] = Done(tuple(frozen), tuple(refused))
     st.session_state[ROUND] = int(st.session_state.get(ROUND, 0)) + 1  # an empty field for the next files
 

@@ -30,6 +30,7 @@ from dashboard.models import (
     Reply,
     Setting,
 )
+from dashboard.normalize.budgets import SAVED_FLEET, node_count
 from dashboard.normalize.canonical import SHORT, canonical_text, tidy
 from dashboard.normalize.documents import version_of
 from dashboard.normalize.json_faults import json_fault
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from dashboard.models import Source, State
     from dashboard.report.parts import FullReplicaPart, OfReplicaPart, ProbePart, Reason, SettingPart
 
-MAX_BYTES = 256 * 2**20  # 1,000 replicas of the benchmark take 23 MB, indented
+MAX_BYTES = SAVED_FLEET.max_bytes  # 1,000 replicas of the benchmark take 23 MB, indented
 COMMAND = "poll --format json --full"
 LONGEST = 400  # characters of what a sentence says of the file
 Row = TypeVar("Row", Engine, Device, KVCacheGroup)
@@ -74,12 +75,22 @@ def read_snapshot(raw: bytes, policy: Policy | None = None, today: date | None =
     return inspected(fleet, polled_at, today)
 
 
+def check_nodes(raw: bytes) -> None:
+    """Raise SnapshotError where a file has more nodes than are read: to be called before anything is made of it."""
+    if node_count(raw, SAVED_FLEET.max_nodes) > SAVED_FLEET.max_nodes:
+        raise SnapshotError(
+            f"The snapshot has more than {SAVED_FLEET.max_nodes:,} JSON nodes; "
+            f"save one pool at a time, with {COMMAND} --pool."
+        )
+
+
 def _document(raw: bytes) -> FullFleetDocument:
     if len(raw) > MAX_BYTES:
         most = MAX_BYTES // 2**20
         raise SnapshotError(
             f"The snapshot is larger than the {most} MiB that are read; save one pool at a time, with {COMMAND} --pool."
         )
+    check_nodes(raw)
     try:
         return FullFleetDocument.model_validate_json(raw, strict=True)
     except ValidationError as error:
