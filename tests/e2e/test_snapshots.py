@@ -68,13 +68,13 @@ def test_the_navigation_and_back_stay_in_the_snapshot(page: Page, served: Served
         expect(page).to_have_title(re.compile(f"^{name} · .+ · {served.key}$"))
         settle(page)
         assert f"snapshot={served.key}" in page.url
-        assert served.key in band(page)
+        assert served.key[:10] in band(page)
         addresses.append(page.url)
     for earlier in reversed(addresses[:-1]):
         page.go_back()
         expect(page).to_have_url(earlier)
         settle(page)
-        assert served.key in band(page)
+        assert served.key[:10] in band(page)
 
 
 def test_links_and_what_a_click_opens_stay_in_the_snapshot(page: Page, served: Served) -> None:

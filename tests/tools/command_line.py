@@ -11,7 +11,7 @@ from dashboard.terminal import PROGRAM
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "command-line.md"
-COMMANDS = ("demo", "serve", "poll", "check", "report", "diff", "baseline", "rules")
+COMMANDS = ("demo", "serve", "poll", "check", "report", "diff", "baseline", "rules", "snapshots redact")
 WIDTH = 78  # of a terminal of 80 columns, as typer leaves two
 NOTE = "<!-- Written by `make docs` from what the commands print. -->"
 _INTRODUCTION = """\
@@ -30,4 +30,4 @@ def page_text() -> str:
 
 
 def _help(name: str) -> str:
-    return CliRunner().invoke(cli, [name, "--help"], prog_name=PROGRAM, terminal_width=WIDTH).stdout
+    return CliRunner().invoke(cli, [*name.split(), "--help"], prog_name=PROGRAM, terminal_width=WIDTH).stdout

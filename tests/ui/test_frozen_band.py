@@ -134,5 +134,5 @@ def test_a_snapshot_without_a_name_is_called_by_its_id(tmp_path: Path) -> None:
     shown_beside(builders.story(), tmp_path)
     key = service.snapshots().freeze(builders.story(), "", NOW).id
 
-    assert f"snapshot {key} · data as of" in footer(snapshot=key)
+    assert f"snapshot {key[:10]} · data as of" in footer(snapshot=key)
     assert "<b>Snapshot</b> <code>" in html(visit(snapshot=key))
