@@ -9,14 +9,15 @@ import pytest
 from dashboard.models import Setting, Source, State
 from dashboard.normalize.engine_reports import TOKENS
 from dashboard.normalize.facts import Facts, facts_of
+from dashboard.normalize.lookahead import LOOKAHEAD
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, captures, has_python_api, snapshot
 from tests.provider_answers import PROVIDER_ONLY, provider_body, with_provider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What only engines know: null in the API server's own configuration.
-FILLED_IN = {"cache_config.hash_block_size", "cache_config.cache_hit_alignment_tokens"}
+# What only engines know: null in the API server's own configuration; and what mostly follows from other settings.
+FILLED_IN = {"cache_config.hash_block_size", "cache_config.cache_hit_alignment_tokens", LOOKAHEAD}
 
 
 def shared(settings: Mapping[str, Setting]) -> dict[str, tuple[str, State]]:
