@@ -130,7 +130,7 @@ _NUMBER = re.compile(r"(?:-?[0-9.]+(?:[eE][-+]?[0-9]+)?|(?i:null|none|true|false
 _EMPTY, _NO_MORE = re.compile(r"\W*\Z"), re.compile(r"(?!)")
 _NESTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"?|[{}\[\]]", re.DOTALL)
 _FLAG = re.compile(r"(?P<name>--?\w[\w.\-]*)(?P<value>=.+)?\Z", re.DOTALL)
-_VARIABLE = re.compile(r"(?P<name>(?:export )?[A-Za-z_][\w.\-]*)=[^\n]+\Z")
+_VARIABLE = re.compile(r"(?P<name>(?:export )?[A-Za-z_][\w.\-]*)=(?!(?i:null|none|true|false)\Z)[^\n]+\Z")
 _QUOTES, _OPENING = frozenset({"\\", '"', "'"}), frozenset("\"'\\{[")
 _STEMS = re.compile(r"(?i:pass|pwd|pw|secret|token|key|cred|cookie|auth|sig|jwt|bearer|s3_)")  # one is in each name
 _URL_SAFE = str.maketrans("-_", "+/")
@@ -140,7 +140,6 @@ ORDINARY_WORDS = frozenset({"key", "keys", "token", "tokens", "pass", "auth", "s
 LONGEST_JSON = 64 * 1024  # characters of a text that is read as JSON; what is longer is searched as text
 
 SHORTEST_KNOWN, MOST_KNOWN = 6, 256  # characters of a key that is searched for, and how many keys are
-SHORTEST_FORM = 6  # characters of a form of a key: fewer would be found by accident
 
 
 class _Also(NamedTuple):
@@ -180,8 +179,7 @@ def _forms(key: str) -> Iterator[str]:
     raw = key.encode()
     for before, cut in enumerate((0, 2, 3)):
         text = b64encode(b"\0" * before + raw).decode()[cut : (before + len(raw)) * 8 // 6]
-        if len(text) >= SHORTEST_FORM:
-            yield from (text, text.replace("+", "-").replace("/", "_"))
+        yield from (text, text.replace("+", "-").replace("/", "_"))
 
 
 def is_secret(name: str) -> bool:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.redaction import MARKER, is_secret, redact, redact_prose, redact_text
+from dashboard import redaction
+from dashboard.redaction import (
+    MARKER,
+    also_redact,
+    holds_known,
+    is_secret,
+    redact,
+    redact_keys,
+    redact_known,
+    redact_prose,
+    redact_text,
+)
 from tests.captured import FOLDER
 from tests.secrets_listed import ARGUMENTS, BROKEN, HEADERS, NESTED, listed
 from tests.strategies import json_named, texts
@@ -243,3 +257,70 @@ def test_redacting_prose_twice_is_redacting_it_once(text: str) -> None:
     once = redact_prose(text)
 
     assert redact_prose(once) == once
+
+
+@pytest.mark.parametrize("key", ["our-own-key-4Zq8x", 'our/own"key<4Zq8>\\+x'])
+def test_a_key_that_is_sent_is_found_in_every_form(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_also", redaction._Also())
+    pairs = [base64.b64encode(f"{user}:{key}".encode()).decode() for user in ("", "a", "ab", "abc")]
+    told = [key, quote(key, safe=""), html.escape(key), f"Basic {pairs[1]}", {f"x {key} y": [1, None, key]}, *pairs]
+    assert redact_known(told) == told
+    assert not holds_known(json.dumps(told))
+
+    redact_keys([key, "short", key])
+    left = redact_known(told)
+
+    assert holds_known(json.dumps(told))
+    assert left[:3] == [MARKER] * 3
+    assert left[4] == {f"x {MARKER} y": [1, None, MARKER]}
+    assert all(len(text.replace(MARKER, "")) <= 12 for text in left[5:]), "the user, and what base64 shares with it"
+    assert redact_prose(f"it is {key}") == f"it is {MARKER}"
+    assert redact_known("short") == "short"
+    redact_keys([key])
+
+
+def test_no_more_keys_are_known_than_can_be_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_also", redaction._Also())
+    redact_keys(f"key-number-{number:04}" for number in range(redaction.MOST_KNOWN + 1))
+
+    assert not holds_known("key-number-0000")
+    assert holds_known("key-number-0001")
+
+
+def test_names_and_texts_that_are_remembered_are_bounded() -> None:
+    for number in range(2 * redaction.MAX_REMEMBERED):
+        redact({f"field {number}": f"text {number}"})
+
+    assert len(redaction._NAMES) <= redaction.MAX_REMEMBERED
+    assert len(redaction._CLEAN) <= redaction.MAX_REMEMBERED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the token: abc",
+        "credentials: {token_env: VLLM_API_KEY}",
+        f"password: {MARKER} and more",
+        "Basic abcde is no pair",
+        "Basic authentication",
+        "api_key=null",
+        "password:",
+    ],
+)
+def test_a_text_of_a_setting_without_secrets_stays(text: str) -> None:
+    assert redact_text(text) == text
+
+
+def test_a_list_without_quotes_behind_a_name_is_redacted_in_prose() -> None:
+    assert SECRET not in redact_prose(f"passwords: [{SECRET}]")
+
+
+def test_further_names_and_patterns_are_redacted_until_there_are_others() -> None:
+    also_redact(["licence"], ["ACME-[0-9]{4}"])
+    told = redact({"the_licence": "x", "note": "ACME-1234"})
+    text = redact_text("licence=x")
+    also_redact([], [])
+
+    assert told == {"the_licence": MARKER, "note": MARKER}
+    assert text == f"licence={MARKER}"
+    assert redact({"the_licence": "x", "note": "ACME-1234"}) == {"the_licence": "x", "note": "ACME-1234"}

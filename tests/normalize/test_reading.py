@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard import redaction
 from dashboard.collect.probes import PROBES
 from dashboard.errors import UnreadableError
 from dashboard.models import State
@@ -347,3 +348,12 @@ def test_the_same_body_gives_an_equal_reply_and_shares_its_settings() -> None:
         first, second = (replies(server.answers, [path])[0] for _ in range(2))
         assert first == second
         assert first.settings is second.settings or not first.settings
+
+
+def test_the_key_that_was_sent_is_gone_from_an_answer_however_it_is_spelt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_also", redaction._Also())
+    redaction.redact_keys(["our-key-4Zq8"])
+    reading = read("/version", rb'{"version": "0.32.0", "note": "our-k\u0065y-4Zq8"}')
+
+    assert b"our-key" not in reading.raw
+    assert b"our-key" not in excerpt(rb'{"note": "our-k\u0065y-4Zq8", "x')
