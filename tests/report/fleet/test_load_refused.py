@@ -72,6 +72,15 @@ def test_a_document_of_findings_is_no_saved_fleet(demo_fleet: Fleet) -> None:
     assert "holds no fleet" in refusal(to_json(findings_document(demo_fleet, AT)))
 
 
+def test_a_file_of_too_many_nodes_is_not_parsed() -> None:
+    said = str(pytest.raises(SnapshotError, load.read_snapshot, b"[" + b'"",' * 5_000_001 + b"1]").value)
+
+    assert said == (
+        "The snapshot has more than 5,000,000 JSON nodes; "
+        "save one pool at a time, with poll --format json --full --pool."
+    )
+
+
 def test_a_file_beyond_the_limit_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "MAX_BYTES", 2**20)
 
