@@ -103,4 +103,4 @@ def test_a_server_behind_the_rust_frontend_is_named_with_what_to_do(
 
     assert (replica["state"], replica["reason"]["kind"]) == ("partial", "frontend")
     assert "Rust frontend" in finding["sentence"]
-    assert "VLLM_USE_RUST_FRONTEND" in finding["remedy"]["text"]
+    assert "VLLM_USE_RUST_FRONTEND" in finding["remedy"]["sentence"]
