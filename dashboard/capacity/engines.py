@@ -142,6 +142,7 @@ def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opti
         basis=told.basis,
         reason=told.reason,
         fingerprint=report.fingerprint,
+        kv_cache_available_bytes=report.kv_cache_available_bytes,
     )
 
 

@@ -47,6 +47,7 @@ class Engine(NamedTuple):
     reason: str | None = None  # why a number is unknown or assumed
     fingerprint: Fingerprint | None = None  # None: nobody tells
     shares_sum: bool = False  # tokens and concurrency are those of all such engines of the replica together
+    kv_cache_available_bytes: int | None = None  # on its first device, when it started
 
 
 @dataclass(frozen=True, slots=True)

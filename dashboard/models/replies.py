@@ -46,6 +46,7 @@ class EngineReport(NamedTuple):
     kv_cache_bytes_per_device: int | None = None
     fingerprint: Fingerprint | None = None  # None: nobody tells
     max_model_len: int | None = None  # its own, where it may have fitted it to its memory
+    kv_cache_available_bytes: int | None = None
 
 
 class Device(NamedTuple):

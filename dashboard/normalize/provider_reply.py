@@ -155,4 +155,5 @@ def _report(engine: EngineInfo, *, is_usable: bool) -> EngineReport:
         kv_cache_bytes_per_device=engine.kv_cache_bytes_per_device,
         fingerprint=fingerprint if any(fingerprint) else None,
         max_model_len=engine.max_model_len,
+        kv_cache_available_bytes=engine.kv_cache_available_bytes,
     )

@@ -66,6 +66,7 @@ def described_alone(vllm_config: Any) -> dict[str, Any]:
             "fleet.engines.max_model_len", partial(at, vllm_config, "model_config.max_model_len"), Size
         ),
         "kv_cache_bytes_per_device": None,
+        "kv_cache_available_bytes": None,
         "groups": [],
         "devices": [],
         "fingerprint": {"canonical": None, "engine": None, "reason": NOT_ASKED},
@@ -108,6 +109,7 @@ def _engine(core: Any, gathering: Gathering) -> dict[str, Any]:
         "kv_cache_bytes_per_device": gathering.take(
             "fleet.engines.kv_cache_bytes_per_device", lambda: bytes_per_device(core.scheduler.kv_cache_config), Count
         ),
+        "kv_cache_available_bytes": take("kv_cache_available_bytes", "available_gpu_memory_for_kv_cache", Count),
         "groups": groups_of(lambda: core.scheduler.kv_cache_config, gathering),
         "devices": devices_of(core, gathering),
         "fingerprint": fingerprint_of(core, gathering),

@@ -158,10 +158,13 @@ class EnginePart(OfReplicaPart):
 
 
 class FullEnginePart(EnginePart):
-    """KV cache capacity of one DP rank. The last two with --full only."""
+    """KV cache capacity of one DP rank. The last three with --full only."""
 
     kv_cache_bytes_per_device: Count | None
     reason: str | None = Field(description="why a number is unknown or assumed")
+    kv_cache_available_bytes: Count | None = Field(
+        default=None, description="free for the KV cache on the first device when the engine started"
+    )
 
 
 class DevicePart(OfReplicaPart):

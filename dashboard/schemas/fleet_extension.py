@@ -83,6 +83,11 @@ class EngineInfo(Wire):
         default=None,
         description="Bytes that each device of the engine allocated for the KV cache (KVCacheTensor.size).",
     )
+    kv_cache_available_bytes: Count | None = Field(
+        default=None,
+        description="Bytes that were free for the KV cache on the engine's first device when it started "
+        "(EngineCore.available_gpu_memory_for_kv_cache).",
+    )
     groups: KVCacheGroups = Field(
         default=(), description="All KV cache groups as the scheduler holds them, in the shape of `kv_cache.groups`."
     )

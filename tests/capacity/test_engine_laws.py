@@ -51,6 +51,7 @@ hostile: st.SearchStrategy[Any] = st.sampled_from(
             numbers,
             st.none(),
             st.one_of(st.none(), st.integers(1, MAX_INTEGER)),
+            numbers,
         ),
         max_size=3,
     ),

@@ -372,7 +372,7 @@ def test_an_engine_that_fitted_its_length_to_its_memory_counts_requests_of_that_
         (EngineReport(0, 100, 1600), EngineReport(1, 100, 1600, max_model_len=800)), (), options()
     )
 
-    assert (first.max_model_len, first.max_concurrency) == (2048, 1600 / 2048)
+    assert (first.max_model_len, first.max_concurrency) == (2048, 0.78)
     assert (second.max_model_len, second.max_concurrency) == (800, 2.0)
 
 

@@ -167,7 +167,7 @@ def test_each_device_has_its_ranks_and_the_bytes_that_the_operator_gave(
         ranks = [(each["tensor_parallel_rank"], each["pipeline_parallel_rank"]) for each in engine["devices"]]
         assert ranks == [(rank, 0) for rank in range(DEVICES.get(server.kind.name, 1))]
         page = max(group["page_size_bytes"] * len(group["layer_names"]) for group in engine["groups"])
-        assert GIB - page < engine["kv_cache_bytes_per_device"] <= GIB
+        assert GIB - page < engine["kv_cache_bytes_per_device"] <= engine["kv_cache_available_bytes"] == GIB
 
 
 def test_an_engine_has_a_fingerprint_where_it_hashes_blocks_and_else_a_reason(

@@ -177,6 +177,7 @@ def test_a_field_that_could_not_be_had_is_no_setting() -> None:
 def test_every_rank_tells_its_own_numbers_devices_and_groups() -> None:
     answer = planted("gemma3")
     (first,) = answer["fleet"]["engines"]
+    first["kv_cache_available_bytes"] = 2**31
     second = {**first, "data_parallel_rank": 1, "kv_cache_size_tokens": 664_000, "max_model_len": 1024}
     second["fingerprint"] = {"canonical": "c2", "engine": "e2"}
     answer["fleet"]["engines"] = [first, second]
@@ -186,7 +187,7 @@ def test_every_rank_tells_its_own_numbers_devices_and_groups() -> None:
     one, two = reply.engines
     assert (one.num_gpu_blocks, one.kv_cache_size_tokens, one.max_model_len) == (32768, 664_444, 2048)
     assert one.max_concurrency == pytest.approx(324.4356, abs=1e-4)
-    assert one.kv_cache_bytes_per_device == 2**30
+    assert (one.kv_cache_bytes_per_device, one.kv_cache_available_bytes) == (2**30, 2**31)
     assert two == one._replace(
         dp_rank=1, kv_cache_size_tokens=664_000, max_model_len=1024, fingerprint=Fingerprint("c2", "e2")
     )

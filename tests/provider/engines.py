@@ -113,6 +113,7 @@ class EngineProcess:
         self.core.scheduler = thing("Scheduler", kv_cache_config=kv_cache_config_of(server))
         self.core.model_executor = thing("Executor", collective_rpc=lambda read: [self._at(w, read) for w in workers])
         self.core.request_block_hasher = None
+        self.core.available_gpu_memory_for_kv_cache = 2**31
         self.asked = 0
         with self.inside():
             register()

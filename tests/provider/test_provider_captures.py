@@ -173,6 +173,14 @@ def test_memory_is_one_allocation_where_blocks_have_a_stride_and_a_sum_before() 
     assert newer.description()["engine"]["kv_cache_bytes_per_device"] == 100
 
 
+def test_memory_that_was_available_at_the_start_is_null_where_the_engine_did_not_measure_it() -> None:
+    measured, unmeasured = EngineProcess(capture("llama")), EngineProcess(capture("llama"))
+    unmeasured.core.available_gpu_memory_for_kv_cache = -1  # vLLM's value before it measures
+
+    assert measured.description()["engine"]["kv_cache_available_bytes"] == 2**31
+    assert unmeasured.description()["engine"]["kv_cache_available_bytes"] is None
+
+
 def test_a_version_that_forgets_its_capacity_has_it_computed_by_its_own_function() -> None:
     older = EngineProcess(capture("llama"))
     cache = older.config.cache_config

@@ -135,7 +135,7 @@ def test_the_schema_asks_for_what_full_adds_of_nobody(document: dict[str, Any], 
         "FullEnginePart": full["engines"][0].keys() - document["engines"][0].keys(),
     }
 
-    assert added["FullEnginePart"] == {"reason", "kv_cache_bytes_per_device"}
+    assert added["FullEnginePart"] == {"reason", "kv_cache_bytes_per_device", "kv_cache_available_bytes"}
     assert "documents" not in schema["required"]
     for name, fields in added.items():
         part = schema["$defs"][name]
