@@ -154,6 +154,19 @@ class _Also(NamedTuple):
 _also = _Also()
 
 
+def in_force() -> tuple[Any, ...]:
+    """Return what is redacted beyond what is secret everywhere, for a process of this program to `adopt`."""
+    return tuple(_also)
+
+
+def adopt(told: tuple[Any, ...]) -> None:
+    """Redact what the process redacts whose `in_force` this is."""
+    global _also  # noqa: PLW0603
+    _also = _Also(*told)
+    _NAMES.clear()
+    _CLEAN.clear()
+
+
 def also_redact(names: Iterable[str], patterns: Iterable[str]) -> None:
     """Redact in this process what the operator names, too: settings by their last words, texts by patterns."""
     global _also  # noqa: PLW0603  one process redacts in one way

@@ -7,6 +7,7 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard import redaction
 from dashboard.importing.files import Refused
 from dashboard.importing.fleets import imported
 from dashboard.store import child
@@ -42,7 +43,7 @@ def import_files(
     files: Sequence[File], at: datetime, name: str, *, policy: Policy | None = None, ignore: Sequence[str] = ()
 ) -> Import:
     """Do what `imported` does within limits of memory and time; raise SnapshotError where these do not suffice."""
-    told = pickle.dumps((list(files), at, name, policy, list(ignore)))
+    told = pickle.dumps((redaction.in_force(), list(files), at, name, policy, list(ignore)))
     said = child.run_limited(__name__, told)
     line, _, rest = said.partition(b"\n")
     head = json.loads(line)
@@ -56,7 +57,8 @@ def import_files(
 def main() -> None:
     """Read what `import_files` wrote, and write what it reads."""
     child.limit()
-    files, at, name, policy, ignore = pickle.loads(sys.stdin.buffer.read())  # noqa: S301  our own process wrote it
+    redacted, files, at, name, policy, ignore = pickle.loads(sys.stdin.buffer.read())  # noqa: S301  ours wrote it
+    redaction.adopt(redacted)
     found = imported(files, at, name, policy=policy, ignore=ignore)
     contents = [content_of(fleet) for _, fleet, _ in found.fleets]
     told = [

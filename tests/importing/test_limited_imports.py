@@ -13,6 +13,7 @@ import pytest
 from dashboard.errors import SnapshotError
 from dashboard.importing import File, import_files, imported
 from dashboard.options import Options, policy_of
+from dashboard.redaction import adopt, also_redact, in_force, redact_keys
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.store import Snapshots, child, snapshots
 from dashboard.store.packing import content_of, id_of, packed
@@ -50,6 +51,21 @@ def test_a_bomb_of_tiny_objects_is_refused_by_its_nodes_and_the_server_does_not_
         "fleet.json.gz",
         "It has more than 5,000,000 JSON nodes; save one pool at a time, with poll --format json --full --pool NAME.",
     )
+
+
+def test_the_process_that_reads_redacts_what_this_one_does() -> None:
+    answer = ANSWER.replace(b'"runner"', b'"licence": "ACME-4711-X", "echo": "our-key-7Qz2", "runner"', 1)
+    assert answer != ANSWER
+    before = in_force()
+    try:
+        also_redact(["licence"], [])
+        redact_keys(["our-key-7Qz2"])
+        (fleet,) = import_files([File("a.json", answer)], AT, "x").fleets
+    finally:
+        adopt(before)
+
+    assert b"ACME-4711-X" not in fleet.content
+    assert b"our-key-7Qz2" not in fleet.content
 
 
 def test_the_process_that_reads_has_600_mb_and_a_minute() -> None:

@@ -318,7 +318,7 @@ def test_devices_without_any_engine_keep_their_rank() -> None:
 def test_two_engines_of_one_server_are_never_given_the_sum() -> None:
     facts = facts_of(snapshot(capture("llama_dp2").answers))
 
-    assert [engine.num_gpu_blocks for engine in facts.engines] == [8192, 8192]
+    assert [(engine.num_gpu_blocks, engine.blocks_of_all) for engine in facts.engines] == [(None, 16384)] * 2
     assert [engine.kv_cache_size_tokens for engine in facts.engines] == [1048576, None]
 
 
