@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 3, 2, 11, 42, 13, tzinfo=UTC)
 POLLED_AT = NOW - timedelta(seconds=8)
 GIB = 2**30
+# What sharing KV cache needs beside equal hashes.
+SAME_KV: Mapping[str, Any] = {
+    "model_config.model": "org/llama",
+    "model_config.revision": None,
+    "cache_config.kv_cache_layout": "NHD",
+}
 HASHING = Policy({"*": Declared(router=Router.PREFIX_HASH)})
 _GENERATIONS = count(1)
 CONFIG: Mapping[str, Any] = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.prefix import MAX_NAMED, PREFIX_PATHS, VERSION_PATH, Part, Verdict
 from dashboard.compare.random_root import made_up
-from dashboard.compare.sharing import OWN_ROOTS
+from dashboard.compare.sharing import OWN_ROOTS, Share
 from dashboard.normalize.lookahead import LOOKAHEAD, UPGRADE
 from dashboard.wording import count, first_of, joined, uncapitalized
 
@@ -21,7 +21,7 @@ DERIVED = "Derived from settings: "
 
 
 class SharingSentence(NamedTuple):
-    """The parts joined are the sentences. `not_known` replicas do not tell what decides.
+    """The parts joined are the sentences. `not_known` replicas do not report what decides; `share`: the weakest cell.
 
     `is_measured`: engines tell, at least some. `is_certain`: that not all can share; two versions alone leave it open.
     `is_doubted`: roots are probably random, though settings agree. `split` are the cohorts that do not share within
@@ -34,6 +34,7 @@ class SharingSentence(NamedTuple):
     is_measured: bool = False
     is_certain: bool = False
     is_doubted: bool = False
+    share: Share = Share.UNKNOWN
     split: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     base: str = ""
@@ -41,10 +42,9 @@ class SharingSentence(NamedTuple):
 
 def of_nothing(sharing: PoolSharing, not_known: int) -> SharingSentence:
     """Say of a pool that hashes no blocks that nothing is shared: as it was set up, so nobody differs."""
-    verdict = Verdict.UNKNOWN if sharing.unread else Verdict.AGREES
     replicas = sum(each.replicas for each in sharing.cohorts)
     text = f"Prefix caching is off on {count(replicas, 'replica')}, so no prefixes are shared."
-    return SharingSentence(verdict, (Part(text), *silence(sharing.unread, replicas + sharing.unread)), not_known)
+    return SharingSentence(Verdict.OFF, (Part(text), *silence(sharing.unread, replicas + sharing.unread)), not_known)
 
 
 def of_settings(pool: Pool, sharing: PoolSharing, settled: PrefixSentence) -> SharingSentence:
@@ -56,7 +56,11 @@ def of_settings(pool: Pool, sharing: PoolSharing, settled: PrefixSentence) -> Sh
         return _differing(pool, sharing, settled, random, doubtful)
     if doubtful:
         return _doubted(sharing, settled, doubtful)
-    untold = (Part(" No replica tells its block hashes."),) if settled.verdict is Verdict.AGREES else ()
+    untold = (
+        (Part(" Sharing is unknown: no replica reports its block hashes."),)
+        if settled.verdict is Verdict.AGREES
+        else ()
+    )
     return SharingSentence(settled.verdict, (*settled.parts, *untold, *upgrade(sharing)), settled.not_known)
 
 

@@ -52,7 +52,8 @@ class Verdict(StrEnum):
 
     DIFFERS = "differs"
     AGREES = "agrees"
-    UNKNOWN = "unknown"  # nothing contradicts, but some replicas do not tell, or there is only one
+    UNKNOWN = "unknown"  # nothing contradicts, but something is not reported, or there is only one replica
+    OFF = "off"  # prefix caching is off everywhere
 
 
 class Part(NamedTuple):

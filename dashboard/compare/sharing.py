@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import combinations
+from itertools import combinations, pairwise, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.prefix import (
@@ -18,8 +19,9 @@ from dashboard.compare.prefix import (
     telling_of,
 )
 from dashboard.compare.random_root import SEED_PATHS, SEED_POLICY_PATH, is_doubtful, is_random
-from dashboard.models import State
+from dashboard.models import State, Told
 from dashboard.normalize.lookahead import LOOKAHEAD, UPGRADE
+from dashboard.normalize.versions import is_unsupported
 from dashboard.wording import joined
 
 if TYPE_CHECKING:
@@ -39,14 +41,20 @@ OTHER_ROOT = "another root of the block hashes"
 OTHER_HASHES = "different block hashes"
 EQUAL_HASHES = "equal block hashes"
 OUTDATED = "block hashes are unknown until the provider is upgraded"
+TWO_VERSIONS = "two versions may hash in different ways"
 NOT_MEASURED = "block hashes are not told, and no setting contradicts"
 DOUBTFUL = "probably not: each engine has a root of its own unless PYTHONHASHSEED is set, which is not told"
 CONNECTOR_PATH = "kv_transfer_config.kv_connector"
-_OFF = "false"
+MODEL_PATH = "model_config.model"
+# Equal hashes name equal tokens. The KV cache under them is the same only if these are equal too.
+KV_PATHS = (MODEL_PATH, "model_config.revision", "cache_config.cache_dtype", "cache_config.kv_cache_layout")
+DTYPE_PATH = "model_config.dtype"  # what a KV cache dtype `auto` follows
+HASH_ALIKE = "they hash alike"
+_AUTO, _OFF = '"auto"', "false"
 
 
 class Share(StrEnum):
-    """Whether the engines of one cohort, or of two, hash equal tokens to equal blocks."""
+    """Whether the engines of one cohort, or of two, share prefixes: equal hashes of equal tokens, equal KV cache."""
 
     YES = "yes"
     NO = "no"
@@ -138,6 +146,17 @@ class PoolSharing:
         return (*map(within, self.cohorts), *pairs)
 
     @property
+    def share(self) -> Share:
+        """Whether all replicas share prefixes: the weakest cell. Of very many cohorts each is held against two."""
+        pairs: Iterable[tuple[Hashing, Hashing]] = combinations(self.cohorts, 2)
+        if len(self.cohorts) > MOST_COHORTS:
+            pairs = [*((self.cohorts[0], each) for each in self.cohorts[1:]), *pairwise(self.cohorts)]
+        found = {cell.share for cell in (*map(within, self.cohorts), *starmap(between, pairs))}
+        if found & {Share.NO, Share.PARTLY}:
+            return Share.NO
+        return Share.YES if found == {Share.YES} and not self.unread else Share.UNKNOWN
+
+    @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """Cohorts by the one way in which all their engines hash blocks; one of which not all tell is in none."""
         silent = {each.letter for each in self.cohorts if each.silent}
@@ -166,18 +185,18 @@ class PoolSharing:
 
 def pool_sharing(pool: Pool, replicas: Mapping[str, Replica]) -> PoolSharing:
     """Gather what the replicas of a pool tell of their block hashes. `replicas`: by id, the pool's or more."""
-    paths = [path for path in (*DECIDING_PATHS, CONNECTOR_PATH) if path not in pool.ignored]
+    decide = (*DECIDING_PATHS, *KV_PATHS, DTYPE_PATH, CONNECTOR_PATH)
+    paths = [path for path in decide if path not in pool.ignored]
     cohorts = tuple(_hashing(cohort, replicas, telling_of(cohort.settings, paths)) for cohort in pool.cohorts)
     return PoolSharing(cohorts, len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts))
 
 
 def within(cohort: Hashing) -> Cell:
     """Say whether the replicas of a cohort share with each other; of one replica, whether its engines do."""
-    if not cohort.tells:
+    if not cohort.tells or (cohort.silent and cohort.engines + cohort.off == 1):  # one engine alone measures nothing
         return _derived(cohort, cohort)
     if cohort.ways == 1 and cohort.digests:
-        share = Share.UNKNOWN if cohort.silent else Share.YES
-        reason = _silent(cohort.silent) if cohort.silent else EQUAL_HASHES
+        share, reason = _alike(cohort, cohort, cohort.silent)
     else:
         share = Share.NO if _is_each_alone(cohort) else Share.PARTLY
         reason = _why_apart(cohort)
@@ -199,8 +218,7 @@ def between(one: Hashing, other: Hashing) -> Cell:
     elif ways > 1:
         share, reason = Share.PARTLY, f"{ways:,} ways of hashing blocks, of which both have {len(shared):,}"
     else:
-        share = Share.UNKNOWN if silent else Share.YES
-        reason = _silent(silent) if silent else _alike(one, other)
+        share, reason = _alike(one, other, silent)
     return Cell(one.letter, other.letter, share, _is_measured(share, reason), reason, ways, silent)
 
 
@@ -261,7 +279,7 @@ def _is_repeated(replica: Replica, members: set[str]) -> bool:
 
 def _is_measured(share: Share, reason: str) -> bool:
     """Tell what engines told from what follows from a setting: that they hash no blocks is one."""
-    return share is not Share.UNKNOWN and reason != CACHING_OFF
+    return share is not Share.UNKNOWN and reason != CACHING_OFF and not reason.startswith(HASH_ALIKE)
 
 
 def _why_other_root(one: Hashing, other: Hashing) -> str:
@@ -297,35 +315,72 @@ def _derived(one: Hashing, other: Hashing) -> Cell:
     """Conclude from settings where block hashes are not told: two releases may hash alike, all else is certain."""
     is_one = one is other
     silent = one.silent if is_one else one.silent + other.silent
-    if one.is_off or other.is_off:
-        return Cell(one.letter, other.letter, Share.NO, False, CACHING_OFF, 0, silent)
-    if (one.is_random or other.is_random) and not (is_one and one.replicas == 1):
-        return Cell(one.letter, other.letter, Share.NO, False, OWN_ROOTS, 0, silent)
-    if certain := _named_in(one, other, SHARING_PATHS, but=(VERSION_PATH,)):
-        return Cell(one.letter, other.letter, Share.NO, False, certain, 0, silent)
-    if (one.is_doubtful or other.is_doubtful) and not (is_one and one.replicas == 1):
-        return Cell(one.letter, other.letter, Share.UNKNOWN, False, DOUBTFUL, 0, silent)
-    if one.outdated or other.outdated:
-        return Cell(one.letter, other.letter, Share.UNKNOWN, False, OUTDATED, 0, silent)
-    is_other_release = _named_in(one, other, (VERSION_PATH,))
-    reason = "two versions may hash in different ways" if is_other_release else NOT_MEASURED
-    return Cell(one.letter, other.letter, Share.UNKNOWN, False, reason, 0, silent)
+    share, reason = _by_settings(one, other, is_pair=not (is_one and one.replicas == 1))
+    return Cell(one.letter, other.letter, share, False, reason, 0, silent)
+
+
+def _by_settings(one: Hashing, other: Hashing, *, is_pair: bool) -> tuple[Share, str]:
+    """Return the first reason that settings give; `is_pair`: they are two replicas or more."""
+    share, other_cache = same_kv_cache(one, other)
+    reasons = (
+        (Share.NO, CACHING_OFF if one.is_off or other.is_off else ""),
+        (Share.NO, OWN_ROOTS if is_pair and (one.is_random or other.is_random) else ""),
+        (Share.NO, _named_in(one, other, SHARING_PATHS, but=(VERSION_PATH,))),
+        (Share.NO, other_cache if share is Share.NO else ""),
+        (Share.UNKNOWN, DOUBTFUL if is_pair and (one.is_doubtful or other.is_doubtful) else ""),
+        (Share.UNKNOWN, OUTDATED if one.outdated or other.outdated else ""),
+        (Share.UNKNOWN, TWO_VERSIONS if _named_in(one, other, (VERSION_PATH,)) else NOT_MEASURED),
+    )
+    return next(each for each in reasons if each[1])
 
 
 def _named_in(one: Hashing, other: Hashing, paths: Iterable[str], but: Iterable[str] = ()) -> str:
     """Write `block_size differs` for the settings among `paths` in which two cohorts contradict each other."""
     wanted = [path for path in paths if path not in set(but)]
     names = [short_name(each.path) for each in contrasts_between(one.told, other.told) if each.path in wanted]
-    return f"{joined(names)} {'differs' if len(names) == 1 else 'differ'}" if names else ""
+    return differ(names) if names else ""
 
 
-def _alike(one: Hashing, other: Hashing) -> str:
+def _alike(one: Hashing, other: Hashing, silent: int) -> tuple[Share, str]:
+    """Conclude for two that have one way of hashing: they share if the KV cache under equal hashes is the same."""
+    share, why = same_kv_cache(one, other)
+    if silent and share is not Share.NO:
+        return Share.UNKNOWN, _silent(silent)
+    if share is not Share.YES:
+        return share, f"{HASH_ALIKE}, but {why}"
     names = although([one, other])
-    return (
-        f"{EQUAL_HASHES}, although {joined(names)} {'differs' if len(names) == 1 else 'differ'}"
-        if names
-        else EQUAL_HASHES
-    )
+    return Share.YES, f"{EQUAL_HASHES}, although {differ(names)}" if names else EQUAL_HASHES
+
+
+def same_kv_cache(one: Hashing, other: Hashing) -> tuple[Share, str]:
+    """Say whether equal tokens have the same KV cache in two cohorts, and which settings say no, or are missing."""
+    if one is other and one.replicas == 1:
+        return Share.YES, ""
+    contrasts = {each.path: each for each in contrasts_between(one.told, other.told)}
+    apart = [path for path in KV_PATHS if path in contrasts]
+    if DTYPE_PATH in contrasts and _follows_dtype(one) and _follows_dtype(other):
+        apart.append(DTYPE_PATH)
+    if apart:
+        # One model may have two names, where one of them is a folder's.
+        is_proof = apart != [MODEL_PATH] or all("/" in told.value for told in contrasts[MODEL_PATH][1:])
+        return Share.NO if is_proof else Share.UNKNOWN, differ([short_name(path) for path in apart])
+    lacking = [short_name(path) for path in KV_PATHS if any(_lacks(each, path) for each in (one, other))]
+    return (Share.UNKNOWN, f"{joined(lacking)} not reported") if lacking else (Share.YES, "")
+
+
+def _follows_dtype(cohort: Hashing) -> bool:
+    return cohort.told.get(KV_PATHS[2], Told(_AUTO, State.REPORTED)).value == _AUTO
+
+
+def _lacks(cohort: Hashing, path: str) -> bool:
+    """Tell whether a cohort does not report a setting that its version has."""
+    version = json.loads(cohort.told[VERSION_PATH].value) if VERSION_PATH in cohort.told else None
+    return path not in cohort.told and not (isinstance(version, str) and is_unsupported(version, path))
+
+
+def differ(names: list[str]) -> str:
+    """Write `a differs`, or `a and b differ`."""
+    return f"{joined(names)} {'differs' if len(names) == 1 else 'differ'}"
 
 
 def _silent(silent: int) -> str:

@@ -30,9 +30,9 @@ from dashboard.compare.prefix import (
     prefix_sentence,
 )
 from dashboard.compare.random_root import SEED_POLICY_PATH
-from dashboard.compare.sharing import LENGTH_ONLY, OTHER_ROOT, Share, although, why_not, within
+from dashboard.compare.sharing import LENGTH_ONLY, OTHER_ROOT, Share, although, differ, same_kv_cache, why_not, within
 from dashboard.normalize.lookahead import LOOKAHEAD
-from dashboard.wording import count, joined, middle_cut, one_line
+from dashboard.wording import count, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,7 +94,52 @@ class _Measured(NamedTuple):
 def sharing_sentence(
     pool: Pool, sharing: PoolSharing, documents: Mapping[str, Document], replicas: Mapping[str, Replica]
 ) -> SharingSentence:
-    """Say who of a pool can share prefixes with whom; where engines and settings settle the same, once."""
+    """Say who of a pool can share prefixes with whom. The verdict is that of the weakest cell."""
+    told, share = _sentence(pool, sharing, documents, replicas), sharing.share
+    if told.verdict is Verdict.DIFFERS and told.is_certain:
+        share = Share.NO
+    if told.verdict is Verdict.OFF or share is Share.YES:
+        return told._replace(share=share, verdict=Verdict.AGREES if share is Share.YES else told.verdict)
+    if share is Share.UNKNOWN:
+        verdict = told.verdict if told.verdict is Verdict.DIFFERS else Verdict.UNKNOWN
+        not_known = max(told.not_known, sharing.silent)
+        parts = (*told.parts, *_same_kv_unknown(sharing))
+        return told._replace(verdict=verdict, not_known=not_known, share=share, parts=parts)
+    apart, more = _other_kv(sharing)
+    first = sharing.cohorts[0].letter if sharing.cohorts else ""
+    return told._replace(
+        verdict=Verdict.DIFFERS,
+        is_certain=True,
+        share=share,
+        parts=(*told.parts, *more),
+        apart=tuple(dict.fromkeys((*told.apart, *apart))),
+        base=told.base or first,
+    )
+
+
+def _other_kv(sharing: PoolSharing) -> tuple[list[str], list[Part]]:
+    """Return which cohorts hold other KV cache than the first, and a sentence for each way in which it differs."""
+    first, *others = sharing.cohorts
+    held: dict[str, list[Hashing]] = {}
+    for each in others:
+        share, why = same_kv_cache(first, each)
+        if share is Share.NO:
+            held.setdefault(why, []).append(each)
+    parts = [Part(f" {named(each)} cannot share KV cache with {first.letter}: {why}.") for why, each in held.items()]
+    return [each.letter for members in held.values() for each in members], parts
+
+
+def _same_kv_unknown(sharing: PoolSharing) -> Iterator[Part]:
+    """Say why replicas that hash alike may still not share: what the KV cache depends on is not reported."""
+    if sharing.ways == 1 and not sharing.silent:
+        whys = (same_kv_cache(sharing.cohorts[0], each)[1] for each in sharing.cohorts)
+        yield from ([Part(f" Sharing KV cache is unknown: {why}.")] if (why := next(filter(None, whys), "")) else [])
+
+
+def _sentence(
+    pool: Pool, sharing: PoolSharing, documents: Mapping[str, Document], replicas: Mapping[str, Replica]
+) -> SharingSentence:
+    """Say it by what was measured, and by settings for the rest; where both settle the same, once."""
     settled = prefix_sentence(pool, documents)
     if sharing.cohorts and all(each.is_off and not each.digests for each in sharing.cohorts):
         return of_nothing(sharing, settled.not_known)
@@ -241,20 +286,27 @@ def _shared(sharing: PoolSharing, found: _Measured, *, is_whole: bool) -> Iterat
     if sharing.ways == 1 and is_whole:
         replicas = sum(each.replicas for each in sharing.cohorts)
         who = f"All {replicas:,} replicas" if replicas > 1 else f"The {engines:,} engines of the one replica"
-        yield [Part(f"{who} can share prefixes{_although(found.classes[0])}.")]
+        yield [Part(f"{who} {_sharing(found.classes[0])}{_although(found.classes[0])}.")]
         return
     for members in [each for each in found.classes if len(each) > 1][:MOST_GROUPS]:
-        yield [Part(f"{_capital(_tellers(members))} can share prefixes with each other{_although(members)}.")]
+        each_other = _sharing(members, " with each other")
+        yield [Part(f"{_capital(_tellers(members))} {each_other}{_although(members)}.")]
     if len(found.classes) == 1 and not (found.mixed or found.alone):
         only, *more = found.classes[0]
         if not more and only.engines >= FEWEST:
             who = _tellers([only]) if only.silent else f"the replicas of {only.letter}"
-            yield [Part(f"{_capital(who)} can share prefixes with each other.")]
+            yield [Part(f"{_capital(who)} {_sharing([only], ' with each other')}.")]
+
+
+def _sharing(members: Sequence[Hashing], more: str = "") -> str:
+    """Write `can share prefixes`, or only that they hash alike where the KV cache is not known to be the same."""
+    is_same = all(same_kv_cache(members[0], each)[0] is Share.YES for each in members)
+    return f"can share prefixes{more}" if is_same else "hash alike"
 
 
 def _although(members: Sequence[Hashing]) -> str:
     names = although(members)
-    return f", although {joined(names)} {'differs' if len(names) == 1 else 'differ'}" if names else ""
+    return f", although {differ(names)}" if names else ""
 
 
 def _others(found: _Measured) -> Iterator[Part]:

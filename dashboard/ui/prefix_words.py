@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dashboard.rules.findings import Severity
 
 _BASES = {MEASURED.strip(), DERIVED.strip()}
-_SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "good:", Verdict.UNKNOWN: "not known:"}
+_SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "good:", Verdict.UNKNOWN: "unknown:", Verdict.OFF: "off:"}
 
 
 def prefix_words(

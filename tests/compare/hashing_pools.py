@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dashboard.compare import Verdict, compare_pool, pool_sharing, sharing_sentence
 from dashboard.compare.pool import Member
 from dashboard.models import Fingerprint, Role
-from tests.builders import document, hashing, replica
+from tests.builders import SAME_KV, document, hashing, replica
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,9 @@ class Hashed(NamedTuple):
 
 def hashed(*cohorts: Cohort, unread: int = 0) -> Hashed:
     """A pool of these cohorts. Larger cohorts first; a setting of its own keeps each apart from the others."""
-    documents = [document({"model_config.seed": number, **settings}) for number, (settings, _) in enumerate(cohorts)]
+    documents = [
+        document({"model_config.seed": number, **SAME_KV, **settings}) for number, (settings, _) in enumerate(cohorts)
+    ]
     replicas = [
         replica(f"r{number}-{place}", document=each, engines=hashing(*marks))
         for number, (each, (_, held)) in enumerate(zip(documents, cohorts, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.compare import Verdict
+from dashboard.compare import Share, Verdict
 from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH
 from dashboard.compare.random_root import SEED_POLICY_PATH
 from tests.compare.hashing_pools import BLOCK, NOBODY, OFF, VERSION, differs, said, told
@@ -18,6 +18,11 @@ XXHASH = {ALGORITHM_PATH: "xxhash"}
 DOUBT = (
     "ach engine process makes up its root with xxhash unless PYTHONHASHSEED is set, which no replica tells: "
     "probably they cannot share prefixes."
+)
+
+UNMEASURED = (
+    "No difference in what all 2 replicas tell of prefix sharing. "
+    "Sharing is unknown: no replica reports its block hashes."
 )
 
 
@@ -61,8 +66,8 @@ def test_where_nobody_tells_it_is_derived_from_settings() -> None:
         "Derived from settings: B cannot share prefixes with A: it cuts blocks of 32 tokens instead of 16."
     )
     assert said(({}, [NOBODY] * 2)) == (
-        Verdict.AGREES,
-        "No difference in what all 2 replicas tell of prefix sharing. No replica tells its block hashes.",
+        Verdict.UNKNOWN,
+        UNMEASURED,
     )
 
 
@@ -100,8 +105,9 @@ def test_measured_cohorts_are_not_judged_by_settings_again() -> None:
     assert verdict is Verdict.UNKNOWN
 
 
-def test_settings_that_agree_still_agree_where_not_all_tell() -> None:
-    assert said(({}, ["a", "a", NOBODY]))[0] is Verdict.AGREES
+def test_one_silent_replica_and_one_silent_engine_leave_the_same_open() -> None:
+    assert said(({}, ["a", "a", NOBODY]))[0] is Verdict.UNKNOWN
+    assert said(({}, ["a", ["a", None]]))[0] is Verdict.UNKNOWN
     assert said(({}, ["a", "a"]), unread=1)[0] is Verdict.UNKNOWN
     assert said(({}, [["a"], ["a"], NOBODY]), ({VERSION: "0.31.0"}, ["a"]))[0] is Verdict.UNKNOWN
 
@@ -109,12 +115,13 @@ def test_settings_that_agree_still_agree_where_not_all_tell() -> None:
 def test_a_pool_that_hashes_no_blocks_shares_nothing_and_nobody_differs() -> None:
     off = {CACHING_PATH: False}
 
+    assert told((off, [[OFF], [OFF]])).share is Share.NO
     assert said((off, [[OFF], [OFF]])) == (
-        Verdict.AGREES,
+        Verdict.OFF,
         "Prefix caching is off on 2 replicas, so no prefixes are shared.",
     )
     assert said((off, [NOBODY]), unread=1) == (
-        Verdict.UNKNOWN,
+        Verdict.OFF,
         "Prefix caching is off on 1 replica, so no prefixes are shared. 1 of 2 replicas does not tell block hashes.",
     )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare import Share, compare_pool, pool_sharing
+from dashboard.compare import Share, Verdict, compare_pool, pool_sharing
 from dashboard.compare.pool import Member
 from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH
 from dashboard.compare.random_root import SEED_POLICY_PATH
@@ -26,7 +26,7 @@ from dashboard.compare.sharing import (
 )
 from dashboard.models import Fingerprint, Role
 from tests.builders import document, hashing, replica
-from tests.compare.hashing_pools import BLOCK, OFF, VERSION, alone, pair, shared
+from tests.compare.hashing_pools import BLOCK, OFF, VERSION, alone, pair, shared, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,7 +173,7 @@ def test_groups_are_the_cohorts_with_one_way_of_hashing() -> None:
 
 def test_a_cohort_of_which_not_all_replicas_tell_is_in_no_group() -> None:
     """Of who does not tell nothing is claimed, in the document neither."""
-    sharing = shared(({}, ["a", [None], [None]]), ({}, ["a", "a"]), ({}, [["b"], [None]]))
+    sharing = shared(({}, ["a", *[[None]] * 3]), ({}, ["a"] * 3), ({}, [["b"], [None]]))
 
     assert sharing.groups == (("B",),)
     assert sharing.classes == (("A", "B"), ("C",))
@@ -248,3 +248,21 @@ def test_what_is_told_is_never_more_certain_than_its_replicas(held: list[list[Ma
     told = {mark.engine if isinstance(mark, Fingerprint) else mark for marks in held for mark in marks}
 
     assert (within(cohort).share is Share.YES) == (len(told) == 1 and None not in told and all(held))
+
+
+@given(st.lists(st.tuples(SETTINGS, HELD), min_size=1, max_size=4))
+def test_the_pool_is_as_weak_as_its_weakest_cell(cohorts: list[Cohort]) -> None:
+    found = {cell.share for cell in shared(*cohorts).cells}
+    weakest = Share.NO if found & {Share.NO, Share.PARTLY} else Share.UNKNOWN if Share.UNKNOWN in found else Share.YES
+    sentence = told(*cohorts)
+
+    assert sentence.share is weakest
+    assert (sentence.verdict is Verdict.AGREES) == (weakest is Share.YES)
+
+
+def test_of_very_many_cohorts_none_is_left_out() -> None:
+    alike: list[Cohort] = [({}, ["a"])] * (MOST_COHORTS + 2)
+
+    assert shared(*alike).share is Share.YES
+    assert shared(*alike, ({}, ["b"])).share is Share.NO
+    assert shared(*alike, ({}, [[None]])).share is Share.UNKNOWN

@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.compare import Part, Verdict, compare_pool, pool_sharing, sharing_sentence
+from dashboard.compare import Part, Share, Verdict, compare_pool, pool_sharing, sharing_sentence
 from dashboard.compare.pool import Member
 from dashboard.compare.prefix import ALGORITHM_PATH, MAX_NAMED
 from dashboard.compare.random_root import SEED_POLICY_PATH
-from dashboard.models import Fingerprint, Role
+from dashboard.models import Fingerprint, Role, State
 from dashboard.normalize.lookahead import UPGRADE
-from tests.builders import document, hashing, replica
-from tests.compare.hashing_pools import BLOCK, NOBODY, VERSION, differs, said, told
+from tests.builders import document, hashing, replica, setting
+from tests.compare.hashing_pools import BLOCK, NOBODY, VERSION, differs, pair, said, shared, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tests.compare.hashing_pools import Cohort, Mark
+
+OTHER_LAYOUT = " B cannot share KV cache with A: kv_cache_layout differs."
+ABSENT = setting(None, State.ABSENT)
 
 
 def test_who_shares_and_who_does_not_and_why_is_one_measured_statement() -> None:
@@ -209,7 +212,7 @@ def test_all_that_share_are_counted_in_one_calm_sentence() -> None:
 
 
 def test_one_engine_has_nothing_to_be_compared_with() -> None:
-    assert said(({}, ["a"])) == (Verdict.UNKNOWN, "There is one replica, and nothing to compare it with.")
+    assert said(({}, ["a"])) == (Verdict.AGREES, "There is one replica, and nothing to compare it with.")
 
 
 def test_a_cohort_that_looks_ahead_does_not_share_and_why_is_said() -> None:
@@ -231,3 +234,51 @@ def test_an_older_provider_is_to_be_upgraded() -> None:
         verdict, text = said(*cohorts)
         assert verdict is Verdict.UNKNOWN
         assert text.endswith("which this provider leaves out (2 replicas).")
+
+
+@pytest.mark.parametrize(
+    ("settings", "share", "why"),
+    [
+        ({"model_config.model": "org/other"}, Share.NO, " B cannot share KV cache with A: model differs."),
+        ({"model_config.revision": "abc"}, Share.NO, " B cannot share KV cache with A: revision differs."),
+        ({"cache_config.cache_dtype": "fp8"}, Share.NO, " B cannot share KV cache with A: cache_dtype differs."),
+        ({"model_config.dtype": "float16"}, Share.NO, " B cannot share KV cache with A: dtype differs."),
+        (
+            {"cache_config.kv_cache_layout": "HND"},
+            Share.NO,
+            OTHER_LAYOUT,
+        ),
+        ({"model_config.model": "llama"}, Share.UNKNOWN, " Sharing KV cache is unknown: model differs."),
+        (
+            {"cache_config.kv_cache_layout": ABSENT},
+            Share.UNKNOWN,
+            " Sharing KV cache is unknown: kv_cache_layout not reported.",
+        ),
+    ],
+)
+def test_equal_hashes_are_no_sharing_unless_the_kv_cache_is_known_to_be_the_same(
+    settings: dict[str, Any], share: Share, why: str
+) -> None:
+    cohorts: Sequence[Cohort] = [({}, ["a", "a"]), (settings, ["a"])]
+    sentence = told(*cohorts)
+    (cell,) = (each for each in shared(*cohorts).cells if each.one != each.other)
+
+    assert "".join(part.text for part in sentence.parts) == f"Measured: All 3 replicas hash alike.{why}"
+    assert sentence.share is cell.share is share
+    assert cell.reason.startswith("they hash alike, but ")
+    assert not cell.is_measured
+    assert (sentence.verdict is Verdict.DIFFERS) == (share is Share.NO)
+    assert sentence.apart == (("B",) if share is Share.NO else ())
+
+
+def test_another_model_is_a_reason_without_block_hashes_too() -> None:
+    cohorts: Sequence[Cohort] = [({}, [NOBODY] * 2), ({"model_config.model": "org/other"}, [NOBODY])]
+
+    assert told(*cohorts).share is Share.NO
+    assert pair(*cohorts) == (Share.NO, "model differs", False)
+
+
+def test_one_replica_needs_no_layout_to_share_with_itself() -> None:
+    settings = {"cache_config.kv_cache_layout": ABSENT}
+
+    assert told((settings, [["a", "a"]])).share is Share.YES

@@ -107,7 +107,7 @@ def test_a_pool_without_differences_says_that_all_agree() -> None:
     """Nothing to show is good news here, and does not look like a failure."""
     app = open_page(story(), "compare", pool="gemma-27b")
 
-    assert "<b>No difference:</b> 17 settings compared." in html(app)
+    assert "<b>No setting differs:</b> 17 settings compared." in html(app)
 
 
 def test_what_one_replica_alone_tells_is_not_called_equal() -> None:
@@ -116,7 +116,7 @@ def test_what_one_replica_alone_tells_is_not_called_equal() -> None:
     members = [replica(f"chat-{index}", document=each) for index, each in enumerate(told)]
     shown = html(open_page(fleet(members, told), "compare"))
 
-    assert re.search(r"<b>No difference:</b> \d+ settings compared, 1 told by one replica only\.", shown)
+    assert re.search(r"<b>No setting differs:</b> \d+ settings compared, 1 told by one replica only\.", shown)
 
 
 def test_a_pool_that_does_not_exist_is_said_and_another_can_be_chosen() -> None:

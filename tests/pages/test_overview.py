@@ -9,7 +9,7 @@ from dashboard.fleet import empty_fleet
 from dashboard.models import Basis, FailureKind, ReplicaState, Source
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Inspection
-from tests.builders import HOSTILE, alike, devices, document, down, fleet, hashing, hostile, replica, story
+from tests.builders import HOSTILE, SAME_KV, alike, devices, document, down, fleet, hashing, hostile, replica, story
 from tests.page_runner import html, open_page
 
 
@@ -47,8 +47,9 @@ def test_a_pool_with_equal_settings_and_other_block_hashes_is_not_said_to_have_n
     apart = [
         replica(f"chat-{index}", pool="chat", document=told, engines=hashing(f"root {index}")) for index in range(2)
     ]
-    alike_ones = alike("calm", 4, document(), engines=hashing("one"))
-    shown = html(open_page(fleet([*alike_ones, *apart], [told, document()])))
+    same = document(SAME_KV)
+    alike_ones = alike("calm", 4, same, engines=hashing("one"))
+    shown = html(open_page(fleet([*alike_ones, *apart], [told, same])))
 
     assert "A: equal settings, different hashes" in shown
     assert "all can share" in shown

@@ -12,7 +12,7 @@ from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.ui.prefix_words import prefix_band, prefix_words
-from tests.builders import CONFIG, HASHING, HOSTILE, alike, document, down, fleet, hashing, replica, story
+from tests.builders import CONFIG, HASHING, HOSTILE, SAME_KV, alike, document, down, fleet, hashing, replica, story
 
 if TYPE_CHECKING:
     from dashboard.compare import SharingSentence
@@ -50,11 +50,13 @@ def test_two_versions_alone_only_warn() -> None:
 
 
 def test_agreement_is_said_only_when_everything_was_read() -> None:
-    """One replica that did not answer makes it `not known for 1`."""
-    told = document()
+    """One replica that did not answer makes it `unknown for 1`."""
+    told = document(SAME_KV)
+    measured = alike("chat", 3, told, engines=hashing("a"))
 
-    assert "no difference" in words(fleet(alike("chat", 3, told), [told]))
-    assert "not known for 1" in words(fleet([*alike("chat", 3, told), down("chat-9")], [told]))
+    assert words(fleet(measured, [told])).endswith("all can share")
+    assert words(fleet([*measured, down("chat-9")], [told])).endswith("unknown for 1")
+    assert words(fleet(alike("chat", 3, told), [told])).endswith(" unknown")
     assert words(fleet([down("chat-9")])).endswith("not known")
     assert words(fleet([replica("chat-1", document=told)], [told])).endswith("one replica")
 
@@ -64,7 +66,7 @@ def test_a_difference_elsewhere_leaves_prefix_sharing_alone() -> None:
     told = [document(), document({"model_config.seed": 7})]
     split = fleet([replica("a", document=told[0]), replica("b", document=told[1])], told)
 
-    assert "no difference" in words(split)
+    assert words(split).endswith(" unknown")
 
 
 def test_many_odd_cohorts_are_cut() -> None:
@@ -148,7 +150,7 @@ def test_cohorts_that_measurably_hash_in_other_ways_are_held_against_the_largest
 
 def test_measured_agreement_is_calm_although_versions_differ() -> None:
     """Two releases that hash alike: nothing to warn of, whatever a rule says of the version."""
-    told = [document(), document({"version": "0.31.0"})]
+    told = [document(SAME_KV), document({**SAME_KV, "version": "0.31.0"})]
     members = [replica(f"chat-{index}", document=each, engines=hashing("a")) for index, each in enumerate(told)]
     both = fleet(members, told)
 
@@ -177,7 +179,7 @@ def test_a_pool_that_hashes_no_blocks_stays_calm() -> None:
     told = document({"cache_config.enable_prefix_caching": False})
     off = hashing(Fingerprint(reason="prefix caching is off"))
 
-    assert words(fleet(alike("chat", 3, told, engines=off), [told])).endswith("no difference")
+    assert words(fleet(alike("chat", 3, told, engines=off), [told])).endswith("prefix caching off")
 
 
 def test_settings_that_agree_are_not_called_fine_where_roots_are_probably_random() -> None:
@@ -194,7 +196,7 @@ def test_not_all_are_said_to_share_where_not_all_tell() -> None:
     told = document()
     members = [*alike("chat", 2, told, engines=hashing("a")), replica("chat-9", document=told)]
 
-    assert words(fleet(members, [told])).endswith("no difference")
+    assert words(fleet(members, [told])).endswith("unknown for 1")
 
 
 def test_random_roots_that_only_settings_tell_are_no_difference_between_cohorts() -> None:
@@ -220,7 +222,7 @@ def test_what_nobody_uses_is_quiet() -> None:
 
 def test_the_claim_stands_out_from_how_it_is_known_and_why() -> None:
     """Bold up to the reason or the end of the sentence; a value in it is in monospace, never cut."""
-    told = document()
+    told = document(SAME_KV)
     settings = prefix_band(sentence_of(story()), named(story()))
     measured = fleet([replica(f"chat-{n}", document=told, engines=hashing("a")) for n in range(2)], [told])
 

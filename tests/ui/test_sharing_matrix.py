@@ -10,7 +10,7 @@ from dashboard.compare import pool_sharing
 from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.report.pools.sharing_words import MOST_GROUPS
 from dashboard.ui.sharing_matrix import sharing_matrix
-from tests.builders import HOSTILE, document, fleet, hashing, replica
+from tests.builders import HOSTILE, SAME_KV, document, fleet, hashing, replica
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ def drawn(*cohorts: Held, algorithm: Sequence[str] = ()) -> str:
     """Draw a pool of these cohorts, the largest first."""
     hashed = [*algorithm, *["sha256_cbor"] * len(cohorts)]
     told = [
-        document({"model_config.seed": number, "cache_config.prefix_caching_hash_algo": hashed[number]})
+        document({**SAME_KV, "model_config.seed": number, "cache_config.prefix_caching_hash_algo": hashed[number]})
         for number in range(len(cohorts))
     ]
     members = [
@@ -121,8 +121,8 @@ def test_of_very_many_cohorts_the_groups_that_share_are_listed() -> None:
 
     assert "<table" not in html
     assert listed(html) == [
-        "A and C can share with each other",
-        "B, H, I, J, K, L, M and N can share with each other",
+        "A and C hash alike",
+        "B, H, I, J, K, L, M and N hash alike",
         "G can share with no other whole cohort",
         "not all replicas within F can share with each other",
         "D does not tell block hashes",
@@ -133,7 +133,7 @@ def test_of_very_many_cohorts_the_groups_that_share_are_listed() -> None:
 def test_of_very_many_groups_the_rest_is_counted() -> None:
     pairs: list[Held] = [[str(number // 2)] for number in range(2 * (MOST_GROUPS + 2))]
 
-    assert "2 more groups of cohorts can share among themselves" in listed(drawn(*pairs))
+    assert "2 more groups of cohorts that hash alike" in listed(drawn(*pairs))
 
 
 def test_very_many_cohorts_that_tell_nothing_have_no_list() -> None:

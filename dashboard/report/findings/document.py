@@ -6,11 +6,12 @@ The models are the contract: docs/findings.schema.json is made of them; the flee
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field
 
 from dashboard import __version__
+from dashboard.compare import pool_sharing, sharing_sentence
 from dashboard.report.findings.document_parts import (
     CohortSharePart,
     DisaggregatedPart,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dashboard.fleet import Fleet
+    from dashboard.models import Pool, Replica
+    from dashboard.report.findings.document_parts import SharesPrefixes
     from dashboard.rules import domain, findings
 
 SCHEMA_VERSION = 1
@@ -95,6 +98,7 @@ def fleet_tally(fleet: Fleet) -> TallyPart:
 def judged_pools(fleet: Fleet) -> Mapping[str, JudgedPoolPart]:
     """Return by pool how it stands with the rules."""
     tallies, inspection = by_pool(fleet.inspection), fleet.inspection
+    replicas = {each.id: each for each in fleet.replicas}
     return {
         pool.name: JudgedPoolPart(
             pool=pool.name,
@@ -102,9 +106,15 @@ def judged_pools(fleet: Fleet) -> Mapping[str, JudgedPoolPart]:
             tally=_tally(tallies[pool.name]),
             domain=_domain(inspection.domains[pool.name]),
             rollout=_rollout(inspection.rollouts.get(pool.name)),
+            shares_prefixes=_shares_prefixes(pool, fleet, replicas),
         )
         for pool in fleet.pools
     }
+
+
+def _shares_prefixes(pool: Pool, fleet: Fleet, replicas: Mapping[str, Replica]) -> SharesPrefixes:
+    share = sharing_sentence(pool, pool_sharing(pool, replicas), fleet.documents, replicas).share
+    return cast("SharesPrefixes", share.value)
 
 
 def finding_parts(fleet: Fleet, found: Sequence[findings.Finding]) -> tuple[FindingPart, ...]:

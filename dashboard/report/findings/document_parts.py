@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Literal
 
 from pydantic import Field
 
@@ -10,6 +11,8 @@ from dashboard.models import State
 from dashboard.report.parts import Many, NativeValue, Part, Time
 from dashboard.rules.domain import Basis, Router, SeedPolicy, Store
 from dashboard.rules.findings import Confidence, Family, OutcomeKind, Severity
+
+SharesPrefixes = Literal["yes", "no", "unknown"]
 
 
 class ReplicaName(Part):
@@ -161,6 +164,7 @@ class JudgedPoolPart(Part):
     tally: TallyPart
     domain: DomainPart
     rollout: RolloutPart | None
+    shares_prefixes: SharesPrefixes = Field(default="unknown", description="on all replicas: the weakest cell")
 
 
 class OutcomesPart(Part):

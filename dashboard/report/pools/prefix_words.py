@@ -26,7 +26,7 @@ MOST_LETTERS = 4  # cohorts named in a table's cell
 _TOLD = {State.REPORTED, State.NULL}
 # What a finding names that says why not all can share; a version alone leaves it open.
 _REASONS = frozenset({*DECIDING_PATHS, FINGERPRINT}) - {VERSION_PATH}
-_KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown"}
+_KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown", Verdict.OFF: "unknown"}
 
 
 def prefix_sentences(fleet: Fleet) -> dict[str, SharingSentence]:
@@ -79,8 +79,8 @@ def short_words(pool: Pool, sentence: SharingSentence) -> str:
     """Say in a few words whether a pool's replicas differ: `B and C differ from A`."""
     if sentence.verdict is Verdict.UNKNOWN:
         return "probably cannot share" if sentence.is_doubted else _not_known(pool, sentence.not_known)
-    if sentence.verdict is Verdict.AGREES:
-        return "all can share" if sentence.is_measured and not sentence.not_known else "no difference"
+    if sentence.verdict is not Verdict.DIFFERS:
+        return "all can share" if sentence.verdict is Verdict.AGREES else "prefix caching off"
     return _measured(sentence) if sentence.is_measured or sentence.split else _apart(pool, sentence)
 
 
@@ -126,6 +126,6 @@ def _against(difference: Difference, letter: str) -> set[str]:
 def _not_known(pool: Pool, number: int) -> str:
     if not pool.cohorts:
         return "not known"
-    if number:
-        return f"not known for {number:,}"
-    return "one replica" if len(pool.replicas) == 1 else "partly not known"
+    if len(pool.replicas) == 1:
+        return "one replica"
+    return f"unknown for {number:,}" if 0 < number < len(pool.replicas) else "unknown"

@@ -24,8 +24,8 @@ def group_lines(sharing: PoolSharing) -> list[str]:
     """List which cohorts share, the group with the largest cohort first, and which do not share within themselves."""
     lines = [first_of(letters, MOST_LETTERS) for letters in sharing.groups if len(letters) > 1]
     more = len(lines) - MOST_GROUPS
-    said = [f"{line} can share with each other" for line in lines[:MOST_GROUPS]]
-    said += [f"{count(more, 'more group')} of cohorts can share among themselves"] if more > 0 else []
+    said = [f"{line} hash alike" for line in lines[:MOST_GROUPS]]
+    said += [f"{count(more, 'more group')} of cohorts that hash alike"] if more > 0 else []
     return [*said, *_exceptions(sharing)]
 
 
@@ -39,6 +39,6 @@ def _exceptions(sharing: PoolSharing) -> Iterator[str]:
         yield f"not all replicas within {first_of(split, MOST_LETTERS)} can share with each other"
     if silent and len(silent) < len(sharing.cohorts):
         yield f"{first_of(silent, MOST_LETTERS)} {'does' if len(silent) == 1 else 'do'} not tell block hashes"
-    partly = [each.letter for each in sharing.cohorts if within(each).share is Share.UNKNOWN and each.tells]
+    partly = [each.letter for each in sharing.cohorts if each.silent and each.tells and each.letter not in split]
     if partly:
         yield f"not all replicas within {first_of(partly, MOST_LETTERS)} tell block hashes"

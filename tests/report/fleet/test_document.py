@@ -64,8 +64,8 @@ def test_the_keys_are_those_that_the_readme_names(document: dict[str, Any]) -> N
         *("kv_cache_bytes", "naive_tokens", "max_model_len", "basis", "fingerprint", "shares_sum"),
     ]
     assert list(document["pools"][0]) == [
-        *("pool", "replicas", "tally", "domain", "rollout", "prefix_sharing", "majority_document", "cohorts"),
-        "differences",
+        *("pool", "replicas", "tally", "domain", "rollout", "shares_prefixes", "prefix_sharing"),
+        *("majority_document", "cohorts", "differences"),
     ]
     assert list(document["pools"][0]["cohorts"][0]) == ["cohort", "document", "replicas", "distinguishing"]
 

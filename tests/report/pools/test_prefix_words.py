@@ -68,9 +68,10 @@ def test_where_only_settings_tell_it_names_who_differs_from_the_largest_cohort_t
     ("cohorts", "unread", "expected"),
     [
         ([], 1, "not known"),
-        ([SILENT], 2, "not known for 2"),
+        ([SILENT], 2, "unknown"),
+        ([({}, ["a", "a"])], 2, "unknown for 2"),
         ([({}, [NOBODY])], 0, "one replica"),
-        ([(UNTOLD, [NOBODY, NOBODY])], 0, "partly not known"),
+        ([(UNTOLD, [NOBODY, NOBODY])], 0, "unknown"),
     ],
 )
 def test_what_is_not_known_is_said_with_how_many_it_is_not_known_of(

@@ -27,7 +27,7 @@ ALSO: Cohort = ({}, [["a"], ["a"], ["a"]])
     ],
 )
 def test_after_who_shares_it_names_who_stands_alone_is_split_or_does_not_tell(cohorts: list[Cohort], line: str) -> None:
-    assert group_lines(shared(SAME, ALSO, *cohorts)) == ["A and B can share with each other", line]
+    assert group_lines(shared(SAME, ALSO, *cohorts)) == ["A and B hash alike", line]
 
 
 def test_where_nobody_tells_and_no_cohort_is_split_there_is_nothing_to_list() -> None:
