@@ -159,10 +159,10 @@ def in_force() -> tuple[Any, ...]:
     return tuple(_also)
 
 
-def adopt(told: tuple[Any, ...]) -> None:
+def adopt(other: tuple[Any, ...]) -> None:
     """Redact what the process redacts whose `in_force` this is."""
     global _also  # noqa: PLW0603
-    _also = _Also(*told)
+    _also = _Also(*other)
     _NAMES.clear()
     _CLEAN.clear()
 
@@ -290,12 +290,12 @@ def redact_text(text: str) -> str:
 def _redact_text(text: str) -> str:
     if text.lstrip()[:1] in {"{", "["} and len(text) <= LONGEST_JSON:
         try:
-            told = json.loads(text, object_pairs_hook=_object)
+            content = json.loads(text, object_pairs_hook=_object)
         except (ValueError, RecursionError):
             pass
         else:
-            clean = redact(told)
-            return text if clean == told else json.dumps(clean)
+            clean = redact(content)
+            return text if clean == content else json.dumps(clean)
     if (variable := _VARIABLE.match(text)) and is_secret(variable["name"]):
         return f"{variable['name']}={MARKER}"
     return _by_patterns(_by_name(_by_shape(text), _IN_VALUES))
@@ -330,10 +330,10 @@ def _without_keys(text: str) -> str:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object; a name that is there twice would hide its first value."""
-    told = dict(pairs)
-    if len(told) < len(pairs):
+    content = dict(pairs)
+    if len(content) < len(pairs):
         raise ValueError
-    return told
+    return content
 
 
 def _by_patterns(text: str) -> str:

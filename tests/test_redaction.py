@@ -55,9 +55,9 @@ def test_other_names_hold_no_secrets(name: str) -> None:
 
 
 def test_lists_and_objects_below_such_a_name_are_redacted_too() -> None:
-    told = {"credentials": {"user": "bob", "tries": 3, "more": [{"pin": "1234"}]}, "api_key": ["one", "two", 3]}
+    content = {"credentials": {"user": "bob", "tries": 3, "more": [{"pin": "1234"}]}, "api_key": ["one", "two", 3]}
 
-    assert redact(told) == {
+    assert redact(content) == {
         "credentials": {"user": MARKER, "tries": 3, "more": [{"pin": MARKER}]},
         "api_key": [MARKER, MARKER, 3],
     }
@@ -66,28 +66,35 @@ def test_lists_and_objects_below_such_a_name_are_redacted_too() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("place", [*ARGUMENTS, *NESTED])
 def test_a_secret_behind_its_name_is_found_wherever_a_value_has_it(name: str, place: str) -> None:
-    told = {"told": {**ARGUMENTS, **NESTED}[place](name, SECRET)}
+    content = {"content": {**ARGUMENTS, **NESTED}[place](name, SECRET)}
 
-    assert SECRET in json.dumps(told)
-    assert SECRET not in json.dumps(redact(told))
+    assert SECRET in json.dumps(content)
+    assert SECRET not in json.dumps(redact(content))
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("place", [*HEADERS, *BROKEN])
 def test_a_secret_behind_its_name_is_found_in_what_is_no_json(name: str, place: str) -> None:
-    told = {**HEADERS, **BROKEN}[place](name, SECRET)
+    content = {**HEADERS, **BROKEN}[place](name, SECRET)
 
-    assert SECRET in told
-    assert SECRET not in redact_prose(told)
+    assert SECRET in content
+    assert SECRET not in redact_prose(content)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_secret_is_found_by_its_shape_wherever_it_is(shape: str) -> None:
-    told = SHAPES[shape].replace("{}", SECRET)
+    content = SHAPES[shape].replace("{}", SECRET)
 
-    for value in (told, [told], {"note": told}, {told: 1}, json.dumps({"a": [told]}), f"it says: {told}"):
+    for value in (
+        content,
+        [content],
+        {"note": content},
+        {content: 1},
+        json.dumps({"a": [content]}),
+        f"it says: {content}",
+    ):
         assert SECRET not in json.dumps(redact({"x": value}))
-    for text in (told, json.dumps({"a": told})[:-1], json.dumps(json.dumps([told])), f"<p>{told}</p>"):
+    for text in (content, json.dumps({"a": content})[:-1], json.dumps(json.dumps([content])), f"<p>{content}</p>"):
         assert SECRET not in redact_prose(text)
 
 
@@ -103,11 +110,11 @@ CAPTURES = [pytest.param(each, id=f"{each.parent.name}-{each.name}") for each in
 def test_nothing_that_a_real_server_answers_is_taken_for_a_secret(folder: Path) -> None:
     """But the key of the one that was started with a key, on its command line."""
     for file in folder.glob("*.json"):
-        told = json.loads(file.read_bytes())
-        with_key = file.name == "launch.json" and "--api-key" in json.dumps(told)
+        content = json.loads(file.read_bytes())
+        with_key = file.name == "launch.json" and "--api-key" in json.dumps(content)
 
-        assert json.dumps(redact(told)).count(MARKER) == with_key, file.name
-        assert (redact(told) == told) is not with_key, file.name
+        assert json.dumps(redact(content)).count(MARKER) == with_key, file.name
+        assert (redact(content) == content) is not with_key, file.name
 
 
 @pytest.mark.parametrize("folder", CAPTURES)
@@ -263,14 +270,14 @@ def test_redacting_prose_twice_is_redacting_it_once(text: str) -> None:
 def test_a_key_that_is_sent_is_found_in_every_form(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_also", redaction._Also())
     pairs = [base64.b64encode(f"{user}:{key}".encode()).decode() for user in ("", "a", "ab", "abc")]
-    told = [key, quote(key, safe=""), html.escape(key), f"Basic {pairs[1]}", {f"x {key} y": [1, None, key]}, *pairs]
-    assert redact_known(told) == told
-    assert not holds_known(json.dumps(told))
+    content = [key, quote(key, safe=""), html.escape(key), f"Basic {pairs[1]}", {f"x {key} y": [1, None, key]}, *pairs]
+    assert redact_known(content) == content
+    assert not holds_known(json.dumps(content))
 
     redact_keys([key, "short", key])
-    left = redact_known(told)
+    left = redact_known(content)
 
-    assert holds_known(json.dumps(told))
+    assert holds_known(json.dumps(content))
     assert left[:3] == [MARKER] * 3
     assert left[4] == {f"x {MARKER} y": [1, None, MARKER]}
     assert all(len(text.replace(MARKER, "")) <= 12 for text in left[5:]), "the user, and what base64 shares with it"
@@ -317,10 +324,10 @@ def test_a_list_without_quotes_behind_a_name_is_redacted_in_prose() -> None:
 
 def test_further_names_and_patterns_are_redacted_until_there_are_others() -> None:
     also_redact(["licence"], ["ACME-[0-9]{4}"])
-    told = redact({"the_licence": "x", "note": "ACME-1234"})
+    content = redact({"the_licence": "x", "note": "ACME-1234"})
     text = redact_text("licence=x")
     also_redact([], [])
 
-    assert told == {"the_licence": MARKER, "note": MARKER}
+    assert content == {"the_licence": MARKER, "note": MARKER}
     assert text == f"licence={MARKER}"
     assert redact({"the_licence": "x", "note": "ACME-1234"}) == {"the_licence": "x", "note": "ACME-1234"}

@@ -43,9 +43,9 @@ def import_files(
     files: Sequence[File], at: datetime, name: str, *, policy: Policy | None = None, ignore: Sequence[str] = ()
 ) -> Import:
     """Do what `imported` does within limits of memory and time; raise SnapshotError where these do not suffice."""
-    told = pickle.dumps((redaction.in_force(), list(files), at, name, policy, list(ignore)))
-    said = child.run_limited(__name__, told)
-    line, _, rest = said.partition(b"\n")
+    sent = pickle.dumps((redaction.in_force(), list(files), at, name, policy, list(ignore)))
+    answered = child.run_limited(__name__, sent)
+    line, _, rest = answered.partition(b"\n")
     head = json.loads(line)
     fleets: list[Checked] = []
     for file, size, beside, carried in head["fleets"]:
@@ -61,11 +61,11 @@ def main() -> None:
     redaction.adopt(redacted)
     found = imported(files, at, name, policy=policy, ignore=ignore)
     contents = [content_of(fleet) for _, fleet, _ in found.fleets]
-    told = [
+    found_fleets = [
         (file, len(content), sidecar_of(fleet, "", at).model_dump_json(), carried.model_dump_json(by_alias=True))
         for (file, fleet, carried), content in zip(found.fleets, contents, strict=True)
     ]
-    head = json.dumps({"fleets": told, "refused": found.refused})
+    head = json.dumps({"fleets": found_fleets, "refused": found.refused})
     sys.stdout.buffer.write(b"\n".join((head.encode(), b"".join(contents))))
 
 

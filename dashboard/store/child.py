@@ -19,8 +19,8 @@ ROOT = Path(dashboard.__file__).parents[1]
 FRUGAL = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
-def run_limited(module: str, told: bytes, *, memory_bytes: int = MEMORY_BYTES) -> bytes:
-    """Run a module that calls `limit` first, with `told` as its input; return its output.
+def run_limited(module: str, sent: bytes, *, memory_bytes: int = MEMORY_BYTES) -> bytes:
+    """Run a module that calls `limit` first, with `sent` as its input; return its output.
 
     Raise SnapshotError where it ends otherwise, or takes more than it may.
     """
@@ -29,7 +29,7 @@ def run_limited(module: str, told: bytes, *, memory_bytes: int = MEMORY_BYTES) -
     environment = {**os.environ, **FRUGAL, "PYTHONPATH": paths}
     try:
         done = subprocess.run(  # noqa: S603  our own
-            command, input=told, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+            command, input=sent, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
             timeout=WALL_SECONDS, check=True,
         )  # fmt: skip
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):

@@ -45,15 +45,15 @@ def id_of(content: bytes) -> str:
 
 def rewritten(key: str, content: bytes) -> bytes:
     """Compress content that is no longer what `key` was made of: the file says so, and holds its own digest."""
-    told = {"rewritten": key, "sha256": hashlib.sha256(content).hexdigest()}
-    return commented(packed(content), json.dumps(told).encode())
+    comment = {"rewritten": key, "sha256": hashlib.sha256(content).hexdigest()}
+    return commented(packed(content), json.dumps(comment).encode())
 
 
 def is_content_of(key: str, content: bytes, raw: bytes) -> bool:
     """Whether what a file holds, packed as `raw`, is what was frozen or rewritten under an id."""
     digest = hashlib.sha256(content).hexdigest()
-    told = json.dumps({"rewritten": key, "sha256": digest}).encode()
-    return digest.startswith(key) or comment_of(raw, len(told)) == told
+    comment = json.dumps({"rewritten": key, "sha256": digest}).encode()
+    return digest.startswith(key) or comment_of(raw, len(comment)) == comment
 
 
 def packed(content: bytes) -> bytes:

@@ -39,17 +39,17 @@ def without_secrets(content: bytes) -> bytes:
     """
     check_nodes(content)
     try:
-        told = from_json(content)
+        saved = from_json(content)
     except ValueError:  # reading it says what is wrong
         return content
-    clean = redact_known(_fleet(told))
-    return content if clean == told else to_json(clean)
+    clean = redact_known(_fleet(saved))
+    return content if clean == saved else to_json(clean)
 
 
 def clean_sidecar(beside: Sidecar) -> Sidecar:
     """Return what stands beside a snapshot without the secrets that somebody wrote there."""
-    told = {"name": clean_text(beside.name), "fleet": clean_text(beside.fleet), "notes": clean_notes(beside.notes)}
-    return beside.model_copy(update=told)
+    saved = {"name": clean_text(beside.name), "fleet": clean_text(beside.fleet), "notes": clean_notes(beside.notes)}
+    return beside.model_copy(update=saved)
 
 
 def clean_notes(notes: Mapping[str, NotePart]) -> dict[str, NotePart]:
@@ -66,48 +66,48 @@ def clean_text(text: str) -> str:
     return clean
 
 
-def _fleet(told: Any) -> Any:
+def _fleet(saved: Any) -> Any:
     readers = {"documents": _documents, "replicas": _replicas}
-    return _each(told, lambda name, part: readers.get(name, redact)(part))
+    return _each(saved, lambda name, part: readers.get(name, redact)(part))
 
 
-def _documents(told: Any) -> Any:
-    return _each(told, lambda _, settings: _settings(settings))
+def _documents(saved: Any) -> Any:
+    return _each(saved, lambda _, settings: _settings(settings))
 
 
-def _replicas(told: Any) -> Any:
-    return [_each(each, _part_of_replica) for each in told] if isinstance(told, list) else redact(told)
+def _replicas(saved: Any) -> Any:
+    return [_each(each, _part_of_replica) for each in saved] if isinstance(saved, list) else redact(saved)
 
 
-def _part_of_replica(name: str, told: Any) -> Any:
+def _part_of_replica(name: str, saved: Any) -> Any:
     if name == "identity":
-        return _settings(told)
-    if name == "contradictions" and isinstance(told, list):
-        return [_contradiction(each) for each in told]
-    return redact(told, name)
+        return _settings(saved)
+    if name == "contradictions" and isinstance(saved, list):
+        return [_contradiction(each) for each in saved]
+    return redact(saved, name)
 
 
-def _contradiction(told: Any) -> Any:
-    path = str(told.get("path")) if isinstance(told, dict) else ""
-    return _each(told, lambda name, part: _setting(path, part) if name in {"kept", "other"} else redact(part))
+def _contradiction(saved: Any) -> Any:
+    path = str(saved.get("path")) if isinstance(saved, dict) else ""
+    return _each(saved, lambda name, part: _setting(path, part) if name in {"kept", "other"} else redact(part))
 
 
-def _settings(told: Any) -> Any:
-    return _each(told, _setting)
+def _settings(saved: Any) -> Any:
+    return _each(saved, _setting)
 
 
-def _setting(path: str, told: Any) -> Any:
+def _setting(path: str, saved: Any) -> Any:
     """Redact the value of a setting; its state and source are called otherwise, and stay."""
-    if not isinstance(told, dict) or "value" not in told:
-        return redact(told, path)
-    value = redact(told["value"], path)
-    if value == told["value"]:
-        return told
-    return {**told, "value": value, "state": str(State.REDACTED)}
+    if not isinstance(saved, dict) or "value" not in saved:
+        return redact(saved, path)
+    value = redact(saved["value"], path)
+    if value == saved["value"]:
+        return saved
+    return {**saved, "value": value, "state": str(State.REDACTED)}
 
 
-def _each(told: Any, clean: Callable[[str, Any], Any]) -> Any:
+def _each(saved: Any, clean: Callable[[str, Any], Any]) -> Any:
     """Return an object with each of its parts made clean; what is no object is redacted as it is."""
-    if not isinstance(told, dict):
-        return redact(told)
-    return {redact_text(name): clean(name, part) for name, part in told.items()}
+    if not isinstance(saved, dict):
+        return redact(saved)
+    return {redact_text(name): clean(name, part) for name, part in saved.items()}

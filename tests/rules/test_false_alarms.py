@@ -58,71 +58,71 @@ class Deserved(NamedTuple):
     has: Callable[[Capture], bool]
 
 
-def is_random(told: Capture) -> bool:
-    return told.version < "0.29" or "xxhash" in told.case
+def is_random(server: Capture) -> bool:
+    return server.version < "0.29" or "xxhash" in server.case
 
 
-def caches(told: Capture) -> bool:
-    config = told.json(SERVER_INFO)["vllm_config"]
+def caches(server: Capture) -> bool:
+    config = server.json(SERVER_INFO)["vllm_config"]
     return config.get("cache_config", {}).get("enable_prefix_caching") is not False
 
 
 DESERVED = (
     Deserved(DEV_MODE, "development mode is open: without it there is no /server_info", lambda _: True),
     Deserved("RT-06", "each process hashes from a random seed, which the provider measures", is_random),
-    Deserved("RT-13", "prefix caching is off: asked for, or because of the model", lambda told: not caches(told)),
-    Deserved("ID-06", "a plugin reports blocks x block size of a hybrid model", lambda told: "plugin" in told.case),
-    Deserved("ID-05", "the Rust frontend reports no cache configuration", lambda told: not has_python_api(told)),
-    Deserved("RT-10", "the topic names another model than the served one", lambda told: "kvevents" in told.case),
+    Deserved("RT-13", "prefix caching is off: asked for, or because of the model", lambda server: not caches(server)),
+    Deserved("ID-06", "a plugin reports blocks x block size of a hybrid model", lambda server: "plugin" in server.case),
+    Deserved("ID-05", "the Rust frontend reports no cache configuration", lambda server: not has_python_api(server)),
+    Deserved("RT-10", "the topic names another model than the served one", lambda server: "kvevents" in server.case),
 )
 
 
-def deserved(told: Capture) -> frozenset[str]:
+def deserved(server: Capture) -> frozenset[str]:
     """The rules whose findings such servers deserve."""
-    return frozenset(each.rule for each in DESERVED if each.has(told))
+    return frozenset(each.rule for each in DESERVED if each.has(server))
 
 
-def replicas(told: Capture, number: int, telling: Sequence[Collection[str] | None], first: int = 1) -> list[Snapshot]:
+def replicas(server: Capture, number: int, telling: Sequence[Collection[str] | None], first: int = 1) -> list[Snapshot]:
     """Servers that were started alike: each is a process of its own, at an address of its own."""
     found = []
     for index, paths in enumerate(islice(cycle(telling), number), start=first):
-        config = json.loads(told.answers[SERVER_INFO])
+        config = json.loads(server.answers[SERVER_INFO])
         if isinstance(config["vllm_config"], dict):
             config["vllm_config"]["instance_id"] = f"1795171{index:012}"
-        answers = {**told.answers, SERVER_INFO: json.dumps(config).encode()}
+        answers = {**server.answers, SERVER_INFO: json.dumps(config).encode()}
         answers = {path: body.replace(b"kv@pod-1@", b"kv@pod-%d@" % index) for path, body in answers.items()}
         found.append(snapshot(answers, paths, target=f"http://10.0.0.{index}:8000", labels={"pool": "chat"}))
     return found
 
 
-def with_provider(told: Capture, number: int) -> list[Snapshot]:
+def with_provider(server: Capture, number: int) -> list[Snapshot]:
     """The same servers, in turn: the provider with every setting, the provider without them, no provider."""
     found = []
     for index, answer in zip(range(1, number + 1), cycle((_whole, _brief, None)), strict=False):
         paths = OPEN | {INFERENCE_CONFIG} if answer else OPEN
-        answers = {path: told.answers[path] for path in OPEN if path in told.answers}
+        answers = {path: server.answers[path] for path in OPEN if path in server.answers}
         if answer:
-            answers[INFERENCE_CONFIG] = json.dumps(answer(told, index)).encode()
+            answers[INFERENCE_CONFIG] = json.dumps(answer(server, index)).encode()
         answers = {path: body.replace(b"kv@pod-1@", b"kv@pod-%d@" % index) for path, body in answers.items()}
         found.append(snapshot(answers, paths, target=f"http://10.0.0.{index}:8000", labels={"pool": "chat"}))
     return found
 
 
-def _whole(told: Capture, index: int) -> dict[str, Any]:
+def _whole(server: Capture, index: int) -> dict[str, Any]:
     """What the provider of one server answers with `?full=true`: the capture was taken in development mode."""
-    answer = provider_answer(told, fingerprints=roots(told, index))
+    answer = provider_answer(server, fingerprints=roots(server, index))
     answer["fleet"]["settings"]["instance_id"] = f"1795171{index:012}"
     answer["fleet"]["environment"] |= {"VLLM_SERVER_DEV_MODE": False, "VLLM_PLUGINS": ["fleet_config"]}
     return answer
 
 
-def _brief(told: Capture, index: int) -> dict[str, Any]:
-    return provider_answer(told, full=False, fingerprints=roots(told, index))
+def _brief(server: Capture, index: int) -> dict[str, Any]:
+    return provider_answer(server, full=False, fingerprints=roots(server, index))
 
 
-def roots(told: Capture, index: int) -> list[str]:
+def roots(server: Capture, index: int) -> list[str]:
     """What the engines of a server hash from: with a random root each from its own."""
-    return [f"process {index}, rank {rank}" for rank in range(2)] if is_random(told) else ["one root"]
+    return [f"process {index}, rank {rank}" for rank in range(2)] if is_random(server) else ["one root"]
 
 
 def inspected(snapshots: Sequence[Snapshot], router: Router | None = None) -> Inspection:
@@ -130,10 +130,10 @@ def inspected(snapshots: Sequence[Snapshot], router: Router | None = None) -> In
     return build_fleet("fleet", snapshots, polled_at=AT, interval=INTERVAL, policy=policy).inspection
 
 
-def read_through_every_combination(told: Capture) -> tuple[list[list[Replica]], Mapping[str, Document]]:
+def read_through_every_combination(server: Capture) -> tuple[list[list[Replica]], Mapping[str, Document]]:
     """Eight servers through each combination of endpoints, without those that tell what an earlier one tells."""
-    every = [frozenset(some) for size in range(len(told.answers)) for some in combinations(told.answers, size + 1)]
-    servers = replicas(told, max(NUMBERS), [None])
+    every = [frozenset(some) for size in range(len(server.answers)) for some in combinations(server.answers, size + 1)]
+    servers = replicas(server, max(NUMBERS), [None])
     asked = [(place, server, paths) for place, paths in enumerate(every) for server in servers]
     fleet = build_fleet(
         "fleet",
@@ -157,10 +157,10 @@ def _answering(server: Snapshot, paths: Collection[str], target: str) -> Snapsho
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("told", captures())
-def test_servers_alike_give_only_what_they_deserve_through_every_combination_of_endpoints(told: Capture) -> None:
+@pytest.mark.parametrize("server", captures())
+def test_servers_alike_give_only_what_they_deserve_through_every_combination_of_endpoints(server: Capture) -> None:
     """Pools of each number that all answer alike, and pools in which each replica answers otherwise."""
-    known, documents = read_through_every_combination(told)
+    known, documents = read_through_every_combination(server)
     wrong = set()
     for place, alike in enumerate(known):
         mixed = [known[(place + SHIFT * index) % len(known)][index] for index in range(max(NUMBERS))]
@@ -171,7 +171,7 @@ def test_servers_alike_give_only_what_they_deserve_through_every_combination_of_
             wrong |= {
                 (each.rule, each.sentence)
                 for each in found.findings
-                if each.severity is not Severity.INFO and each.rule not in deserved(told)
+                if each.severity is not Severity.INFO and each.rule not in deserved(server)
             }
     assert not wrong
 
@@ -179,46 +179,46 @@ def test_servers_alike_give_only_what_they_deserve_through_every_combination_of_
 def test_every_exception_is_needed_by_a_capture_and_has_a_reason() -> None:
     every = [each.values[0] for each in captures()]
 
-    assert all(each.reason and any(each.has(told) for told in every) for each in DESERVED)
+    assert all(each.reason and any(each.has(server) for server in every) for each in DESERVED)
 
 
-@pytest.mark.parametrize("told", captures())
-def test_stock_servers_alike_give_no_finding(told: Capture) -> None:
+@pytest.mark.parametrize("server", captures())
+def test_stock_servers_alike_give_no_finding(server: Capture) -> None:
     """Without development mode, a vLLM whose hashes have a fixed root has nothing wrong."""
-    found = inspected(replicas(told, 4, [OPEN]))
+    found = inspected(replicas(server, 4, [OPEN]))
 
-    assert {each.rule for each in found.findings} <= deserved(told) - {DEV_MODE}
+    assert {each.rule for each in found.findings} <= deserved(server) - {DEV_MODE}
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("number", [1, 2, 3, 8])
-@pytest.mark.parametrize("told", captures(has_python_api))
+@pytest.mark.parametrize("server", captures(has_python_api))
 def test_servers_of_which_some_have_the_provider_give_only_the_findings_that_they_deserve(
-    told: Capture, number: int
+    server: Capture, number: int
 ) -> None:
     """Nothing differs but who answers: the provider in full, in brief, or not at all."""
-    found = inspected(with_provider(told, number))
+    found = inspected(with_provider(server, number))
 
     assert [each for each in found.outcomes if each.kind is OutcomeKind.ERROR] == []
-    wrong = [(each.rule, each.sentence) for each in found.findings if each.rule not in deserved(told) - {DEV_MODE}]
+    wrong = [(each.rule, each.sentence) for each in found.findings if each.rule not in deserved(server) - {DEV_MODE}]
     assert wrong == []
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("told", captures(has_python_api))
-def test_a_server_that_the_provider_reads_says_what_the_same_one_says_in_development_mode(told: Capture) -> None:
+@pytest.mark.parametrize("server", captures(has_python_api))
+def test_a_server_that_the_provider_reads_says_what_the_same_one_says_in_development_mode(server: Capture) -> None:
     """One is read by the provider, one by /server_info, one by what is open: they do not differ."""
-    others = replicas(told, 2, [None, OPEN], first=2)
-    found = inspected([*with_provider(told, 1), *others])
+    others = replicas(server, 2, [None, OPEN], first=2)
+    found = inspected([*with_provider(server, 1), *others])
 
-    assert {each.rule for each in found.findings} <= deserved(told)
+    assert {each.rule for each in found.findings} <= deserved(server)
 
 
 def test_two_servers_that_hash_from_random_roots_are_told_though_they_are_configured_alike() -> None:
     """The prefix cache of one is of no use to the other: their first block hashes were recorded, and differ."""
     both = [capture("qwen3_xxhash"), capture("qwen3_xxhash_again")]
-    hashes = {told.launch["first_block_hash"] for told in both}
-    snapshots = [one for place, told in enumerate(both) for one in replicas(told, 1, [OPEN], first=place + 1)]
+    hashes = {server.launch["first_block_hash"] for server in both}
+    snapshots = [one for place, server in enumerate(both) for one in replicas(server, 1, [OPEN], first=place + 1)]
     (finding,) = inspected(snapshots, Router.PREFIX_HASH).findings
 
     assert len(hashes) == 2
@@ -231,7 +231,7 @@ def test_servers_with_a_fixed_root_are_not_told_and_hash_alike() -> None:
     """Llama and qwen3 with other settings, sha256 both: the first block hash was recorded, and is the same."""
     both = [capture("llama"), capture("gemma3")]
 
-    assert len({told.launch["first_block_hash"] for told in both}) == 1
+    assert len({server.launch["first_block_hash"] for server in both}) == 1
 
 
 def test_a_server_that_answers_that_it_publishes_nothing_stands_out_among_those_that_publish() -> None:

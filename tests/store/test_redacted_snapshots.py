@@ -37,16 +37,16 @@ SETTINGS = {
 
 def written_before(fleet: Fleet) -> bytes:
     """Return what an earlier version froze of a fleet whose settings hold secrets that it did not know."""
-    told = json.loads(content_of(fleet))
+    saved = json.loads(content_of(fleet))
     part = {"state": "reported", "source": "server_info"}
     for path, value in SETTINGS.items():
-        next(iter(told["documents"].values()))[path] = {"value": value, **part}
-    replica = told["replicas"][0]
+        next(iter(saved["documents"].values()))[path] = {"value": value, **part}
+    replica = saved["replicas"][0]
     replica["identity"]["kv_transfer_config.cookie"] = {"value": SECRET, **part}
     kept, other = {"value": SECRET, **part}, {"value": "y", **part}
     replica["contradictions"] = [{"path": "kv_transfer_config.auth", "kept": kept, "other": other}]
-    told["notes"] = [f"the password is {SECRET}, api_key={SECRET}"]
-    return json.dumps(told).replace("the password is SESAME7QX, ", "").encode()
+    saved["notes"] = [f"the password is {SECRET}, api_key={SECRET}"]
+    return json.dumps(saved).replace("the password is SESAME7QX, ", "").encode()
 
 
 @pytest.fixture
@@ -66,11 +66,11 @@ def old(store: Snapshots) -> str:
 
 
 def said_of(store: Snapshots, key: str) -> bytes:
-    """Everything that is told of a snapshot, as bytes."""
+    """Everything that is saved of a snapshot, as bytes."""
     fleet = store.fleet(key)
     export = store.export(key)
-    told = (to_json(to_document(fleet, NOW, full=True)), to_json(findings_document(fleet, NOW)), unpacked(export))
-    return b"".join((*told, repr(store.listed()).encode(), repr(carried_by(export)).encode(), repr(fleet).encode()))
+    saved = (to_json(to_document(fleet, NOW, full=True)), to_json(findings_document(fleet, NOW)), unpacked(export))
+    return b"".join((*saved, repr(store.listed()).encode(), repr(carried_by(export)).encode(), repr(fleet).encode()))
 
 
 def test_nothing_that_is_told_of_an_earlier_snapshot_holds_a_secret(store: Snapshots, old: str) -> None:
@@ -194,7 +194,7 @@ def test_what_holds_no_secret_comes_back_byte_by_byte(demo_fleet: Fleet) -> None
 
 
 @pytest.mark.parametrize(
-    "told",
+    "saved",
     [
         3,
         [f"api_key={SECRET}"],
@@ -204,8 +204,8 @@ def test_what_holds_no_secret_comes_back_byte_by_byte(demo_fleet: Fleet) -> None
         {"replicas": [{"identity": [f"api_key={SECRET}"]}, f"api_key={SECRET}"]},
     ],
 )
-def test_a_file_of_another_shape_is_redacted_as_it_is(told: object) -> None:
-    assert SECRET.encode() not in without_secrets(json.dumps(told).encode())
+def test_a_file_of_another_shape_is_redacted_as_it_is(saved: object) -> None:
+    assert SECRET.encode() not in without_secrets(json.dumps(saved).encode())
 
 
 def test_what_is_no_json_is_left_to_who_reads_it() -> None:
