@@ -34,10 +34,10 @@ class Checked(NamedTuple):
 
 
 def options(servers: Sequence[Server], folder: Path) -> Path:
-    """Write a fleet.yaml of these servers, each under its own name."""
+    """Write a fleet.yaml of these servers, each under its own name, behind a router that computes block hashes."""
     file = folder / "fleet.yaml"
     targets = [{"url": server.url, "labels": {"name": server.kind.name}} for server in servers]
-    file.write_text(json.dumps({"name": "live", "targets": targets}))
+    file.write_text(json.dumps({"name": "live", "targets": targets, "pools": {"*": {"router": "prefix-hash"}}}))
     return file
 
 
