@@ -322,6 +322,18 @@ def test_a_list_without_quotes_behind_a_name_is_redacted_in_prose() -> None:
     assert SECRET not in redact_prose(f"passwords: [{SECRET}]")
 
 
+def test_another_process_redacts_what_this_one_does_once_it_adopts_it() -> None:
+    nothing = redaction.in_force()
+    also_redact(["licence"], [])
+    ours = redaction.in_force()
+    redaction.adopt(nothing)
+    assert redact({"licence": "x"}) == {"licence": "x"}
+
+    redaction.adopt(ours)
+    assert redact({"licence": "x"}) == {"licence": MARKER}
+    redaction.adopt(nothing)
+
+
 def test_further_names_and_patterns_are_redacted_until_there_are_others() -> None:
     also_redact(["licence"], ["ACME-[0-9]{4}"])
     content = redact({"the_licence": "x", "note": "ACME-1234"})

@@ -12,7 +12,7 @@ from dashboard.report.blocks import Chart, DifferenceTable, Tone
 from dashboard.report.views.review import AGENDA, review_report
 from dashboard.report.views.review_new import Alone
 from dashboard.rules.findings import Rollout, Severity
-from tests.builders import alike, document, down, engine, fleet, replica, story
+from tests.builders import SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, judged, suppression
 from tests.report.views.walking import (
     blocks_of,
@@ -161,8 +161,9 @@ def test_only_rows_that_matter_stand_among_the_differences_and_the_rest_in_the_a
 
 def test_a_pool_that_shares_prefixes_has_no_word_on_it_among_its_differences() -> None:
     """There a band would hide what differs."""
-    told = [document({"seed_policy": "default"}), document({"seed_policy": "default", "model_config.max_logprobs": 5})]
-    members = [*alike("chat", 3, told[0]), replica("odd", document=told[1])]
+    told = [document(SAME_KV), document({**SAME_KV, "model_config.max_logprobs": 5})]
+    hashes = hashing("one root")
+    members = [*alike("chat", 3, told[0], engines=hashes), replica("odd", document=told[1], engines=hashes)]
 
     assert "hare prefixes" not in text_of(part(review_report(fleet(members, told)), "pool-chat"))
 
