@@ -63,6 +63,7 @@ class Case:
     ignore: list[str] = field(default_factory=list)
     baseline: str = ""
     reason: str = ""
+    unknown: int | None = None
 
     def inspected(self, rule: Rule) -> Inspection:
         """Judge the case's fleet by one rule."""

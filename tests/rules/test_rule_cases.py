@@ -24,6 +24,7 @@ def test_a_rule_says_what_its_case_expects(case: Case) -> None:
 
     assert outcome.kind == case.expect, (outcome.reason, [each.sentence for each in inspection.findings])
     assert case.reason in outcome.reason
+    assert case.unknown in {None, outcome.unknown}
     assert len(inspection.findings) == len(case.findings), [each.sentence for each in inspection.findings]
     for finding, expected in zip(inspection.findings, case.findings, strict=True):
         _compare(finding, expected)

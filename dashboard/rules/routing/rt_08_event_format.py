@@ -9,7 +9,7 @@ from dashboard.normalize.versions import has_change
 from dashboard.rules import remedy
 from dashboard.rules.domain import EVENTS, Basis, Facet, Router
 from dashboard.rules.drift import MOST_SIDES, say
-from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity
+from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Unjudged
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, YES, only, publication, shown
 from dashboard.rules.routing.releases import VERSION, most_run
@@ -34,11 +34,11 @@ PUBLISHING = "all replicas publish KV events"
     severity={Facet.KV_EVENTS: Severity.CRITICAL},
     needs=(VERSION,),
 )
-def event_format_differs(pool: PoolSubject) -> Iterator[Draft]:
+def event_format_differs(pool: PoolSubject) -> Iterator[Draft | Unjudged]:
     """Replicas of one pool run vLLM releases whose KV events look different.
 
     Until 0.23 vLLM sent each event as an array, from 0.24 on as a map with named fields. The format of a build between
-    the two, such as 0.24.0rc1, is unknown: it is not compared.
+    the two, such as 0.24.0rc1, is unknown: such a replica is counted as unknown.
 
     Why it matters:
         - kv-events: Readers that know one format drop every event of the other, mostly without a word, so these
@@ -65,7 +65,13 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft]:
     senders = only(pool, _senders(pool))
     formats = senders.values(VERSION, _sends_maps)
     maps, replicas = formats.get(YES, ()), formats.get(NO, ())
-    if not (maps and replicas) or pool.is_ignored(VERSION):
+    if pool.is_ignored(VERSION):
+        return
+    unknown = sorted({each.id for each in senders.members}.difference(maps, replicas))
+    if unknown:
+        is_known = len(unknown) < len(senders.members)
+        yield Unjudged(tuple(unknown), "" if is_known else "The event format of these vLLM versions is unknown.")
+    if not (maps and replicas):
         return
     publishing = set(pool.values(EVENTS, publication).get(YES, ()))
     evidence = (*shown(senders, VERSION, replicas), *shown(senders, VERSION, maps, is_reference=True))
