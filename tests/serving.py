@@ -50,13 +50,15 @@ def started(
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a program, in the project's folder unless another is named, and end it.
 
-    Ctrl-C ends it as it does in a terminal, also where these tests run in the background of a shell, which ignores it.
+    Ctrl-C and SIGHUP end it as they do in a terminal, also where these tests run in the background of a shell or under
+    nohup, which ignore them.
     """
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = subprocess.Popen(
         command, cwd=cwd, env={**os.environ, **(environment or {})}, stderr=subprocess.PIPE, text=True
     )
-    signal.signal(signal.SIGINT, previous)
+    signal.signal(signal.SIGINT, previous[0])
+    signal.signal(signal.SIGHUP, previous[1])
     try:
         yield process
     finally:

@@ -111,6 +111,7 @@ def _engine(
         "max_concurrency": _slot(engine, "max_concurrency"),
         "max_model_len": config["model_config"]["max_model_len"],
         "kv_cache_bytes_per_device": _slot(engine, "kv_cache_bytes_per_device"),
+        "kv_cache_available_bytes": _slot(engine, "kv_cache_bytes_per_device"),
         "groups": kv_cache_groups(configuration, config["cache_config"]["block_size"]),
         "devices": [
             {**device, "tensor_parallel_rank": device["rank"], "pipeline_parallel_rank": 0}

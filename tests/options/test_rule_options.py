@@ -133,7 +133,7 @@ ROUTERS = "'prefix-hash', 'kv-events', 'approximate' or 'none'"
         ("rules: {rt12: {}}", "rules.rt12: no such rule; did you mean RT-12?"),
         ("rules: {XT-01: {}}", "rules.XT-01: no such rule; did you mean RT-01?"),
         ("rules: {ID-04: {}}", "rules.ID-04: no such rule; there are ID-01 to ID-03 and ID-05 to ID-08"),
-        ("rules: {sh-9: {}}", "rules.sh-9: no such rule; there are SH-01 to SH-04"),
+        ("rules: {sh-9: {}}", "rules.sh-9: no such rule; there are SH-01 to SH-05"),
         ("rules: {RT-01: {}, rt-01: {}}", "rules.rt-01: RT-01 is there twice; keep one"),
         ("rules: {Rt-01: {}, rt-01: {}}", "rules.rt-01: RT-01 is there twice; keep one"),
         (

@@ -169,7 +169,7 @@ def test_a_note_that_cannot_be_written_stays_in_its_field_and_is_saved_on_demand
     key, about = frozen(store, told), a_finding(told)
     app = review(told, store, snapshot=key)
     with monkeypatch.context() as full:
-        full.setattr("pathlib.Path.write_bytes", _full_disk)
+        full.setattr("os.fsync", _full_disk)
         app.text_area(key=field(key, about)).input("Precious.")
         rerun(app)
 
@@ -196,7 +196,7 @@ def test_a_note_that_could_not_be_written_is_there_again_after_another_page(
     key, about = frozen(store, told), a_finding(told)
     app = review(told, store, snapshot=key)
     with monkeypatch.context() as full:
-        full.setattr("pathlib.Path.write_bytes", _full_disk)
+        full.setattr("os.fsync", _full_disk)
         app.text_area(key=field(key, about)).input("Precious.")
         rerun(app)
     app.switch_page(str(PAGES / "overview.py"))
