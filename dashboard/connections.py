@@ -22,6 +22,8 @@ MOST_CONNECTIONS = 4096
 SESSION_DESCRIPTORS = 4  # its websocket, and the three of an event loop that Streamlit makes
 SPARE_DESCRIPTORS = 200  # files, pipes, the parent's
 SPARE_CONNECTIONS = 32  # for requests such as /healthz, when websockets have taken the others
+# uvicorn 0.54 logs this after each 403 of a websocket, which was answered (websockets_sansio_impl.py, run_asgi).
+ANSWERED = "ASGI callable returned without completing handshake."
 MOST_LINES, LINES_SECONDS = 20, 60.0  # of the same message
 
 
@@ -125,6 +127,8 @@ class RepeatFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to log a record; the last of a kind says that more are dropped."""
+        if record.msg == ANSWERED:
+            return False
         if self._clock() >= self._until:
             self._counts, self._until = {}, self._clock() + LINES_SECONDS
         kind = (record.name, str(record.msg).partition("\n")[0])

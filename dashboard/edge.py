@@ -64,8 +64,8 @@ class Refused(NamedTuple):
 
     def __str__(self) -> str:
         """Return one line, with what to do."""
-        cure = f" Add to fleet.yaml: allowed_hosts: [{self.entry}]" if self.entry else ""
-        return f"{self.why}{cure}"
+        option = f"set allowed_hosts: [{self.entry}] in the options (FLEET_ALLOWED_HOSTS={self.entry}) and restart"
+        return f"{self.why} If {self.entry} is a name of this dashboard, {option}." if self.entry else self.why
 
 
 def site_of(authority: str, scheme: str = "") -> Site | None:
@@ -111,13 +111,15 @@ def refusal(method: str, path: str, headers: Headers, allowed: Sequence[str]) ->
         if not is_allowed(site.host, allowed):
             return Refused(f"Host {site.host} is not allowed.", site.host)
     if not origins:
-        return None if method in READING else Refused("An Origin header is required here: http:// and the Host.")
+        return None if method in READING else Refused("An Origin header is required here; every browser sends it.")
     origin = origin_of(origins[0]) if len(origins) == 1 else None
     if origin is None:
         return Refused("The Origin header names no http site.")
     if origin == site or is_listed(origin.host, allowed):
         return None
-    return Refused(f"Origin {origin.host} is not the Host of this request.", origin.host)
+    return Refused(
+        f"Origin {origin.host} is not the Host of this request; a proxy has to pass the Host on.", origin.host
+    )
 
 
 def security_headers(frame_ancestors: Sequence[str] = (), page: str = "") -> dict[str, str]:

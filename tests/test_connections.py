@@ -210,5 +210,7 @@ def test_the_same_message_is_logged_some_times_a_minute_and_the_last_says_so(cap
         clock[0] = 60.0
         logger.warning("bad request %d", 7)
         assert caplog.messages[-1] == "bad request 7"
+        logger.error("ASGI callable returned without completing handshake.")
+        assert caplog.messages[-1] == "bad request 7"  # a refused websocket was answered
     finally:
         logger.removeFilter(repeats)

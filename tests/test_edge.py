@@ -34,6 +34,12 @@ def refusal(
     return str(edge.refusal(method, path, Headers(headers), allowed) or "")
 
 
+def cure(name: str) -> str:
+    """What to do where a name is refused."""
+    option = f"set allowed_hosts: [{name}] in the options (FLEET_ALLOWED_HOSTS={name}) and restart"
+    return f"If {name} is a name of this dashboard, {option}."
+
+
 @pytest.mark.parametrize(
     "host",
     [
@@ -54,7 +60,7 @@ def test_an_address_localhost_and_what_is_listed_may_be_the_host(host: str) -> N
 
 @pytest.mark.parametrize("host", ["evil.example", "fleet.example.com.evil.example", "corp.example.com", "0x7f.1", "1"])
 def test_any_other_name_is_refused_with_the_option_that_allows_it(host: str) -> None:
-    assert refusal(host) == f"Host {host} is not allowed. Add to fleet.yaml: allowed_hosts: [{host}]"
+    assert refusal(host) == f"Host {host} is not allowed. {cure(host)}"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +105,7 @@ def test_a_foreign_origin_is_refused_with_the_option_that_allows_it(origin: str,
     host = origin.removeprefix("http://").partition(":")[0]
 
     assert refusal("127.0.0.1:8501", origin, method=method) == (
-        f"Origin {host} is not the Host of this request. Add to fleet.yaml: allowed_hosts: [{host}]"
+        f"Origin {host} is not the Host of this request; a proxy has to pass the Host on. {cure(host)}"
     )
 
 
@@ -193,9 +199,7 @@ def test_a_refusal_is_logged_once_a_minute_and_a_flood_of_names_is_cut(
             asyncio.run(guard(scope, nothing, nothing))
 
     send("evil.example", "evil.example")
-    assert caplog.messages == [
-        "403: Host evil.example is not allowed. Add to fleet.yaml: allowed_hosts: [evil.example]"
-    ]
+    assert caplog.messages == [f"403: Host evil.example is not allowed. {cure('evil.example')}"]
     send(*(f"evil-{number}" for number in range(200)))
     assert len(caplog.messages) == edge.MOST_LOGGED
     clock[0] += edge.REPEAT_SECONDS

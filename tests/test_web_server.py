@@ -106,7 +106,7 @@ def test_a_foreign_origin_gets_403_and_no_name_is_looked_up(served: Served) -> N
     refused = served.handshake(Origin=f"http://{FOREIGN}")
 
     assert refused.startswith("HTTP/1.1 403")
-    assert f"Add to fleet.yaml: allowed_hosts: [{FOREIGN}]" in refused
+    assert f"set allowed_hosts: [{FOREIGN}] in the options" in refused
     assert served.ask("/healthz").status_code == 200
     assert served.names() <= {"127.0.0.1"}
 
