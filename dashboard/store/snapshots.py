@@ -50,7 +50,7 @@ NO_ID = (
     f"names are not looked up. An id has {ID_DIGITS} digits, 0-9 and a-f, and its first ones are enough; "
     "to open a snapshot by its name, click the name in the table of Snapshots"
 )
-READ_ONLY = "Snapshots are read-only here (read_only: true in fleet.yaml)."
+READ_ONLY = "Snapshots are read-only here (option read_only)."
 _DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
 _ID = re.compile(rf"[0-9a-f]{{{EARLIER_DIGITS}}}|[0-9a-f]{{{ID_DIGITS}}}")
 # 1,000 replicas have 0.9 million nodes; a larger snapshot is opened by a process of its own first. A node takes 120

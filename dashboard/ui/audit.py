@@ -32,12 +32,13 @@ def visitor() -> Mapping[str, str]:
 @contextmanager
 def recorded(action: str, who: Mapping[str, str] | None = None, **what: Any) -> Iterator[dict[str, Any]]:
     """Log what is done inside, also where it fails. `what`, and what the body adds to it, names the snapshot."""
+    who = who or visitor()
     try:
         yield what
     except SnapshotError as error:
-        _write(action, who or visitor(), {**what, "refused": str(error)})
+        _write(action, who, {**what, "refused": str(error)})
         raise
-    _write(action, who or visitor(), what)
+    _write(action, who, what)
 
 
 def _write(action: str, who: Mapping[str, str], what: Mapping[str, Any]) -> None:

@@ -51,7 +51,7 @@ def _body(stored: Stored) -> None:
         who = audit.visitor()  # the file is made outside of the session
         st.download_button(
             "Export",
-            data=lambda: _export(stored.id, who),
+            data=lambda: _export(stored, who),
             file_name=f"{links.file_name(beside.fleet, beside.name or 'snapshot', stored.id)}.json.gz",
             mime="application/gzip",
             on_click="ignore",
@@ -85,9 +85,9 @@ def _rename(key: str, name: str) -> None:
         service.snapshots().rename(key, name)
 
 
-def _export(key: str, who: Mapping[str, str]) -> bytes:
-    with audit.recorded("export", who, snapshot=key):
-        return service.snapshots().export(key)
+def _export(stored: Stored, who: Mapping[str, str]) -> bytes:
+    with audit.recorded("export", who, snapshot=stored.id, name=stored.beside.name or UNNAMED):
+        return service.snapshots().export(stored.id)
 
 
 def _ask(key: str | None) -> None:
@@ -95,7 +95,8 @@ def _ask(key: str | None) -> None:
 
 
 def _confirm(stored: Stored) -> None:
-    notes = f" Its {count(len(stored.notes), 'note')} go with it." if stored.notes else ""
+    verb = "is" if len(stored.notes) == 1 else "are"
+    notes = f" {count(len(stored.notes), 'note')} {verb} deleted with it." if stored.notes else ""
     if stored.problem:
         notes = " What was noted on it cannot be read, and goes with it."
     name = markup.bold(stored.beside.name or UNNAMED)

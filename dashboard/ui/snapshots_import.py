@@ -85,6 +85,7 @@ def draw() -> None:
 def _import(files: Sequence[UploadedFile], name: str) -> None:
     """Freeze what the files hold. One fleet and nothing refused: it is opened at once."""
     live, at = service.current(), service.now()
+    who = audit.visitor()  # the page may be left before the files are read
     frozen: list[Frozen] = []
     try:
         brought = [File(each.name, each.getvalue()) for each in files]
@@ -96,7 +97,7 @@ def _import(files: Sequence[UploadedFile], name: str) -> None:
     for file, content, beside, carried in fleets:
         called = carried.name or (file.partition(".json")[0] if file else of_answers)
         try:
-            with audit.recorded("import", name=called, file=file) as told:
+            with audit.recorded("import", who, name=called, file=file) as told:
                 stored = service.snapshots().keep(content, with_name(beside, called), carried)
                 told["snapshot"] = stored.id
         except SnapshotError as error:
