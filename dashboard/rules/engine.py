@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.baseline import agreed_paths
 from dashboard.models import Role, cohort_letters
 from dashboard.rules.baseline.unknown_paths import unknown_paths
-from dashboard.rules.domain import assumed_router, domain_of
+from dashboard.rules.domain import Basis, Facet, assumed_router, domain_of
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from dashboard.models import Document, Pool, Replica
-    from dashboard.rules.domain import Facet
     from dashboard.rules.findings import Rollout, Severity, Suppression
     from dashboard.rules.policy import Policy
     from dashboard.rules.registry import Rule
@@ -218,6 +217,8 @@ def _finding(
         severity = severity.assumed
     severity = override or severity
     rollout = _rollout_of(draft, subject) if isinstance(subject, PoolSubject) else None
+    is_fixed = draft.severity is not None or override is not None
+    worse = () if is_fixed else _worse_behind(rule, severity, subject)
     replicas = tuple(sorted(set(draft.replicas)))
     pools = subject.pools or _pools_of(replicas, context)
     return Finding(
@@ -238,7 +239,16 @@ def _finding(
         is_rollout=rollout is not None,
         assumptions=assumptions,
         facet=None if draft.why else facet,
+        severity_behind=tuple((each, bad.milder if rollout is not None else bad) for each, bad in worse),
     )
+
+
+def _worse_behind(rule: Rule, severity: Severity, subject: Subject) -> tuple[tuple[Facet, Severity], ...]:
+    """Return the routers behind which a rule is worse than this, where only the router of the pool is assumed."""
+    if not isinstance(subject, PoolSubject) or subject.domain.router_basis is not Basis.ASSUMED:
+        return ()
+    behind = ((facet, rule.severity.get(facet, severity)) for facet in (Facet.PREFIX_HASH, Facet.KV_EVENTS))
+    return tuple((facet, worse) for facet, worse in behind if worse.rank < severity.rank)
 
 
 def _unknown(draft: Draft, rule: Rule, outcome: Outcome, subject: Subject) -> int:

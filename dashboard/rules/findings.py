@@ -149,6 +149,7 @@ class Finding:
     `id` stays the same from poll to poll while rule, pools and values do. `unknown` is how many replicas of the
     subject do not tell the settings that it names. `suppression` is set on what is suppressed, `expired` on what was.
     `assumptions` are what severity or sentence rest on though nobody reports it. `facet` is that of the rule's `why`.
+    `severity_behind` are the routers behind which it would be worse, where the pool's router is not declared.
     """
 
     id: str
@@ -170,6 +171,7 @@ class Finding:
     expired: Suppression | None = None
     assumptions: tuple[str, ...] = ()
     facet: Facet | None = None
+    severity_behind: tuple[tuple[Facet, Severity], ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:

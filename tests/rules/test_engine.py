@@ -169,6 +169,20 @@ def test_what_a_rule_calls_critical_itself_is_a_warning_too_where_it_rests_on_an
     assert (known.severity, known.assumptions, known.facet) == (Severity.CRITICAL, (), None)
 
 
+def test_a_finding_names_the_routers_behind_which_it_would_be_worse_where_none_is_declared() -> None:
+    severity = {Facet.MODEL: Severity.INFO, Facet.PREFIX_HASH: Severity.CRITICAL, Facet.KV_EVENTS: Severity.INFO}
+    rule = made(fails, severity=severity)
+    declared = Policy(pools={"chat": Declared(router=Router.APPROXIMATE)})
+    set_by_hand = Policy(rules={rule.id: RuleChange(severity=Severity.INFO)})
+    (undeclared,) = inspected([rule], blocks(32)).findings
+    (known,) = inspected([rule], blocks(32), policy=declared).findings
+    (chosen,) = inspected([rule], blocks(32), policy=set_by_hand).findings
+
+    assert (undeclared.severity, undeclared.assumptions) == (Severity.INFO, ())
+    assert undeclared.severity_behind == ((Facet.PREFIX_HASH, Severity.CRITICAL),)
+    assert known.severity_behind == chosen.severity_behind == ()
+
+
 def test_a_severity_that_the_operator_set_stays_whatever_is_assumed() -> None:
     policy = Policy(rules={"XX-01": RuleChange(severity=Severity.CRITICAL)})
     (finding,) = inspected([approximately()], blocks(32), policy=policy).findings

@@ -155,6 +155,7 @@ def _properties(finding: Finding, who: str) -> Json:
         "severity": finding.severity,
         "confidence": finding.confidence,
         "assumptions": list(finding.assumptions),
+        "severity_behind": dict(finding.severity_behind),
         "subject": _text(finding.subject),
         "cohorts": _text(who),
         "unknown": finding.unknown,

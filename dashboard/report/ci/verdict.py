@@ -63,8 +63,8 @@ def verdict_of(
         read = [f"apart from that, {_found(fleet, fail_on)}"] if fleet.replicas else []
         parts, code = [short, *read], UNREAD
     else:
-        parts, code = [f"{_found(fleet, fail_on)}; {answered(fleet)}; {level}"], PASSED
-    more = [*_not_told(fleet, baselines), *_raised(fleet)]
+        parts, code = [f"{_found(fleet, fail_on)}; {answered(fleet)}{_in_part(fleet)}; {level}"], PASSED
+    more = [*_not_told(fleet, baselines), *_raised(fleet), *_undeclared(fleet.inspection.findings, fail_on)]
     return Verdict(code, f"exit {code}: {'; '.join([*parts, *more])}.", short, baselines)
 
 
@@ -183,3 +183,18 @@ def _too_little(fleet: Fleet, min_coverage: float, unread_lists: Sequence[str]) 
 def _raised(fleet: Fleet) -> list[str]:
     rules = {each.rule for each in fleet.inspection.outcomes if each.kind is OutcomeKind.ERROR}
     return [f"not judged, for the rule itself raised an error: {', '.join(sorted(rules))}"] if rules else []
+
+
+def _in_part(fleet: Fleet) -> str:
+    """Write ` (2 in part)` for replicas of which some answer could not be read."""
+    partial = coverage(fleet).partial
+    return f" ({partial:,} in part)" if partial else ""
+
+
+def _undeclared(findings: Iterable[Finding], fail_on: Severity | None) -> list[str]:
+    """Say how many findings pass only because no router is declared."""
+    milder = [each for each in findings if fail_on is not None and each.severity.rank > fail_on.rank]
+    worse = [[facet for facet, bad in each.severity_behind if bad.rank <= fail_on.rank] for each in milder if fail_on]
+    routers = sorted({facet for facets in worse for facet in facets}, reverse=True)
+    number = count(sum(map(bool, worse)), "finding")
+    return [f"router not declared: {number} would fail behind {' or '.join(routers)}"] if routers else []

@@ -154,6 +154,7 @@ def _finding(finding: findings.Finding, names: Mapping[str, str]) -> FindingPart
         suppression=_suppression(finding.suppression),
         expired=_suppression(finding.expired),
         assumptions=finding.assumptions,
+        severity_behind=dict(finding.severity_behind),
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dashboard.models import State
 from dashboard.report.parts import Many, NativeValue, Part, Time
-from dashboard.rules.domain import Basis, Router, SeedPolicy, Store
+from dashboard.rules.domain import Basis, Facet, Router, SeedPolicy, Store
 from dashboard.rules.findings import Confidence, Family, OutcomeKind, Severity
 
 SharesPrefixes = Literal["yes", "no", "unknown"]
@@ -94,6 +94,9 @@ class FindingPart(Part):
     expired: SuppressionPart | None = Field(description="the suppression that ended")
     assumptions: Many[str] = Field(
         default=(), description="what severity or sentence rest on though nobody reports it; then a warning at most"
+    )
+    severity_behind: dict[Facet, Severity] = Field(
+        default_factory=dict, description="where the router is not declared: the routers behind which it would be worse"
     )
 
 

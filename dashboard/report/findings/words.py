@@ -79,20 +79,30 @@ def assumed(finding: Finding) -> str:
     return f"Assumed: {'; '.join(finding.assumptions)}." if finding.assumptions else ""
 
 
+def undeclared(finding: Finding) -> str:
+    """Write `Router not declared: critical behind prefix-hash or kv-events.`; nothing where that changes nothing."""
+    by_severity: dict[Severity, list[str]] = {}
+    for facet, severity in finding.severity_behind:
+        by_severity.setdefault(severity, []).append(facet)
+    worse = ", ".join(f"{severity} behind {' or '.join(routers)}" for severity, routers in by_severity.items())
+    return f"Router not declared: {worse}." if worse else ""
+
+
 def how_sure(finding: Finding) -> list[str]:
-    """Say what a finding assumes, or that it is derived; nothing of what replicas report."""
-    return [DERIVED] if finding.confidence is Confidence.DERIVED else [*filter(None, [assumed(finding)])]
+    """Say what a finding assumes, or that it is derived, and whether another router would make it worse."""
+    basis = DERIVED if finding.confidence is Confidence.DERIVED else assumed(finding)
+    return [*filter(None, [basis, undeclared(finding)])]
 
 
 def assumptions(inspection: Inspection) -> list[str]:
-    """Write for each pool whose findings rest on an assumed router which one, and where to declare it."""
+    """Write for each pool with findings that an undeclared router decides which is assumed, and where to declare it."""
     resting = {
         (pool, each)
         for finding in inspection.findings
         for pool in finding.pools
         if pool in inspection.domains
         for each in inspection.domains[pool].assumptions
-        if each in finding.assumptions
+        if each in finding.assumptions or finding.severity_behind
     }
     return [f"{pool}: {each}; if not, declare it under pools in fleet.yaml." for pool, each in sorted(resting)]
 

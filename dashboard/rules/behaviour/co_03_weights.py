@@ -45,7 +45,7 @@ ARCHITECTURE = (
     needs=(REVISION, CODE_REVISION, MODEL, LOAD_FORMAT),
 )
 def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
-    """Replicas of one pool loaded another model, another revision of it, or random weights.
+    """Replicas of one pool loaded different models, revisions, or random weights beside real ones.
 
     Of a model's name the owner is left out: a mirror of a repository holds the same weights. Of a folder the last part
     of its path is compared. A snapshot in the hub's cache, which vLLM loads offline, is its id and its commit.

@@ -51,8 +51,8 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
           others, and store everything twice.
         - kv-events: An index that makes keys of its own from the tokens in events, such as llm-d's, works with any
           mixture. An older one, which looks up the replicas' own hashes, finds nothing on the odd replicas.
-        - any pool: Hashes of the same tokens differ between replicas. Nothing here is known to compare them, but
-          whatever will be, such as a shared store, finds nothing.
+        - any pool: Hashes of the same tokens differ between replicas. A router or a shared store that compares hashes
+          never matches these replicas.
 
     How to fix:
         Use one `--prefix-caching-hash-algo` on every replica: `sha256_cbor` where something outside vLLM computes

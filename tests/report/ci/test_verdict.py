@@ -8,6 +8,7 @@ import pytest
 
 from dashboard.models import Baseline, ReplicaState, State
 from dashboard.report.ci.verdict import failing, verdict_of
+from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Evidence, OutcomeKind, Severity
 from dashboard.rules.policy import Policy
 from tests import builders
@@ -92,7 +93,20 @@ def test_a_replica_that_was_read_in_part_counts_as_answered() -> None:
     told = builders.document()
     partial = builders.replica("chat-1", document=told, state=ReplicaState.PARTIAL)
 
-    assert verdict_of(builders.fleet([partial], [told]), NEVER, 100).code == 0
+    verdict = verdict_of(builders.fleet([partial], [told]), NEVER, 100)
+    assert verdict.code == 0
+    assert "1 of 1 answered (1 in part)" in verdict.sentence
+
+
+def test_a_finding_that_another_router_would_make_fail_is_counted_where_none_is_declared() -> None:
+    behind = ((Facet.PREFIX_HASH, CRITICAL), (Facet.KV_EVENTS, CRITICAL))
+    milder = fleet(finding(severity=WARNING, severity_behind=behind), finding(severity=WARNING))
+    words = "router not declared: 1 finding would fail behind prefix-hash or kv-events."
+
+    assert verdict_of(milder, CRITICAL, 100).sentence.endswith(words)
+    assert verdict_of(milder, CRITICAL, 100).code == 0
+    assert "router" not in verdict_of(milder, WARNING, 100).sentence
+    assert "router" not in verdict_of(milder, NEVER, 100).sentence
 
 
 def test_findings_go_before_coverage_and_both_are_said() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.report.findings import words
-from dashboard.rules.domain import Basis, Router
+from dashboard.rules.domain import Basis, Facet, Router
 from dashboard.rules.findings import CohortShare, Confidence, OutcomeKind, Remedy, Rollout, Severity, Snippet
 from tests import builders
 from tests.report.judged import domain, finding, fleet, outcome, suppression
@@ -131,3 +131,17 @@ def test_what_is_assumed_is_listed_once_for_each_pool_with_findings_that_rest_on
         "b: router is approximate; if not, declare it under pools in fleet.yaml.",
         "chat: router is approximate; if not, declare it under pools in fleet.yaml.",
     ]
+
+
+def test_a_router_that_is_not_declared_is_named_with_what_it_would_change() -> None:
+    both = ((Facet.PREFIX_HASH, Severity.CRITICAL), (Facet.KV_EVENTS, Severity.CRITICAL))
+    apart = ((Facet.PREFIX_HASH, Severity.CRITICAL), (Facet.KV_EVENTS, Severity.WARNING))
+
+    assert words.undeclared(finding(severity_behind=both)) == (
+        "Router not declared: critical behind prefix-hash or kv-events."
+    )
+    assert words.undeclared(finding(severity_behind=apart)) == (
+        "Router not declared: critical behind prefix-hash, warning behind kv-events."
+    )
+    assert words.undeclared(finding()) == ""
+    assert words.remarks(finding(severity_behind=both)) == [words.undeclared(finding(severity_behind=both))]

@@ -154,6 +154,7 @@ def test_a_finding_says_what_on_whom_why_and_what_to_type() -> None:
         "is_rollout": False,
         "suppression": None,
         "expired": None,
+        "severity_behind": {},
     }
 
 
