@@ -16,10 +16,10 @@ from dashboard.redaction import MARKER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SHORT = 200  # characters of a value that many replicas share; the longest in the captures has 266
+SHORT = 200  # characters of a path or value that many replicas share; in the captures 93 and 266 are the most
 # Of an object that Python writes as `<function f at 0x7f13>`: another address in every process.
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
-REMEMBERED = 16_384  # settings of up to 1 KB; a fleet has 600 paths with some values each
+REMEMBERED = 16_384  # settings of up to 2 KB, 32 MB at worst; a fleet has 600 paths with some values each
 LARGEST = 2**64  # no count or size that a server can mean is larger
 
 # Lists whose order means nothing to vLLM (vllm/config: each is only ever asked whether it contains a name).
@@ -49,9 +49,14 @@ FILLED_IN_LATER = frozenset(
 
 def setting(path: str, value: Any, source: Source) -> Setting:
     """Give a JSON value of a path its spelling and its state."""
-    if isinstance(value, (list, dict)) or (isinstance(value, str) and len(value) > SHORT):
-        return _setting(path, value, source)
-    return _scalar(path, value, source)
+    return _scalar(path, value, source) if is_short(path, value) else _setting(path, value, source)
+
+
+def is_short(path: str, value: Any) -> bool:
+    """Tell whether a setting may be remembered for others that have the same: what replicas send bounds no memory."""
+    if isinstance(value, (list, dict)) or len(path) > SHORT:
+        return False
+    return not isinstance(value, str) or len(value) <= SHORT
 
 
 def canonical_text(value: Any) -> str:

@@ -15,10 +15,10 @@ from packaging.version import InvalidVersion, Version
 
 # Bounded, because versions come from strangers; vLLM's have three parts of one or two digits.
 _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?!\.?\d)", re.ASCII)
-_LONGEST = 100  # characters
+_LONGEST, _LONGEST_PATH = 100, 200  # characters; the longest path in the captures has 93
 _LAST = 10**9  # above every part of a release that is read
 _SHORTEST_RELEASE = 3  # "0.32" is 0.32.0
-# A process asks for a few thousand (version, path) pairs, over and over.
+# A process asks for a few thousand (version, path) pairs, over and over; 20 MB at worst.
 _REMEMBERED_ANSWERS = 16_384
 
 
@@ -67,13 +67,17 @@ def build(version: str) -> Version | None:
         return None
 
 
-@lru_cache(maxsize=_REMEMBERED_ANSWERS)
 def span(version: str) -> Span | None:
     """Return the releases that a version lies between, both the same for a release; None where it is no version.
 
     Builds of vLLM's main branch are numbered after the last release: what is cut as 0.33.0 is called 0.32.1.dev5 or
     0.32.1rc1 before, as is a candidate of the patch release 0.32.1.
     """
+    return _span(version) if len(version) <= _LONGEST else None
+
+
+@lru_cache(maxsize=_REMEMBERED_ANSWERS)
+def _span(version: str) -> Span | None:
     known = build(version)
     numbers = _numbers(version)
     if known is None or not known.is_prerelease:
@@ -92,15 +96,20 @@ def has_change(version: str | None, since: tuple[int, ...]) -> bool | None:
     return since <= between.earliest
 
 
-@lru_cache(maxsize=_REMEMBERED_ANSWERS)
 def is_unsupported(version: str | None, path: str) -> bool:
     """Tell whether it is known that this vLLM version has no setting `path`.
 
     Known are the versions of the data, and those between two of them that both lack the path, as
     does the documentation of the code between. Never true for environment variables, for what
-    stands below a free-form option, and for leaves of a section that was null wherever it was seen.
+    stands below a free-form option, for leaves of a section that was null wherever it was seen, and for paths that
+    are longer than those of vLLM.
     """
-    between = span(version or "")
+    return len(version or "") <= _LONGEST and len(path) <= _LONGEST_PATH and _is_unsupported(version or "", path)
+
+
+@lru_cache(maxsize=_REMEMBERED_ANSWERS)
+def _is_unsupported(version: str, path: str) -> bool:
+    between = span(version)
     consulted = _consulted(between) if between is not None else ()
     return bool(consulted) and all(known.lacks(path) for known in consulted)
 

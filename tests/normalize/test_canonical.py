@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given
 
 from dashboard.errors import UnreadableError
 from dashboard.models import Source, State
+from dashboard.normalize import canonical
 from dashboard.normalize.canonical import FILLED_IN_LATER, SETS, canonical_text, setting, shared, tidy
+from dashboard.normalize.versions import is_unsupported
 from tests.strategies import json_values
 
 FROM = Source.SERVER_INFO
@@ -101,3 +104,21 @@ def test_tidying_a_tidy_value_changes_nothing_and_the_text_reads_back(value: Any
     assert json.loads(canonical_text(once)) == once
     if "torch." not in canonical_text(once):
         assert tidy("a", once) == once
+
+
+@pytest.mark.parametrize("longest", [200, 400])
+def test_what_replicas_send_takes_a_bounded_memory_once_it_is_gone(longest: int) -> None:
+    """Each setting is new, and as long as a path or value may be that is remembered, or longer."""
+    tracemalloc.start()
+    try:
+        for number in range(20_000):
+            name = f"{number:05}".ljust(longest, "\N{GRINNING FACE}")
+            setting(name, name, FROM)
+            is_unsupported("0.32.0", name)
+            is_unsupported(f"0.32.{name}", "cache_config.block_size")
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        canonical._scalar.cache_clear()  # noqa: SLF001
+
+    assert held < 40 * 2**20

@@ -31,7 +31,7 @@ from dashboard.models import (
     Setting,
 )
 from dashboard.normalize.budgets import SAVED_FLEET, node_count
-from dashboard.normalize.canonical import SHORT, canonical_text, tidy
+from dashboard.normalize.canonical import canonical_text, is_short, tidy
 from dashboard.normalize.documents import version_of
 from dashboard.normalize.json_faults import json_fault
 from dashboard.report.fleet.document import MOST_KNOWN, SCHEMA_VERSION, FullFleetDocument
@@ -247,9 +247,8 @@ def _settings(told: Mapping[str, SettingPart]) -> Mapping[str, Setting]:
 
 def _setting(path: str, told: SettingPart) -> Setting:
     value = told.value
-    if isinstance(value, (list, dict)) or (isinstance(value, str) and len(value) > SHORT):
-        return _made(path, value, told.state, told.source)
-    return _known(path, value, told.state, told.source)
+    make = _known if is_short(path, value) else _made
+    return make(path, value, told.state, told.source)
 
 
 def _made(path: str, value: Any, state: State, source: Source) -> Setting:
