@@ -41,9 +41,10 @@ class Item(NamedTuple):
 
 def draw(page: str) -> None:
     """Dress a page for a meeting; pages beside the review say what they belong to, and Escape leaves there too."""
+    place = st.empty()  # without a meeting too: what follows stays where it is, else the browser mounts it anew
     if not state.meeting():
         return
-    with st.container(key="meeting"):
+    with place.container(key="meeting"):
         st.html(markup.said("Meeting mode"))
         if page != links.REVIEW:
             back = markup.link(links.to(links.REVIEW), "Back to the review", css="back")

@@ -36,6 +36,12 @@ app = st.App({main!r}, routes=server.routes())
 """
 AGENDA = ["Is it fine?", "New", "Findings", "Differences", "Capacity", "Not read", "Suppressed"]
 MEETING = "&meeting=1"
+COUNT_AGENDAS = """() => {
+  window.agendas = 1;
+  new MutationObserver(changes => changes.flatMap(change => [...change.addedNodes])
+    .forEach(node => window.agendas += node.querySelectorAll?.('.agenda-surface').length ?? 0)
+  ).observe(document.body, {childList: true, subtree: true});
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -225,8 +231,9 @@ def test_escape_leaves_the_meeting_and_stays_on_the_page(page: Page, url: str) -
 
 @pytest.mark.parametrize("ends", ["Escape", "click"])
 def test_the_section_that_is_read_stays_when_a_meeting_begins_and_ends(page: Page, url: str, ends: str) -> None:
-    """The type grows and shrinks with it, and everything moves."""
+    """The type grows and shrinks with it, and everything moves. The agenda remembers it: there is only one."""
     visit(page, url)
+    page.evaluate(COUNT_AGENDAS)
     page.get_by_role("button", name="Differences").click()
     is_at(page, "Differences")
     page.get_by_role("button", name="Meeting mode").dispatch_event("click")
@@ -241,6 +248,7 @@ def test_the_section_that_is_read_stays_when_a_meeting_begins_and_ends(page: Pag
     expect(page).not_to_have_url(re.compile("meeting"))
     settle(page)
     is_at(page, "Differences")
+    assert page.evaluate("window.agendas") == 1
 
 
 def test_what_is_not_saved_yet_does_not_pass_for_saved(page: Page, url: str) -> None:
