@@ -34,7 +34,7 @@ def to_findings_markdown(fleet: Fleet) -> str:
         *_folded("in a rollout", words.rollouts(inspection)),
         *_folded("suppressed", words.suppressed(inspection, names)),
         *_folded("not judged, for the rule itself raised an error", words.raised(inspection)),
-        *_folded("skipped, for it was not told", words.skipped(inspection)),
+        *_folded("skipped (not reported)", words.skipped(inspection)),
         *_folded("to mind", inspection.notes),
         *_folded("not read", words.unread(fleet)),
         *([PAGES] if inspection.findings else []),

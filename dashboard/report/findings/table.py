@@ -45,7 +45,7 @@ def to_findings_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     parts += _section("In a rollout", words.rollouts(inspection))
     parts += _section("Suppressed", words.suppressed(inspection, names))
     parts += _section("Not judged, for the rule itself raised an error", words.raised(inspection))
-    parts += _section("Skipped, for it was not told", words.skipped(inspection))
+    parts += _section("Skipped (not reported)", words.skipped(inspection))
     parts += _section("Mind", inspection.notes)
     parts += _section("Not read", words.unread(fleet))
     parts += [Text(f"{rules_words(inspection)}."), Text(_last(fleet))]

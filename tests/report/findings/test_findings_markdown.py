@@ -74,7 +74,7 @@ def test_what_is_not_a_finding_is_folded() -> None:
     text = to_findings_markdown(fleet(suppressed=[finding(suppression=suppression())], outcomes=outcomes, down=1))
 
     assert "<details><summary>1 suppressed</summary>\n\n- critical RT-01 in chat, B x2" in text
-    assert "<details><summary>60 skipped, for it was not told</summary>" in text
+    assert "<details><summary>60 skipped (not reported)</summary>" in text
     assert "- and 10 more\n\n</details>" in text
     assert "- lost-1: Nothing listens there." in text
 

@@ -88,7 +88,7 @@ def test_sections_tell_what_was_hidden_skipped_raised_or_not_read() -> None:
 
     for title, line in (
         ("Suppressed:", "critical RT-01 in chat, B x2 (chat-3 and chat-4): suppressed by ann until 2026-04-30: canary"),
-        ("Skipped, for it was not told:", "CO-01 in chat: told by none."),
+        ("Skipped (not reported):", "CO-01 in chat: told by none."),
         ("Not judged, for the rule itself raised an error:", "CO-02 in chat: KeyError: 1"),
         ("Mind:", "suppress[1] in fleet.yaml matches no finding; take it out."),
         ("Not read:", "lost-1: Nothing listens there."),
