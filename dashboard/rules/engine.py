@@ -244,8 +244,8 @@ def _finding(
 
 
 def _worse_behind(rule: Rule, severity: Severity, subject: Subject) -> tuple[tuple[Facet, Severity], ...]:
-    """Return the routers behind which a rule is worse than this, where only the router of the pool is assumed."""
-    if not isinstance(subject, PoolSubject) or subject.domain.router_basis is not Basis.ASSUMED:
+    """Return the routers behind which a rule is worse than this, where the router of the pool is not declared."""
+    if not isinstance(subject, PoolSubject) or subject.domain.router_basis is Basis.DECLARED:
         return ()
     behind = ((facet, rule.severity.get(facet, severity)) for facet in (Facet.PREFIX_HASH, Facet.KV_EVENTS))
     return tuple((facet, worse) for facet, worse in behind if worse.rank < severity.rank)

@@ -183,6 +183,16 @@ def test_a_finding_names_the_routers_behind_which_it_would_be_worse_where_none_i
     assert known.severity_behind == chosen.severity_behind == ()
 
 
+def test_a_router_that_settings_show_is_not_declared_either() -> None:
+    """Events are published, but a router that hashes prefixes may listen to them all the same."""
+    severity = {Facet.MODEL: Severity.INFO, Facet.PREFIX_HASH: Severity.CRITICAL, Facet.KV_EVENTS: Severity.INFO}
+    publishing = {"settings": {BLOCKS: 32, "kv_events_config.enable_kv_cache_events": True}}
+    (finding,) = inspected([made(fails, severity=severity)], publishing).findings
+
+    assert (finding.severity, finding.assumptions) == (Severity.INFO, ())
+    assert finding.severity_behind == ((Facet.PREFIX_HASH, Severity.CRITICAL),)
+
+
 def test_a_severity_that_the_operator_set_stays_whatever_is_assumed() -> None:
     policy = Policy(rules={"XX-01": RuleChange(severity=Severity.CRITICAL)})
     (finding,) = inspected([approximately()], blocks(32), policy=policy).findings

@@ -10,6 +10,7 @@ from dashboard.models import ReplicaState
 from dashboard.report.findings.cohorts import named_cohorts, room_for
 from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.domain import Basis, assumed_router
 from dashboard.rules.findings import Confidence, OutcomeKind, Severity
 from dashboard.rules.registry import Scope
 from dashboard.wording import count, first_of, iso
@@ -95,14 +96,17 @@ def how_sure(finding: Finding) -> list[str]:
 
 
 def assumptions(inspection: Inspection) -> list[str]:
-    """Write for each pool with findings that an undeclared router decides which is assumed, and where to declare it."""
+    """Write for each pool with findings that an undeclared router decides which it is, and where to declare it."""
+    routers = {
+        pool: assumed_router(each.router)
+        for pool, each in inspection.domains.items()
+        if each.router_basis is not Basis.DECLARED
+    }
     resting = {
-        (pool, each)
+        (pool, routers[pool])
         for finding in inspection.findings
-        for pool in finding.pools
-        if pool in inspection.domains
-        for each in inspection.domains[pool].assumptions
-        if each in finding.assumptions or finding.severity_behind
+        for pool in routers.keys() & finding.pools
+        if routers[pool] in finding.assumptions or finding.severity_behind
     }
     return [f"{pool}: {each}; if not, declare it under pools in fleet.yaml." for pool, each in sorted(resting)]
 

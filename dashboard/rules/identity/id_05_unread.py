@@ -36,7 +36,8 @@ STEPS = {
     FailureKind.PROTOCOL: "Look for a proxy in front of {where}, and read the log of vLLM there.",
     FailureKind.UNAUTHORIZED: "Give the API key of {where}, and give it there only.",
     FailureKind.STATUS: (
-        "List the address of vLLM in place of any proxy at {where}; where vLLM itself answers so, read its log."
+        "List the address of vLLM in place of any proxy at {where}, without a path such as /v1; where vLLM itself "
+        "answers so, read its log."
     ),
     FailureKind.TOO_LARGE: "Raise the limits on answers if it is vLLM that answers at {where}.",
     FailureKind.DECODE: "In place of {where}, list the address of vLLM itself, not of a proxy in front of it.",

@@ -127,9 +127,13 @@ def test_what_is_assumed_is_listed_once_for_each_pool_with_findings_that_rest_on
     assumed = domain(Router.APPROXIMATE, Basis.ASSUMED)
     domains = {"chat": assumed, "known": domain(Router.APPROXIMATE), "calm": assumed, "seed": assumed, "b": assumed}
 
+    found.append(finding("RT-05", pools=("shown",), severity_behind=((Facet.PREFIX_HASH, Severity.CRITICAL),)))
+    domains["shown"] = domain(Router.KV_EVENTS, Basis.INFERRED)
+
     assert words.assumptions(fleet(*found, inspected={"domains": domains}).inspection) == [
         "b: router is approximate; if not, declare it under pools in fleet.yaml.",
         "chat: router is approximate; if not, declare it under pools in fleet.yaml.",
+        "shown: router is kv-events; if not, declare it under pools in fleet.yaml.",
     ]
 
 
