@@ -41,6 +41,7 @@ INTERVALS_UNTIL_STALE = 2
 TIDY_SECONDS = 5.0
 MAX_POOLS = 100  # that have series of their own; pools can be as many as served models
 OTHER_POOLS = "other"
+SNAPSHOT = "snapshot"  # the parameter of pages
 NO_POOL = ""  # of replicas that were never read
 
 
@@ -108,17 +109,19 @@ async def metrics(_request: Request) -> Response:
     return Response(generate_latest(_registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-async def api_fleet(_request: Request) -> Response:
-    """Answer with the JSON document of the current fleet; 503 before the first poll."""
-    return await _answered(to_document)
+async def api_fleet(request: Request) -> Response:
+    """Answer with the JSON document of the current fleet; 503 before the first poll, 400 for a snapshot."""
+    return await _answered(request, to_document)
 
 
-async def api_findings(_request: Request) -> Response:
-    """Answer with the JSON document of what the rules find; 503 before the first poll."""
-    return await _answered(findings_document)
+async def api_findings(request: Request) -> Response:
+    """Answer with the JSON document of what the rules find; 503 before the first poll, 400 for a snapshot."""
+    return await _answered(request, findings_document)
 
 
-async def _answered(document: Callable[[Fleet, datetime], Part]) -> Response:
+async def _answered(request: Request, document: Callable[[Fleet, datetime], Part]) -> Response:
+    if SNAPSHOT in request.query_params:
+        return JSONResponse({"detail": f"no parameter {SNAPSHOT}: this is the live fleet"}, status_code=400)
     fleet = service.current()
     if fleet.polled_at is None:
         return JSONResponse({"detail": "no poll has ended yet"}, status_code=503)

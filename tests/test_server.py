@@ -111,6 +111,15 @@ def test_the_api_is_503_before_the_first_poll(client: Client, demo_fleet: Fleet,
     assert client.get(path).status_code == 503
 
 
+@pytest.mark.parametrize("path", ["/api/v1/fleet", "/api/v1/findings"])
+def test_the_api_has_no_snapshots_and_says_so(client: Client, demo_fleet: Fleet, path: str) -> None:
+    """Else a script that names one would be given the live fleet."""
+    service.put(demo_fleet, AT)
+    answer = client.get(f"{path}?snapshot=6986ee7586")
+
+    assert (answer.status_code, answer.json()) == (400, {"detail": "no parameter snapshot: this is the live fleet"})
+
+
 def found(*pools: str, severity: Severity = Severity.CRITICAL) -> Finding:
     """A finding of a block size that is about some pools."""
     told = Remedy("Give it 16."), ()

@@ -38,12 +38,15 @@ def test_secrets_leave_the_files_and_the_backup_is_named(store: Snapshots, capsy
     assert run("snapshots", "redact") == 0
 
     said = capsys.readouterr().err
-    assert "Secrets removed from 1 of 1 snapshot; the files as they were are in snapshots/before-redaction-" in said
+    assert (
+        "Secrets removed from 1 of 1 snapshot in snapshots; the files as they were are in snapshots/before-redaction-"
+        in said
+    )
     (backup,) = store.folder.glob("before-redaction-*")
     assert SECRET in next(backup.iterdir()).read_text()
     assert SECRET not in "".join(each.read_text() for each in store.folder.glob("*.notes.json"))
     assert run("snapshots", "redact") == 0
-    assert "Secrets removed from 0 of 1 snapshot." in capsys.readouterr().err
+    assert "Secrets removed from 0 of 1 snapshot in snapshots." in capsys.readouterr().err
     assert len(store.all()) == 1
 
 

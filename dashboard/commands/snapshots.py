@@ -47,6 +47,6 @@ def redact(
         say(problem)
     total = count(len(listed.snapshots), "snapshot")
     kept = f"; the files as they were are in {folder}, delete them" if changed else ""
-    say(f"Secrets removed from {len(changed):,} of {total}{kept}.")
+    say(f"Secrets removed from {len(changed):,} of {total} in {options.snapshots_folder}{kept}.")
     if listed.damaged:
         fail(f"exit {FAILED}: {count(len(listed.damaged), 'file')} not read.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ PREFIX = "FLEET_"
 FILE_VARIABLE = "FLEET_CONFIG"
 RULES = "rules"  # the key whose own keys are ids of rules
 _DELIMITER = "__"
+_NEARLY = 0.8  # how alike a name is that was meant: FLEET_READONLY, not FLEET_PORT
 
 
 class _Environment(Options, BaseSettings):
@@ -128,17 +130,17 @@ def _environment() -> dict[str, Any]:
 
 
 def _unknown_variables() -> list[str]:
-    """Return a mistake for each variable that only we can mean.
+    """Return a mistake for each variable that only we can mean: with the delimiter, or nearly the name of an option.
 
-    Names without the delimiter are let be: Kubernetes sets FLEET_PORT and others where a Service is called fleet.
+    Others are let be: Kubernetes sets FLEET_PORT and more where a Service is called fleet.
     """
     known = list(Options.model_fields)
-    names = [name for name in sorted(os.environ) if name.upper().startswith(PREFIX) and _DELIMITER in name]
+    names = [name for name in sorted(os.environ) if name.upper().startswith(PREFIX) and name.upper() != FILE_VARIABLE]
     firsts = {name: name.upper().removeprefix(PREFIX).partition(_DELIMITER)[0].lower() for name in names}
     return [
         f"environment variable {name}: {no_such_key(first, known)}"
         for name, first in firsts.items()
-        if first not in known
+        if first not in known and (_DELIMITER in name or get_close_matches(first, known, n=1, cutoff=_NEARLY))
     ]
 
 

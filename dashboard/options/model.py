@@ -44,6 +44,8 @@ def _host(text: str) -> str:
     """Return the name of a host in lower case, without a final dot; globs are kept."""
     if not re.fullmatch(r"[\w*?.-]+", text, re.ASCII):
         raise ValueError("not a host name; write the name alone, without scheme, port or path")
+    if not re.search(r"\w", text):
+        raise ValueError("allows every name, and with it foreign sites; write names, or globs such as *.example.com")
     return text.lower().rstrip(".")
 
 

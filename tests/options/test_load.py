@@ -253,6 +253,26 @@ def test_a_mistake_in_the_file_is_not_blamed_on_the_environment(
     assert mistakes() == ("fleet.yaml:1: poll.connections: too small; write at least 1",)
 
 
+@pytest.mark.parametrize("glob", ["*", "*.*", "?*"])
+def test_a_glob_that_allows_every_host_is_a_mistake(write: Callable[[str], None], glob: str) -> None:
+    """It would let foreign sites in by DNS rebinding."""
+    write(f"allowed_hosts: ['{glob}']\n")
+    said = "allows every name, and with it foreign sites; write names, or globs such as *.example.com"
+    assert mistakes() == (f"fleet.yaml:1: allowed_hosts[0]: {said}",)
+
+
+@pytest.mark.parametrize(
+    ("variable", "option"),
+    [("FLEET_ALLOWED_HOST", "allowed_hosts"), ("FLEET_READONLY", "read_only"), ("FLEET_TARGET", "targets")],
+)
+def test_a_variable_that_is_nearly_an_option_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, variable: str, option: str
+) -> None:
+    """Else a dashboard that was meant to be read-only would not be."""
+    monkeypatch.setenv(variable, "true")
+    assert mistakes() == (f"environment variable {variable}: no such key; did you mean {option}?",)
+
+
 def test_variables_that_kubernetes_sets_for_a_service_called_fleet_are_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEET_PORT", "tcp://10.0.0.1:80")
     monkeypatch.setenv("FLEET_SERVICE_HOST", "10.0.0.1")
