@@ -25,7 +25,7 @@ define INSTALL
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test fix bench test-vllm bench-vllm screenshots docs lock wheel clean
+.PHONY: help demo run check test fix bench test-vllm bench-vllm screenshots golden docs lock wheel clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -70,6 +70,9 @@ bench-vllm: $(VENV)/dev.stamp  ## What the provider costs a live vLLM server, as
 screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots anew, and show what changed (ONLY=)
 	@tests/tools/install-chromium $(BIN)/python
 	@$(BIN)/python -m tests.tools.screenshots $(if $(ONLY),-k "$(ONLY)")
+
+golden: $(VENV)/dev.stamp  ## Write the committed outputs in tests/golden anew
+	@$(BIN)/python -m tests.tools.golden
 
 docs: $(VENV)/run.stamp  ## Write docs/*.schema.json and docs/rules anew
 	@$(BIN)/python -m tests.tools.write_docs

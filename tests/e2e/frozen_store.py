@@ -36,12 +36,13 @@ def snapshots() -> tuple[Snapshots, dict[str, str]]:
     """Freeze both; return them, and their ids by what stands for them."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     store = Snapshots(FOLDER)
-    before = store.freeze(_before(), "Review of 6 November", AT - AGO)
+    before = store.freeze(fleet_before(), "Review of 6 November", AT - AGO)
     latest = store.freeze(frozen(STORY), "Review of 20 November", AT)
     return store, {BEFORE: before.id, LATEST: latest.id}
 
 
-def _before() -> Fleet:
+def fleet_before() -> Fleet:
+    """Return the fleet of two weeks earlier."""
     told = {each.name: each for each in default_fleet()}
     earlier = [
         replace(each, configuration=told[CHANGED.get(each.name, each.name)].configuration) for each in told.values()

@@ -1,0 +1,126 @@
+"""Everything that the program writes about a fleet, by the name of the file that keeps it."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dashboard.changes import changes_between
+from dashboard.report.changes.document import changes_document
+from dashboard.report.changes.table import to_changes_table
+from dashboard.report.ci.github_annotations import to_github_annotations
+from dashboard.report.ci.junit import to_junit
+from dashboard.report.ci.sarif import to_sarif
+from dashboard.report.ci.verdict import verdict_of
+from dashboard.report.context import context_of
+from dashboard.report.findings.document import findings_document
+from dashboard.report.findings.markdown import to_findings_markdown
+from dashboard.report.findings.table import to_findings_table
+from dashboard.report.fleet.document import to_document, to_json
+from dashboard.report.fleet.table import to_table
+from dashboard.report.formats.export import Format, written
+from dashboard.report.formats.markdown import to_markdown
+from dashboard.report.views.changes import changes_report
+from dashboard.rules.findings import Severity
+from dashboard.ui.share import OFFERED
+from tests.captured import capture
+from tests.e2e.frozen_store import fleet_before
+from tests.frozen import frozen_fleet
+from tests.page_runner import open_page
+from tests.report.saved_fleets import built_of_captures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlit.testing.v1 import AppTest
+
+    from dashboard.fleet import Fleet
+
+FOLDER = Path(__file__).parent / "files"
+FLEETS = ("demo", "captures")
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CAPTURES = (("gemma3_b32", "0.12.0"), ("llama_dp2", "0.32.0"), ("qwen3_xxhash", "0.33.0"))
+COLUMNS = 120
+OF_THE_RUN = {"generated_at", "program_version"}
+
+
+def outputs(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each output about the fleet of this name."""
+    if name == "captures":
+        fleet = built_of_captures(*(capture(*each) for each in CAPTURES))
+        yield from _documents(fleet)
+    else:
+        fleet = frozen_fleet()
+        yield from _documents(fleet)
+        yield from _changes(fleet_before(), fleet)
+    for page, choices in _addresses(fleet):
+        yield from _page(fleet, page, choices)
+
+
+def _documents(fleet: Fleet) -> Iterator[tuple[str, str]]:
+    verdict = verdict_of(fleet, Severity.CRITICAL, 100)
+    yield "poll.json", _json(to_json(to_document(fleet, AT)))
+    yield "poll.txt", to_table(fleet, width=COLUMNS, colour=False)
+    yield "check.json", _json(to_json(findings_document(fleet, AT)))
+    yield "check.txt", f"{to_findings_table(fleet, width=COLUMNS, colour=False)}\n{verdict.sentence}\n"
+    yield "check.md", to_findings_markdown(fleet)
+    yield "check.xml", to_junit(fleet, Severity.CRITICAL, verdict)
+    yield "check.sarif", _json(to_sarif(fleet, verdict, "fleet.yaml"))
+    yield "check.github.txt", to_github_annotations(fleet, verdict)
+
+
+def _changes(before: Fleet, after: Fleet) -> Iterator[tuple[str, str]]:
+    changes = changes_between(before, after)
+    report = changes_report(changes, context_of(before), context_of(after))
+    yield "diff.json", _json(to_json(changes_document(changes)))
+    yield "diff.txt", to_changes_table(report, width=COLUMNS, colour=False)
+    yield "diff.md", to_markdown(report)
+
+
+def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield pages with the choices in their addresses: each page, each pool, one finding, one replica."""
+    pool = fleet.pools[0].name
+    yield from ((page, {}) for page in ("overview", "findings", "capacity", "replicas", "review", "snapshots"))
+    yield "findings", {"finding": fleet.inspection.findings[0].id}
+    yield from (("compare", {"pool": each.name}) for each in fleet.pools)
+    yield "compare", {"pool": pool, "show": "all", "section": "cache_config"}
+    yield "capacity", {"pool": pool, "measure": "bytes"}
+    yield "replica", {"replica": fleet.replicas[0].id}
+
+
+def _page(fleet: Fleet, page: str, choices: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield a page as Streamlit draws it and the report that it offers; that of a pool or the review in each format."""
+    app = open_page(fleet, page, at=fleet.polled_at, screenshot="1", **choices)
+    name = "-".join([page, *(each.rpartition("/")[2].replace(":", "_") for each in choices.values())])
+    yield f"{name}.page.txt", "\n".join(_drawn(app))
+    if (offered := app.session_state[OFFERED]) is None:  # the page of snapshots
+        return
+    report = offered.report()
+    yield f"{name}.json", _json(written(report, Format.JSON))
+    if page in {"review", "compare"} and choices.keys() <= {"pool"}:
+        yield f"{name}.md", written(report, Format.MARKDOWN).decode()
+        yield f"{name}.html", written(report, Format.HTML).decode()
+        for output in (Format.CSV, Format.SVG):
+            with zipfile.ZipFile(io.BytesIO(written(report, output))) as archive:
+                yield from ((f"{name}.{each}", archive.read(each).decode()) for each in archive.namelist())
+
+
+def _drawn(app: AppTest) -> Iterator[str]:
+    """Yield what stands on a page, element by element, in the order in which it is drawn."""
+    for element in app.main:
+        yield f"[{element.type}] {_text(element)}"
+
+
+def _text(element: Any) -> str:
+    proto = getattr(element, "proto", None)
+    return next((str(text) for field in ("body", "label", "json", "value") if (text := getattr(proto, field, ""))), "")
+
+
+def _json(content: str | bytes) -> str:
+    """Write JSON a value a line, without what is of the run."""
+    told = json.loads(content)
+    return json.dumps({key: told[key] for key in told if key not in OF_THE_RUN}, indent=1, ensure_ascii=False) + "\n"
