@@ -17,8 +17,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dashboard.cli import cli
-from dashboard.commands.pools import no_such_pool
+from dashboard.cli import COMMANDS, cli
+from dashboard.cli.pools import no_such_pool
 from dashboard.demo import default_fleet, in_thread, targets
 from tests.serving import ROOT, free_port, started, wait_until_healthy
 
@@ -329,3 +329,27 @@ def test_without_a_command_the_help_and_why_stand_on_standard_error() -> None:
     assert "Compare the configuration of many vLLM replicas." in done.stderr
     assert done.stderr.endswith("\nexit 2: wrong usage: no command is named.\n")
     assert "\nexit 2: wrong usage: no such option: --nonsense." in f"\n{run('--nonsense').stderr}"
+
+
+@pytest.mark.parametrize("command", [["--help"], ["--version"], ["rules"], ["rules", "RT-01"]])
+def test_what_needs_no_fleet_starts_without_the_heavy_packages(command: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "dashboard", *command],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+    assert "dashboard.cli" in imported
+    assert not imported & {"pandas", "streamlit", "aiohttp", "plotly"}
+
+
+def test_the_list_of_commands_has_each_with_its_own_help() -> None:
+    listed = CliRunner().invoke(cli, ["--help"]).stdout
+
+    for name, command in COMMANDS.items():
+        assert f"{name} " in listed
+        assert command.summary in listed
+        assert f"Usage: root {name}" in CliRunner().invoke(cli, [name, "--help"], prog_name="root").stdout

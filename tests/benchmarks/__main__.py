@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.benchmarks import bench_core, bench_network, bench_pages, bench_review, bench_soak
+from tests.benchmarks import bench_core, bench_network, bench_pages, bench_review, bench_soak, bench_start
 
 
 def main() -> int:
@@ -15,6 +15,7 @@ def main() -> int:
         "review": bench_review.main,
         "network": bench_network.main,
         "pages": bench_pages.main,
+        "start": bench_start.main,
         "soak": bench_soak.run,
     }
     for title, main_of in mains.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from dashboard.cli import cli
-from dashboard.terminal import PROGRAM
+from dashboard.cli.terminal import PROGRAM
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "command-line.md"

@@ -6,9 +6,9 @@ import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dashboard.cli.terminal import wrong_options
 from dashboard.errors import OptionsError
 from dashboard.options.baselines import load_baselines, with_given
-from dashboard.terminal import wrong_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

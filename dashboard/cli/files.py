@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.cli.terminal import wrong
 from dashboard.store.writing import write_whole
-from dashboard.terminal import wrong
 
 if TYPE_CHECKING:
     from pathlib import Path

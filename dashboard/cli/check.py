@@ -1,4 +1,4 @@
-"""The commands for CI: `check` judges a fleet by the rules, `rules` tells what they are."""
+"""The command `check`: a fleet judged by the rules, for CI."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dashboard import service
-from dashboard.commands.given import beside, given_baselines
-from dashboard.commands.saved import LIVE, fleet_of
+from dashboard.cli.baseline_args import beside, given_baselines
+from dashboard.cli.saved import LIVE, fleet_of
+from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, Polled, TargetsArgument, options_of, polled
+from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.fleet import inspected
 from dashboard.options import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
-from dashboard.options.rules import no_such_rule
 from dashboard.report.ci.github_annotations import to_github_annotations
 from dashboard.report.ci.junit import to_junit
 from dashboard.report.ci.sarif import to_sarif
@@ -23,25 +24,9 @@ from dashboard.report.findings.document import findings_document
 from dashboard.report.findings.markdown import to_findings_markdown
 from dashboard.report.findings.table import to_findings_table
 from dashboard.report.fleet.document import to_json
-from dashboard.report.rules.page import rule_page
-from dashboard.report.rules.table import to_rule_table
 from dashboard.rules.baseline.unknown_paths import shown_part
-from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy
-from dashboard.terminal import (
-    BESIDE_ADDRESSES,
-    ConfigOption,
-    Polled,
-    TargetsArgument,
-    is_terminal,
-    options_of,
-    polled,
-    put,
-    say,
-    width,
-    wrong,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,22 +99,6 @@ def check(
         say(hint)
     say(verdict.sentence)
     raise typer.Exit(verdict.code)
-
-
-def rules(
-    rule: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Print the page of this rule, such as RT-01.")
-    ] = None,
-) -> None:
-    """List the rules, or print the page of one."""
-    if rule is None:
-        put(to_rule_table(ALL_RULES, width=width(), colour=is_terminal()))
-        return
-    by_name = {each.name: each for each in ALL_RULES}
-    found = BY_ID.get(rule.upper()) or by_name.get(rule.lower())
-    if found is None:
-        wrong(f"{rule}: {no_such_rule(rule)}")
-    put(f"{rule_page(found).rstrip()}\n")
 
 
 def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline]) -> Fleet:

@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.commands.files import hindered
+from dashboard.cli.files import hindered
+from dashboard.cli.targets import polled
+from dashboard.cli.terminal import say, wrong
 from dashboard.errors import SnapshotError
 from dashboard.importing.files import unwrapped
 from dashboard.report.fleet.load import MAX_BYTES
@@ -17,7 +19,6 @@ from dashboard.store.carrying import carried_by
 from dashboard.store.packing import EARLIER_DIGITS, id_of
 from dashboard.store.redacting import opened_clean
 from dashboard.store.snapshots import SHORTEST, TYPE_MORE
-from dashboard.terminal import polled, say, wrong
 
 if TYPE_CHECKING:
     from dashboard.fleet import Fleet

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from dashboard import service
+from dashboard.cli.targets import ConfigOption, options_of
+from dashboard.cli.terminal import APP, FAILED, fail, say
 from dashboard.errors import SnapshotError
 from dashboard.store import Snapshots
-from dashboard.terminal import FAILED, ConfigOption, fail, options_of, say
 from dashboard.wording import count
 
-snapshots = typer.Typer(help="Work on the files of frozen snapshots.")
+snapshots = typer.Typer(**APP, help="Work on the files of frozen snapshots.")
 
 
 @snapshots.callback()

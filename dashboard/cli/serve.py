@@ -1,4 +1,4 @@
-"""The command line. Results go to standard output, everything else to standard error."""
+"""The commands `serve` and `demo`: the dashboard in the browser, on the fleet of the options or on a simulated one."""
 
 from __future__ import annotations
 
@@ -6,42 +6,15 @@ import json
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 import yaml
 
-import dashboard
 from dashboard import launch, service
-from dashboard.commands.baseline import baseline
-from dashboard.commands.check import check, rules
-from dashboard.commands.diff import diff
-from dashboard.commands.pools import no_such_pool
-from dashboard.commands.report import report
-from dashboard.commands.snapshots import snapshots
-from dashboard.demo import Restart, default_fleet, in_thread, judging
-from dashboard.demo import targets as demo_targets
-from dashboard.fleet import only_pool
-from dashboard.report.fleet.document import to_document, to_json
-from dashboard.report.fleet.table import to_table
-from dashboard.terminal import (
-    FAILED,
-    PROGRAM,
-    Commands,
-    ConfigOption,
-    TargetsArgument,
-    fail,
-    is_terminal,
-    options_of,
-    polled,
-    put,
-    say,
-    width,
-    wrong,
-)
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+from dashboard.cli.targets import ConfigOption, options_of
+from dashboard.cli.terminal import FAILED, fail, say, wrong
+from dashboard.demo import Restart, default_fleet, in_thread, judging, targets
 
 PORT = 8501  # Streamlit's own
 ADDRESS = "127.0.0.1"
@@ -50,39 +23,10 @@ DEMO_INTERVAL_SECONDS = 5
 DEMO_PROBE_TIMEOUT_SECONDS = 2  # the fleet has one slow replica; nobody should wait long for the first page
 RESTART_TEXT = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<block_size>\d{1,6}):(?P<seconds>\d{1,6})")
 
-cli = typer.Typer(
-    cls=Commands,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
 PortOption = Annotated[int, typer.Option(help="Port of the dashboard.", min=1, max=65535)]
 AddressOption = Annotated[str, typer.Option(help="Address that the dashboard binds. There is no login.")]
 
 
-def main() -> None:
-    """Run the command line."""
-    cli(prog_name=PROGRAM)
-
-
-@cli.callback(invoke_without_command=True)
-def about(
-    context: typer.Context,
-    *,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    """Compare the configuration of many vLLM replicas."""
-    if version:
-        print(f"vllm-fleet-dashboard {dashboard.__version__}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        say(context.get_help())
-        wrong("no command is named")
-
-
-@cli.command()
 def serve(config: ConfigOption = None, port: PortOption = PORT, address: AddressOption = ADDRESS) -> None:
     """Show the fleet of fleet.yaml in the browser."""
     options = options_of(config)
@@ -93,7 +37,6 @@ def serve(config: ConfigOption = None, port: PortOption = PORT, address: Address
     raise typer.Exit(launch.serve(address, port, config))
 
 
-@cli.command()
 def demo(
     port: PortOption = PORT,
     address: AddressOption = ADDRESS,
@@ -121,7 +64,7 @@ def demo(
     try:
         restarts = [planned] if planned else []
         with in_thread(fleet, fleet_port, restarts=restarts), tempfile.TemporaryDirectory() as folder:
-            config = _demo_options(Path(folder), demo_targets(fleet, fleet_port))
+            config = _demo_options(Path(folder), targets(fleet, fleet_port))
             say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
             say(f"Options: --config {config}")
             say("The simulated fleet keeps its snapshots and notes only while it runs.")
@@ -131,49 +74,6 @@ def demo(
         why = f"{error.strerror or error}. Is another one running? See --fleet-port."
         fail(f"exit {FAILED}: the simulated fleet could not start: {why}")
     raise typer.Exit(code)
-
-
-@cli.command()
-def poll(
-    target: TargetsArgument = None,
-    config: ConfigOption = None,
-    pool: Annotated[str | None, typer.Option(help="Print this pool only.")] = None,
-    output: Annotated[Literal["table", "json"], typer.Option("--format", help="What to print.")] = "table",
-    *,
-    full: Annotated[
-        bool, typer.Option("--full", help="With json: every setting, and each replica's identity and probes.")
-    ] = False,
-) -> None:
-    """Ask every replica once and print what they say.
-
-    Exit code 0 also when replicas are down, for they are in the answer; 2 for wrong usage or options, or when there is
-    nothing to ask.
-    """
-    fleet = polled(options_of(config, target)).fleet
-    if not fleet.replicas:
-        wrong("there is no target")
-    if pool is not None:
-        fleet = _chosen(fleet, pool)
-    if output == "json":
-        text = f"{to_json(to_document(fleet, service.utc_now(), full=full), indent=2).decode()}\n"
-    else:
-        text = to_table(fleet, width=width(), colour=is_terminal())
-    put(text)
-
-
-cli.command()(check)
-cli.command()(rules)
-cli.command()(baseline)
-cli.command()(diff)
-cli.command()(report)
-cli.add_typer(snapshots, name="snapshots")
-
-
-def _chosen(fleet: Fleet, pool: str) -> Fleet:
-    names = [each.name for each in fleet.pools]
-    if pool not in names:
-        no_such_pool(pool, names, said="--pool: there is no pool")
-    return only_pool(fleet, pool)
 
 
 def _restart(text: str | None) -> Restart | None:

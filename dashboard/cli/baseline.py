@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dashboard.commands.files import hindered, write_file
-from dashboard.commands.pools import no_such_pool
-from dashboard.commands.saved import fleet_of
+from dashboard.cli.files import hindered, write_file
+from dashboard.cli.pools import no_such_pool
+from dashboard.cli.saved import fleet_of
+from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, TargetsArgument, options_of
+from dashboard.cli.terminal import put, say, wrong, wrong_options
 from dashboard.models import ReplicaState
 from dashboard.options.baselines import read_baseline
 from dashboard.options.document import MAX_DOCUMENT_BYTES
@@ -18,16 +20,6 @@ from dashboard.report.baseline.update import updated
 from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
 from dashboard.report.context import context_line, context_of
 from dashboard.rules.policy import Policy
-from dashboard.terminal import (
-    BESIDE_ADDRESSES,
-    ConfigOption,
-    TargetsArgument,
-    options_of,
-    put,
-    say,
-    wrong,
-    wrong_options,
-)
 from dashboard.wording import count, first_of, middle_cut, one_line
 
 if TYPE_CHECKING:

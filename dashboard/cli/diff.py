@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dashboard.changes import changes_between
-from dashboard.commands.pools import no_such_pool
-from dashboard.commands.saved import LIVE, STANDARD_INPUT, fleet_of
+from dashboard.cli.pools import no_such_pool
+from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
+from dashboard.cli.targets import ConfigOption, options_of
+from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.fleet import only_pool
 from dashboard.report.changes.document import changes_document
 from dashboard.report.changes.table import to_changes_table
@@ -17,7 +19,6 @@ from dashboard.report.context import context_of
 from dashboard.report.fleet.document import to_json
 from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
-from dashboard.terminal import ConfigOption, is_terminal, options_of, put, say, width, wrong
 
 if TYPE_CHECKING:
     from dashboard.changes import Changes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from dashboard.terminal import wrong
+from dashboard.cli.terminal import wrong
 from dashboard.wording import natural
 
 if TYPE_CHECKING:

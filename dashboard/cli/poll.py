@@ -1,0 +1,52 @@
+"""The command `poll`: every replica once, as a table or as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dashboard import service
+from dashboard.cli.pools import no_such_pool
+from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of, polled
+from dashboard.cli.terminal import is_terminal, put, width, wrong
+from dashboard.fleet import only_pool
+from dashboard.report.fleet.document import to_document, to_json
+from dashboard.report.fleet.table import to_table
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+
+
+def poll(
+    target: TargetsArgument = None,
+    config: ConfigOption = None,
+    pool: Annotated[str | None, typer.Option(help="Print this pool only.")] = None,
+    output: Annotated[Literal["table", "json"], typer.Option("--format", help="What to print.")] = "table",
+    *,
+    full: Annotated[
+        bool, typer.Option("--full", help="With json: every setting, and each replica's identity and probes.")
+    ] = False,
+) -> None:
+    """Ask every replica once and print what they say.
+
+    Exit code 0 also when replicas are down, for they are in the answer; 2 for wrong usage or options, or when there is
+    nothing to ask.
+    """
+    fleet = polled(options_of(config, target)).fleet
+    if not fleet.replicas:
+        wrong("there is no target")
+    if pool is not None:
+        fleet = _chosen(fleet, pool)
+    if output == "json":
+        text = f"{to_json(to_document(fleet, service.utc_now(), full=full), indent=2).decode()}\n"
+    else:
+        text = to_table(fleet, width=width(), colour=is_terminal())
+    put(text)
+
+
+def _chosen(fleet: Fleet, pool: str) -> Fleet:
+    names = [each.name for each in fleet.pools]
+    if pool not in names:
+        no_such_pool(pool, names, said="--pool: there is no pool")
+    return only_pool(fleet, pool)

@@ -1,0 +1,29 @@
+"""The command `rules`: the list of the rules, or the page of one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dashboard.cli.terminal import is_terminal, put, width, wrong
+from dashboard.options.rules import no_such_rule
+from dashboard.report.rules.page import rule_page
+from dashboard.report.rules.table import to_rule_table
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+
+
+def rules(
+    rule: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Print the page of this rule, such as RT-01.")
+    ] = None,
+) -> None:
+    """List the rules, or print the page of one."""
+    if rule is None:
+        put(to_rule_table(ALL_RULES, width=width(), colour=is_terminal()))
+        return
+    by_name = {each.name: each for each in ALL_RULES}
+    found = BY_ID.get(rule.upper()) or by_name.get(rule.lower())
+    if found is None:
+        wrong(f"{rule}: {no_such_rule(rule)}")
+    put(f"{rule_page(found).rstrip()}\n")

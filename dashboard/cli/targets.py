@@ -1,0 +1,91 @@
+"""Which replicas a command asks: its options, its addresses, and one poll with its progress."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dashboard import service
+from dashboard.cli.terminal import say, wrong, wrong_options
+from dashboard.collect.credentials import exposed_keys
+from dashboard.discovery import Discovery, replica_id
+from dashboard.errors import OptionsError
+from dashboard.options import Options, TargetOptions, load_options
+from dashboard.redaction import also_redact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dashboard.fleet import Fleet
+
+TARGETS_HELP = (
+    "Addresses to ask instead of those of the options. FLEET_CREDENTIALS__TOKEN_ENV names the environment variable "
+    "that holds their API key."
+)
+BESIDE_ADDRESSES = "--snapshot: the file says what was asked; name no addresses beside it"
+ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The file with the options.")]
+TargetsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TARGET]...", help=TARGETS_HELP),
+]
+
+
+class Polled(NamedTuple):
+    """A poll of the command line; `unread_lists` says of each list of targets that could not be read why."""
+
+    fleet: Fleet
+    unread_lists: tuple[str, ...] = ()
+
+
+def options_of(config: Path | None, targets: Iterable[str] | None = None) -> Options:
+    """Return the options, with these targets instead of their own if any are given; end with 2 where they are wrong."""
+    try:
+        options = load_options(config)
+    except OptionsError as error:
+        wrong_options(error.mistakes)
+    also_redact(options.redact.names, options.redact.patterns)
+    given = tuple(map(_target, targets or ()))
+    return options.model_copy(update={"targets": given, "file_sd": ()}) if given else options
+
+
+def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
+    """Ask every target once. What hinders is said on standard error; `takes_addresses` as the command does."""
+    discovery = Discovery(options)
+    targets = discovery.discover()
+    for failure in discovery.failures:
+        say(failure)
+    if exposed := exposed_keys(targets):
+        say(exposed)
+    if not targets:
+        say(f"There is nothing to ask: {_how(options.file, takes_addresses=takes_addresses)}.")
+    console = Console(stderr=True)
+    columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("asking", total=len(targets))
+        fleet = service.poll_once(
+            options, targets, lambda done, _total: progress.update(task, completed=done), discovery.failures
+        )
+    return Polled(fleet, discovery.failures)
+
+
+def _how(file: str, *, takes_addresses: bool) -> str:
+    """Say how a command learns its targets."""
+    listed = (
+        f"list {'them' if takes_addresses else 'addresses'} in {file}, or name the file that has them with --config"
+    )
+    return f"name addresses, {listed}" if takes_addresses else listed
+
+
+def _target(text: str) -> TargetOptions:
+    with suppress(OSError):  # a name that no file can have
+        if Path(text).is_file():
+            wrong(f"{text}: a file, and no address; check, report and baseline read it after --snapshot")
+    try:
+        return TargetOptions(url=replica_id(text))
+    except ValueError as error:
+        wrong(str(error))

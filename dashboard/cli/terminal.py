@@ -1,0 +1,113 @@
+"""What the commands share: results on standard output, sentences on standard error, exit codes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+from dashboard.report.plain import plain
+from dashboard.text import without_commands
+from dashboard.wording import count, uncapitalized
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FAILED = 1
+WRONG_USAGE = 2
+PROGRAM = "python -m dashboard"
+# Of each app of typer: plain help, no completion, no tracebacks of typer's own.
+APP: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+NARROWEST, WIDEST = 80, 200  # columns; where standard output is no terminal, lines are folded at the widest only
+
+
+def is_terminal() -> bool:
+    """Tell whether somebody reads standard output in colour."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def width() -> int:
+    """Return the number of columns to write: the terminal's, or those that COLUMNS asks for."""
+    asked = is_terminal() or "COLUMNS" in os.environ
+    return max(NARROWEST, shutil.get_terminal_size().columns) if asked else WIDEST
+
+
+def put(content: str | bytes) -> None:
+    """Write a result to standard output, text in UTF-8 whatever the terminal's encoding: JSON and XML are read as that.
+
+    Where it cannot be written, end with 2; where nobody reads on, typer ends without a word.
+    """
+    raw = content.encode(errors="replace") if isinstance(content, str) else content
+    try:
+        typer.echo(raw, nl=False)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tries once more when it ends
+        fail(f"exit {WRONG_USAGE}: standard output cannot be written: {error.strerror}; write elsewhere.", WRONG_USAGE)
+
+
+def say(sentence: str) -> None:
+    """Print sentences, a line each, on standard error."""
+    lines = "\n".join(plain(line, 1000) for line in sentence.splitlines())
+    print(without_commands(lines), file=sys.stderr, flush=True)
+
+
+def fail(sentence: str, code: int = FAILED) -> NoReturn:
+    """Say why, and end."""
+    say(sentence)
+    raise typer.Exit(code)
+
+
+def wrong(sentence: str) -> NoReturn:
+    """Say what is wrong with the usage, and end with 2."""
+    fail(f"exit {WRONG_USAGE}: wrong usage: {_ended(sentence)}", WRONG_USAGE)
+
+
+def wrong_options(mistakes: Sequence[str]) -> NoReturn:
+    """Say every mistake on a line, and end with 2: the last line is the mistake, or how many there are."""
+    if len(mistakes) == 1:
+        fail(f"exit {WRONG_USAGE}: wrong options: {_ended(mistakes[0])}", WRONG_USAGE)
+    for mistake in mistakes:
+        say(mistake)
+    told = f"{count(len(mistakes), 'mistake')}, told on the lines before this one"
+    fail(f"exit {WRONG_USAGE}: wrong options: {told}.", WRONG_USAGE)
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}."
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Say what typer finds wrong with the usage as everything else is said."""
+    try:
+        yield
+    except typer.TyperException as error:
+        context: typer.Context | None = getattr(error, "ctx", None)
+        command = context.command_path if context else PROGRAM
+        wrong(f"{_ended(_found(error))} `{command} --help` tells what there is")
+
+
+def _found(error: typer.TyperException) -> str:
+    """Return what typer found; what pydantic found for it in the words of the options' mistakes."""
+    cause = error.__cause__
+    if isinstance(error, typer.BadParameter) and error.param is not None and cause is not None:
+        from pydantic import ValidationError
+
+        from dashboard.options.mistakes import worded
+
+        if isinstance(cause, ValidationError):
+            default = error.param.default
+            return f"{'/'.join(error.param.opts)}: {worded(cause.errors()[0], lambda: default)}"
+    message = error.format_message()
+    return uncapitalized(message)

@@ -1,1 +1,0 @@
-"""The commands beside serve, demo and poll: a file each."""
