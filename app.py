@@ -1,1 +1,1 @@
-dashboard/ui/app.py
+dashboard/web/app.py

@@ -16,20 +16,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dashboard.collect.credentials import exposed_keys
-from dashboard.collect.poller import Limits, Poller
-from dashboard.discovery import Discovery
+from dashboard.config import policy_of
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Fleet, build_fleet, empty_fleet, says_the_same
-from dashboard.options import policy_of
 from dashboard.redaction import also_redact
+from dashboard.sources.discovery import Discovery
+from dashboard.sources.polling.credentials import exposed_keys
+from dashboard.sources.polling.poller import Limits, Poller
 from dashboard.store import Snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from dashboard.config import Options
     from dashboard.models import Snapshot, Target
-    from dashboard.options import Options
     from dashboard.rules.policy import Policy
 
 log = logging.getLogger(__name__)

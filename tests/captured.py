@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.collect.probes import BY_PATH
 from dashboard.models import ProbeResult, Snapshot, Target
 from dashboard.normalize.reading import read
+from dashboard.sources.polling.probes import BY_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

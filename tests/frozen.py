@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dashboard import service
-from dashboard.collect.poller import Poller
+from dashboard.config import Options, policy_of
 from dashboard.demo import default_fleet, in_thread, judging, targets
 from dashboard.demo.describe import Behaviour
-from dashboard.discovery import Discovery
 from dashboard.fleet import build_fleet
-from dashboard.options import Options, policy_of
+from dashboard.sources.discovery import Discovery
+from dashboard.sources.polling.poller import Poller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dashboard.collect.poller import Limits
     from dashboard.demo.describe import DemoReplica
     from dashboard.fleet import Fleet
     from dashboard.models import Snapshot, Target
+    from dashboard.sources.polling.poller import Limits
 
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
 ANSWER_SECONDS = 0.012  # that every answer is said to have taken: the clock stands still for that, too

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dashboard.fleet import Fleet
 
 ROOT = Path(__file__).parents[1]
-SCRIPT = ROOT / "dashboard" / "ui" / "main.py"
-PAGES = ROOT / "dashboard" / "pages"
+SCRIPT = ROOT / "dashboard" / "web" / "main.py"
+PAGES = ROOT / "dashboard" / "web" / "page_scripts"
 
 
 def open_page(fleet: Fleet, page: str = "overview", *, at: datetime | None = None, **url: str) -> AppTest:

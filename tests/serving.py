@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from dashboard import launch
+from dashboard.web import launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

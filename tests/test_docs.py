@@ -13,7 +13,7 @@ import yaml
 
 from dashboard import __version__
 from dashboard.cli import COMMANDS, cli
-from dashboard.options import load_options
+from dashboard.config import load_options
 from dashboard.provider.switch import ENDPOINTS, NAME, is_named, suggestion
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.rollout import STUCK_AFTER, TOGETHER

@@ -14,8 +14,8 @@ from dashboard.models import Role, Snapshot
 from dashboard.rules.domain import Declared
 from dashboard.rules.policy import Policy
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, capture, snapshot
-from tests.collect.hostile import changed_metrics
 from tests.polled_fleets import OPEN, at, built, gone
+from tests.sources.polling.hostile import changed_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

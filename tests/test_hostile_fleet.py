@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard import service
-from dashboard.collect.poller import Poller
+from dashboard.config import Options
 from dashboard.fleet import build_fleet
 from dashboard.models import ReplicaState
-from dashboard.options import Options
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.fleet.table import to_table
-from tests.collect.hostile import BAD_ANSWERS, HostileServer, answers, changed_metrics, everywhere
+from dashboard.sources.polling.poller import Poller
 from tests.frozen import AT
 from tests.page_runner import html, open_page
+from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers, changed_metrics, everywhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,9 +22,9 @@ from dashboard.report.views.changes import changes_report
 from dashboard.report.views.review import review_report
 from dashboard.text import HIDDEN
 from tests.builders import devices, document, down, fleet, replica
-from tests.collect.hostile import HostileServer, answers, changed_metrics
 from tests.page_runner import open_page
 from tests.report.saved_fleets import saved
+from tests.sources.polling.hostile import HostileServer, answers, changed_metrics
 from tests.test_text import RUN, UNSEEN
 
 if TYPE_CHECKING:

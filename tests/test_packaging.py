@@ -98,7 +98,7 @@ def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(wheel: Path)
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
 
     assert held == set(tracked())
-    assert "dashboard/ui/.streamlit/config.toml" in held
+    assert "dashboard/web/.streamlit/config.toml" in held
 
 
 def test_the_providers_wheel_fits_into_a_config_map_that_kubectl_applies(provider: Path) -> None:
@@ -219,8 +219,8 @@ def test_the_wheels_dashboard_runs_in_an_empty_folder(site: Path, tmp_path: Path
 
 
 def test_streamlit_run_app_py_serves_the_wheels_own_script_and_settings() -> None:
-    assert (ROOT / "app.py").resolve() == ROOT / "dashboard" / "ui" / "app.py"
-    assert (ROOT / ".streamlit" / "config.toml").resolve() == ROOT / "dashboard" / "ui" / ".streamlit" / "config.toml"
+    assert (ROOT / "app.py").resolve() == ROOT / "dashboard" / "web" / "app.py"
+    assert (ROOT / ".streamlit" / "config.toml").resolve() == ROOT / "dashboard" / "web" / ".streamlit" / "config.toml"
 
 
 def test_the_checks_build_with_a_setuptools_that_the_project_takes() -> None:

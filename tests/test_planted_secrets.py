@@ -21,26 +21,26 @@ import pytest
 import yaml
 from prometheus_client import generate_latest
 
-from dashboard import server, service
+from dashboard import service
 from dashboard.cli import cli
-from dashboard.collect.probes import PROBES
-from dashboard.discovery import Discovery
-from dashboard.options import Options
+from dashboard.config import Options
 from dashboard.redaction import MARKER
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.fleet.table import to_table
 from dashboard.report.formats.export import Format, written
+from dashboard.sources.discovery import Discovery
+from dashboard.sources.polling.probes import PROBES
 from dashboard.store import Snapshots
 from dashboard.store.packing import content_of, id_of, packed, unpacked
-from dashboard.ui import share
+from dashboard.web import server, share
 from tests.builders import NOW
-from tests.collect.hostile import CAPTURE, DEV_MODE, Exchange, HostileServer, answers
 from tests.page_runner import html
 from tests.secrets_listed import ARGUMENTS, BROKEN, HEADERS, NESTED, listed
 from tests.serving import free_port, started, wait_until_healthy
 from tests.snapshot_pages import EVERY_PAGE, drop, freeze, shown_beside, visit
-from tests.test_server import Client
+from tests.sources.polling.hostile import CAPTURE, DEV_MODE, Exchange, HostileServer, answers
+from tests.web.test_server import Client
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

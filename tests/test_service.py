@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard import service
+from dashboard.config import Options
 from dashboard.demo.describe import DemoReplica, targets
 from dashboard.demo.server import DemoServer, in_thread
 from dashboard.demo.story import HOUR, default_fleet
-from dashboard.discovery import Discovery
-from dashboard.options import Options
+from dashboard.sources.discovery import Discovery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,9 +12,9 @@ from dashboard.cli.pools import no_such_pool
 from dashboard.cli.saved import fleet_of
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, TargetsArgument, options_of
 from dashboard.cli.terminal import put, say, wrong, wrong_options
+from dashboard.config.baselines import read_baseline
+from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.models import ReplicaState
-from dashboard.options.baselines import read_baseline
-from dashboard.options.document import MAX_DOCUMENT_BYTES
 from dashboard.report.baseline.source import taken_from
 from dashboard.report.baseline.update import updated
 from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml

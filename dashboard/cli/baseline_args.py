@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard.cli.terminal import wrong_options
+from dashboard.config.baselines import load_baselines, with_given
 from dashboard.errors import OptionsError
-from dashboard.options.baselines import load_baselines, with_given
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

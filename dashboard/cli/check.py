@@ -14,8 +14,8 @@ from dashboard.cli.baseline_args import beside, given_baselines
 from dashboard.cli.saved import LIVE, fleet_of
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, Polled, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
+from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import inspected
-from dashboard.options import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.report.ci.github_annotations import to_github_annotations
 from dashboard.report.ci.junit import to_junit
 from dashboard.report.ci.sarif import to_sarif

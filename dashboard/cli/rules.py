@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dashboard.cli.terminal import is_terminal, put, width, wrong
-from dashboard.options.rules import no_such_rule
+from dashboard.config.rules import no_such_rule
 from dashboard.report.rules.page import rule_page
 from dashboard.report.rules.table import to_rule_table
 from dashboard.rules.catalogue import ALL_RULES, BY_ID

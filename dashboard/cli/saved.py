@@ -12,8 +12,8 @@ from dashboard.cli.files import hindered
 from dashboard.cli.targets import polled
 from dashboard.cli.terminal import say, wrong
 from dashboard.errors import SnapshotError
-from dashboard.importing.files import unwrapped
 from dashboard.report.fleet.load import MAX_BYTES
+from dashboard.sources.importing.files import unwrapped
 from dashboard.store import Snapshots
 from dashboard.store.carrying import carried_by
 from dashboard.store.packing import EARLIER_DIGITS, id_of
@@ -21,9 +21,9 @@ from dashboard.store.redacting import opened_clean
 from dashboard.store.snapshots import SHORTEST, TYPE_MORE
 
 if TYPE_CHECKING:
+    from dashboard.config import Options
     from dashboard.fleet import Fleet
     from dashboard.models.notes import Notes
-    from dashboard.options import Options
 
 STANDARD_INPUT = "-"
 LIVE = "live"

@@ -11,10 +11,11 @@ from typing import Annotated
 import typer
 import yaml
 
-from dashboard import launch, service
+from dashboard import service
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import FAILED, fail, say, wrong
 from dashboard.demo import Restart, default_fleet, in_thread, judging, targets
+from dashboard.web import launch
 
 PORT = 8501  # Streamlit's own
 ADDRESS = "127.0.0.1"

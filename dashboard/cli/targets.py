@@ -12,11 +12,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dashboard import service
 from dashboard.cli.terminal import say, wrong, wrong_options
-from dashboard.collect.credentials import exposed_keys
-from dashboard.discovery import Discovery, replica_id
+from dashboard.config import Options, TargetOptions, load_options
 from dashboard.errors import OptionsError
-from dashboard.options import Options, TargetOptions, load_options
 from dashboard.redaction import also_redact
+from dashboard.sources.discovery import Discovery, replica_id
+from dashboard.sources.polling.credentials import exposed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

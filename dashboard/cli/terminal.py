@@ -104,7 +104,7 @@ def _found(error: typer.TyperException) -> str:
     if isinstance(error, typer.BadParameter) and error.param is not None and cause is not None:
         from pydantic import ValidationError
 
-        from dashboard.options.mistakes import worded
+        from dashboard.config.mistakes import worded
 
         if isinstance(cause, ValidationError):
             default = error.param.default

@@ -24,11 +24,11 @@ import httpx
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from dashboard.collect.client import Client  # noqa: E402
-from dashboard.collect.poller import Limits, Poller  # noqa: E402
-from dashboard.collect.probes import PROBES  # noqa: E402
 from dashboard.fleet import Fleet, build_fleet  # noqa: E402
 from dashboard.models import Target  # noqa: E402
+from dashboard.sources.polling.client import Client  # noqa: E402
+from dashboard.sources.polling.poller import Limits, Poller  # noqa: E402
+from dashboard.sources.polling.probes import PROBES  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence

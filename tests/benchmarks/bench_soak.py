@@ -26,16 +26,24 @@ from prometheus_client.parser import text_string_to_metric_families
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from dashboard import launch
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour
-from tests.collect.hostile import CAPTURE, HostileServer, answers, changed_metrics, everywhere, tiny_objects, trickles
+from dashboard.web import launch
 from tests.serving import free_port, started, wait_until_healthy
+from tests.sources.polling.hostile import (
+    CAPTURE,
+    HostileServer,
+    answers,
+    changed_metrics,
+    everywhere,
+    tiny_objects,
+    trickles,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tests.collect.hostile import Exchange
+    from tests.sources.polling.hostile import Exchange
 
 CHURNING, SESSIONS = 60, 8
 MINUTES = 4.0

@@ -12,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from dashboard import edge, server, service
-from dashboard.options import Options
+from dashboard import service
+from dashboard.config import Options
+from dashboard.web import edge, server
 from tests.e2e.frozen_fleets import NOTHING, STORY, frozen
 from tests.e2e.frozen_store import snapshots
 from tests.frozen import AT
@@ -37,7 +38,7 @@ os.chdir(_OWN.name)
 put(STORY)
 _PAGE = Path(st.__file__).with_name("static") / "index.html"
 app = st.App(
-    "../../dashboard/ui/main.py",
+    "../../dashboard/web/main.py",
     routes=[*server.routes(), Route("/frozen/{name}", show)],
     middleware=[edge.middleware(Options(), lambda: "127.0.0.1", _PAGE.read_text())],
 )

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from dashboard import launch
+from dashboard.web import launch
 from tests.browser import chromium, settle
 from tests.serving import free_port, started, wait_until_healthy
 

@@ -27,7 +27,8 @@ pytestmark = pytest.mark.browser
 APP = """\
 from pathlib import Path
 import streamlit as st
-from dashboard import server, service
+from dashboard import service
+from dashboard.web import server
 from dashboard.store import Snapshots
 from tests.frozen import AT
 folder = Path({folder!r})
@@ -54,7 +55,7 @@ def url(store: Snapshots, demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFa
     """The address of the review of a snapshot, served with a folder of its own."""
     key = store.freeze(demo_fleet, "Review", AT).id
     script: Path = tmp_path_factory.mktemp("app") / "review_app.py"
-    main = str(ROOT / "dashboard" / "ui" / "main.py")
+    main = str(ROOT / "dashboard" / "web" / "main.py")
     script.write_text(APP.format(folder=str(store.folder), key=key, main=main))
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless=true"]

@@ -26,7 +26,7 @@ from dashboard.report.formats.export import Format, written
 from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
 from dashboard.rules.findings import Severity
-from dashboard.ui.share import OFFERED
+from dashboard.web.share import OFFERED
 from tests.captured import capture
 from tests.e2e.frozen_store import fleet_before
 from tests.frozen import frozen_fleet

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.collect.probes import BY_PATH
 from dashboard.models import (
     Device,
     EngineReport,
@@ -27,6 +26,7 @@ from dashboard.models import (
 )
 from dashboard.normalize.canonical import setting
 from dashboard.normalize.facts import NO_CACHE, RUST_FRONTEND, Facts, facts_of
+from dashboard.sources.polling.probes import BY_PATH
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture, snapshot
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard import redaction
-from dashboard.collect.probes import PROBES
 from dashboard.errors import UnreadableError
 from dashboard.models import State
 from dashboard.normalize.reading import EXCERPT_LIMIT, RAW_LIMIT, SENTENCE_LIMIT, excerpt, read
 from dashboard.normalize.replies import READERS
 from dashboard.redaction import MARKER
+from dashboard.sources.polling.probes import PROBES
 from dashboard.text import HIDDEN
 from tests.captured import (
     INFERENCE_CONFIG,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from dashboard.config.baselines import read_baseline
 from dashboard.models import (
     Basis,
     Contradiction,
@@ -23,7 +24,6 @@ from dashboard.models import (
     Source,
     State,
 )
-from dashboard.options.baselines import read_baseline
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import OutcomeKind

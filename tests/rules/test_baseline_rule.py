@@ -13,7 +13,7 @@ from dashboard.report.findings.document import findings_document
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Evidence, Severity
 from dashboard.rules.policy import Policy, RuleChange
-from dashboard.ui.findings_evidence import People, evidence_table
+from dashboard.web.findings_evidence import People, evidence_table
 from tests.builders import HOSTILE, NOW, alike, document, fleet, replica
 
 if TYPE_CHECKING:

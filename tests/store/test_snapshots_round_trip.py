@@ -18,10 +18,10 @@ from dashboard.store.packing import content_of
 from tests import builders
 from tests.captured import AT, METRICS, capture, captures
 from tests.captured import snapshot as said
-from tests.collect.hostile import changed_metrics
 from tests.polled_fleets import built
 from tests.provider_answers import with_provider
 from tests.report.saved_fleets import built_of_captures
+from tests.sources.polling.hostile import changed_metrics
 
 if TYPE_CHECKING:
     from pathlib import Path

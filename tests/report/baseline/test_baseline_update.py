@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare.baseline import deviations
+from dashboard.config.baselines import read_baseline
 from dashboard.models import Baseline, State
-from dashboard.options.baselines import read_baseline
 from dashboard.report.baseline.update import Update, updated
 from dashboard.report.baseline.yaml_file import baseline_yaml
 from tests import builders

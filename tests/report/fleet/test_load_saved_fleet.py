@@ -17,10 +17,10 @@ from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from tests import builders
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, capture, captures, snapshot
-from tests.collect.hostile import changed_metrics
 from tests.polled_fleets import INTERVAL
 from tests.provider_answers import with_provider
 from tests.report.saved_fleets import built_of_captures, saved
+from tests.sources.polling.hostile import changed_metrics
 
 if TYPE_CHECKING:
     from tests.captured import Capture

@@ -1,0 +1,30 @@
+"""What the operator sets: fleet.yaml and environment variables, read once, frozen, unknown keys refused."""
+
+from dashboard.config.load import FILE_VARIABLE, load_options
+from dashboard.config.model import (
+    DEFAULT_FILE,
+    CredentialsOptions,
+    FileSdOptions,
+    Options,
+    PollOptions,
+    TargetOptions,
+)
+from dashboard.config.part import MAX_LABEL_CHARACTERS
+from dashboard.config.policy import policy_of
+from dashboard.config.rules import PoolOptions, RuleOptions, SuppressOptions
+
+__all__ = [
+    "DEFAULT_FILE",
+    "FILE_VARIABLE",
+    "MAX_LABEL_CHARACTERS",
+    "CredentialsOptions",
+    "FileSdOptions",
+    "Options",
+    "PollOptions",
+    "PoolOptions",
+    "RuleOptions",
+    "SuppressOptions",
+    "TargetOptions",
+    "load_options",
+    "policy_of",
+]

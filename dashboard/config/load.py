@@ -1,0 +1,185 @@
+"""fleet.yaml and the environment become Options, or one sentence per mistake."""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
+
+from dashboard.config.baselines import load_baselines
+from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, Mistake, dotted, read_document
+from dashboard.config.mistakes import is_option_name, no_such_key, sentence
+from dashboard.config.model import DEFAULT_FILE, Options
+from dashboard.config.rules import rule_id
+from dashboard.errors import OptionsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pydantic_core import ErrorDetails
+
+    from dashboard.config.document import Place
+
+PREFIX = "FLEET_"
+FILE_VARIABLE = "FLEET_CONFIG"
+RULES = "rules"  # the key whose own keys are ids of rules
+_DELIMITER = "__"
+_NEARLY = 0.8  # how alike a name is that was meant: FLEET_READONLY, not FLEET_PORT
+
+
+class _Environment(Options, BaseSettings):
+    """The same options as environment variables: FLEET_POLL__INTERVAL_SECONDS=30; lists and labels as JSON."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter=_DELIMITER, env_ignore_empty=True)
+
+
+class _Origins(NamedTuple):
+    """Where values came from: the environment's values go before the file's."""
+
+    file: Path
+    document: Document
+    environment: dict[str, Any]
+
+
+def load_options(path: Path | None = None) -> Options:
+    """Return the options of this file, else of the one FLEET_CONFIG names, else of ./fleet.yaml if it is there.
+
+    Environment variables go before the file. Raise OptionsError with every mistake that was found.
+    """
+    named = path or _named_by_environment()
+    file = named or Path(DEFAULT_FILE)
+    document = _spelled(_read(file)) if named or file.exists() else Document(None, {}, ())
+    origins = _Origins(file, document, _with_rule_ids(_environment()))
+    mistakes = list(document.mistakes)
+    told = _unknown_variables()
+    values = _merged(document.value or {}, origins.environment)
+    try:
+        options = Options.model_validate(values, context={"folder": file.parent, "file": file.name})
+    except ValidationError as error:
+        in_environment, in_file = _sorted_by_origin(error.errors(), origins)
+        told, mistakes = told + in_environment, mistakes + in_file
+    told += [f"{file}:{line}: {text}" for line, text in sorted(mistakes)]
+    if told:
+        raise OptionsError(*told)
+    return options.with_agreed(load_baselines(_patterns(options, origins), file.parent))
+
+
+def _patterns(options: Options, origins: _Origins) -> list[tuple[str, str]]:
+    """Return the paths and globs of baselines, each with where it is written."""
+    told = []
+    for number, pattern in enumerate(options.baselines):
+        place = ("baselines", number)
+        if _holds(origins.environment, place):
+            origin = f"environment variable {_variable(place)}"
+        else:
+            origin = f"{origins.file}:{_line(place, origins.document.lines)}"
+        told.append((f"{origin}: {dotted(place)}", pattern))
+    return told
+
+
+def _spelled(document: Document) -> Document:
+    """Return the document with the ids of rules as they are called, and the same lines."""
+    lines = {
+        (*place[:1], rule_id(str(place[1])), *place[2:]): line
+        for place, line in document.lines.items()
+        if place[:1] == (RULES,) and place[1:]
+    }
+    return document._replace(value=_with_rule_ids(document.value), lines={**lines, **document.lines})
+
+
+def _with_rule_ids(options: Any) -> Any:
+    """Spell the ids of rules as they are called; of two spellings of one rule the second stays, to be refused."""
+    changes = options.get(RULES) if isinstance(options, dict) else None
+    if not isinstance(changes, dict):
+        return options
+    spelled: dict[str, Any] = {}
+    for key, change in changes.items():
+        spelled[key if rule_id(key) in spelled or rule_id(key) in changes else rule_id(key)] = change
+    return {**options, RULES: spelled}
+
+
+def _named_by_environment() -> Path | None:
+    name = os.environ.get(FILE_VARIABLE)
+    return Path(name) if name else None
+
+
+def _read(file: Path) -> Document:
+    try:
+        with file.open("rb") as stream:
+            document = read_document(stream.read(MAX_DOCUMENT_BYTES + 1))
+    except OSError as error:
+        raise OptionsError(f"{file}: {error.strerror}; name the file that holds the options") from error
+    if document.value is not None and not isinstance(document.value, dict):
+        raise OptionsError(f"{file}:1: not a mapping; write lines of `key: value`, such as `name: my fleet`")
+    if document.value and not any(is_option_name(key, list(Options.model_fields)) for key in document.value):
+        raise OptionsError(f"{file}: holds no option; name the file that holds the options")  # it may be a secret
+    return document
+
+
+def _environment() -> dict[str, Any]:
+    try:
+        return EnvSettingsSource(_Environment)()
+    except SettingsError as error:
+        field = str(error).split('"')[1]  # the only place where pydantic-settings says which one
+        variable = f"{PREFIX}{field.upper()}"
+        raise OptionsError(f"environment variable {variable}: not JSON; write lists and mappings as JSON") from error
+
+
+def _unknown_variables() -> list[str]:
+    """Return a mistake for each variable that only we can mean: with the delimiter, or nearly the name of an option.
+
+    Others are let be: Kubernetes sets FLEET_PORT and more where a Service is called fleet.
+    """
+    known = list(Options.model_fields)
+    names = [name for name in sorted(os.environ) if name.upper().startswith(PREFIX) and name.upper() != FILE_VARIABLE]
+    firsts = {name: name.upper().removeprefix(PREFIX).partition(_DELIMITER)[0].lower() for name in names}
+    return [
+        f"environment variable {name}: {no_such_key(first, known)}"
+        for name, first in firsts.items()
+        if first not in known and (_DELIMITER in name or get_close_matches(first, known, n=1, cutoff=_NEARLY))
+    ]
+
+
+def _merged(low: Any, high: Any) -> Any:
+    """Return `low` with the values of `high` over it; lists are replaced as a whole."""
+    if not (isinstance(low, dict) and isinstance(high, dict)):
+        return high
+    return low | {key: _merged(low.get(key), value) for key, value in high.items()}
+
+
+def _sorted_by_origin(errors: Iterable[ErrorDetails], origins: _Origins) -> tuple[list[str], list[Mistake]]:
+    """Return what the environment did wrong, and what the file did wrong."""
+    in_environment, in_file = [], []
+    for error in errors:
+        place = error["loc"]
+        text = f"{dotted(place)}: {sentence(error, Options)}"
+        if _holds(origins.environment, place[:-1] if error["type"] == "missing" else place):
+            in_environment.append(f"environment variable {_variable(place)}: {text}")
+        else:
+            in_file.append(Mistake(_line(place, origins.document.lines), text))
+    return in_environment, in_file
+
+
+def _line(place: Place, lines: Mapping[Place, int]) -> int:
+    prefixes = (place[:length] for length in range(len(place), -1, -1))
+    return next(lines[prefix] for prefix in prefixes if prefix in lines)
+
+
+def _holds(value: Any, place: Place) -> bool:
+    for part in place:
+        try:
+            value = value[part]
+        except (LookupError, TypeError):
+            return False
+    return True
+
+
+def _variable(place: Place) -> str:
+    """Return the name of the variable that set this place, or the mapping around it."""
+    stems = [PREFIX + _DELIMITER.join(map(str, place[:length])).upper() for length in range(len(place), 0, -1)]
+    names = {name.upper() + _DELIMITER: name for name in sorted(os.environ)}
+    return next(names[name] for stem in stems for name in names if name.startswith(stem + _DELIMITER))

@@ -1,0 +1,182 @@
+"""The options, their defaults and bounds. fleet.example.yaml says what each is for."""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
+from pydantic_settings import NoDecode
+
+from dashboard.config.address import replica_id
+from dashboard.config.part import Labels, Name, Part, some
+from dashboard.config.patterns import checked, word
+from dashboard.config.rules import PoolOptions, Rules, SuppressOptions
+from dashboard.models import Baseline
+
+_DAY_SECONDS = 86_400.0
+DEFAULT_FILE = "fleet.yaml"
+
+
+def _folder(info: ValidationInfo) -> Path:
+    return Path((info.context or {}).get("folder", ""))
+
+
+def _without_null(path: str) -> str:
+    if "\0" in path:  # YAML can write one, and no file name can hold it
+        raise ValueError("holds a null character; write the path of a file")
+    return path
+
+
+def _path_from_file(path: Path, info: ValidationInfo) -> Path:
+    return _folder(info) / _without_null(str(path))
+
+
+def _glob_from_file(pattern: str, info: ValidationInfo) -> str:
+    return str(Path(glob.escape(str(_folder(info))), _without_null(pattern)))
+
+
+def _host(text: str) -> str:
+    """Return the name of a host in lower case, without a final dot; globs are kept."""
+    if not re.fullmatch(r"[\w*?.-]+", text, re.ASCII):
+        raise ValueError("not a host name; write the name alone, without scheme, port or path")
+    if not re.search(r"\w", text):
+        raise ValueError("allows every name, and with it foreign sites; write names, or globs such as *.example.com")
+    return text.lower().rstrip(".")
+
+
+def _framing_site(text: str) -> str:
+    """Return a source of the directive frame-ancestors: `self`, or scheme and host."""
+    if text.strip("'") == "self":
+        return "'self'"
+    if not re.fullmatch(r"https?://[\w*.-]+(:(\d{1,5}|\*))?", text, re.ASCII):
+        raise ValueError("not a site; write self, or scheme and host such as https://wiki.example.com")
+    return text.lower()
+
+
+def _listed(value: Any) -> Any:
+    """Split a text as an environment variable holds it: JSON, or names with commas between them."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise ValueError("not a JSON list; write names with commas between them") from None
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+Host = Annotated[str, AfterValidator(_host)]
+FramingSite = Annotated[str, AfterValidator(_framing_site)]
+_FromText = (NoDecode, BeforeValidator(_listed))
+PathFromFile = Annotated[Path, AfterValidator(_path_from_file)]
+GlobFromFile = Annotated[str, Field(min_length=1), AfterValidator(_glob_from_file)]
+
+
+class CredentialsOptions(Part):
+    """Where secrets are found; never the secrets themselves. Relative paths start at the file's folder."""
+
+    token_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    token_file: PathFromFile | None = None
+    ca_file: PathFromFile | None = None
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Self:
+        if self.token_env and self.token_file:
+            raise ValueError("token_env and token_file are both set; keep one")
+        return self
+
+
+class TargetOptions(Part):
+    """One address to poll; `url` is the replica's id. In the file a plain string is an address without labels."""
+
+    url: Annotated[str, AfterValidator(replica_id)]
+    labels: Labels = Field(default_factory=dict)
+    credentials: CredentialsOptions | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_address(cls, data: Any) -> Any:
+        return {"url": data} if isinstance(data, str) else data
+
+
+class FileSdOptions(Part):
+    """Files in Prometheus' file_sd shape. `files` are globs; labels in a file win over these."""
+
+    files: Annotated[tuple[GlobFromFile, ...], AfterValidator(some)]
+    labels: Labels = Field(default_factory=dict)
+    credentials: CredentialsOptions | None = None
+
+
+class PollOptions(Part):
+    """How often to ask, and when to give up. Seconds and bytes, as the names end."""
+
+    interval_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 15
+    full_poll_interval_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 300
+    probe_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 5
+    replica_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 20
+    poll_timeout_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
+    connections: Annotated[int, Field(ge=1, le=1000)] = 100
+    max_answer_bytes: Annotated[int, Field(ge=2**16, le=2**28)] = 8 * 2**20
+    max_headers: Annotated[int, Field(ge=16, le=4096)] = 128  # aiohttp's own default
+
+    @model_validator(mode="after")
+    def _limits_hold_each_other(self) -> Self:
+        limits = ("probe_timeout_seconds", "replica_timeout_seconds", "poll_timeout_seconds")
+        for shorter, longer in pairwise(limits):
+            if getattr(self, shorter) > getattr(self, longer):
+                raise ValueError(f"{shorter} is longer than {longer}, which would end it; raise {longer}")
+        return self
+
+
+class RedactOptions(Part):
+    """What is secret here, beyond what is secret everywhere: last words of names, and what secrets look like."""
+
+    names: tuple[Annotated[str, AfterValidator(word)], ...] = ()
+    patterns: tuple[Annotated[str, AfterValidator(checked)], ...] = ()
+
+
+class Options(Part):
+    """All that the operator sets."""
+
+    name: Name = "fleet"
+    targets: tuple[TargetOptions, ...] = ()
+    file_sd: tuple[FileSdOptions, ...] = ()
+    credentials: CredentialsOptions | None = None
+    poll: PollOptions = Field(default_factory=PollOptions)
+    ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    baselines: tuple[GlobFromFile, ...] = ()
+    pools: dict[str, PoolOptions] = Field(default_factory=dict)  # by name or glob
+    rules: Rules = Field(default_factory=dict)
+    suppress: tuple[SuppressOptions, ...] = ()
+    redact: RedactOptions = Field(default_factory=RedactOptions)
+    snapshots_folder: PathFromFile = Field(default=Path("snapshots"), validate_default=True)
+    read_only: bool = False
+    allowed_hosts: Annotated[tuple[Host, ...], *_FromText] = ()
+    frame_ancestors: Annotated[tuple[FramingSite, ...], *_FromText] = ()
+    _file: str = PrivateAttr(DEFAULT_FILE)
+    _agreed: tuple[Baseline, ...] = PrivateAttr(())
+
+    @property
+    def file(self) -> str:
+        """Return the name of the file that they stand in, or could stand in."""
+        return self._file
+
+    @property
+    def agreed(self) -> tuple[Baseline, ...]:
+        """Return the baselines, read from the files that `baselines` names."""
+        return self._agreed
+
+    def with_agreed(self, baselines: tuple[Baseline, ...]) -> Self:
+        """Return the same options with baselines that were read."""
+        told = self.model_copy()
+        told._agreed = baselines  # noqa: SLF001  a copy of its own
+        return told
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Keep the name of the file for messages; what `load_options` gives is no option."""
+        self._file = (context or {}).get("file", DEFAULT_FILE)

@@ -1,0 +1,155 @@
+"""What the operator says about rules: what pools share, changed rules, findings that somebody answers for."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from difflib import get_close_matches
+from enum import StrEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model
+from typing_extensions import TypedDict
+
+from dashboard.config.part import Labels, Name, Part, Said, some
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.domain import Router, SeedPolicy, Store
+from dashboard.rules.findings import Severity
+from dashboard.wording import joined
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.rules.registry import Rule
+
+_ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
+_PLACEHOLDER = re.compile(r"\{(?:host|port|model)\}")
+NUMBERS = (int, float)  # a bool is neither
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+class HashAlgorithm(StrEnum):
+    """What vLLM hashes blocks with (PrefixCachingHashAlgo in vllm/config/cache.py)."""
+
+    SHA256 = "sha256"
+    SHA256_CBOR = "sha256_cbor"
+    XXHASH = "xxhash"
+    XXHASH_CBOR = "xxhash_cbor"
+
+
+def no_such_rule(text: str) -> str:
+    """Say that no rule has this id, with the one that was probably meant, by its id or its name.
+
+    An id of the right form is not taken for another number: its family's numbers are told.
+    """
+    if (form := _ID.fullmatch(text)) and (there := _numbers(form["family"].upper())):
+        meant = f"{form['family'].upper()}-{int(form['number']):02}"
+        return f"no such rule; did you mean {meant}?" if meant in BY_ID else f"no such rule; there are {there}"
+    ids = {called: rule.id for rule in ALL_RULES for called in (rule.id, rule.name)}
+    close = get_close_matches(text.upper(), ids, n=1) or get_close_matches(text.lower(), ids, n=1)
+    if close:
+        return f"no such rule; did you mean {ids[close[0]]}?"
+    return "no such rule; `python -m dashboard rules` lists them"
+
+
+def rule_id(text: str) -> str:
+    """Return the id of a rule as it is called, whatever its letters' case; another text as it is."""
+    return text.upper() if text.upper() in BY_ID else text
+
+
+def _numbers(family: str) -> str:
+    """Write the ids of a family as ranges, `ID-01 to ID-03 and ID-05 to ID-08`; nothing where there is none."""
+    ranges: list[list[str]] = []
+    numbers = sorted(int(each.removeprefix(f"{family}-")) for each in BY_ID if each.startswith(f"{family}-"))
+    for before, number in pairwise([-1, *numbers]):
+        if number != before + 1:
+            ranges.append([])
+        ranges[-1].append(f"{family}-{number:02}")
+    return joined([f"{first} to {last}" if first != last else first for first, *_, last in (r * 2 for r in ranges)])
+
+
+def _known_rule(text: str) -> str:
+    if rule_id(text) not in BY_ID:
+        raise ValueError(no_such_rule(text))
+    return rule_id(text)
+
+
+def _template(text: str) -> str:
+    if re.search(r"[{}]", _PLACEHOLDER.sub("", text)):
+        raise ValueError("other braces than {host}, {port} and {model}; write what stands there on every replica")
+    return text
+
+
+def _day(text: Any) -> date:
+    """Read a day: pydantic itself would take seconds since 1970 for one."""
+    try:
+        if isinstance(text, str) and _DAY.fullmatch(text):
+            return date.fromisoformat(text)
+    except ValueError:
+        pass
+    raise ValueError("no date; write one such as 2026-12-31")
+
+
+def _some_labels(labels: dict[str, str]) -> dict[str, str]:
+    if not labels:
+        raise ValueError("an empty mapping; write at least one label or leave the key out")
+    return labels
+
+
+class ExpectsOptions(Part):
+    """What a pool's router was configured with: each replica is held against it."""
+
+    block_size: Annotated[int | None, Field(ge=1, examples=[16])] = None
+    hash_algorithm: HashAlgorithm | None = None
+    seed_policy: SeedPolicy | None = None
+    event_topic: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_template)] | None = None
+
+
+class PoolOptions(Part):
+    """What the replicas of a pool share. What is not said is inferred or assumed."""
+
+    router: Router | None = None
+    expects: ExpectsOptions = Field(default_factory=ExpectsOptions)
+    kv_store: Store | None = None
+    disaggregated: bool | None = None
+
+
+class RuleOptions(Part):
+    """What is changed of one rule. The model of `parameters` is made from those of the rule, see `Rules`."""
+
+    enabled: bool = True
+    severity: Severity | None = None
+    parameters: Part = Field(default_factory=Part)
+
+
+class SuppressOptions(Part):
+    """Findings that somebody answers for, `until` included (UTC). Pool, replicas and labels narrow it, all at once."""
+
+    rule: Annotated[str, AfterValidator(_known_rule)]
+    owner: Said
+    reason: Said
+    until: Annotated[date, BeforeValidator(_day)]
+    pool: Name | None = None
+    replicas: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], AfterValidator(some)] = ()
+    labels: Annotated[Labels, AfterValidator(_some_labels)] = Field(default_factory=dict)
+
+
+def options_of(rule: Rule) -> type[RuleOptions]:
+    """Return the model of what can be changed of this rule: its parameters, each of the type that its default has.
+
+    Numbers are shares and counts: none is below 0.
+    """
+    fields: dict[str, Any] = {
+        name: (type(default), Field(default, ge=0) if type(default) in NUMBERS else default)
+        for name, default in rule.parameters.items()
+    }
+    parameters = create_model("Parameters", __base__=Part, **fields)
+    return create_model("RuleOptions", __base__=RuleOptions, parameters=(parameters, Field(default_factory=parameters)))
+
+
+if TYPE_CHECKING:
+    Rules = Mapping[str, RuleOptions]
+else:
+    Rules = TypedDict("Rules", {rule.id: options_of(rule) for rule in ALL_RULES}, total=False)
+    Rules.__pydantic_config__ = ConfigDict(extra="forbid", hide_input_in_errors=True)

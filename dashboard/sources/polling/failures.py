@@ -1,0 +1,156 @@
+"""What can go wrong with one GET, as a kind and a sentence for people. Nothing that the other side said is repeated."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, NamedTuple
+
+import aiohttp
+
+from dashboard.models import Failure, FailureKind
+from dashboard.wording import one_line
+
+if TYPE_CHECKING:
+    from dashboard.sources.polling.credentials import Key
+
+# More of an address or a path would fill a table cell without telling more.
+MAX_SHOWN = 120
+UNREACHABLE = {
+    errno.EHOSTUNREACH: "there is no route to that host",
+    errno.ENETUNREACH: "there is no route to that network",
+    errno.EMFILE: "this machine has too many files open; raise its limit (ulimit -n)",
+}
+# aiohttp 3.14 tells these only in words; should they change, the failure is called "protocol".
+HEADERS_TOO_LARGE = ("Too many headers", "Got more than")
+OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
+MOVED = range(300, 400)
+
+
+class Asked(NamedTuple):
+    """Who was asked for what: the subject of every sentence."""
+
+    replica: str  # its id, scheme://host:port
+    path: str
+
+    @property
+    def where(self) -> str:
+        """The address without its scheme, safe to show."""
+        return plain(self.replica.partition("://")[2] or self.replica)
+
+
+def plain(text: str) -> str:
+    """Cut `text` to one short line without control characters."""
+    return one_line(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…")
+
+
+def timed_out(asked: Asked, seconds: float, *, began: bool) -> Failure:
+    """Return that no answer came within `seconds`, or not all of it."""
+    did = f"began to answer {asked.path} but was not done" if began else f"did not answer {asked.path}"
+    return Failure(FailureKind.TIMEOUT, f"{asked.where} {did} within {seconds:.3g} s.")
+
+
+def no_time(asked: Asked) -> Failure:
+    """Return that the time for this replica was used up before this probe."""
+    said = f"There was no time left to ask {asked.where} for {asked.path}: what was asked before took too long."
+    return Failure(FailureKind.TIMEOUT, said)
+
+
+def poll_over(asked: Asked) -> Failure:
+    """Return that the time for the whole poll was used up before this probe."""
+    said = f"The poll ended before {asked.where} was asked for {asked.path}; raise poll.poll_timeout_seconds."
+    return Failure(FailureKind.TIMEOUT, said)
+
+
+def too_large(asked: Asked, limit: int) -> Failure:
+    """Return that a body has more than `limit` bytes once decoded."""
+    said = f"{asked.where} answered {asked.path} with more than {limit / 2**20:.3g} MiB; the rest was not read."
+    return Failure(FailureKind.TOO_LARGE, said)
+
+
+def too_costly(asked: Asked, seconds: float) -> Failure:
+    """Return that the earlier answers of a replica took all the processor time that one replica gets."""
+    said = f"{asked.where}: its answers took more than {seconds:.3g} s to parse; {asked.path} was not asked for."
+    return Failure(FailureKind.TOO_LARGE, f"{said} Check what answers there.")
+
+
+def badly_encoded(asked: Asked, how: str) -> Failure:
+    """Return that a body cannot be unpacked."""
+    return Failure(FailureKind.DECODE, f"{asked.where} answered {asked.path} with {how}.")
+
+
+def unread(asked: Asked, mistake: Exception) -> Failure:
+    """Return that reading a body failed in a way that this program did not foresee."""
+    said = f"could not be read ({type(mistake).__name__}); this is a mistake of the dashboard, please report it"
+    return Failure(FailureKind.DECODE, f"The answer of {asked.where} to {asked.path} {said}.")
+
+
+def ca_unreadable(asked: Asked, ca_file: object) -> Failure:
+    """Return that the operator's CA file is missing or holds no certificate."""
+    said = f"was not asked: the CA file {plain(str(ca_file))} cannot be read as certificates in PEM form"
+    return Failure(FailureKind.TLS, f"{asked.where} {said}.")
+
+
+def no_address(asked: Asked) -> Failure:
+    """Return that the target's id is no URL that can be opened."""
+    return Failure(FailureKind.TARGET, f"{asked.where} is no address that can be asked; correct it where it is listed.")
+
+
+def of_status(asked: Asked, status: int, key: Key) -> Failure | None:
+    """Return what a status code other than 200 means."""
+    if status == OK:
+        return None
+    if status in {UNAUTHORIZED, FORBIDDEN}:
+        return Failure(FailureKind.UNAUTHORIZED, _refused_key(asked, status, key))
+    if status in MOVED:
+        said = f"status {status}: redirects to another place are not followed"
+        return Failure(FailureKind.STATUS, f"{asked.where} answered {asked.path} with {said}.")
+    if status == NOT_FOUND:
+        return Failure(FailureKind.STATUS, f"{asked.where} has no {asked.path} (status 404). Is it a vLLM server?")
+    return Failure(FailureKind.STATUS, f"{asked.where} answered {asked.path} with status {status}.")
+
+
+def _refused_key(asked: Asked, status: int, key: Key) -> str:
+    if key.token is None:
+        return f"{asked.where} wants an API key for {asked.path} and {plain(key.missing)}."
+    return f"{asked.where} refuses the given API key for {asked.path} (status {status})."
+
+
+def of_error(asked: Asked, error: BaseException) -> Failure:
+    """Return what an exception of aiohttp, or of what lies below it, means."""
+    if isinstance(error, (aiohttp.InvalidURL, UnicodeError)):
+        return no_address(asked)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return Failure(*_not_connected(asked.where, error))
+    return Failure(*_not_answered(asked, error))
+
+
+def _not_connected(where: str, error: aiohttp.ClientConnectorError) -> tuple[FailureKind, str]:
+    number = error.os_error.errno
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        said = f"The name in {where} cannot be resolved. Is it spelled right, and known to this machine's DNS?"
+        return FailureKind.DNS, said
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        reason = plain(getattr(error.certificate_error, "verify_message", "no reason given"))
+        said = f"The certificate of {where} is not trusted ({reason}). Set ca_file in fleet.yaml to its CA."
+        return FailureKind.TLS, said
+    if isinstance(error, aiohttp.ClientSSLError):
+        return FailureKind.TLS, f"{where} does not speak TLS as expected. Should its address begin with http://?"
+    if number == errno.ETIMEDOUT:
+        return FailureKind.TIMEOUT, f"{where} did not accept a connection in time."
+    if number in UNREACHABLE:
+        return FailureKind.REFUSED, f"{where} cannot be reached: {UNREACHABLE[number]}."
+    return FailureKind.REFUSED, f"{where} refused the connection. Is vLLM running there?"
+
+
+def _not_answered(asked: Asked, error: BaseException) -> tuple[FailureKind, str]:
+    if isinstance(error, aiohttp.ClientResponseError):
+        if error.message.startswith(HEADERS_TOO_LARGE):
+            return (
+                FailureKind.TOO_LARGE,
+                f"{asked.where} answered {asked.path} with more or longer headers than are read.",
+            )
+        said = f"{asked.where} answered {asked.path} with something that is no HTTP. Should its address begin with https://?"
+        return FailureKind.PROTOCOL, said
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return FailureKind.PROTOCOL, f"{asked.where} closed the connection in the middle of its answer to {asked.path}."
+    return FailureKind.PROTOCOL, f"{asked.where} closed the connection before it answered {asked.path}."

@@ -1,0 +1,103 @@
+"""The two fleets that Changes compares, as its address names them: what the frame of the page speaks of, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import streamlit as st
+
+from dashboard import service
+from dashboard.errors import SnapshotError
+from dashboard.report.context import compared, context_of
+from dashboard.web import links, snapshots_compare, state
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.fleet import Fleet
+    from dashboard.report.context import Context
+
+SETTLED = "compared_sides"  # in the session: both sides of this run; None on every other page
+
+
+class Chosen(NamedTuple):
+    """One side: its id or `live`, its fleet, what its snapshot is called, or why it cannot be opened."""
+
+    id: str
+    fleet: Fleet | None = None
+    name: str = ""
+    problem: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        """Say whether it is the newest poll, which goes on."""
+        return self.id == links.LIVE
+
+
+class Sides(NamedTuple):
+    """Both sides, and all that can be chosen, with its words."""
+
+    before: Chosen
+    after: Chosen
+    there: Mapping[str, str]
+
+    @property
+    def both(self) -> tuple[Fleet, Fleet] | None:
+        """Return the two fleets that are compared; None where one cannot be opened, or the same is named twice."""
+        before, after = self.before.fleet, self.after.fleet
+        return None if before is None or after is None or self.before.id == self.after.id else (before, after)
+
+    @property
+    def is_live(self) -> bool:
+        """Say whether a side is the newest poll: only then does anything on the page change by itself."""
+        return self.before.is_live or self.after.is_live
+
+    @property
+    def live(self) -> Fleet | None:
+        """Return the fleet of the live side, if one is compared."""
+        return next((each.fleet for each in (self.before, self.after) if each.is_live), None) if self.both else None
+
+    @property
+    def context(self) -> Context | None:
+        """Return where both are from; None where nothing is compared."""
+        if self.both is None:
+            return None
+        before, after = self.both
+        return compared(context_of(before, name=self.before.name), context_of(after, name=self.after.name))
+
+    def address(self, live: str = links.LIVE) -> dict[str, str]:
+        """Return what the address of this comparison says; `live` stands in the place of the newest poll."""
+        sides = zip(snapshots_compare.SIDES, (self.before, self.after), strict=True)
+        return {name: live if side.is_live else side.id for name, side in sides}
+
+
+def settle(page: str) -> Sides | None:
+    """Open both sides once for all that this run says of them; None on every page but Changes."""
+    st.session_state[SETTLED] = _settled() if page == links.CHANGES else None
+    return cast("Sides | None", st.session_state[SETTLED])
+
+
+def settled() -> Sides:
+    """Return the two sides of this run, on the page Changes."""
+    return cast("Sides", st.session_state[SETTLED])
+
+
+def _settled() -> Sides:
+    try:
+        there = snapshots_compare.sides(service.snapshots().all())
+    except SnapshotError:  # each side says why
+        there = snapshots_compare.sides(())
+    before, after = (_opened(snapshots_compare.asked(name, there)) for name in snapshots_compare.SIDES)
+    return Sides(before, after, there)
+
+
+def _opened(text: str) -> Chosen:
+    if text == links.LIVE:
+        live = service.current() if state.is_frozen() else state.fleet()
+        waits = live.polled_at is None or not live.replicas
+        return Chosen(text, problem="There is no live fleet to compare with.") if waits else Chosen(text, live)
+    try:
+        key = service.snapshots().named(text)
+        return Chosen(key, service.frozen(key), service.snapshots().get(key).beside.name)
+    except SnapshotError as error:
+        return Chosen(text, problem=str(error))

@@ -1,0 +1,200 @@
+"""What is decided about a request before Streamlit sees it: Host, Origin, and the security headers of the answer."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import re
+import time
+from fnmatch import fnmatchcase
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, NamedTuple
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.websockets import WebSocket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from dashboard.config import Options
+
+log = logging.getLogger(__name__)
+
+PROBES = frozenset({"/healthz", "/livez", "/readyz"})  # asked by address, by kubelets and load balancers
+READING = frozenset({"GET", "HEAD"})
+# What Streamlit 1.67 needs: components v2 are modules from blob: addresses, scripts write styles, Plotly and the grids
+# draw data: and blob: images. The rest is 'self': the browser contacts this server and nobody else.
+POLICY = (
+    "default-src 'self'",
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data: blob:",
+    "font-src 'self' data:",
+    "worker-src 'self' blob:",
+    "object-src 'none'",
+    "base-uri 'self'",
+    "form-action 'self'",
+)
+PEER_HEADER = "X-Fleet-Peer"  # the address that a connection is from, for the audit log
+REPEAT_SECONDS = 60.0  # until the same refusal is logged again
+MOST_LOGGED = 20  # different refusals in that time; a flood of names fills no disk
+_INLINE_SCRIPT = re.compile("<script>(.*?)</script>", re.DOTALL)
+_AUTHORITY = re.compile(
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]{1,253}))(?::(?P<port>\d{1,5}))?", re.ASCII
+)  # 253: RFC 1035
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+class Site(NamedTuple):
+    """Host and port of a Host or Origin header; the port is empty where it is the scheme's own."""
+
+    host: str
+    port: str
+
+
+class Refused(NamedTuple):
+    """Why a request is refused, and the entry of `allowed_hosts` that would allow it, if one would."""
+
+    why: str
+    entry: str = ""
+
+    def __str__(self) -> str:
+        """Return one line, with what to do."""
+        option = f"set allowed_hosts: [{self.entry}] in the options (FLEET_ALLOWED_HOSTS={self.entry}) and restart"
+        return f"{self.why} If {self.entry} is a name of this dashboard, {option}." if self.entry else self.why
+
+
+def site_of(authority: str, scheme: str = "") -> Site | None:
+    """Return host and port as a Host header or an Origin has them; None where it is neither."""
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None:
+        return None
+    port = match["port"] or ""
+    usual = {_DEFAULT_PORTS[scheme]} if scheme else set(_DEFAULT_PORTS.values())  # a TLS proxy hides the scheme
+    return Site((match["v6"] or match["name"]).lower().rstrip("."), "" if port in usual else port)
+
+
+def origin_of(text: str) -> Site | None:
+    """Return host and port of an Origin; None where it is no http site, as `null` of a sandboxed frame."""
+    scheme, _, authority = text.partition("://")
+    return site_of(authority, scheme) if scheme in _DEFAULT_PORTS else None
+
+
+def is_allowed(host: str, allowed: Sequence[str]) -> bool:
+    """Return whether a host may be addressed: any IP address (DNS rebinding needs a name), localhost, or listed."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return host == "localhost" or is_listed(host, allowed)
+    return True
+
+
+def is_listed(host: str, allowed: Sequence[str]) -> bool:
+    """Return whether a name matches an entry, which may be a glob."""
+    return any(fnmatchcase(host, entry) for entry in allowed)
+
+
+def refusal(method: str, path: str, headers: Headers, allowed: Sequence[str]) -> Refused | None:
+    """Return why a request is refused, or None. A websocket's method is empty.
+
+    Every browser sends an Origin with a websocket and with what is not a GET; without one, both are refused.
+    """
+    hosts, origins = headers.getlist("host"), headers.getlist("origin")
+    site = site_of(hosts[0]) if len(hosts) == 1 else None
+    if path not in PROBES:
+        if site is None:
+            return Refused("The Host header is missing or malformed.")
+        if not is_allowed(site.host, allowed):
+            return Refused(f"Host {site.host} is not allowed.", site.host)
+    if not origins:
+        return None if method in READING else Refused("An Origin header is required here; every browser sends it.")
+    origin = origin_of(origins[0]) if len(origins) == 1 else None
+    if origin is None:
+        return Refused("The Origin header names no http site.")
+    if origin == site or is_listed(origin.host, allowed):
+        return None
+    return Refused(
+        f"Origin {origin.host} is not the Host of this request; a proxy has to pass the Host on.", origin.host
+    )
+
+
+def security_headers(frame_ancestors: Sequence[str] = (), page: str = "") -> dict[str, str]:
+    """Return the headers of every answer: `frame_ancestors` may embed a page; the scripts inside `page` may run."""
+    sites = " ".join(frame_ancestors) or "'none'"
+    hashes = (hashlib.sha256(script.encode()).digest() for script in _INLINE_SCRIPT.findall(page))
+    scripts = " ".join(("script-src 'self' blob:", *(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes)))
+    return {
+        "Content-Security-Policy": "; ".join((*POLICY, scripts, f"frame-ancestors {sites}")),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "same-origin",
+        **({} if frame_ancestors else {"X-Frame-Options": "DENY"}),  # it knows no list of sites
+    }
+
+
+def middleware(options: Options, address: Callable[[], str], page: str) -> Middleware:
+    """Return the middleware for a server that binds `address`, asked once it starts, and serves the HTML of `page`."""
+    headers = security_headers(options.frame_ancestors, page)
+
+    def edge(app: ASGIApp) -> Edge:
+        return Edge(app, (*options.allowed_hosts, address().lower()), headers)
+
+    return Middleware(edge)
+
+
+class Edge:
+    """ASGI middleware: answers 403 where Host or Origin are foreign, and adds the security headers."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        allowed_hosts: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Wrap `app`. `clock` gives seconds."""
+        self._app = app
+        self._clock = clock
+        self._allowed = tuple(allowed_hosts)
+        self._headers = security_headers() if headers is None else headers
+        self._logged: dict[Refused, float] = {}  # when
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Decide, then answer or pass on.
+
+        Streamlit gets no Origin, for it would look up its own address to judge it, and the peer as a header, for it
+        names no address of this machine.
+        """
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+
+        async def send_secured(message: Message) -> None:
+            if message["type"] in {"http.response.start", "websocket.http.response.start"}:
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        refused = refusal(scope.get("method", ""), scope["path"], Headers(scope=scope), self._allowed)
+        if refused is None:
+            peer = PEER_HEADER.lower().encode()
+            passed = [(name, value) for name, value in scope["headers"] if name not in {b"origin", peer}]
+            address = scope["client"][0] if scope.get("client") else ""
+            await self._app({**scope, "headers": [*passed, (peer, address.encode())]}, receive, send_secured)
+            return
+        self._log(refused)
+        answer = PlainTextResponse(f"{refused}\n", status_code=403)
+        if scope["type"] == "http":
+            await answer(scope, receive, send_secured)
+        else:
+            await WebSocket(scope, receive, send_secured).send_denial_response(answer)
+
+    def _log(self, refused: Refused) -> None:
+        """Log a refusal, unless it was logged a moment ago."""
+        now = self._clock()
+        self._logged = {each: at for each, at in self._logged.items() if now - at < REPEAT_SECONDS}
+        if refused not in self._logged and len(self._logged) < MOST_LOGGED:
+            self._logged[refused] = now
+            log.warning("403: %s", refused)

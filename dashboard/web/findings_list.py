@@ -1,0 +1,19 @@
+"""The list of findings of one fleet, derived once for all sessions that show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.report.findings.listed import Known, known_findings
+from dashboard.web.shared import shared
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dashboard.fleet import Fleet
+
+
+@shared(max_entries=4)
+def known(generation: int, since: datetime | None, _fleet: Fleet) -> Known:  # noqa: ARG001  # the cache's key
+    """Derive the list for one fleet; every session that shows it shares the result."""
+    return known_findings(_fleet)

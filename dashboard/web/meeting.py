@@ -1,0 +1,108 @@
+"""Meeting mode: larger type, nothing moves, and an agenda by which the keyboard leads from section to section."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import streamlit as st
+
+from dashboard.report.context import as_of
+from dashboard.web import frozen_band, links, markup, state
+from dashboard.wording import short_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BEGIN = "begin_meeting"
+KEYS = (
+    ("j", "k", "next and previous section"),
+    ("1", "…", "7", "jump to a section"),
+    ("Page Down", "Page Up", "go on, screen by screen"),
+    ("?", "these keys"),
+    ("Esc", "leave"),
+)
+HELP = "Larger type, nothing moves, and keys lead from section to section: j and k, digits, Page Down; Esc leaves."
+_component = st.components.v2.component(
+    "agenda",
+    html='<div class="agenda-surface surface"></div>',
+    js=Path(__file__).with_name("review.js").read_text(encoding="utf-8"),
+    isolate_styles=False,  # the one style sheet of the pages also dresses the agenda
+)
+
+
+class Item(NamedTuple):
+    """One section on the agenda: the key of its container, its title, and how much it holds, such as `3`."""
+
+    key: str
+    title: str
+    amount: str = ""
+
+
+def draw(page: str) -> None:
+    """Dress a page for a meeting; pages beside the review say what they belong to, and Escape leaves there too."""
+    place = st.empty()  # without a meeting too: what follows stays where it is, else the browser mounts it anew
+    if not state.meeting():
+        return
+    with place.container(key="meeting"):
+        st.html(markup.said("Meeting mode"))
+        if page != links.REVIEW:
+            back = markup.link(links.to(links.REVIEW), "Back to the review", css="back")
+            _mount(f'<nav class="agenda beside" aria-label="Meeting">{back}{_LEAVE}</nav>', ())
+
+
+def agenda(items: Sequence[Item]) -> None:
+    """Draw the agenda above the sections, with the keys that hold in a meeting."""
+    entries = "".join(_entry(number, item) for number, item in enumerate(items, 1))
+    keys = f'{_KEYS_BUTTON}{_LEAVE}<p class="keys" id="meeting-keys" hidden>{_keys()}</p>' if state.meeting() else ""
+    html = (
+        f"{_shown() if state.meeting() else ''}"
+        f'<nav class="agenda" aria-label="Agenda"><ol>{entries}</ol>{keys}</nav>'
+        '<div class="said" aria-live="polite"></div>'
+    )
+    with st.container(key="agenda"):
+        _mount(html, items)
+
+
+def switch() -> None:
+    """Let the reader begin a meeting; the address says whether it goes on. The agenda ends it."""
+    if not state.meeting():
+        st.button("Meeting mode", key=BEGIN, on_click=_begin, help=HELP)
+
+
+def _begin() -> None:
+    st.query_params[links.MEETING] = "1"
+
+
+def _shown() -> str:
+    """Say in one line which snapshot a meeting looks at, and as of when: it stays in sight with the agenda."""
+    fleet, known = state.fleet(), frozen_band.shown()
+    called = f"“{known.beside.name}” " if known and known.beside.name else ""
+    what = f"Snapshot {called}{short_id(fleet.snapshot)}" if fleet.snapshot else f"{fleet.name}, not frozen"
+    when = as_of(fleet) or "waiting for the first poll"
+    return f'<p class="shown"><span>{markup.text(what)}</span> · {markup.text(when)}</p>'
+
+
+def _mount(html: str, items: Sequence[Item]) -> None:
+    data = {"html": html, "items": [{"key": item.key} for item in items], "meeting": state.meeting()}
+    _component(key="agenda_keys", data=data)
+
+
+def _entry(number: int, item: Item) -> str:
+    amount = f' <span class="amount">{markup.text(item.amount)}</span>' if item.amount else ""
+    return (
+        f'<li><button type="button" data-key="{markup.text(item.key)}"><span class="number">{number}</span> '
+        f"{markup.text(item.title)}{amount}</button></li>"
+    )
+
+
+def _keys() -> str:
+    told = ((" ".join(f"<kbd>{key}</kbd>" for key in keys), words) for *keys, words in KEYS)
+    return " · ".join(f"{keys} {words}" for keys, words in told)
+
+
+_KEYS_BUTTON = (
+    '<button type="button" class="show-keys" data-keys aria-expanded="false" aria-controls="meeting-keys">'
+    "<kbd>?</kbd> keys</button>"
+)
+_LEAVE = '<button type="button" class="leave" data-leave>Leave the meeting</button>'

@@ -1,0 +1,27 @@
+"""The findings that name a setting or a replica, as a list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dashboard.web import findings_words, links, markup
+from dashboard.web.findings_controls import rule_title
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dashboard.rules.findings import Finding
+
+
+def finding_lines(findings: Iterable[Finding]) -> str:
+    """List findings, each with its sentence and a link to it. HTML."""
+    return markup.entries((finding.severity, _sentence(finding), _rule(finding)) for finding in findings)
+
+
+def _sentence(finding: Finding) -> str:
+    glyph = markup.glyph(finding.severity, f"{finding.severity}:")
+    return f"{glyph} {findings_words.sentence_html(finding.sentence, finding.evidence)}"
+
+
+def _rule(finding: Finding) -> str:
+    return markup.link(links.to(links.FINDINGS, finding=finding.id), markup.text(rule_title(finding.rule)))

@@ -1,0 +1,85 @@
+"""What Overview shows of a fleet, as HTML: the headline, the cards, the lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dashboard.report.blocks import Tone
+from dashboard.report.findings import headline
+from dashboard.report.pools.order import ordered
+from dashboard.report.pools.prefix_words import prefix_sentences
+from dashboard.report.views.overview import more_words
+from dashboard.report.views.overview_figures import overview_figures
+from dashboard.rules.findings import Severity
+from dashboard.web import links, markup
+from dashboard.web.first_things import first_things
+from dashboard.web.pool_table import pool_table
+from dashboard.web.shared import shared
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dashboard.fleet import Fleet
+    from dashboard.models import Replica
+    from dashboard.report.blocks import Figure
+    from dashboard.report.findings.headline import Standing
+
+
+MOST_POOLS = 15  # rows before the lists below; the calmest pools beyond them are one click away
+
+
+class Overview(NamedTuple):
+    """The parts of the page that only change with the fleet: HTML, the replicas not read whole, pools by need.
+
+    `more_pools` is the table of the calmest pools, empty where `pools` holds all.
+    """
+
+    head: str
+    cards: str
+    pools: str
+    more_pools: str
+    first: list[tuple[str, str, str]]
+    calm: list[str]
+    unread: tuple[Replica, ...]
+    order: tuple[str, ...]
+
+
+@shared(max_entries=4)
+def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Overview:  # noqa: ARG001  # the cache's key
+    """Write the page for one fleet; every session that shows it shares the result."""
+    now = headline.standing(_fleet)
+    sentences = prefix_sentences(_fleet)
+    order = ordered(_fleet, sentences, now.by_pool)
+    more = more_words(_fleet, now, {pool.name: sentences[pool.name] for pool in order})
+    return Overview(
+        head=markup.heading(markup.text(headline.title(now)), markup.text(more)),
+        cards=markup.cards(_cards(_fleet, now)),
+        pools=pool_table(_fleet, order[:MOST_POOLS], sentences, now.by_pool),
+        more_pools=pool_table(_fleet, order[MOST_POOLS:], sentences, now.by_pool) if len(order) > MOST_POOLS else "",
+        first=first_things(_fleet),
+        calm=headline.calm(now, _fleet),
+        unread=now.unread,
+        order=tuple(pool.name for pool in order),
+    )
+
+
+def _cards(fleet: Fleet, now: Standing) -> list[str]:
+    """Draw the six numbers; those that a page can show lead there."""
+    shown = overview_figures(fleet, now)
+    addresses = {
+        shown.replicas: links.to(links.REPLICAS),
+        shown.critical: links.to(links.FINDINGS, severity=Severity.CRITICAL),
+        shown.warnings: links.to(links.FINDINGS, severity=Severity.WARNING),
+        shown.capacity: links.to(links.CAPACITY),
+    }
+    if now.unread:
+        addresses[shown.unknown] = links.to(links.REPLICAS)
+    return [
+        markup.card(figure.label, _value(figure), markup.parts(figure.note), address=addresses.get(figure))
+        for figure in shown
+    ]
+
+
+def _value(figure: Figure) -> str:
+    glyph = markup.glyph(figure.tone, "") if figure.tone is not Tone.PLAIN else ""
+    return f"{glyph}{markup.text(figure.value)}"

@@ -1,0 +1,28 @@
+"""Review: the agenda of a meeting on one page, and what was agreed in it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import service
+from dashboard.report.views.review_new import NEW
+from dashboard.store.reviews import earlier
+from dashboard.web import frozen_band, review_before, review_page, review_view, share, state
+
+fleet = state.fleet()
+known = earlier(service.snapshots(), fleet)
+last = review_before.chosen(known, fleet)
+stored = frozen_band.shown()
+notes = stored.notes if stored else {}
+shown = review_view.review(fleet.generation, fleet.since, last.id, last.noted, last.alone, fleet, last.fleet)
+
+review_page.draw_agenda(shown.sections)
+review_page.draw_controls(fleet)
+for section in shown.sections:
+    with st.container(key=section.key):
+        review_page.draw_title(section, shown.head)
+        if section.anchor == NEW:
+            review_before.draw(known, last, fleet)
+        review_page.draw_body(section, fleet.snapshot, notes)
+st.html(shown.appendix)
+share.offer(lambda: review_page.report(fleet, last))

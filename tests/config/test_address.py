@@ -1,0 +1,116 @@
+"""The id of a replica: one for all spellings of an address, a sentence for what is none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dashboard.config.address import replica_id, shown
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10.0.0.1:8000", "http://10.0.0.1:8000"),
+        ("http://10.0.0.1:8000/", "http://10.0.0.1:8000"),
+        ("  HTTP://GPU-7.Example.COM:8000  ", "http://gpu-7.example.com:8000"),
+        ("localhost:8000", "http://localhost:8000"),
+        ("gpu_7", "http://gpu_7:80"),
+        ("https://gpu-7", "https://gpu-7:443"),
+        ("https://gpu-7:", "https://gpu-7:443"),
+        ("http://gpu-7:08000", "http://gpu-7:8000"),
+        ("gpu-7/Team-A//", "http://gpu-7:80/Team-A"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+        ("[2001:DB8:0:0::1]", "http://[2001:db8::1]:80"),
+        ("http://bücher.example", "http://xn--bcher-kva.example:80"),
+        ("gpu-7.", "http://gpu-7.:80"),
+    ],
+)
+def test_every_spelling_has_one_id(text: str, expected: str) -> None:
+    assert replica_id(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is empty"),
+        ("   ", "is empty"),
+        ("ftp://gpu-7", "another scheme"),
+        ("http://", "names no host"),
+        (":8000", "names no host"),
+        ("http:///v1", "names no host"),
+        ("http:/gpu-7:8000", "no address"),
+        ("gpu 7", "names no host"),
+        ("gpu-7\\x:8000", "names no host"),
+        ("..", "names no host"),
+        ("a" * 64, "names no host"),
+        ("gpu-7:port", "no address"),
+        ("gpu-7:0", "port outside"),
+        ("gpu-7:65536", "port outside"),
+        ("::1:8000", "stands in brackets"),
+        ("[10.0.0.1]:8000", "no IPv6 address"),
+        ("[fe80::1%eth0]:8000", "no address"),
+        ("gpu-7?x=1", "a query"),
+        ("gpu-7#x", "a fragment"),
+        ("gpu-7/a b", "a path with spaces"),
+        ("gpu-7/\n", None),
+        ("gpu-7/a\nb", "a path with spaces"),
+        ("h" * 2049, "longer than 2048"),
+    ],
+)
+def test_what_is_no_address_gets_a_sentence(text: str, why: str | None) -> None:
+    if why is None:
+        assert replica_id(text) == "http://gpu-7:80"
+        return
+    with pytest.raises(ValueError, match=why):
+        replica_id(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://user:hunter2@gpu-7:8000",
+        "user:hunter2@gpu-7",
+        "http://user:hun@hunter2@gpu-7",
+        "ftp://user:hunter2@gpu-7",
+        "http://user:hunter2/@gpu-7",
+        "http://[user:hunter2@gpu-7",
+        "http://gpu-7?token=hunter2",
+        "http://gpu-7#hunter2",
+        "http://u@gpu-7?a@hunter2",
+        "user:hunter2@gpu-7:8000/" + "x" * 3000,
+    ],
+)
+def test_no_sentence_holds_a_secret(text: str) -> None:
+    with pytest.raises(ValueError, match=r"gpu-7") as caught:
+        replica_id(text)
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in shown(text)
+
+
+def test_what_is_shown_is_short_and_printable() -> None:
+    assert shown("a\x1b[31m\nb") == "a\N{REPLACEMENT CHARACTER}[31m b"
+    assert shown("x" * 1000) == "x" * 100 + "…"
+
+
+def address_or_sentence(text: str) -> str:
+    try:
+        return replica_id(text)
+    except ValueError as error:
+        return f"sentence: {error}"
+
+
+@given(st.text(alphabet=st.sampled_from("ahtps:/[]@?#.%1:\\ \n\u0130é-_"), max_size=30) | st.text(max_size=40))
+@example("http://[::ffff:1.2.3.4]:1/a")
+def test_any_text_is_an_address_or_gets_a_sentence_and_an_id_is_its_own_id(text: str) -> None:
+    told = address_or_sentence(text)
+    assert told.isprintable()
+    if told.startswith("http"):
+        assert replica_id(told) == told
+
+
+def test_a_scheme_without_its_colon_is_no_host() -> None:
+    """`http//host` is a slip of the finger, not a host called http."""
+    with pytest.raises(ValueError, match="is no address; write http://host:port"):
+        replica_id("http//127.1.0.1:8000")

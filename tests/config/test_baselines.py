@@ -1,0 +1,304 @@
+"""Baselines are read as people write them, and refused with a sentence that says where and why."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.config import Options, load_options, policy_of
+from dashboard.config.baselines import LONGEST_COMMENT, read_baseline, with_given
+from dashboard.errors import OptionsError
+from dashboard.models import Baseline, Tolerance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WHOLE = """\
+# made of cohort A
+version: 1
+pool: chat-70b                 # name or glob
+expected:
+  cache_config.block_size: 16  # the router cuts 16: é
+  cache_config.kv_offloading_size: null
+  model_config.dtype: torch.bfloat16
+  model_config.revision: "1.10"
+  model_config.note: "a # b"  ## twice
+  # of the line below
+  model_config.allowed_media_domains: [b, a]
+  compilation_config.sizes:    # of a list
+    - 1
+    - 2
+tolerated:                     # in place of one value
+  scheduler_config.max_num_seqs: {any_of: [128, 256]}  # either
+  cache_config.gpu_memory_utilization: {at_least: 0.90, at_most: 0.95}
+ignored:                       # globs
+  - observability_config.*     # never mind
+"""
+BEGIN = "version: 1\npool: chat\n"
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in an empty folder, with no variable of ours set."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.upper().startswith("FLEET_")]:
+        monkeypatch.delenv(name)
+
+
+def refused(text: str) -> list[str]:
+    baseline, mistakes = read_baseline(text.encode(), "chat.yaml")
+    assert baseline is None
+    return [f"{line}: {sentence}" for line, sentence in mistakes]
+
+
+def written(**files: str) -> None:
+    Path("baselines").mkdir()
+    for name, text in files.items():
+        Path("baselines", f"{name}.yaml").write_text(text)
+
+
+def mistakes_of(options: str) -> Sequence[str]:
+    Path("fleet.yaml").write_text(options)
+    with pytest.raises(OptionsError) as error:
+        load_options()
+    return error.value.mistakes
+
+
+def test_all_that_can_be_said() -> None:
+    baseline, mistakes = read_baseline(WHOLE.encode("utf-8-sig"), "baselines/agreed.yaml")
+
+    assert mistakes == ()
+    assert baseline == Baseline(
+        name="agreed",
+        pool="chat-70b",
+        expected={
+            "cache_config.block_size": "16",
+            "cache_config.kv_offloading_size": "null",
+            "model_config.dtype": '"bfloat16"',
+            "model_config.revision": '"1.10"',
+            "model_config.note": '"a # b"',
+            "model_config.allowed_media_domains": '["a","b"]',
+            "compilation_config.sizes": "[1,2]",
+        },
+        tolerated={
+            "scheduler_config.max_num_seqs": Tolerance(("128", "256")),
+            "cache_config.gpu_memory_utilization": Tolerance((), 0.9, 0.95),
+        },
+        ignored=("observability_config.*",),
+        comments={
+            "cache_config.block_size": "the router cuts 16: é",
+            "model_config.note": "twice",
+            "compilation_config.sizes": "of a list",
+            "scheduler_config.max_num_seqs": "either",
+        },
+        file="baselines/agreed.yaml",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("16", "16"),
+        ("'16'", "16"),
+        ("1.5", "1.5"),
+        ("0.90", '"0.90"'),
+        ("true", "true"),
+        ("'null'", '"null"'),
+        ("~", "null"),
+        ("", "null"),
+        ("fp8", '"fp8"'),
+        ("{a: [1, x], b: null}", '{"a":[1,"x"],"b":null}'),
+    ],
+)
+def test_a_value_is_kept_as_a_number_where_nothing_of_its_spelling_is_lost(text: str, expected: str) -> None:
+    baseline, mistakes = read_baseline(f"{BEGIN}expected:\n  a: {text}\n".encode(), "chat.yaml")
+
+    assert baseline, mistakes
+    assert baseline.expected == {"a": expected}
+
+
+def test_a_comment_on_a_baseline_of_one_line_is_nobodys() -> None:
+    baseline, mistakes = read_baseline(b"{version: 1, pool: chat, expected: {a: 1, b: 2}} # all", "chat.yaml")
+
+    assert baseline, mistakes
+    assert baseline.comments == {}
+
+
+def test_a_comment_is_not_kept_beyond_its_limit() -> None:
+    baseline, mistakes = read_baseline(f"{BEGIN}expected:\n  a: 1 # {'x' * 5000}\n".encode(), "chat.yaml")
+
+    assert baseline, mistakes
+    assert baseline.comments == {"a": "x" * LONGEST_COMMENT}
+
+
+@pytest.mark.parametrize(
+    ("text", "mistakes"),
+    [
+        ("", ["1: not a baseline; write lines of `key: value`, the first `version: 1`"]),
+        ("- a\n", ["1: not a baseline; write lines of `key: value`, the first `version: 1`"]),
+        ("version: 1\npool: [\n", ["2: not YAML: did not find expected node content"]),
+        ("version: 1\nversion: 1\n", ["2: version: stands on line 1 too; keep one"]),
+        ("a: *b\n", ["1: not YAML: an alias (*name) is not read; write the value itself"]),
+        (
+            "expected: {a: 1}\n",
+            [
+                "1: pool: missing; write the name of a pool, or a glob",
+                "1: version: missing; write `version: 1`",
+            ],
+        ),
+        (
+            "version: 2\npool:\nexpected: {a: 1}\n",
+            [
+                "1: version: not a version that is read here; write 1",
+                "2: pool: not a text; write the name of a pool, or a glob",
+            ],
+        ),
+        (f"version: 1\npool: {'p' * 201}\nexpected: {{a: 1}}", ["2: pool: longer than 200 characters; shorten it"]),
+        (f"{BEGIN}expect:\n  a: 1\n", ["3: expect: no such key; did you mean expected?"]),
+        (BEGIN, ["1: nothing is expected or tolerated; write settings under `expected`"]),
+        (f"{BEGIN}expected: {{}}\n", ["1: nothing is expected or tolerated; write settings under `expected`"]),
+        (f"{BEGIN}expected: [a]\n", ["3: expected: not a mapping; write lines of `path: value`"]),
+        (f"{BEGIN}expected:\n  '': 1\n", ["4: expected.: not a path; write one of 1 to 400 characters"]),
+        (
+            f"{BEGIN}expected:\n  a.api_key: sk-1234\n",
+            ["4: expected.a.api_key: no secret may stand in a baseline, and secrets are not compared; take it out"],
+        ),
+        (
+            f"{BEGIN}expected:\n  a: 1\ntolerated:\n  a: {{any_of: [1]}}\n",
+            ["6: tolerated.a: stands on line 4 under expected too; keep one"],
+        ),
+        (
+            f"{BEGIN}tolerated:\n  a: 1\n  b: {{}}\n  c: {{min: 1}}\n",
+            [
+                f"{line}: tolerated.{path}: not what is tolerated; "
+                "write {any_of: [...]} or {at_least: ..., at_most: ...}"
+                for line, path in ((4, "a"), (5, "b"), (6, "c"))
+            ],
+        ),
+        (
+            f"{BEGIN}tolerated:\n  a: {{at_least: 1, at_mots: 2}}\n",
+            ["4: tolerated.a.at_mots: no such key; did you mean at_most?"],
+        ),
+        (
+            f"{BEGIN}tolerated:\n  a:\n    any_of: []\n  b: {{any_of: 3}}\n",
+            [
+                "5: tolerated.a.any_of: not a list of values; write at least one, such as [128, 256]",
+                "6: tolerated.b.any_of: not a list of values; write at least one, such as [128, 256]",
+            ],
+        ),
+        (
+            f"{BEGIN}tolerated:\n  a: {{any_of: [1], at_least: 1}}\n",
+            ["4: tolerated.a: any_of and a range stand together; keep one of them"],
+        ),
+        (
+            f"{BEGIN}tolerated:\n  a: {{at_least: 0.95, at_most: 0.9}}\n",
+            ["4: tolerated.a: at_least 0.95 is more than at_most 0.9; nothing lies between them"],
+        ),
+        (
+            f"{BEGIN}tolerated:\n  a: {{at_least: low, at_most: true}}\n  b: {{at_most: null}}\n",
+            [
+                "4: tolerated.a.at_least: not a number; write one such as 0.9",
+                "4: tolerated.a.at_most: not a number; write one such as 0.9",
+                "5: tolerated.b.at_most: not a number; write one such as 0.9",
+            ],
+        ),
+        (f"{BEGIN}expected: {{a: 1}}\nignored: a.*\n", ["4: ignored: not a list; begin each entry with `- `"]),
+        (
+            f"{BEGIN}expected: {{a: 1}}\nignored:\n  - a.*\n  - [b]\n",
+            ["6: ignored[1]: not a glob over paths; write one such as `observability_config.*`"],
+        ),
+    ],
+)
+def test_each_mistake_is_one_sentence_with_its_line(text: str, mistakes: list[str]) -> None:
+    assert refused(text) == mistakes
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=60), st.text("version: 1\npool: chat\nexpected: {a}[]#'\"-|", max_size=80).map(str.encode)
+    )
+)
+def test_whatever_the_bytes_either_a_baseline_or_mistakes_come_back(raw: bytes) -> None:
+    baseline, mistakes = read_baseline(raw, "chat.yaml")
+
+    assert (baseline is None) is bool(mistakes)
+
+
+def test_the_options_name_files_and_globs_from_their_own_folder() -> None:
+    Path("deep").mkdir()
+    os.chdir("deep")
+    written(b=f"{BEGIN}expected: {{a: 1}}", a="{version: 1, pool: 'ch*', expected: {b: 1}}")
+    Path("fleet.yaml").write_text("baselines: [baselines/b.yaml, 'baselines/*.yaml']")
+    os.chdir("..")
+
+    policy = policy_of(load_options(Path("deep/fleet.yaml")))
+
+    assert [(each.name, each.pool, each.file) for each in policy.baselines] == [
+        ("b", "chat", "baselines/b.yaml"),
+        ("a", "ch*", "baselines/a.yaml"),
+    ]
+    assert policy.baseline("chat") == policy.baselines[0]
+    assert policy.baseline("chat-2") == policy.baselines[1]
+    assert policy.baseline("embed") is None
+
+
+def test_a_file_outside_the_folder_goes_by_its_name_alone(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "c.yaml").write_text(f"{BEGIN}expected: {{a: 1}}")
+    Path("here").mkdir()
+    Path("here/fleet.yaml").write_text(f"baselines: [{elsewhere}/c.yaml]")
+
+    assert [each.file for each in load_options(Path("here/fleet.yaml")).agreed] == ["c.yaml"]
+
+
+def test_mistakes_are_told_with_the_file_they_stand_in() -> None:
+    written(a=f"{BEGIN}expected: {{a: 1}}", b=f"{BEGIN}expected: {{a: 2}}", c="version: 3\npool: x\nexpected: {a: 1}\n")
+    Path("baselines/d.yaml").mkdir()
+
+    assert mistakes_of("baselines: ['baselines/*.yaml']") == (
+        "baselines/b.yaml:2: pool: chat has a baseline in baselines/a.yaml already; keep one",
+        "baselines/c.yaml:1: version: not a version that is read here; write 1",
+        "baselines/d.yaml: Is a directory; name the file of a baseline",
+    )
+
+
+def test_a_file_that_is_not_there_is_a_mistake_of_the_line_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert mistakes_of("name: mine\nbaselines:\n  - nowhere/*.yaml\n") == (
+        "fleet.yaml:3: baselines[0]: no file is there as nowhere/*.yaml; name the files of baselines, or leave it out",
+    )
+    monkeypatch.setenv("FLEET_BASELINES", '["none.yaml"]')
+    (mistake,) = mistakes_of("name: mine\n")
+    assert mistake.startswith("environment variable FLEET_BASELINES: baselines[0]: no file is there as none.yaml; ")
+
+
+def test_baselines_must_be_a_list_of_texts() -> None:
+    assert mistakes_of("baselines: chat.yaml") == ("fleet.yaml:1: baselines: not a list; begin each entry with `- `",)
+    assert mistakes_of("baselines: ['']")[0].startswith("fleet.yaml:1: baselines[0]: empty")
+
+
+def test_options_without_baselines_agree_on_nothing() -> None:
+    assert Options().agreed == ()
+    assert policy_of(Options()).baselines == ()
+
+
+def test_one_that_is_given_beside_the_options_and_says_the_same_stands_once() -> None:
+    own, other = Baseline("a", "chat", {"a": "1"}, file="b/a.yaml"), Baseline("c", "embed", {"a": "1"}, file="c.yaml")
+    given_again = Baseline("x", "chat", {"a": "1"}, file="x.yaml")
+
+    assert with_given((own, other), (given_again,)) == (other, given_again)
+
+
+def test_one_that_says_something_else_of_the_same_pool_is_refused() -> None:
+    own, given_beside = (
+        Baseline("a", "chat", {"a": "1"}, file="a.yaml"),
+        Baseline("a", "chat", {"a": "2"}, file="x.yaml"),
+    )
+
+    with pytest.raises(OptionsError, match=r"^x\.yaml: pool: chat has a baseline in a\.yaml already; keep one$"):
+        with_given((own,), (given_beside,))

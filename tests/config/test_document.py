@@ -1,0 +1,91 @@
+"""YAML as text with lines; whatever the bytes are, a value or a mistake."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.config.document import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_VALUES, Mistake, dotted, read_document
+
+
+def test_scalars_stay_as_they_are_written() -> None:
+    raw = b"a: 1.10\nb: yes\nc: 2026-01-02\nd: 1:30\ne: null\nf: 'null'\ng:\nh: ~\ni: ''\n"
+    assert read_document(raw).value == {
+        "a": "1.10",
+        "b": "yes",
+        "c": "2026-01-02",
+        "d": "1:30",
+        "e": None,
+        "f": "null",
+        "g": None,
+        "h": None,
+        "i": "",
+    }
+
+
+def test_each_value_knows_its_line() -> None:
+    document = read_document(b"# comment\npoll:\n  interval_seconds: 5\ntargets:\n- a\n-\n  url: b\n")
+    assert document.lines == {
+        (): 2,
+        ("poll",): 2,
+        ("poll", "interval_seconds"): 3,
+        ("targets",): 4,
+        ("targets", 0): 5,
+        ("targets", 1): 7,
+        ("targets", 1, "url"): 7,
+    }
+
+
+def test_a_key_that_stands_twice_is_a_mistake_on_the_second_line() -> None:
+    document = read_document(b"poll:\n  a: 1\n  b: 2\n  a:\n")
+    assert document.mistakes == (Mistake(4, "poll.a: stands on line 2 too; keep one"),)
+
+
+@pytest.mark.parametrize("raw", [b"", b"# only a comment\n", b"---\n", b"\xef\xbb\xbf"])
+def test_an_empty_document_is_no_mistake(raw: bytes) -> None:
+    assert read_document(raw)[::2] == (None, ())
+
+
+def test_a_byte_order_mark_is_let_be() -> None:
+    assert read_document("\ufeffname: ü".encode()).value == {"name": "ü"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "mistake"),
+    [
+        (b"a: 1\nb: \xe9\n", Mistake(2, "not UTF-8; save the file in this encoding")),
+        (gzip.compress(b"name: x", mtime=0), Mistake(1, "compressed; name a text file")),
+        ("name: x".encode("utf-16"), Mistake(1, "not UTF-8; save the file in this encoding")),
+        (b"a: 1\nb: \x00", Mistake(2, "not YAML: it holds a control character")),
+        (b"a:\n\t- b", Mistake(2, "not YAML: found character that cannot start any token")),
+        (b"a: &x 1\nb: *x", Mistake(2, "not YAML: an alias (*name) is not read; write the value itself")),
+        (b"a: &x [*x]", Mistake(1, "not YAML: an alias (*name) is not read; write the value itself")),
+        (b"a: !!python/object:os.x 1", Mistake(1, "not YAML: a tag (!name) is not read; write the value itself")),
+        (b"a: !!map {}", Mistake(1, "not YAML: a tag (!name) is not read; write the value itself")),
+        (b"a: 1\n---\nb: 1", Mistake(2, "not YAML: a second document begins; write one")),
+        (b"? [a]\n: 1", Mistake(1, "not YAML: a key that is no plain text")),
+        (b"x" * (MAX_DOCUMENT_BYTES + 1), Mistake(1, "larger than 8 MiB; is it the right file?")),
+        (b"[" + b"a," * (MAX_VALUES + 1) + b"]", Mistake(1, "not YAML: more than 250,000 values")),
+        (b"[" * 100_000, Mistake(1, f"not YAML: nested deeper than {MAX_DEPTH} levels")),
+        (b"- " * 100_000, Mistake(1, f"not YAML: nested deeper than {MAX_DEPTH} levels")),
+        (b"{a: " * 100_000, Mistake(1, f"not YAML: nested deeper than {MAX_DEPTH} levels")),
+    ],
+)
+def test_what_cannot_be_read_is_one_mistake_with_its_line(raw: bytes, mistake: Mistake) -> None:
+    document = read_document(raw)
+    assert document.value is None
+    assert document.mistakes == (mistake,)
+
+
+@given(st.binary(max_size=200) | st.text(alphabet="a:- \n[]{}&*!'\"\\#?|>\t%", max_size=60).map(str.encode))
+def test_any_bytes_give_a_document(raw: bytes) -> None:
+    document = read_document(raw)
+    assert document.mistakes or document.value is None or () in document.lines
+
+
+def test_places_are_written_for_people() -> None:
+    assert dotted(("targets", 3, "labels", "rack")) == "targets[3].labels.rack"
+    assert dotted(("k" * 100,)) == "k" * 60

@@ -1,0 +1,78 @@
+"""fleet.example.yaml is valid, and documents every option."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from pydantic import BaseModel
+
+from dashboard.config import (
+    Options,
+    PollOptions,
+    PoolOptions,
+    RuleOptions,
+    SuppressOptions,
+    load_options,
+    policy_of,
+)
+from dashboard.rules.domain import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "fleet.example.yaml"
+
+
+def keys(model: type[BaseModel]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield name
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from keys(inner)
+
+
+def documented_keys() -> set[str]:
+    return set(re.findall(r"^[ #-]*(\w+):", EXAMPLE.read_text(), flags=re.MULTILINE))
+
+
+def test_the_example_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith("FLEET_")]:
+        monkeypatch.delenv(name)
+    options = load_options(EXAMPLE)
+    assert [target.url for target in options.targets] == [
+        "http://10.0.0.1:8000",
+        "https://gpu-7.example.com:443/team-a",
+    ]
+    assert options.poll == PollOptions(), "the example shows the defaults"
+    assert (options.name, options.ignore) == (Options().name, Options().ignore)
+
+
+def test_the_examples_of_rules_are_about_the_pool_and_the_replica_of_the_targets() -> None:
+    target = load_options(EXAMPLE).targets[1]
+    policy = policy_of(load_options(EXAMPLE))
+    (suppression,) = policy.suppressions
+
+    assert policy.declared(target.labels["pool"]).router is Router.KV_EVENTS
+    assert (suppression.pool, suppression.replicas) == (target.labels["pool"], (target.labels["name"],))
+
+
+def test_every_option_stands_in_the_example() -> None:
+    assert {*keys(Options), *keys(RuleOptions)} <= documented_keys()
+
+
+def test_every_key_about_rules_has_a_comment_beside_or_above_it() -> None:
+    lines = EXAMPLE.read_text().partition("\n# What the replicas of a pool share")[2].splitlines()
+    named = "|".join({*keys(PoolOptions), *keys(RuleOptions), *keys(SuppressOptions)})
+    places = [number for number, line in enumerate(lines) if re.match(rf" +(- )?({named}):", line)]
+
+    assert len(places) >= 18
+    assert [lines[at] for at in places if "#" not in lines[at] and "#" not in lines[at - 1]] == []
+
+
+def test_the_example_would_show_a_new_option() -> None:
+    assert {"interval_seconds", "token_env", "files", "ignore", "seed_policy", "until"} <= set(keys(Options))

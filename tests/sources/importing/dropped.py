@@ -1,0 +1,35 @@
+"""Files that somebody drops: the fleets they make, or what is said of a file that is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from dashboard.sources.importing import File, Imported, imported
+from tests.captured import capture
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Fleet
+
+AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
+LLAMA = capture("llama")
+
+
+def drop(*files: tuple[str, bytes]) -> Imported:
+    return imported([File(name, content) for name, content in files], AT, "brought")
+
+
+def fleet_of(*files: tuple[str, bytes]) -> Fleet:
+    """The one fleet that these files make, none of them refused."""
+    found = drop(*files)
+    assert found.refused == ()
+    (brought,) = found.fleets
+    return brought.fleet
+
+
+def why(content: bytes, name: str = "chat-1.json") -> str:
+    """What is said of one file that is refused."""
+    found = drop((name, content))
+    assert found.fleets == ()
+    (refused,) = found.refused
+    return refused.why

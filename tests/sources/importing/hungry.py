@@ -1,0 +1,14 @@
+"""What a limited process prints or dies of: `python -m tests.sources.importing.hungry`, started by `store.child`."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+from dashboard.store import child
+
+if __name__ == "__main__":
+    child.limit()
+    if sys.stdin.buffer.read() == b"eat":
+        bytearray(child.MEMORY_BYTES + 1)
+    print(resource.getrlimit(resource.RLIMIT_DATA)[0], resource.getrlimit(resource.RLIMIT_CPU)[0])

@@ -1,0 +1,142 @@
+"""A file that cannot be used says why, costs no more than the limits, and raises nothing."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.sources.importing import files as limits
+from dashboard.sources.importing.answers import KINDS
+from tests.captured import SERVER_INFO
+from tests.report.saved_fleets import built_of_captures, saved
+from tests.sources.importing.dropped import LLAMA, drop, fleet_of, why
+
+SAVED = saved(built_of_captures(LLAMA))
+
+
+def zipped() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb.json", bytes(2**22))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "It is empty"),
+        (b" \n", "It is empty"),
+        (b"<!doctype html><title>502</title>", "web page or XML"),
+        (zipped(), "ZIP archive; unpack it"),
+        (gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0), "compressed twice"),
+        (gzip.compress(b"{}", mtime=0)[:-9], "ends in the middle"),
+        (b"\x1f\x8bnonsense", "no whole gzip file"),
+        (b"hello", "neither JSON nor a page of /metrics"),
+        (b"\xff\xfe{\x00}\x00", "neither a saved fleet nor an answer"),
+        (b"\xff\xfe{\x00}", "begins as UTF-16, but is not so to its end"),
+        (b'{"vllm_config": "\xff"}', "no JSON from line 1, column 18 on"),
+        (b'{"vllm_config": ', "ends in the middle"),
+        (b"[" * 100_000, "nested too deep"),
+        (b'{"a":' * 100_000, "nested too deep"),
+        (b"[]", "It is JSON, but only a list, which is neither a saved fleet nor an answer"),
+        (b"null\n", "It is JSON, but only null, which is neither a saved fleet nor an answer"),
+        (b"true", "It is JSON, but only true, which is"),
+        (b"-1.5e3", "It is JSON, but only a number, which is"),
+        (b'"vllm:x"', "It is JSON, but only a string, which is"),
+        (b"NaN", "neither JSON nor a page of /metrics"),
+        (b"{}", "neither a saved fleet nor an answer"),
+        (b'{"hello": "world"}', "chat-1.server_info.json"),
+        (b'{"vllm_config": "model=llama"}', "save that of /server_info?config_format=json"),
+        (b'{"vllm_config": 3}', "another shape"),
+        (b'{"vllm_config": {"cache_config": NaN}}', "NaN"),
+        (b'{"schema_version": 2, "replicas": []}', "--full"),
+        (b'{"schema_version": 1, "replicas": []}', "schema version 1"),
+        (b'{"data": 3}', "another shape"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_what_it_is_and_what_to_do(content: bytes, words: str) -> None:
+    said = why(content)
+
+    assert words in said
+    assert said.endswith(".")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"])
+def test_a_byte_order_mark_is_understood(mark: bytes) -> None:
+    """PowerShell's > writes UTF-16 with one; what is so marked is read as what it says."""
+    encoding = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}[mark]
+    answer = LLAMA.answers[SERVER_INFO].decode()
+    marked, plain = (
+        fleet_of(("chat-1.json", content)) for content in (mark + answer.encode(encoding), answer.encode())
+    )
+
+    assert marked.documents == plain.documents
+    assert [each.state for each in marked.replicas] == [each.state for each in plain.replicas]
+
+
+def test_a_bomb_is_unpacked_no_further_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_FILE_BYTES", 2**20)
+
+    assert "holds more than the 1 MiB" in why(gzip.compress(bytes(2**27)))
+    assert "holds more than the 1 MiB" in why(b" " * (2**20 + 1))
+
+
+def test_the_good_files_are_used_beside_the_bad_ones() -> None:
+    found = drop(
+        ("a.json", b"nonsense"), ("chat-1.json", LLAMA.answers[SERVER_INFO]), ("b.json", b"<html>"), ("c.json", b"{}")
+    )
+
+    assert [refused.name for refused in found.refused] == ["a.json", "b.json", "c.json"]
+    assert [each.name for each in found.fleets[0].fleet.replicas] == ["chat-1"]
+
+
+def test_no_more_files_and_bytes_than_the_limits_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dashboard.sources.importing import fleets
+
+    monkeypatch.setattr(fleets, "MAX_FILES", 3)
+    found = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(9)])
+    assert len(found.fleets[0].fleet.replicas) == 3
+    assert "Only 3 files" in found.refused[0].why
+
+    monkeypatch.setattr(fleets, "MAX_TOTAL_BYTES", 3 * len(LLAMA.answers[SERVER_INFO]) // 2)
+    found = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(2)])
+    assert len(found.fleets[0].fleet.replicas) == 1
+    assert "import it by itself" in found.refused[0].why
+
+
+@given(st.binary(max_size=200), st.text(max_size=20))
+def test_no_bytes_under_any_name_raise(content: bytes, name: str) -> None:
+    found = drop((name, content))
+
+    assert len(found.fleets) + len(found.refused) == 1
+
+
+@given(st.sampled_from(sorted(KINDS)), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
+def test_no_json_under_the_name_of_any_path_raises(kind: str, content: object) -> None:
+    found = drop((f"chat-1.{kind}.json", json.dumps(content).encode()))
+
+    assert len(found.fleets) + len(found.refused) >= 1
+
+
+@given(st.data())
+def test_a_saved_fleet_with_anything_in_it_raises_nothing(data: st.DataObject) -> None:
+    """One value anywhere in the file is something else."""
+    document = json.loads(SAVED)
+    place, key = document, ""
+    while isinstance(place, dict | list) and place:
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        if not isinstance(place[key], dict | list) or not place[key] or data.draw(st.booleans()):
+            break
+        place = place[key]
+    place[key] = data.draw(st.none() | st.integers() | st.text(max_size=5) | st.just({}) | st.just([]))
+
+    found = drop(("x.json", json.dumps(document).encode()))
+
+    assert len(found.fleets) + len(found.refused) == 1

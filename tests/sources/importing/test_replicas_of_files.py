@@ -1,0 +1,180 @@
+"""Answers in files become replicas: by their names and by what they say."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.fleet import build_fleet
+from dashboard.models import ReplicaState
+from dashboard.rules.findings import Severity
+from dashboard.sources.importing.answers import answer_of
+from tests.captured import FILES, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, capture, captures, snapshot
+from tests.polled_fleets import INTERVAL
+from tests.provider_answers import provider_body
+from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
+
+if TYPE_CHECKING:
+    from tests.captured import Capture
+
+
+@pytest.mark.parametrize("server", captures())
+def test_the_answers_of_a_real_server_say_what_a_poll_of_it_says(server: Capture) -> None:
+    """Its files, named by replica and path, lose nothing that the same answers over a network say."""
+    files = [
+        (f"chat-1.{'plugin' + FILES[path][3:] if 'plg' in FILES[path] else FILES[path]}", body)
+        for path, body in server.answers.items()
+    ]
+    polled = build_fleet(
+        "brought",
+        [snapshot(server.answers, target="file://chat-1", labels={"name": "chat-1"}, observed_at=AT)],
+        polled_at=AT,
+        interval=INTERVAL,
+    )
+
+    fleet = fleet_of(*files)
+
+    assert fleet.documents == polled.documents
+    assert fleet.inspection == polled.inspection
+    assert fleet.replicas[0].engines == polled.replicas[0].engines
+    assert fleet.replicas[0].kv_cache_groups == polled.replicas[0].kv_cache_groups
+    assert fleet.replicas[0].state == ReplicaState.UP
+
+
+@pytest.mark.parametrize("server", captures())
+def test_every_answer_is_recognised_by_what_it_says(server: Capture) -> None:
+    """No path in the name: the content tells which one it is, and reading it gives the same settings."""
+    for path, body in server.answers.items():
+        if body.strip() == b"{}":
+            continue  # says nothing, so nothing can be recognised
+        fleet = fleet_of(("one.json", body))
+        (probe,) = fleet.replicas[0].probes
+        assert probe.path == path
+
+
+def test_replicas_that_are_dropped_one_file_each_are_compared() -> None:
+    other = LLAMA.answers[SERVER_INFO].replace(b'"block_size":16', b'"block_size":32')
+    fleet = fleet_of(
+        ("chat-1.json", LLAMA.answers[SERVER_INFO]),
+        ("chat-2.json", LLAMA.answers[SERVER_INFO]),
+        ("chat-3.json", capture("llama_noprefix").answers[SERVER_INFO]),
+        ("chat-4.json", other),
+    )
+
+    assert [each.name for each in fleet.replicas] == ["chat-1", "chat-2", "chat-3", "chat-4"]
+    (pool,) = fleet.pools
+    assert len(pool.replicas) == 4
+    assert "cache_config.enable_prefix_caching" in {each.path for each in pool.differences}
+
+
+@pytest.mark.parametrize("name", ["server_info.json", "SERVER_INFO.JSON", "server_info"])
+def test_a_file_that_is_called_after_its_path_only_belongs_to_one_replica(name: str) -> None:
+    fleet = fleet_of((name, LLAMA.answers[SERVER_INFO]), ("metrics.txt", LLAMA.answers[METRICS]))
+
+    assert [(each.name, len(each.probes)) for each in fleet.replicas] == [("replica", 2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "replica", "path"),
+    [
+        ("chat-1.inference.v1.config.json", "chat-1", INFERENCE_CONFIG),
+        ("chat-1.inference_v1_config.json", "chat-1", INFERENCE_CONFIG),
+        ("chat-1.v1.models.json", "chat-1", MODELS),
+        ("chat-1.v1.config.json", "chat-1", "/v1/config"),
+        ("chat-1.config.json", "chat-1", "/v1/config"),
+        ("chat-1.server.config.json", "chat-1", "/v1/server/config"),
+        ("chat-1.v1.server.kv-cache.json", "chat-1", "/v1/server/kv-cache"),
+        ("chat-1.kv-cache.json", "chat-1", "/v1/server/kv-cache"),
+        ("chat-1.server-info.json", "chat-1", SERVER_INFO),
+        ("chat-1.kv_event_sources.json", "chat-1", "/kv_event_sources"),
+        ("chat-1.plugins.vllm-server-introspection.config.json", "chat-1", "/plugins/vllm-server-introspection/config"),
+        ("host1.example.com.metrics.txt", "host1.example.com", METRICS),
+        ("10.0.0.5.metrics.txt.gz", "10.0.0.5", METRICS),
+        ("v1.models.json", "replica", MODELS),
+    ],
+)
+def test_a_name_is_the_replica_and_then_the_path_with_dots_for_slashes(name: str, replica: str, path: str) -> None:
+    assert answer_of(name, b"") == (replica, path)
+
+
+def test_answers_of_one_replica_stay_together_whichever_way_their_paths_are_written() -> None:
+    """As two they would be reported as replicas that share one address."""
+    fleet = fleet_of(
+        ("chat-1.inference.v1.config.json", provider_body(LLAMA)),
+        ("chat-1.server_info.json", LLAMA.answers[SERVER_INFO]),
+        ("chat-1.metrics.txt", LLAMA.answers[METRICS]),
+        ("chat-1.v1.models.json", LLAMA.answers[MODELS]),
+    )
+
+    assert [(each.name, len(each.probes)) for each in fleet.replicas] == [("chat-1", 4)]
+    assert not {each.rule for each in fleet.inspection.findings} & {"ID-03", "ID-07"}
+
+
+def test_a_name_without_a_path_goes_with_the_replica_that_it_continues() -> None:
+    """Whatever the order of the files; where no other file names one, the whole name is the replica."""
+    fleet = fleet_of(
+        ("chat-1.monday.json", LLAMA.answers[SERVER_INFO]),
+        ("chat-1.metrics.txt", LLAMA.answers[METRICS]),
+        ("chat-10.monday.json", LLAMA.answers[SERVER_INFO]),
+        ("10.0.0.5.json", LLAMA.answers[SERVER_INFO]),
+    )
+
+    assert {each.name: len(each.probes) for each in fleet.replicas} == {
+        "chat-1": 2,
+        "chat-10.monday": 1,
+        "10.0.0.5": 1,
+    }
+
+
+def test_one_process_under_two_names_is_told_as_one_and_never_as_a_shared_address() -> None:
+    """The id that it made for itself at start is in both answers."""
+    told = json.loads(LLAMA.answers[SERVER_INFO])
+    told["vllm_config"]["kv_events_config"] = {
+        "enable_kv_cache_events": True,
+        "publisher": "zmq",
+        "endpoint": "tcp://*:5557",
+        "topic": "kv@10.20.0.11@./llama",
+    }
+    one = json.dumps(told).encode()
+    told["vllm_config"]["instance_id"] = "another"
+    apart = json.dumps(told).encode()
+
+    same = fleet_of(("chat-1.json", one), ("also-chat-1.json", one))
+    two = fleet_of(("chat-1.json", one), ("chat-2.json", apart))
+
+    assert "ID-07" in {each.rule for each in same.inspection.findings}
+    assert not [each for each in same.inspection.findings if each.severity is Severity.CRITICAL]
+    assert "ID-03" in {each.rule for each in two.inspection.findings}, "else the topic of the one would prove nothing"
+
+
+def test_a_compressed_answer_is_read() -> None:
+    fleet = fleet_of(("chat-1.server_info.json.gz", gzip.compress(LLAMA.answers[SERVER_INFO])))
+
+    assert fleet.replicas[0].name == "chat-1"
+
+
+def test_our_providers_answer_is_taken_for_it() -> None:
+    fleet = fleet_of(("chat-1.json", provider_body(LLAMA)))
+
+    assert fleet.replicas[0].sources[0] == "provider"
+
+
+def test_an_answer_that_cannot_be_read_makes_its_replica_read_in_part() -> None:
+    """The other answers stand, and the page says why one is missing."""
+    found = drop(("chat-1.server_info.json", LLAMA.answers[SERVER_INFO]), ("chat-1.metrics.txt", b"no metrics"))
+
+    (replica,) = found.fleets[0].fleet.replicas
+    assert replica.state == ReplicaState.PARTIAL
+    assert replica.failure is not None
+    assert "vllm:" in replica.failure.detail
+    assert found.refused[0].name == "chat-1.metrics.txt"
+
+
+def test_the_same_answer_twice_is_used_once_and_says_how_to_name_files() -> None:
+    found = drop(("server_info.json", LLAMA.answers[SERVER_INFO]), ("server_info.json", b"{}"))
+
+    assert len(found.fleets[0].fleet.replicas) == 1
+    assert "chat-1.server_info.json" in found.refused[0].why

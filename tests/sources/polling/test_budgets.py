@@ -1,0 +1,129 @@
+"""What one hostile replica costs the others: nothing. Real servers on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard import service
+from dashboard.config import Options
+from dashboard.fleet import build_fleet
+from dashboard.models import FailureKind, ReplicaState, Snapshot, Target
+from dashboard.sources.polling.client import Client
+from dashboard.sources.polling.poller import Limits, Poller
+from tests.sources.polling.hostile import (
+    CAPTURE,
+    STOCK,
+    Exchange,
+    HostileServer,
+    answers,
+    everywhere,
+    tiny_objects,
+    trickles,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+AT = datetime(2026, 3, 2, 11, 42, tzinfo=UTC)
+GOOD = 40
+LATENCY_SECONDS = 0.6
+LIMITS = service.limits_of(Options())
+
+
+@pytest.fixture
+def server() -> Iterator[HostileServer]:
+    with HostileServer() as running:
+        yield running
+
+
+def late(body: bytes) -> Callable[[Exchange], Awaitable[None]]:
+    async def behave(exchange: Exchange) -> None:
+        await asyncio.sleep(LATENCY_SECONDS)
+        await exchange.reply(body)
+
+    return behave
+
+
+def poll(targets: Sequence[Target], limits: Limits = LIMITS) -> list[Snapshot]:
+    return list(asyncio.run(Poller(limits).poll(targets, lambda: AT)))
+
+
+def test_forty_slow_replicas_are_up_beside_one_that_sends_tiny_objects_and_drips(server: HostileServer) -> None:
+    targets = [Target(f"{server.address}/good-{number}") for number in range(GOOD)]
+    for number in range(GOOD):
+        for path, file in STOCK.items():
+            server.routes[f"/good-{number}{path}"] = late((CAPTURE / file).read_bytes())
+    hostile = everywhere(server, "hostile", answers(tiny_objects()))
+    server.routes["/hostile/metrics"] = answers((CAPTURE / "metrics.txt").read_bytes())
+    server.routes["/hostile/v1/config"] = trickles
+
+    fleet = build_fleet("x", poll([hostile, *targets]), polled_at=AT, interval=timedelta(seconds=15))
+
+    states = {each.id: each.state for each in fleet.replicas}
+    assert states.pop(hostile.id) is ReplicaState.PARTIAL
+    assert list(states.values()) == [ReplicaState.UP] * GOOD
+
+
+def test_configuration_of_more_than_a_mebibyte_is_refused_with_the_limit(server: HostileServer) -> None:
+    target = server.replica("a")
+    server.routes["/a/v1/config"] = answers(tiny_objects())
+    (snapshot,) = poll([target])
+    failure = snapshot.probes["/v1/config"].failure
+    assert failure is not None
+    assert failure.kind is FailureKind.TOO_LARGE
+    assert failure.detail.endswith("/v1/config with more than 1 MiB; the rest was not read.")
+
+
+def test_a_replica_whose_answers_take_all_its_processor_time_is_asked_no_further(
+    server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.sources.polling.replica.READ_SECONDS", 0.0)
+    target = server.replica("a")
+    (snapshot,) = poll([target])
+    assert server.paths("a") == ["/metrics"]
+    failures = {path: result.failure for path, result in snapshot.probes.items()}
+    assert failures.pop("/metrics") is None
+    assert {each.kind for each in failures.values() if each} == {FailureKind.TOO_LARGE}
+    assert "took more than 0 s to parse" in str(failures["/version"])
+
+
+def test_seconds_in_which_this_process_is_busy_do_not_count_against_a_replica(server: HostileServer) -> None:
+    async def ask() -> FailureKind | None:
+        async with Client(connections=1, max_answer_bytes=2**20, max_headers=100, max_header_bytes=4000) as client:
+            asyncio.get_running_loop().call_later(0.1, time.sleep, 1.2)  # as a long step of the interpreter would
+            answer = await client.get(Target(f"{server.address}/a"), "/version", seconds=1.0)
+            return answer.failure.kind if answer.failure else None
+
+    server.routes["/a/version"] = late(b"{}")
+    assert asyncio.run(ask()) is None
+
+
+def test_the_poll_that_ran_out_of_time_is_not_the_replicas_fault(server: HostileServer) -> None:
+    (snapshot,) = poll([server.replica("a")], replace(LIMITS, poll_timeout_seconds=0.0))
+    failure = snapshot.probes["/metrics"].failure
+    assert failure is not None
+    assert failure.detail.startswith("The poll ended before ")
+    assert "poll.poll_timeout_seconds" in failure.detail
+
+
+def test_a_clock_that_is_set_back_does_not_put_off_the_poll_of_everything(server: HostileServer) -> None:
+    seconds, now = [0.0], [AT]
+    poller = Poller(LIMITS, lambda: seconds[0])
+    target = server.replica("a")
+
+    def asked() -> int:
+        server.asked.clear()
+        asyncio.run(poller.poll([target], lambda: now[0]))
+        return len(server.asked)
+
+    first = asked()
+    now[0] -= timedelta(days=1)
+    assert asked() == 2
+    seconds[0] += LIMITS.full_poll_interval_seconds
+    assert asked() == first

@@ -1,0 +1,275 @@
+"""One GET against a real server that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard import __version__
+from dashboard.models import Credentials, FailureKind, Target
+from dashboard.sources.polling.client import MAX_ERROR_PAGE_BYTES, Answer, Client
+from dashboard.sources.polling.credentials import Key
+from tests.sources.polling.hostile import (
+    BAD_ANSWERS,
+    CERTIFICATE,
+    MIB,
+    Exchange,
+    HostileServer,
+    answers,
+    hangs_up,
+    is_large,
+    silent,
+    trickles,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PLENTY = 20.0  # seconds; nothing here takes so long, however busy the machine
+SOON = 0.2
+OF_THE_BODY = {FailureKind.DECODE, FailureKind.SCHEMA}
+PACKED_WRONG = {"no gzip", "half a gzip", "unknown packing"}
+
+
+@pytest.fixture
+def server() -> Iterator[HostileServer]:
+    with HostileServer() as running:
+        yield running
+
+
+def ask(
+    target: Target, *paths: str, seconds: float = PLENTY, key: Key | None = None, last: bool = False
+) -> list[Answer]:
+    async def run() -> list[Answer]:
+        async with Client(connections=10, max_answer_bytes=MIB, max_headers=100, max_header_bytes=4000) as client:
+            return [await client.get(target, path, seconds, key=key or Key(), last=last) for path in paths]
+
+    return asyncio.run(run())
+
+
+def kind_of(answer: Answer) -> FailureKind | None:
+    return answer.failure.kind if answer.failure else None
+
+
+def test_an_answer_comes_back_with_status_and_body(server: HostileServer) -> None:
+    server.routes["/version"] = answers(b'{"version": "0.32.0"}')
+    assert ask(Target(server.address), "/version") == [Answer(200, b'{"version": "0.32.0"}')]
+
+
+def test_a_query_and_a_path_prefix_reach_the_server(server: HostileServer) -> None:
+    ask(Target(f"{server.address}/behind/proxy"), "/server_info?config_format=json")
+    assert [asked.path for asked in server.asked] == ["/behind/proxy/server_info?config_format=json"]
+
+
+def test_the_client_says_who_it_is_and_wants_nothing_packed(server: HostileServer) -> None:
+    ask(Target(server.address), "/version")
+    headers = server.asked[0].headers
+    assert headers["user-agent"] == f"vllm-fleet-dashboard/{__version__}"
+    assert headers["accept-encoding"] == "identity"
+    assert "authorization" not in headers
+    assert "cookie" not in headers
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_an_answer_that_is_packed_all_the_same_is_unpacked(server: HostileServer, *, packed: bool) -> None:
+    body = gzip.compress(b"{}") if packed else b"{}"
+    server.routes["/version"] = answers(body, headers=("Content-Encoding: gzip",) if packed else ())
+    assert ask(Target(server.address), "/version") == [Answer(200, b"{}")]
+
+
+def test_probes_share_a_connection_until_the_last_one_closes_it(server: HostileServer) -> None:
+    ask(Target(server.address), "/a", "/b")
+    ask(Target(server.address), "/c", "/d", last=True)
+    assert [asked.connection for asked in server.asked] == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", sorted(BAD_ANSWERS))
+def test_each_bad_answer_is_a_failure_of_its_kind_or_left_to_the_reader(server: HostileServer, name: str) -> None:
+    behaviour, kinds = BAD_ANSWERS[name]
+    server.routes["/version"] = behaviour
+    (answer,) = ask(Target(server.address), "/version", seconds=SOON if FailureKind.TIMEOUT in kinds else PLENTY)
+    if kinds <= OF_THE_BODY and name not in PACKED_WRONG:
+        assert answer.failure is None
+        return
+    assert answer.failure is not None
+    assert answer.failure.kind in kinds
+    assert answer.failure.detail.startswith(f"127.0.0.1:{server.port} ")
+    assert answer.failure.detail.endswith((".", "?"))
+    assert answer.failure.detail.isprintable()
+    assert len(answer.body) <= MIB + 1
+
+
+def test_of_an_error_page_only_the_beginning_is_read(server: HostileServer) -> None:
+    server.routes["/version"] = answers(b"e" * MIB, 500)
+    (answer,) = ask(Target(server.address), "/version")
+    assert answer.status == 500
+    assert kind_of(answer) is FailureKind.STATUS
+    assert len(answer.body) == MAX_ERROR_PAGE_BYTES + 1
+
+
+def test_a_status_counts_more_than_the_packing_of_its_page(server: HostileServer) -> None:
+    server.routes["/version"] = answers(b"no gzip", 500, headers=("Content-Encoding: gzip",))
+    assert kind_of(ask(Target(server.address), "/version")[0]) is FailureKind.STATUS
+
+
+def test_the_answer_after_one_that_was_too_large_is_whole(server: HostileServer) -> None:
+    server.routes["/a"] = is_large
+    server.routes["/b"] = answers(b"{}")
+    large, small = ask(Target(server.address), "/a", "/b")
+    assert kind_of(large) is FailureKind.TOO_LARGE
+    assert small == Answer(200, b"{}")
+
+
+def test_a_timeout_says_whether_an_answer_began(server: HostileServer) -> None:
+    server.routes["/a"] = silent
+    server.routes["/b"] = trickles
+    never, slow = ask(Target(server.address), "/a", "/b", seconds=SOON)
+    where = f"127.0.0.1:{server.port}"
+    assert never.failure is not None
+    assert slow.failure is not None
+    assert never.failure.detail == f"{where} did not answer /a within 0.2 s."
+    assert slow.failure.detail == f"{where} began to answer /b but was not done within 0.2 s."
+
+
+def test_an_address_that_accepts_no_connection_is_refused() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        (answer,) = ask(Target(f"http://127.0.0.1:{port}"), "/version")
+    assert answer.failure is not None
+    assert answer.failure.kind is FailureKind.REFUSED
+    assert answer.failure.detail == f"127.0.0.1:{port} refused the connection. Is vLLM running there?"
+
+
+def test_a_name_that_does_not_exist_is_told_apart_from_a_refusal() -> None:
+    (answer,) = ask(Target("http://no-such-replica.invalid:8000"), "/version")  # RFC 6761: never resolves
+    assert answer.failure is not None
+    assert answer.failure.kind is FailureKind.DNS
+    assert answer.failure.detail.startswith("The name in no-such-replica.invalid:8000 cannot be resolved.")
+
+
+@pytest.mark.parametrize(
+    "address", ["http://a..b:80", "http://h\x00st:80", "http://" + "x" * 64 + ".y:80", "http://h:x"]
+)
+def test_an_address_that_is_none_is_a_failure_of_the_target(address: str) -> None:
+    (answer,) = ask(Target(address), "/version")
+    assert answer.failure is not None
+    assert answer.failure.kind is FailureKind.TARGET
+    assert answer.failure.detail.isprintable()
+
+
+def test_a_redirect_is_reported_and_the_other_host_never_contacted(server: HostileServer) -> None:
+    with HostileServer() as other:
+        for place in (f"{other.address}/version", "http://[", "//" + other.address.partition("//")[2]):
+            server.routes["/version"] = answers(b"", 307, headers=(f"Location: {place}",))
+            (answer,) = ask(Target(server.address), "/version", key=Key("hush"))
+            assert kind_of(answer) is FailureKind.STATUS
+            assert answer.status == 307
+        assert other.connections == 0
+
+
+def test_a_key_goes_to_the_target_that_it_is_for_and_stands_in_no_sentence(server: HostileServer) -> None:
+    server.routes["/v1/models"] = answers(b"", 401)
+    (answer,) = ask(Target(server.address), "/v1/models", key=Key("hush"))
+    assert server.asked[0].headers["authorization"] == "Bearer hush"
+    assert answer.failure is not None
+    assert "hush" not in answer.failure.detail
+    assert "refuses the given API key" in answer.failure.detail
+
+
+def test_a_cookie_that_a_replica_sets_is_not_sent_back(server: HostileServer) -> None:
+    server.routes["/a"] = answers(b"{}", headers=("Set-Cookie: id=1; Path=/",))
+    ask(Target(server.address), "/a", "/a")
+    assert [asked.headers.get("cookie") for asked in server.asked] == [None, None]
+
+
+def test_the_environment_sends_nobody_to_a_proxy(server: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with HostileServer() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.address)
+        monkeypatch.delenv("no_proxy", raising=False)
+        ask(Target(server.address), "/version")
+        assert proxy.connections == 0
+    assert server.connections == 1
+
+
+def test_a_server_that_hangs_up_before_the_second_answer_is_a_protocol_failure(server: HostileServer) -> None:
+    server.routes["/a"] = answers(b"{}")
+    server.routes["/b"] = hangs_up
+    first, second = ask(Target(server.address), "/a", "/b")
+    assert first.failure is None
+    assert kind_of(second) is FailureKind.PROTOCOL
+
+
+@pytest.mark.parametrize(("letters", "kind"), [(3900, None), (4100, FailureKind.TOO_LARGE)])
+def test_a_header_is_read_up_to_its_limit(server: HostileServer, letters: int, kind: FailureKind | None) -> None:
+    server.routes["/a"] = answers(b"{}", headers=["X-Long: " + "a" * letters])
+    assert kind_of(ask(Target(server.address), "/a")[0]) is kind
+
+
+@pytest.mark.parametrize(("headers", "kind"), [(90, None), (110, FailureKind.TOO_LARGE)])
+def test_headers_are_read_up_to_their_limit(server: HostileServer, headers: int, kind: FailureKind | None) -> None:
+    server.routes["/a"] = answers(b"{}", headers=[f"X-{number}: 1" for number in range(headers)])
+    assert kind_of(ask(Target(server.address), "/a")[0]) is kind
+
+
+def test_ten_thousand_interim_answers_do_no_harm(server: HostileServer) -> None:
+    async def stalls(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 10_000)
+        await exchange.reply(b"{}")
+
+    server.routes["/a"] = stalls
+    assert ask(Target(server.address), "/a") == [Answer(200, b"{}")]
+
+
+class TestTls:
+    @pytest.fixture
+    def secure(self) -> Iterator[HostileServer]:
+        with HostileServer(tls=True) as running:
+            running.routes["/version"] = answers(b"{}")
+            yield running
+
+    def test_a_certificate_of_an_unknown_ca_is_not_trusted(self, secure: HostileServer) -> None:
+        (answer,) = ask(Target(secure.address), "/version", key=Key("hush"))
+        assert answer.failure is not None
+        assert answer.failure.kind is FailureKind.TLS
+        assert answer.failure.detail == (
+            f"The certificate of 127.0.0.1:{secure.port} is not trusted (self-signed certificate)."
+            " Set ca_file in fleet.yaml to its CA."
+        )
+        assert secure.asked == []
+
+    def test_with_its_ca_file_the_same_server_answers(self, secure: HostileServer) -> None:
+        target = Target(secure.address, credentials=Credentials(ca_file=CERTIFICATE))
+        assert ask(target, "/version", "/version") == [Answer(200, b"{}")] * 2
+
+    def test_a_certificate_for_another_name_is_not_trusted(self, secure: HostileServer) -> None:
+        address = f"https://localhost:{secure.port}"
+        (answer,) = ask(Target(address, credentials=Credentials(ca_file=CERTIFICATE)), "/version")
+        assert answer.failure is not None
+        assert answer.failure.kind is FailureKind.TLS
+        assert "mismatch" in answer.failure.detail
+
+    @pytest.mark.parametrize("name", ["missing.pem", "test_client.py"])
+    def test_a_ca_file_that_cannot_be_read_is_named_and_nothing_is_sent(self, secure: HostileServer, name: str) -> None:
+        ca_file = Path(__file__).with_name(name)
+        (answer,) = ask(Target(secure.address, credentials=Credentials(ca_file=ca_file)), "/version")
+        assert answer.failure is not None
+        assert answer.failure.kind is FailureKind.TLS
+        assert answer.failure.detail.startswith(f"127.0.0.1:{secure.port} was not asked: the CA file ")
+        assert secure.connections == 0
+
+    def test_https_to_a_plain_port_says_that_http_may_be_meant(self, server: HostileServer) -> None:
+        (answer,) = ask(Target(f"https://127.0.0.1:{server.port}"), "/version")
+        assert answer.failure is not None
+        assert answer.failure.kind is FailureKind.TLS
+        assert answer.failure.detail.endswith("Should its address begin with http://?")
+
+    def test_http_to_a_tls_port_is_a_protocol_failure(self, secure: HostileServer) -> None:
+        (answer,) = ask(Target(f"http://127.0.0.1:{secure.port}"), "/version")
+        assert kind_of(answer) is FailureKind.PROTOCOL

@@ -1,0 +1,85 @@
+"""All targets together: each once, in the order as written, with credentials that are only named."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.config import CredentialsOptions, FileSdOptions, Options, TargetOptions
+from dashboard.models import Credentials, Target
+from dashboard.sources.discovery import Discovery, replica_id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def options(folder: Path, *targets: object, **more: object) -> Options:
+    file_sd = [{"files": [str(folder / "*.json")], **more}]
+    return Options.model_validate({"targets": targets, "file_sd": file_sd})
+
+
+def test_no_options_no_targets() -> None:
+    assert Discovery(Options()).discover() == ()
+
+
+def test_targets_come_in_the_order_in_which_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"targets": ["c", "a"]}]')
+    discovery = Discovery(options(tmp_path, "z", "b"))
+    assert [target.id for target in discovery.discover()] == [replica_id(name) for name in "zbca"]
+    assert not discovery.failures
+
+
+def test_two_spellings_are_one_target_and_the_first_one_wins(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"targets": ["a:80"], "labels": {"pool": "file", "rack": "7"}}]')
+    first = {"url": "HTTP://A", "labels": {"pool": "list"}, "credentials": {"token_env": "FIRST"}}
+    second = {"url": "a", "labels": {"pool": "second", "name": "a"}, "credentials": {"token_env": "SECOND"}}
+    assert Discovery(options(tmp_path, first, second)).discover() == (
+        Target("http://a:80", {"pool": "list", "name": "a", "rack": "7"}, Credentials(token_env="FIRST")),
+    )
+
+
+def test_a_target_that_one_source_still_names_is_not_stale(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('[{"targets": ["a", "b"]}]')
+    discovery = Discovery(options(tmp_path, "a"))
+    discovery.discover()
+    file.unlink()
+    assert [(target.id, target.stale) for target in discovery.discover()] == [
+        ("http://a:80", False),
+        ("http://b:80", True),
+    ]
+    assert len(discovery.failures) == 1
+    file.write_text("[]")
+    assert [target.id for target in discovery.discover()] == ["http://a:80"]
+    assert not discovery.failures
+
+
+def test_own_credentials_replace_those_for_all() -> None:
+    for_all = CredentialsOptions(token_env="ALL")
+    targets = (
+        TargetOptions(url="a"),
+        TargetOptions(url="b", credentials=CredentialsOptions(token_env="OWN")),
+        TargetOptions(url="c", credentials=CredentialsOptions()),
+    )
+    found = Discovery(Options(targets=targets, credentials=for_all)).discover()
+    assert [target.credentials for target in found] == [
+        Credentials(token_env="ALL"),
+        Credentials(token_env="OWN"),
+        Credentials(),
+    ]
+
+
+def test_without_credentials_a_target_has_none() -> None:
+    assert Discovery(Options(targets=(TargetOptions(url="a"),))).discover()[0].credentials is None
+
+
+@pytest.mark.parametrize(("own", "expected"), [(None, "ALL"), (CredentialsOptions(token_env="OWN"), "OWN")])
+def test_files_have_their_own_credentials_else_those_for_all(
+    tmp_path: Path, own: CredentialsOptions | None, expected: str
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([{"targets": ["a"]}]))
+    file_sd = FileSdOptions(files=(str(tmp_path / "a.json"),), credentials=own)
+    found = Discovery(Options(file_sd=(file_sd,), credentials=CredentialsOptions(token_env="ALL"))).discover()
+    assert found[0].credentials == Credentials(token_env=expected)

@@ -1,0 +1,235 @@
+"""Figures of capacity: what is drawn where, and labels that can be read at any number of bars."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.web.chart_axis import NARROWEST_ALONE, axis_of, shortened
+from dashboard.web.charts import DARK, LETTERED, LIGHT, Bar, Level, Palette, bar_chart, palette, positions, ticks
+
+CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
+
+
+def bar(group: str = "a", tick: str = "0", value: float | None = 10.0, **more: Any) -> Bar:
+    """A bar of cohort A, of its group's replica unless told otherwise."""
+    return Bar(group, tick, value, **{"letter": "A", "target": f"http://{group}:8000", **more})
+
+
+def draw(*bars: Bar, levels: tuple[Level, ...] = ()) -> dict[str, Any]:
+    """The figure as Plotly's own JSON."""
+    figure = bar_chart(bars, LIGHT, tick_texts=lambda marks: [f"{mark:g}" for mark in marks], levels=levels)
+    drawn: dict[str, Any] = figure.to_plotly_json()
+    return drawn
+
+
+@pytest.mark.parametrize(("colours", "theme"), [(LIGHT, "light"), (DARK, "dark")])
+def test_charts_have_the_colours_of_the_theme(colours: Palette, theme: str) -> None:
+    """Colours are written twice, for Streamlit and for Plotly, and are the same."""
+    told = CONFIG["theme"][theme]
+    assert list(colours.cohorts) == told["chartCategoricalColors"]
+    assert (colours.ink, colours.line, colours.ground) == (
+        told["textColor"],
+        told["borderColor"],
+        told["backgroundColor"],
+    )
+    assert (colours.critical, colours.unknown) == (told["redColor"], told["grayColor"])
+
+
+@pytest.mark.parametrize(("theme", "colours"), [("dark", DARK), ("light", LIGHT), (None, LIGHT)])
+def test_a_theme_that_is_not_dark_is_light(theme: str | None, colours: Palette) -> None:
+    assert palette(theme) is colours
+
+
+def test_there_is_one_trace_a_cohort_in_the_order_of_letters() -> None:
+    """The legend counts replicas, not bars; what is in no cohort comes last and has no legend."""
+    drawn = draw(bar("b", letter="B"), bar("a", "0"), bar("a", "1"), bar("c", letter=""))
+    assert [trace["name"] for trace in drawn["data"]] == ["A ×1", "B ×1", "no cohort"]
+    assert [trace["showlegend"] for trace in drawn["data"]] == [True, True, False]
+    assert drawn["data"][0]["marker"]["color"] == LIGHT.cohorts[0]
+    assert drawn["data"][2]["marker"]["color"] == LIGHT.unknown
+
+
+def test_where_nothing_is_in_a_cohort_grey_would_say_unknown() -> None:
+    assert draw(bar("a", letter=""))["data"][0]["marker"]["color"] == LIGHT.cohorts[0]
+
+
+def test_cohorts_after_z_come_after_z() -> None:
+    drawn = draw(bar("b", letter="AA"), bar("a", letter="Z"))
+    assert [trace["name"] for trace in drawn["data"]] == ["Z ×1", "AA ×1"]
+
+
+def test_a_bar_leads_to_its_replica() -> None:
+    """A click hands back the replica's id."""
+    drawn = draw(bar("a"), bar("b"))
+    assert [list(told) for told in drawn["data"][0]["customdata"]] == [["http://a:8000"], ["http://b:8000"]]
+
+
+def test_an_outlier_is_outlined_and_named() -> None:
+    trace = draw(bar("a"), bar("b", note="−18 %"))["data"][0]
+    assert list(trace["marker"]["line"]["width"]) == [0, 2]
+    assert list(trace["text"]) == ["", "<b>−18 %</b>"]
+    assert trace["marker"]["line"]["color"] == LIGHT.critical
+
+
+def test_a_named_bar_can_be_clicked() -> None:
+    """When a bar with text is selected plotly.js reads the text's look from here, and fails when it is not there."""
+    (trace,) = draw(bar("a"), bar("b", note="−18 %"))["data"]
+    assert trace["selected"]["textfont"] == {"color": LIGHT.critical}
+
+
+def test_among_many_bars_an_outlier_is_only_outlined() -> None:
+    """Its name would cover its neighbours."""
+    trace = draw(*[bar(f"r{index}", note="−18 %" if index == 7 else "") for index in range(200)])["data"][0]
+    assert set(trace["text"]) == {""}
+    assert trace["marker"]["line"]["width"][7] == 1
+
+
+def test_an_upper_bound_is_hatched_and_what_does_not_count_is_pale() -> None:
+    marker = draw(bar("a"), bar("b", at_most=True), bar("c", faint=True))["data"][0]["marker"]
+    assert list(marker["pattern"]["shape"]) == ["", "/", ""]
+    assert marker["opacity"][2] < marker["opacity"][0]
+
+
+def test_a_bar_stands_inside_its_whole() -> None:
+    """The whole is drawn first, behind it, and the axis reaches above it."""
+    drawn = draw(bar("a", value=46.0, whole=80.0))
+    assert [list(trace["y"]) for trace in drawn["data"]] == [[80.0], [46.0]]
+    assert drawn["layout"]["barmode"] == "overlay"
+    assert drawn["layout"]["yaxis"]["range"][1] > 80
+
+
+def test_bars_of_all_cohorts_are_equally_wide() -> None:
+    """Plotly would give every trace a width of its own."""
+    widths = {trace["width"] for trace in draw(bar("a"), bar("b", letter="B"), bar("c"), bar("d"))["data"]}
+    assert len(widths) == 1
+
+
+def test_a_median_is_a_dashed_line_over_the_bars_it_is_of() -> None:
+    drawn = draw(bar("a"), bar("b"), bar("c"), levels=(Level(9.5, "median <9.5>", 1, 2),))
+    line, label = drawn["layout"]["shapes"][0], drawn["layout"]["annotations"][0]
+    assert (line["x0"], line["x1"], line["y0"], line["y1"]) == (0.5, 2.5, 9.5, 9.5)
+    assert label["text"] == "median &lt;9.5&gt;"
+
+
+def test_no_bar_at_all_is_an_empty_chart() -> None:
+    drawn = draw()
+    assert drawn["data"] == []
+    assert drawn["layout"]["yaxis"]["range"] == [0, 1]
+
+
+def test_only_zeros_still_have_an_axis() -> None:
+    assert draw(bar(value=0.0))["layout"]["yaxis"]["range"] == [0, 1]
+
+
+def test_foreign_names_are_text_and_not_markup() -> None:
+    """Plotly reads tags in labels and hover texts."""
+    drawn = draw(bar("<a href=x>", "0", hover=("<b>1</b>", "two")), bar("<a href=x>", "1"))
+    assert drawn["data"][0]["hovertext"][0] == "&lt;b&gt;1&lt;/b&gt;<br>two"
+    assert drawn["layout"]["annotations"][0]["text"] == "<b>&lt;a href=x&gt;</b>"
+
+
+def test_groups_of_several_bars_stand_apart() -> None:
+    assert positions(["a", "a", "b"]) == pytest.approx((0, 1, 2.7))
+    assert positions(["a", "b", "c"]) == (0, 1, 2)
+    assert positions([]) == ()
+
+
+def axis(*bars: Bar) -> Any:
+    """The labels under these bars."""
+    return axis_of(bars, positions([each.target for each in bars]))
+
+
+def test_ranks_are_numbered_above_the_names_of_their_replicas() -> None:
+    told = axis(*[bar(name, str(rank)) for name in ("decode-0", "prefill-0") for rank in range(8)])
+    assert told.texts[:9] == ("0", "1", "2", "3", "4", "5", "6", "7", "0")
+    assert [name for _, name in told.names] == ["decode-0", "prefill-0"]
+
+
+def test_two_replicas_of_one_name_are_two_groups() -> None:
+    told = axis(bar("a", "0"), bar("a", "1"), bar("a", "0", target="http://other:8000"))
+    assert [name for _, name in told.names] == ["a", "a"]
+
+
+def test_single_ranks_are_named_by_their_replica() -> None:
+    told = axis(bar("chat-01"), bar("chat-02"), bar("chat-03"))
+    assert (told.texts, told.angle, told.names) == (("01", "02", "03"), 0, ())
+
+
+def test_long_names_are_tilted() -> None:
+    told = axis(*[bar(f"{index}-" + "long-name-of-a-replica") for index in range(20)])
+    assert told.angle == -45
+    assert len(told.texts) == 20
+
+
+def test_a_chart_with_nothing_beside_it_has_room_for_longer_names() -> None:
+    """Five pools by their whole names, level."""
+    pools = [bar(name) for name in ("chat-70b", "deepseek-v3/decode", "deepseek-v3/prefill", "gemma-27b", "qwen3-8b")]
+    alone = axis_of(pools, positions([each.target for each in pools]), NARROWEST_ALONE)
+
+    assert axis(*pools).angle == -45
+    assert (alone.angle, alone.texts[2]) == (0, "deepseek-v3/prefill")
+
+
+def test_several_cohorts_are_told_apart_by_letters_too() -> None:
+    """To some eyes two of the colours are one; a bar without a cohort or value has no letter."""
+    told = (bar("a"), bar("b", letter="B"), bar("c", letter=""), bar("d", letter="C", value=None))
+
+    letters = [each["text"] for each in draw(*told)["layout"]["annotations"]]
+    assert letters == ["<b>A</b>", "<b>B</b>"]
+
+
+def test_one_cohort_or_bars_too_thin_for_letters_have_none() -> None:
+    thin = [bar(str(index), letter="AB"[index % 2]) for index in range(LETTERED + 1)]
+
+    for told in ((bar("a"), bar("b")), thin):
+        assert "annotations" not in draw(*told)["layout"]
+
+
+def test_of_two_hundred_bars_some_are_named() -> None:
+    """No label touches its neighbour."""
+    told = axis(*[bar(f"chat-{index:03}") for index in range(200)])
+    assert 10 <= len(told.texts) <= 25
+    assert told.angle == 0
+
+
+def test_of_many_ranks_only_replicas_are_named() -> None:
+    told = axis(*[bar(f"replica-{index}", str(rank)) for index in range(25) for rank in range(8)])
+    assert told.names == ()
+    assert "0" in told.texts
+    assert len(told.texts) <= 25
+
+
+@pytest.mark.parametrize(
+    ("names", "common", "short"),
+    [
+        (["chat-70b-01", "chat-70b-02"], "chat-70b-", ["01", "02"]),
+        (["10.0.0.1:8000", "10.0.0.12:8000"], "10.0.0.", ["1:8000", "12:8000"]),
+        (["alone-1"], "", ["alone-1"]),
+        (["a-", "a-b"], "a-", ["a-", "b"]),
+        (["decode", "decoy"], "", ["decode", "decoy"]),
+        ([], "", []),
+    ],
+)
+def test_what_all_names_begin_with_is_told_once(names: list[str], common: str, short: list[str]) -> None:
+    assert shortened(names) == (common, short)
+
+
+def test_what_labels_leave_out_stands_under_the_axis() -> None:
+    assert draw(bar("<x>-1"), bar("<x>-2"))["layout"]["xaxis"]["title"]["text"] == "&lt;x&gt;-…"
+    assert draw(bar("a"), bar("b"))["layout"]["xaxis"]["title"]["text"] == ""
+
+
+def test_a_long_name_is_cut() -> None:
+    assert shortened(["x" * 40]) == ("", ["x" * 19 + "…"])
+
+
+@pytest.mark.parametrize(
+    ("highest", "marks"),
+    [(1.87e6, (0, 5e5, 1e6, 1.5e6)), (91.2, (0, 25, 50, 75)), (1, (0, 0.25, 0.5, 0.75, 1)), (4.1, (0, 2, 4))],
+)
+def test_an_axis_has_round_marks(highest: float, marks: tuple[float, ...]) -> None:
+    assert ticks(highest) == marks

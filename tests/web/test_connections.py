@@ -1,0 +1,216 @@
+"""Connections that never ask, or ask for ever, take nothing from others; a flood fills no log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+
+from dashboard.web.connections import (
+    MOST_CONNECTIONS,
+    MOST_LINES,
+    SPARE_CONNECTIONS,
+    Connection,
+    RepeatFilter,
+    Server,
+    connection_limit,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+    from starlette.types import Receive, Scope, Send
+
+GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+SHORT = 0.1  # seconds
+
+
+class Hasty(Connection):
+    """Waits for a tenth of a second."""
+
+    head_seconds = body_seconds = SHORT
+
+
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    """Read the body, let /slow wait for longer than any request may take to come, and answer."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await receive()
+        return
+    while (await receive()).get("more_body"):
+        pass
+    if scope["path"] == "/slow":
+        await asyncio.sleep(3 * SHORT)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+class Client:
+    """Opens connections to a server, and closes them."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._port = server.servers[0].sockets[0].getsockname()[1]
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def send(self, *parts: bytes) -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers.append(writer)
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        return reader
+
+    def close(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+
+
+@asynccontextmanager
+async def serving(protocol: type[Connection], limit: int | None = None) -> AsyncIterator[Client]:
+    config = uvicorn.Config(
+        answer, port=0, http=protocol, ws="websockets-sansio", lifespan="off", limit_concurrency=limit, log_config=None
+    )
+    server = Server(config, stop_seconds=60)
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    client = Client(server)
+    try:
+        yield client
+    finally:
+        client.close()
+        await server.shutdown()
+
+
+def run(
+    test: Callable[[Client], Coroutine[Any, Any, None]], protocol: type[Connection], limit: int | None = None
+) -> None:
+    async def tested() -> None:
+        async with serving(protocol, limit) as client:
+            await asyncio.wait_for(test(client), 60)
+
+    asyncio.run(tested())
+
+
+async def status(reader: asyncio.StreamReader) -> int:
+    return int((await reader.readline()).split()[1])
+
+
+async def ended(reader: asyncio.StreamReader) -> None:
+    """Wait until the other side closes, whichever way."""
+    with suppress(ConnectionResetError):
+        await reader.read()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (),
+        (b"GET / HT",),
+        (b"GET / HTTP/1.1\r\nhost: a\r\n",),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nabc",),
+    ],
+)
+def test_a_request_that_never_comes_ends_its_connection(parts: tuple[bytes, ...]) -> None:
+    async def test(client: Client) -> None:
+        reader = await client.send(*parts)
+        await ended(reader)
+
+    run(test, Hasty)
+
+
+def test_a_second_request_that_never_comes_ends_its_connection() -> None:
+    async def test(client: Client) -> None:
+        reader = await client.send(GET, b"GET / HT")
+        assert await status(reader) == 200
+        await ended(reader)
+
+    run(test, Hasty)
+
+
+def test_an_answer_may_take_longer_than_a_request() -> None:
+    async def test(client: Client) -> None:
+        assert await status(await client.send(GET.replace(b"/", b"/slow", 1))) == 200
+
+    run(test, Hasty)
+
+
+def test_a_websocket_has_no_deadline() -> None:
+    async def test(client: Client) -> None:
+        reader = await client.send(handshake())
+        assert await status(reader) == 101
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(3 * SHORT)
+        assert not reader.at_eof()
+
+    run(test, Hasty)
+
+
+def handshake() -> bytes:
+    return (
+        b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+        b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+
+
+def test_at_the_limit_the_oldest_connection_that_asks_nothing_makes_room() -> None:
+    """1,100 half-open connections silenced /healthz for 48 s."""
+
+    async def test(client: Client) -> None:
+        for _ in range(1100):
+            await client.send(b"GET / HT")
+        assert await status(await client.send(GET)) == 200
+        assert len(client.server.server_state.connections) <= 60
+
+    run(test, Connection, limit=60)
+
+
+def test_websockets_leave_connections_for_requests() -> None:
+    """A liveness probe must be answered also where no more sessions are."""
+    limit = SPARE_CONNECTIONS + 5
+
+    async def test(client: Client) -> None:
+        opened = [await status(await client.send(handshake())) for _ in range(8)]
+        assert opened == [101] * 5 + [503] * 3
+        assert await status(await client.send(GET)) == 200
+
+    run(test, Connection, limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "polling", "limit"),
+    [(1024, 100, 181), (4096, 100, 949), (2**20, 100, MOST_CONNECTIONS), (256, 100, 2 * SPARE_CONNECTIONS)],
+)
+def test_connections_are_limited_by_the_descriptors_that_their_sessions_need(
+    descriptors: int, polling: int, limit: int
+) -> None:
+    assert connection_limit(descriptors, polling) == limit
+
+
+def test_the_same_message_is_logged_some_times_a_minute_and_the_last_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    clock = [0.0]
+    logger = logging.getLogger("tests.flood")
+    repeats = RepeatFilter(lambda: clock[0])
+    logger.addFilter(repeats)
+    try:
+        for number in range(1000):
+            logger.warning("bad request %d", number)
+        logger.warning("another")
+        assert len(caplog.messages) == MOST_LINES + 1
+        assert caplog.messages[-2:] == [
+            f"bad request {MOST_LINES - 1} (more of these are dropped for up to 60 s)",
+            "another",
+        ]
+        clock[0] = 60.0
+        logger.warning("bad request %d", 7)
+        assert caplog.messages[-1] == "bad request 7"
+        logger.error("ASGI callable returned without completing handshake.")
+        assert caplog.messages[-1] == "bad request 7"  # a refused websocket was answered
+    finally:
+        logger.removeFilter(repeats)

@@ -1,0 +1,83 @@
+"""Findings in words: values are seen, numbers of replicas are not taken for them, and how a domain is known is said."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.models import State
+from dashboard.rules.findings import CohortShare
+from dashboard.web import findings_words
+from dashboard.web.first_things import first_things
+from tests.findings_builder import evidence
+from tests.report.judged import fleet, in_cohorts
+
+if TYPE_CHECKING:
+    from dashboard.rules.findings import Evidence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "told", "html"),
+    [
+        (
+            "Block size is 32 instead of 16, which 16 of 17 replicas have.",
+            [evidence(value="32"), evidence(value="16")],
+            "Block size is <code>32</code> instead of <code>16</code>, which 16 of 17 replicas have.",
+        ),
+        ("Share is 0.9 instead of 0.92.", [evidence(value="0.9")], "Share is <code>0.9</code> instead of 0.92."),
+        ("Rate is 10.5.", [evidence(value="5")], "Rate is 10.5."),
+        ("Version is 0.31.0.", [evidence(value='"0.31.0"')], "Version is <code>0.31.0</code>."),
+        ('Seed is "16".', [evidence(value='"16"')], "Seed is <code>&quot;16&quot;</code>."),
+        ("It is <b>.", [evidence(value='"<b>"')], "It is <code>&lt;b&gt;</code>."),
+        ("It is <i>.", [], "It is &lt;i&gt;."),
+        ("It is not set.", [evidence(value="null", state=State.NULL)], "It is not set."),
+        ("The route answers.", [evidence("/server_info", '"answers"')], "The route answers."),
+        ("Its name is .", [evidence(value='""')], "Its name is ."),
+    ],
+)
+def test_values_are_marked_in_a_sentence_as_often_as_the_evidence_holds_them(
+    sentence: str, told: list[Evidence], html: str
+) -> None:
+    """A number of replicas that looks the same comes later and stays plain; whatever is foreign is escaped."""
+    assert findings_words.sentence_html(sentence, told) == html
+
+
+def test_cohorts_are_chips_of_a_number_that_can_be_read() -> None:
+    """`B` for one, `B ×2` for more; a pool's name only among several; who was never read has no letter."""
+    html = findings_words.chips([CohortShare("a<b", "B", ("x",)), CohortShare("c", "", ("x",) * 1_200)], 2)
+
+    assert ">B</span></span> " in html
+    assert "a&lt;b" in html
+    assert '<span class="mute">not read</span> ×1,200' in html
+    assert "c " not in findings_words.chips([CohortShare("c", "B", ("x", "y"))], 1).replace("class", "")
+
+    many = findings_words.chips([CohortShare("c", letter, ("x",)) for letter in "ABCDEFG"], 1)
+    assert "and 3 more cohorts" in many
+
+
+def test_names_stand_beside_the_cohort_that_they_are_in() -> None:
+    """In the list of findings and among the suppressed ones, on Overview as links; the letters as chips."""
+    crossed = in_cohorts(C=(4,), D=(3,))
+    names = {f"http://chat-{number}:8000": f"chat-{number}" for number in range(1, 11)}
+    shown = findings_words.whose(crossed, names)
+    ((_, _, overview),) = first_things(fleet(crossed))
+
+    assert _seen(shown) == _seen(overview) == "C chat-4, D chat-3"
+    assert shown.count('class="chip"') == 2
+    assert 'href="replica?replica=http%3A%2F%2Fchat-4%3A8000"' in overview
+    assert _seen(findings_words.whose(in_cohorts(A=(2, 10), B=(3,)), names)) == "A ×2 chat-2, chat-10, B chat-3"
+    assert _seen(findings_words.whose(in_cohorts(A=(1, 2, 3, 5, 6), C=(4,)), names)) == "A ×5 C"
+
+
+def test_a_line_breaks_between_cohorts_and_not_between_a_letter_and_its_name() -> None:
+    names = {f"http://chat-{number}:8000": f"chat-{number}" for number in (3, 4)}
+    shown = findings_words.whose(in_cohorts(C=(4,), D=(3,)), names)
+
+    assert len(re.findall(r'<span class="part"><span class="chip">', shown)) == 2
+    assert '<span class="part"><span class="chip">' not in findings_words.whose(in_cohorts(C=(3, 4)), names)
+
+
+def _seen(html: str) -> str:
+    return re.sub(r"<[^>]+>", "", html)

@@ -1,0 +1,96 @@
+"""Whatever comes into a piece of HTML is escaped there."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.report.glossary import TERMS
+from dashboard.web import markup
+from tests.builders import HOSTILE
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        markup.text(HOSTILE),
+        markup.bold(HOSTILE),
+        markup.code(HOSTILE),
+        markup.muted(HOSTILE),
+        markup.said(HOSTILE),
+        markup.parts(HOSTILE),
+        markup.letter("A"),
+        markup.section(HOSTILE),
+        markup.link(HOSTILE, "", title=HOSTILE),
+        markup.glyph("unknown", HOSTILE),
+        markup.card(HOSTILE, "", ""),
+        markup.table(HOSTILE, [(HOSTILE, "")], []),
+    ],
+)
+def test_foreign_text_never_becomes_markup(html: str) -> None:
+    """Neither as content nor out of an attribute."""
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "\"'>" not in html
+
+
+def test_a_table_names_its_columns_and_rows() -> None:
+    """Heads have scopes, numbers their class, and the caption is read aloud."""
+    html = markup.table("Pools", [("Pool", ""), ("KV tokens", "number")], [["chat", "18.4 M"]])
+
+    assert '<caption class="said">Pools</caption>' in html
+    assert '<th scope="col" class="number">KV tokens</th>' in html
+    assert '<tr><th scope="row">chat</th><td class="number">18.4 M</td></tr>' in html
+
+
+def test_a_line_of_parts_wraps_between_them_and_reads_as_before() -> None:
+    """A part is one box, `100 GPUs`; what stands between two parts stays with the first."""
+    html = markup.parts("tokens · 100 GPUs")
+
+    assert html == '<span class="part">tokens ·</span> <span class="part">100 GPUs</span>'
+    assert markup.parts("a-1, b-2", ",") == '<span class="part">a-1,</span> <span class="part">b-2</span>'
+    assert markup.parts("all up") == '<span class="part">all up</span>'
+
+
+def test_a_glyph_is_never_alone() -> None:
+    """The shape is hidden from readers that speak; the word is not."""
+    assert markup.glyph("critical", "down:") == (
+        '<span class="glyph critical" aria-hidden="true">!</span><span class="said">down:</span>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "html"),
+    [
+        ("2 would restart; 1 would not.", "<b>2 would restart</b>; 1 would not."),
+        ("B cannot share: it hashes.", "<b>B cannot share</b>: it hashes."),
+        ("0.32.0 runs. Others too.", "<b>0.32.0 runs</b>. Others too."),
+        ("<b>:", "<b>&lt;b&gt;</b>:"),
+        ("; no claim", "; no claim"),
+    ],
+)
+def test_what_a_sentence_claims_is_bold(sentence: str, html: str) -> None:
+    assert markup.claim(sentence) == html
+
+
+def test_a_word_is_explained_by_the_glossary_to_those_who_see_and_to_those_who_hear() -> None:
+    """It can be reached by keyboard, and its sentence is its description."""
+    html = markup.term("DP rank", "Ranks")
+
+    assert html.startswith('<dfn class="term" tabindex="0" aria-describedby="term-dp-rank">Ranks<span')
+    assert f'role="tooltip" id="term-dp-rank">{markup.text(TERMS["DP rank"])}</span></dfn>' in html
+
+
+def test_only_the_words_that_are_named_are_explained_in_a_table() -> None:
+    html = markup.table("Pools", [("Pool", ""), ("Role", "")], [["chat", "both"]], {"Pool": "pool"})
+
+    assert f'<th scope="col" class="">{markup.term("pool", "Pool")}</th><th scope="col" class="">Role</th>' in html
+
+
+def test_a_card_that_is_a_link_holds_nothing_else_that_takes_the_focus() -> None:
+    assert "<dfn" in markup.card("Pool", "chat", "", explained="pool")
+    assert "<dfn" not in markup.card("Pool", "chat", "", explained="pool", address="./compare")
+
+
+def test_a_word_that_nobody_explains_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        markup.term("no such word")

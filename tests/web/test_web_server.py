@@ -1,0 +1,229 @@
+"""The server as a hostile page, client or operator's signal meets it: in a process of its own, on loopback."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import httpx
+import pytest
+
+from dashboard.web import launch
+from tests.serving import ROOT, START_SECONDS, free_port, started, wait_until_healthy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+FOREIGN = "evil.example"
+# Before anything else is imported: every name that the process looks up is written to a file.
+RECORDER = """
+import os, socket
+def recorded(function):
+    def look_up(host, *arguments, **named):
+        with open(os.environ["LOOK_UPS"], "a") as file:
+            file.write(f"{host}\\n")
+        return function(host, *arguments, **named)
+    return look_up
+for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
+    setattr(socket, name, recorded(getattr(socket, name)))
+"""
+
+
+class Served(NamedTuple):
+    """A dashboard: its port, its process, the names that it looked up."""
+
+    port: int
+    pid: int
+    looked_up: Path
+
+    def ask(self, path: str, **headers: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{self.port}{path}", headers=headers, trust_env=False, timeout=20)
+
+    def handshake(self, **headers: str) -> str:
+        """The status line and body of a websocket handshake."""
+        with self.connected() as client:
+            client.sendall(upgrade(self.port, **headers))
+            return client.recv(2**16).decode()
+
+    @contextmanager
+    def connected(self) -> Iterator[socket.socket]:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as client:
+            yield client
+
+    def names(self) -> set[str]:
+        return set(self.looked_up.read_text().split()) if self.looked_up.exists() else set()
+
+
+def upgrade(port: int, **headers: str) -> bytes:
+    """A websocket handshake as Streamlit's page makes it."""
+    told = {
+        "Host": f"127.0.0.1:{port}",
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Protocol": "streamlit",
+        **headers,
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    return f"GET /_stcore/stream HTTP/1.1\r\n{lines}\r\n".encode()
+
+
+@contextmanager
+def serving(folder: Path, kind: str, options: str = "name: edge\n") -> Iterator[Served]:
+    """Start the dashboard as `serve` or as `streamlit run app.py` does; yield it once it has polled."""
+    (folder / "sitecustomize.py").write_text(RECORDER)
+    config, looked_up, port = folder / "fleet.yaml", folder / "look-ups", free_port()
+    config.write_text(options)
+    commands = {
+        "serve": launch.server_command("127.0.0.1", port),
+        "streamlit run": [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), f"--server.port={port}"],
+    }
+    ours = {"PYTHONPATH": str(folder), "LOOK_UPS": str(looked_up)}
+    with started(commands[kind], environment={**launch.environment(config), **ours}) as process:
+        wait_until_healthy(f"http://127.0.0.1:{port}")
+        yield Served(port, process.pid, looked_up)
+
+
+@pytest.fixture(scope="module", params=["serve", "streamlit run"])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("served"), request.param) as server:
+        yield server
+
+
+def test_a_foreign_origin_gets_403_and_no_name_is_looked_up(served: Served) -> None:
+    """Streamlit looked up its own address for each, and everything waited while no name server answered."""
+    refused = served.handshake(Origin=f"http://{FOREIGN}")
+
+    assert refused.startswith("HTTP/1.1 403")
+    assert f"set allowed_hosts: [{FOREIGN}] in the options" in refused
+    assert served.ask("/healthz").status_code == 200
+    assert served.names() <= {"127.0.0.1"}
+
+
+def test_a_foreign_host_gets_403_on_pages_the_api_and_the_websocket(served: Served) -> None:
+    for path in ("/", "/api/v1/fleet", "/metrics", "/_stcore/health", "/static/js/x.js"):
+        assert served.ask(path, Host=FOREIGN).status_code == 403
+    assert served.handshake(Host=FOREIGN, Origin=f"http://{FOREIGN}").startswith("HTTP/1.1 403")
+
+
+def test_probes_answer_under_every_name(served: Served) -> None:
+    answers = [served.ask(path, Host="dashboard.monitoring.svc") for path in ("/livez", "/readyz", "/healthz")]
+
+    assert [each.status_code for each in answers] == [200, 200, 200]
+
+
+def test_a_websocket_of_the_own_page_opens(served: Served) -> None:
+    assert served.handshake(Origin=f"http://127.0.0.1:{served.port}").startswith("HTTP/1.1 101")
+    assert served.handshake(Origin=f"http://localhost:{served.port}", Host=f"localhost:{served.port}").startswith(
+        "HTTP/1.1 101"
+    )
+    assert served.handshake().startswith("HTTP/1.1 403"), "no browser leaves the Origin out"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/snapshots", "/static/index.html", "/api/v1/fleet", "/_stcore/health", "/api/x"]
+)
+def test_every_path_has_the_security_headers(served: Served, path: str) -> None:
+    headers = served.ask(path).headers
+
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize("ends", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_however_the_program_ends_nothing_of_it_goes_on(command: str, ends: signal.Signals, tmp_path: Path) -> None:
+    """The server was left behind by SIGKILL and SIGHUP, and kept its port."""
+    port = free_port()
+    (tmp_path / "fleet.yaml").write_text("name: ends\n")
+    more = {
+        "serve": ("--config", str(tmp_path / "fleet.yaml")),
+        "demo": ("--replicas", "2", "--fleet-port", str(free_port())),
+    }
+    with started([sys.executable, "-m", "dashboard", command, "--port", str(port), *more[command]]) as process:
+        wait_until_healthy(f"http://127.0.0.1:{port}")
+        left = [os.pidfd_open(pid) for pid in (process.pid, *children(process.pid))]
+        process.send_signal(ends)
+        process.wait(60)
+        for each in left:
+            assert select.select([each], [], [], 60)[0], "a process goes on"  # readable once it has ended
+            os.close(each)
+    with socket.create_server(("127.0.0.1", port)):
+        pass  # the port is free again
+
+
+def children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_the_limit_of_open_files_is_raised_to_the_hard_one(served: Served) -> None:
+    soft, hard = resource.prlimit(served.pid, resource.RLIMIT_NOFILE)
+
+    assert soft == hard
+
+
+def test_the_settings_of_the_pages_count_in_every_folder(tmp_path: Path) -> None:
+    """Streamlit reads them once: what asks for one before the app is there fixes all of them at their defaults."""
+    ask = (
+        "import streamlit as st; from dashboard.web.app import app\n"
+        "app._build_starlette_app().build_middleware_stack()\n"
+        "print(st.get_option('browser.gatherUsageStats'), st.get_option('server.fileWatcherType'))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, env=environment, capture_output=True, check=True)
+
+    assert done.stdout == b"False none\n"
+
+
+def test_a_wrong_variable_of_streamlit_ends_serve_with_its_sentence(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text("name: x\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "STREAMLIT_SERVER_MAX_UPLOAD_SIZE": "large"}
+    command = [sys.executable, "-m", "dashboard", "serve", "--port", str(free_port())]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert "STREAMLIT_SERVER_MAX_UPLOAD_SIZE" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_closed_sessions_give_their_descriptors_back(tmp_path: Path) -> None:
+    """Up to 128 of them kept three each until the next page was closed."""
+    with serving(tmp_path, "serve") as server:
+        before = descriptors(server.pid)
+        with ExitStack() as stack:
+            clients = [stack.enter_context(server.connected()) for _ in range(20)]
+            for client in clients:
+                client.sendall(upgrade(server.port, Origin=f"http://127.0.0.1:{server.port}"))
+                assert client.recv(2**16).startswith(b"HTTP/1.1 101")
+            assert descriptors(server.pid) >= before + len(clients)
+        ends_at = time.monotonic() + START_SECONDS
+        while (left := descriptors(server.pid)) > before:
+            assert time.monotonic() < ends_at, f"{left} descriptors, {before} before"
+            time.sleep(0.1)
+
+
+def descriptors(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def test_a_listed_host_opens_page_and_websocket_also_behind_a_proxy_that_passes_its_own_host(tmp_path: Path) -> None:
+    options = "name: listed\nallowed_hosts: [fleet.example.com]\nframe_ancestors: [https://wiki.example.com]\n"
+    with serving(tmp_path, "serve", options) as server:
+        assert server.ask("/", Host="fleet.example.com").status_code == 200
+        assert server.handshake(Host="fleet.example.com", Origin="https://fleet.example.com").startswith("HTTP/1.1 101")
+        assert server.handshake(Origin="https://fleet.example.com").startswith("HTTP/1.1 101")
+        assert "frame-ancestors https://wiki.example.com" in server.ask("/").headers["content-security-policy"]
+        assert server.names() <= {"127.0.0.1"}
