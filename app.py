@@ -1,1 +1,19 @@
-dashboard/web/app.py
+"""The dashboard: `streamlit run app.py`, a link to this file. How it serves and looks: .streamlit/config.toml."""
+
+from pathlib import Path
+
+import streamlit as st
+from starlette.middleware import Middleware
+
+from dashboard.web import edge, server
+from dashboard.web.sessions import forget_expired
+from dashboard.web.uploads import Uploads
+
+SCRIPT = Path(__file__).resolve().with_name("main.py")
+PAGE = Path(st.__file__).with_name("static") / "index.html"
+
+options = server.options_or_exit()
+# Asked when the app is there: the first to ask for a setting fixes all, and the app says where config.toml is.
+guard = edge.middleware(options, lambda: str(st.get_option("server.address")), PAGE.read_text())
+life = server.lifespan(options, forget_expired)
+app = st.App(SCRIPT, lifespan=life, routes=server.routes(), middleware=[guard, Middleware(Uploads)])

@@ -16,9 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet, says_the_same
 from dashboard.config import policy_of
 from dashboard.errors import SnapshotError
-from dashboard.fleet import Fleet, build_fleet, empty_fleet, says_the_same
 from dashboard.redaction import also_redact
 from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.credentials import exposed_keys

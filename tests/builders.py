@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.compare import Member, compare_pool
-from dashboard.fleet import Fleet, inspected
 from dashboard.frames import build
 from dashboard.models import (
     Basis,

@@ -18,7 +18,7 @@ from tests.serving import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 # Few examples, no deadline on a loaded machine. They are the same in every run of the same tests by one process:
 # Hypothesis also tries the constants of those modules of ours that are imported by then.

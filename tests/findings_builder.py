@@ -28,7 +28,7 @@ from tests.builders import NOW, story
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 DOMAIN = Domain(
     Router.PREFIX_HASH,

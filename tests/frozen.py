@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dashboard import service
+from dashboard.analysis.assembly import build_fleet
 from dashboard.config import Options, policy_of
 from dashboard.demo import default_fleet, in_thread, judging, targets
 from dashboard.demo.describe import Behaviour
-from dashboard.fleet import build_fleet
 from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.poller import Poller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.demo.describe import DemoReplica
-    from dashboard.fleet import Fleet
     from dashboard.models import Snapshot, Target
     from dashboard.sources.polling.poller import Limits
 

@@ -14,7 +14,7 @@ from tests import builders
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "dashboard" / "web" / "main.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from dashboard.fleet import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.models import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
 from tests.captured import AT, METRICS, MODELS, VERSION, capture, snapshot
 

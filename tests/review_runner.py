@@ -13,7 +13,7 @@ from tests.builders import NOW
 from tests.page_runner import PAGES, SCRIPT, rerun
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.store import Snapshots
 
 WEEK = timedelta(days=7)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 EVERY_PAGE = (
     "overview",

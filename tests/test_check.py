@@ -11,9 +11,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from dashboard.analysis.assembly import build_fleet
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread, targets
-from dashboard.fleet import build_fleet
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import story
 from tests.captured import AT, capture

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.store import Snapshots
+from tests.analysis.changes.sides import LATER, NEW, RESTARTED, chat, fleet
 from tests.builders import down
-from tests.changes.sides import LATER, NEW, RESTARTED, chat, fleet
 from tests.report.saved_fleets import saved
 
 if TYPE_CHECKING:

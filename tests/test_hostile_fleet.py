@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard import service
+from dashboard.analysis.assembly import build_fleet
 from dashboard.config import Options
-from dashboard.fleet import build_fleet
 from dashboard.models import ReplicaState
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.fleet.table import to_table
@@ -25,7 +25,7 @@ from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers, c
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Replica
 
 PAYLOAD = '"><script>alert(1)</script>![x](http://127.0.0.1:1/x.png)[bold]\n\x1b[31m`$x^2$`'

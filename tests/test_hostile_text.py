@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from dashboard.changes import changes_between
+from dashboard.analysis.changes import changes_between
 from dashboard.cli import cli
 from dashboard.models import Note
 from dashboard.report.context import context_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 COMMANDS = (
     "\n::error::owned\r::add-mask::owned\r\n \t::error file=a::owned\x0b::error::owned\u2028::error::owned"

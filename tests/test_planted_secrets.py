@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from streamlit.testing.v1 import AppTest
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 KEY = "our/own+key=4Zq8"
 INSIDE = {**ARGUMENTS, **{place: plant for place, plant in NESTED.items() if not place.startswith("long")}}

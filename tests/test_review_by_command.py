@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 FIRST = "This is the first review of this fleet"
 NOT_OPENED = "The last review cannot be opened, so what is new since then is not known."

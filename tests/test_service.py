@@ -19,7 +19,7 @@ from dashboard.sources.discovery import Discovery
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 PATIENCE_SECONDS = 30.0
 

@@ -23,7 +23,7 @@ from dashboard.rules.policy import Policy
 from dashboard.wording import count, first_of, middle_cut, one_line
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Baseline, Pool
     from dashboard.report.baseline.source import Taken
 

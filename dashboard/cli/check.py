@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dashboard import service
+from dashboard.analysis.assembly import inspected
 from dashboard.cli.baseline_args import beside, given_baselines
 from dashboard.cli.saved import LIVE, fleet_of
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, Polled, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
-from dashboard.fleet import inspected
 from dashboard.report.ci.github_annotations import to_github_annotations
 from dashboard.report.ci.junit import to_junit
 from dashboard.report.ci.sarif import to_sarif
@@ -31,7 +31,7 @@ from dashboard.rules.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Baseline
     from dashboard.report.ci.verdict import Verdict
 

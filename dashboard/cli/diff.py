@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dashboard.changes import changes_between
+from dashboard.analysis.assembly import only_pool
+from dashboard.analysis.changes import changes_between
 from dashboard.cli.pools import no_such_pool
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
-from dashboard.fleet import only_pool
 from dashboard.report.changes.document import changes_document
 from dashboard.report.changes.table import to_changes_table
 from dashboard.report.changes.words import difference_words
@@ -21,8 +21,8 @@ from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
 
 if TYPE_CHECKING:
-    from dashboard.changes import Changes
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
+    from dashboard.analysis.changes import Changes
 
 SAME, DIFFERENT = 0, 1  # as diff(1) has it; 2 is wrong usage
 FORMATS = "What to print."

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dashboard import service
+from dashboard.analysis.assembly import only_pool
 from dashboard.cli.pools import no_such_pool
 from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, width, wrong
-from dashboard.fleet import only_pool
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.fleet.table import to_table
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 def poll(

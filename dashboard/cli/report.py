@@ -20,8 +20,8 @@ from dashboard.store.reviews import Last, earlier, last_review, opened
 from dashboard.wording import size
 
 if TYPE_CHECKING:
+    from dashboard.analysis.assembly import Fleet
     from dashboard.config import Options
-    from dashboard.fleet import Fleet
     from dashboard.report.blocks import Report
 
 NAMES = {Format.HTML: "HTML", Format.PDF: "PDF", Format.MARKDOWN: "Markdown", Format.JSON: "JSON"}

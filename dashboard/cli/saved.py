@@ -21,8 +21,8 @@ from dashboard.store.redacting import opened_clean
 from dashboard.store.snapshots import SHORTEST, TYPE_MORE
 
 if TYPE_CHECKING:
+    from dashboard.analysis.assembly import Fleet
     from dashboard.config import Options
-    from dashboard.fleet import Fleet
     from dashboard.models.notes import Notes
 
 STANDARD_INPUT = "-"

@@ -21,7 +21,7 @@ from dashboard.sources.polling.credentials import exposed_keys
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 TARGETS_HELP = (
     "Addresses to ask instead of those of the options. FLEET_CREDENTIALS__TOKEN_ENV names the environment variable "

@@ -9,7 +9,7 @@ from dashboard.wording import middle_cut, natural, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 MOST_NAMED = 3  # replicas whose names stand in a list; more are counted
 LONGEST_NAME = 40  # characters of a replica's or pool's name in a list

@@ -15,7 +15,7 @@ from dashboard.models import Basis, FailureKind, ReplicaState, Role, Source, Sta
 from dashboard.schemas.base import Count, Moment
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 T = TypeVar("T")
 NativeValue = Annotated[Any, Field(description="native JSON")]

@@ -15,7 +15,7 @@ from dashboard.report.fleet.load import MAX_BYTES
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 ID_DIGITS = 32  # hexadecimal, 128 bits: nobody makes another fleet of the same id; the first ones are enough to type
 EARLIER_DIGITS = 10  # of a snapshot that was frozen before version 0.2; it keeps its id

@@ -14,7 +14,7 @@ from dashboard.store.packing import content_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.store.sidecar import NotePart, Sidecar
 
 

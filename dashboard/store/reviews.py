@@ -12,7 +12,7 @@ from dashboard.report.views.review_new import Alone
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Note
     from dashboard.models.notes import Notes
     from dashboard.store.snapshots import Snapshots, Stored

@@ -19,7 +19,7 @@ from dashboard.wording import one_line
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 LONGEST_NAME = 80
 LONGEST_NOTE = 4_000

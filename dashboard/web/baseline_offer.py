@@ -13,8 +13,8 @@ from dashboard.web import links
 from dashboard.wording import middle_cut
 
 if TYPE_CHECKING:
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import Reference
-    from dashboard.fleet import Fleet
     from dashboard.models import Pool
 
 LARGEST = "A"  # cohort; what a baseline is made of unless the reference is another cohort or a replica

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.capacity.outliers import Outlier
-    from dashboard.fleet import Fleet
     from dashboard.report.capacity.pools import PoolCapacity
     from dashboard.report.capacity.ranks import Rank
     from dashboard.web.capacity_bars import Chart

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.capacity.pools import PoolCapacity
     from dashboard.report.capacity.ranks import Rank
     from dashboard.web.capacity_controls import Choice

@@ -15,7 +15,7 @@ from dashboard.wording import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dashboard.changes import Changes, SettingGroup, Side
+    from dashboard.analysis.changes import Changes, SettingGroup, Side
     from dashboard.report.blocks import Block, Entry, Line, Part
 
 BEFORE = frozenset({"gone-findings", "unjudged-findings"})  # parts that speak of what only the first side has

@@ -14,7 +14,7 @@ from dashboard.web import links, snapshots_compare, state
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.context import Context
 
 SETTLED = "compared_sides"  # in the session: both sides of this run; None on every other page

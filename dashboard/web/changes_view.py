@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard.changes import changes_between
+from dashboard.analysis.changes import changes_between
 from dashboard.report.context import context_of
 from dashboard.report.views.changes import changes_report
 from dashboard.web import changes_links, empty, links, markup, review_blocks, share, snapshots_compare
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from streamlit.delta_generator import DeltaGenerator
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.blocks import Part, Report
     from dashboard.web.changes_sides import Chosen, Sides
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import Matrix
-    from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
     from dashboard.rules.domain import Domain
 

@@ -17,7 +17,7 @@ from dashboard.wording import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.findings.listed import Known
 
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"

@@ -21,7 +21,7 @@ from dashboard.wording import count
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.findings.listed import Known, Listed
     from dashboard.rules.findings import Finding, Inspection, Remedy
 

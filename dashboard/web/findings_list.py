@@ -10,7 +10,7 @@ from dashboard.web.shared import shared
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 @shared(max_entries=4)

@@ -25,7 +25,7 @@ from dashboard.web import (
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.findings.listed import Known, Listed
 
 _reveal = st.components.v2.component(

@@ -16,7 +16,7 @@ from dashboard.wording import count, joined
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.findings.cohorts import NamedCohort
     from dashboard.report.findings.listed import Listed
 

@@ -14,7 +14,7 @@ from dashboard.web import choices, links, markup
 from dashboard.wording import iso, joined, middle_cut
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.context import Context
     from dashboard.store import Stored
     from dashboard.web.changes_sides import Sides

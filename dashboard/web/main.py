@@ -12,7 +12,7 @@ from dashboard.web import changes_sides, choices, empty, frozen_band, links, mar
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 ICON = Path(__file__).with_name("icon.png")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from streamlit.delta_generator import DeltaGenerator
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.web.changes_sides import Sides
 
 TICK_SECONDS = 5  # how often a session looks for a newer fleet; a look costs a few milliseconds

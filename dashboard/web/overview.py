@@ -19,7 +19,7 @@ from dashboard.web.shared import shared
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Replica
     from dashboard.report.blocks import Figure
     from dashboard.report.findings.headline import Standing

@@ -18,8 +18,8 @@ from dashboard.web.tally import tally_glyphs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import SharingSentence
-    from dashboard.fleet import Fleet
     from dashboard.models import Cohort, Pool, Replica
     from dashboard.rules.findings import Inspection, Tally
 

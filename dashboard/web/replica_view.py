@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from streamlit.delta_generator import DeltaGenerator
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Pool, Replica
     from dashboard.report.replicas.differences import Apart
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from streamlit.delta_generator import DeltaGenerator
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 EVERY_POOL, EVERY_STATE = "all pools", "all"
 ROW, HEAD, TALLEST = 35, 37, 702  # px of the table

@@ -12,7 +12,7 @@ from dashboard.web import choices, links, markup
 from dashboard.web.snapshots_list import words
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.store import Stored
     from dashboard.store.reviews import Earlier, Last
 

@@ -17,7 +17,7 @@ from dashboard.web.meeting import Item
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Note
     from dashboard.models.notes import Notes
     from dashboard.report.blocks import Report

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
     from starlette.requests import Request
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.config import Options
-    from dashboard.fleet import Fleet
     from dashboard.report.parts import Part
 
 WRONG_OPTIONS = 2  # the exit code of every program for wrong usage

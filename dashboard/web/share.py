@@ -18,7 +18,7 @@ from dashboard.web.snapshots_list import UNNAMED, as_of, name_or_default
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.blocks import Report
     from dashboard.store import Stored
     from dashboard.web.changes_sides import Sides

@@ -13,7 +13,7 @@ from dashboard.web import links
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 FLEET = "shown_fleet"
 LAST = "last_live_fleet"

@@ -18,7 +18,7 @@ from dashboard.wording import STATE_WORDS, count, natural, whole_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Cohort, Pool
     from dashboard.web.matrix import Opened
 

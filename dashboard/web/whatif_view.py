@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard.report.names import brief, names_of
-from dashboard.web import choices, links, markup
-from dashboard.web.findings_words import chips, sentence_html
-from dashboard.web.shared import shared
-from dashboard.whatif import converge
-from dashboard.whatif.words import (
+from dashboard.analysis.whatif import converge
+from dashboard.analysis.whatif.words import (
     HOW_WORDS,
     LATER,
     NOTHING_APPLIED,
@@ -29,17 +25,21 @@ from dashboard.whatif.words import (
     value_words,
     verdict_lists,
 )
+from dashboard.report.names import brief, names_of
+from dashboard.web import choices, links, markup
+from dashboard.web.findings_words import chips, sentence_html
+from dashboard.web.shared import shared
 from dashboard.wording import count, first_of, uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
+    from dashboard.analysis.whatif import Group, Paste, WhatIf
+    from dashboard.analysis.whatif.words import Pasted
     from dashboard.models import Baseline, Pool
     from dashboard.rules.findings import Finding
-    from dashboard.whatif import Group, Paste, WhatIf
-    from dashboard.whatif.words import Pasted
 
 NOTHING = "nothing"  # what is chosen while the part is closed; it stands in no URL
 BASELINE = "baseline"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from dashboard.fleet import Fleet, build_fleet, inspected  # noqa: E402
+from dashboard.analysis.assembly import Fleet, build_fleet, inspected  # noqa: E402
 from dashboard.models import ProbeResult, Snapshot, Target  # noqa: E402
 from dashboard.normalize.reading import read  # noqa: E402
 from dashboard.rules.catalogue import ALL_RULES  # noqa: E402

@@ -24,7 +24,7 @@ import httpx
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from dashboard.fleet import Fleet, build_fleet  # noqa: E402
+from dashboard.analysis.assembly import Fleet, build_fleet  # noqa: E402
 from dashboard.models import Target  # noqa: E402
 from dashboard.sources.polling.client import Client  # noqa: E402
 from dashboard.sources.polling.poller import Limits, Poller  # noqa: E402

@@ -12,15 +12,15 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dashboard.changes import changes_between
-from dashboard.fleet import inspected
+from dashboard.analysis.assembly import inspected
+from dashboard.analysis.changes import changes_between
+from dashboard.analysis.whatif import converge
 from dashboard.models import Baseline
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.views.review import review_report
 from dashboard.schemas import recent
 from dashboard.store.packing import content_of, packed
-from dashboard.whatif import converge
 from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, POOLS, best, captured, first_poll, fleet_of, snapshot
 from tests.captured import INFERENCE_CONFIG, capture
 from tests.provider_answers import provider_answer
@@ -28,7 +28,7 @@ from tests.provider_answers import provider_answer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Snapshot
 
 POOL = "pool-0"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dashboard.models import Source
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Replica
     from dashboard.rules.findings import Finding
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import empty_fleet, inspected
 from dashboard.demo import default_fleet
-from dashboard.fleet import empty_fleet, inspected
 from dashboard.models import Baseline, FailureKind
 from tests import builders
 from tests.frozen import AT, frozen_fleet
@@ -16,7 +16,7 @@ from tests.frozen import AT, frozen_fleet
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 STORY = "story"  # the simulated fleet, with something to find in every pool
 WAITING = "waiting"  # the first poll has not ended

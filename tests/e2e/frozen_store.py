@@ -15,8 +15,8 @@ from tests.e2e.frozen_fleets import STORY, frozen
 from tests.frozen import AT, frozen_fleet
 
 if TYPE_CHECKING:
+    from dashboard.analysis.assembly import Fleet
     from dashboard.demo.describe import DemoReplica
-    from dashboard.fleet import Fleet
 
 # Stand in addresses for the ids of the snapshots, which change with every version of the program.
 BEFORE, LATEST = "SNAPSHOT-BEFORE", "SNAPSHOT-LATEST"

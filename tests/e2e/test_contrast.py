@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from tests.browser import Theme
 
 pytestmark = pytest.mark.browser

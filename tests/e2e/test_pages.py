@@ -13,7 +13,7 @@ from tests.browser import settle, tab, url_has, visit
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 pytestmark = pytest.mark.browser
 

@@ -13,7 +13,7 @@ from tests.browser import settle, visit
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 pytestmark = pytest.mark.browser
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Locator, Page
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 pytestmark = pytest.mark.browser
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 pytestmark = pytest.mark.browser
 

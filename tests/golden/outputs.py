@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboard.changes import changes_between
+from dashboard.analysis.changes import changes_between
 from dashboard.report.changes.document import changes_document
 from dashboard.report.changes.table import to_changes_table
 from dashboard.report.ci.github_annotations import to_github_annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from streamlit.testing.v1 import AppTest
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 FOLDER = Path(__file__).parent / "files"
 FLEETS = ("demo", "captures")

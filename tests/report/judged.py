@@ -25,7 +25,7 @@ from tests import builders
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 EVIL = "<b>![x](http://h/x.png)|`@all #1 \x1b[31m\u202e]]>&%::error::\r\nhttps://www.h.io \x00\ufffe*_~$x$"
 UNTIL = date(2026, 4, 30)

@@ -31,8 +31,8 @@ from dashboard.report.context import Context
 from tests.builders import HOSTILE, hostile, story
 
 if TYPE_CHECKING:
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import Matrix
-    from dashboard.fleet import Fleet
     from dashboard.report.blocks import Block
 
 AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dashboard.fleet import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.report.fleet.document import to_document, to_json
 from tests.captured import AT, captures, snapshot
 from tests.polled_fleets import INTERVAL, OPEN

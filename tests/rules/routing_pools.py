@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from dashboard.fleet import build_fleet
+from dashboard.analysis.assembly import build_fleet
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.engine import inspect_fleet
@@ -16,7 +16,7 @@ from tests import builders, captured
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.rules.findings import Inspection
     from tests.captured import Capture
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.fleet import Fleet, inspected
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.models import Baseline, State, Tolerance
 from dashboard.normalize.canonical import canonical_text
 from dashboard.report.ci.verdict import failing

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.fleet import build_fleet
+from dashboard.analysis.assembly import build_fleet
 from dashboard.models import Source
 from dashboard.rules.behaviour import BEHAVIOUR
 from dashboard.rules.catalogue import BY_ID

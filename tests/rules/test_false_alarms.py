@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from dashboard.fleet import build_fleet
+from dashboard.analysis.assembly import build_fleet
 from dashboard.models import Snapshot, Target
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Declared, Router

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.fleet import build_fleet
+from dashboard.analysis.assembly import build_fleet
 from dashboard.models import Fingerprint
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Declared, Expectations, SeedPolicy
@@ -22,7 +22,7 @@ from tests.rules.routing_pools import ALGORITHM, HASHING, judged
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Engine
 
 BLOCK = "cache_config.block_size"

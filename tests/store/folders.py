@@ -11,7 +11,7 @@ from tests import builders
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 def a_fleet(**more: Any) -> Fleet:

@@ -24,7 +24,7 @@ from tests.store.folders import a_fleet
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 SECRET = "SESAME7QX"
 SETTINGS = {

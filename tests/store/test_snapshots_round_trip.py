@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dashboard.analysis.assembly import empty_fleet, inspected
 from dashboard.errors import SnapshotError
-from dashboard.fleet import empty_fleet, inspected
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.store import Snapshots
@@ -26,7 +26,7 @@ from tests.sources.polling.hostile import changed_metrics
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 LATER = AT + timedelta(days=40)
 POLICY = Policy(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.fleet import empty_fleet
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.web import masthead
 from dashboard.web.masthead import css_string, stale_targets, words
 from tests.builders import HOSTILE, NOW, POLLED_AT, down, fleet, replica

@@ -15,8 +15,8 @@ from dashboard.web.prefix_words import prefix_band, prefix_words
 from tests.builders import CONFIG, HASHING, HOSTILE, SAME_KV, alike, document, down, fleet, hashing, replica, story
 
 if TYPE_CHECKING:
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import SharingSentence
-    from dashboard.fleet import Fleet
 
 
 def words(told: Fleet, pool: int = 0) -> str:

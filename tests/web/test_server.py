@@ -13,8 +13,8 @@ import pytest
 from starlette.applications import Starlette
 
 from dashboard import service
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.config import Options
-from dashboard.fleet import empty_fleet
 from dashboard.rules.findings import Confidence, Finding, Inspection, Outcome, OutcomeKind, Remedy, Severity
 from dashboard.web import server
 from tests.frozen import AT
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 class Client:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard import service
-from dashboard.fleet import empty_fleet
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.report.formats.export import Format, written
 from dashboard.web import links, share
 from tests import builders

@@ -17,7 +17,7 @@ from tests.snapshot_pages import shown_beside, visit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 @pytest.fixture

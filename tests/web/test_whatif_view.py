@@ -6,6 +6,8 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
+from dashboard.analysis.whatif import Verdicts, converge
+from dashboard.analysis.whatif.words import Pasted
 from dashboard.web.whatif_view import (
     MOST_FINDINGS,
     MOST_RANKS,
@@ -14,12 +16,10 @@ from dashboard.web.whatif_view import (
     findings_html,
     paste_html,
 )
-from dashboard.whatif import Verdicts, converge
-from dashboard.whatif.words import Pasted
 from tests.builders import HOSTILE, alike, devices, document, engine, fleet, replica
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Replica
 
 LARGER = {"cache_config.block_size": 32}

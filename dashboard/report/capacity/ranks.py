@@ -13,8 +13,8 @@ from dashboard.models import Basis, cohort_letters
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.capacity.outliers import Outlier
-    from dashboard.fleet import Fleet
     from dashboard.models import Engine, Replica, Setting
 
 GIB = 2**30

@@ -37,7 +37,7 @@ from dashboard.rules.catalogue import RULE_SET
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dashboard import changes
+    from dashboard.analysis import changes
     from dashboard.models import Told
     from dashboard.rules.findings import Finding, Suppression
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from dashboard.changes import Elsewhere
+from dashboard.analysis.changes import Elsewhere
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.models import Basis
 from dashboard.report.findings.words import MOST_NAMES, named, suppressions
@@ -16,7 +16,7 @@ from dashboard.wording import STATE_WORDS, count, exact, first_of, joined, told_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dashboard.changes import (
+    from dashboard.analysis.changes import (
         Amount,
         Changes,
         KeptFinding,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Silence,
         ValueChange,
     )
-    from dashboard.changes.nouns import Pools
+    from dashboard.analysis.changes.nouns import Pools
 
 NO_POOL = "no pool"
 NO_CHANGE = "0 %"

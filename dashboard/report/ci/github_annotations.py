@@ -19,7 +19,7 @@ from dashboard.text import without_commands
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.ci.verdict import Verdict
     from dashboard.rules.findings import Finding, Inspection, Remedy, Snippet
 

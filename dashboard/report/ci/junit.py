@@ -20,7 +20,7 @@ from dashboard.text import visible, without_commands
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.ci.verdict import Verdict
     from dashboard.rules.findings import Finding, Outcome, Severity
 

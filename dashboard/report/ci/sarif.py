@@ -24,7 +24,7 @@ from dashboard.wording import iso
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.ci.verdict import Verdict
     from dashboard.rules.findings import Finding, Outcome
     from dashboard.rules.registry import Rule

@@ -16,7 +16,7 @@ from dashboard.wording import count, joined
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.rules.findings import Finding, Outcome
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage

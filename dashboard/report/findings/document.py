@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Pool, Replica
     from dashboard.report.findings.document_parts import SharesPrefixes
     from dashboard.rules import domain, findings

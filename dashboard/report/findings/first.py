@@ -10,7 +10,7 @@ from dashboard.rules.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.findings.listed import Known, Listed
 
 MOST = 8  # entries; the list of findings holds all

@@ -12,7 +12,7 @@ from dashboard.rules.rollup import of_fleet
 from dashboard.wording import count
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.findings.judged_rules import JudgedRules
     from dashboard.rules.findings import Inspection, Tally
 

@@ -11,7 +11,7 @@ from dashboard.rules.catalogue import BY_ID
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Replica
     from dashboard.rules.findings import Family, Finding, Severity
 

@@ -14,7 +14,7 @@ from dashboard.text import without_commands
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.rules.findings import Finding, Inspection, Snippet
 
 MOST_LINES = 50  # of what is suppressed, skipped or not read; the rest is counted

@@ -18,7 +18,7 @@ from dashboard.wording import count, first_of, iso
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy, Snippet
 
 MOST_NAMES = 4  # replicas or pools that a line names before it counts the rest

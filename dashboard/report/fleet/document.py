@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Cohort, Device, Difference, Failure, ProbeResult, Replica, Setting
 
 SCHEMA_VERSION: Literal[2] = 2

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from dashboard.analysis.assembly import assembled, inspected
 from dashboard.errors import SnapshotError, UnreadableError
-from dashboard.fleet import assembled, inspected
 from dashboard.models import (
     Contradiction,
     Device,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import date, datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Source, State
     from dashboard.report.parts import FullReplicaPart, OfReplicaPart, ProbePart, Reason, SettingPart
 

@@ -11,7 +11,7 @@ from dashboard.rules.findings import Confidence
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Pool, Replica
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Engine, Pool, Replica
 
 MOST_DIFFERENCES = 12  # per pool; the rest is counted

@@ -21,8 +21,8 @@ from dashboard.wording import count, joined, middle_cut, natural
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import Matrix, PoolSharing, Reference, SharingSentence
-    from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
     from dashboard.rules.domain import Domain
 

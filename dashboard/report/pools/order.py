@@ -11,8 +11,8 @@ from dashboard.report.pools.prefix_words import is_needed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import SharingSentence
-    from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
     from dashboard.rules.findings import Tally
 

@@ -16,8 +16,8 @@ from dashboard.wording import first_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import SharingSentence
-    from dashboard.fleet import Fleet
     from dashboard.models import Difference, Pool, Replica
     from dashboard.rules.domain import Domain
     from dashboard.rules.findings import Finding, Inspection, Severity

@@ -10,7 +10,7 @@ from dashboard.report.replicas.settings import comparable, reach, settings_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Pool, Replica
     from dashboard.report.replicas.differences import Apart
     from dashboard.report.replicas.settings import Reach

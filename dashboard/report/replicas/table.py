@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 SIGNS = {Tone.PLAIN: "", Tone.UNKNOWN: "? "}  # before the word of a state
 WORST = {"critical": "! critical", "warning": "▲ warning", "info": "i info"}

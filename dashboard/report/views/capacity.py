@@ -23,8 +23,8 @@ from dashboard.report.views.slugs import slugs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.capacity.outliers import Outlier
-    from dashboard.fleet import Fleet
     from dashboard.report.blocks import Block
     from dashboard.report.capacity.ranks import Rank
 

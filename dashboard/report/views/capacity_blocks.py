@@ -43,8 +43,8 @@ from dashboard.report.capacity.words import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.capacity.outliers import Outlier
-    from dashboard.fleet import Fleet
     from dashboard.report.blocks import Block, Value
     from dashboard.report.capacity.pools import PoolCapacity, Sum
     from dashboard.report.capacity.ranks import Rank

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard.changes import Elsewhere
+from dashboard.analysis.changes import Elsewhere
 from dashboard.models import ReplicaState
 from dashboard.report.blocks import Column, Entries, Entry, Piece, Style, Table, Tone, data_cell, plain
 from dashboard.report.changes import words
@@ -18,7 +18,7 @@ from dashboard.wording import count, first_of, middle_cut, one_line, told_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from dashboard.changes import (
+    from dashboard.analysis.changes import (
         KeptFinding,
         LoneFinding,
         RankChange,

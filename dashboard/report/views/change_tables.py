@@ -14,7 +14,7 @@ from dashboard.wording import count, first_of, iso, short, short_id, size, told_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dashboard.changes import Changes, PoolCapacity, RankChange, SettingChanges, SettingGroup, Stayed
+    from dashboard.analysis.changes import Changes, PoolCapacity, RankChange, SettingChanges, SettingGroup, Stayed
     from dashboard.models import Told
     from dashboard.report.context import Context
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dashboard.analysis.changes import Elsewhere
 from dashboard.capacity.outliers import TOLERANCE
-from dashboard.changes import Elsewhere
 from dashboard.report.blocks import Entries, Entry, Figure, Figures, Paragraph, Part, Report, Tone, plain
 from dashboard.report.changes import words
 from dashboard.report.context import compared
@@ -18,7 +18,7 @@ from dashboard.wording import count, first_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dashboard.changes import Changes, FindingChanges, KeptFinding, Silence
+    from dashboard.analysis.changes import Changes, FindingChanges, KeptFinding, Silence
     from dashboard.report.blocks import Block, Table
     from dashboard.report.context import Context
     from dashboard.rules.findings import Finding

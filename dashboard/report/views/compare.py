@@ -28,11 +28,11 @@ from dashboard.report.views.whatif import whatif_report
 from dashboard.wording import count
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
+    from dashboard.analysis.whatif.nouns import WhatIf
     from dashboard.models import Pool, Replica
     from dashboard.report.blocks import Block
     from dashboard.report.pools.compared import Compared
-    from dashboard.whatif.nouns import WhatIf
 
 ONLY_DIFFERENCES = Choice(only_differences=True, section=None, search="", reference=MAJORITY, by_replica=False)
 

@@ -20,7 +20,7 @@ from dashboard.wording import count, first_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.findings.listed import Known, Listed
 
 EVERYTHING = Choice()

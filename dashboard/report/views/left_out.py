@@ -34,7 +34,7 @@ from dashboard.wording import count, first_of, middle_cut, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Replica
     from dashboard.report.blocks import Block, Line
     from dashboard.rules.findings import Finding, Outcome

@@ -25,8 +25,8 @@ from dashboard.wording import count
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import SharingSentence
-    from dashboard.fleet import Fleet
     from dashboard.report.findings.headline import Standing
 
 

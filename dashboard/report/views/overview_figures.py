@@ -10,7 +10,7 @@ from dashboard.report.capacity.totals import total
 from dashboard.rules.findings import Severity
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.findings.headline import Standing
 
 

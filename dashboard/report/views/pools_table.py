@@ -17,8 +17,8 @@ from dashboard.report.pools.prefix_words import is_needed, severity, short_words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import SharingSentence
-    from dashboard.fleet import Fleet
     from dashboard.models import Pool, Replica
     from dashboard.report.findings.headline import Standing
     from dashboard.rules.findings import Tally

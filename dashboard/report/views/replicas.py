@@ -14,7 +14,7 @@ from dashboard.report.views.replica_rows import replicas_table
 from dashboard.wording import count
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.blocks import Block
 
 

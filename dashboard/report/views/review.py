@@ -40,7 +40,7 @@ from dashboard.wording import count
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Note
     from dashboard.report.blocks import Block
     from dashboard.report.findings.headline import Standing

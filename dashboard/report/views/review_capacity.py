@@ -15,7 +15,7 @@ from dashboard.wording import count, first_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.blocks import Block
     from dashboard.report.capacity.ranks import Rank
     from dashboard.report.views.capacity_blocks import PoolRanks

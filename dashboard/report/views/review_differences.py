@@ -24,8 +24,8 @@ from dashboard.wording import count, first_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from dashboard.analysis.assembly import Fleet
     from dashboard.compare import Matrix, SharingSentence
-    from dashboard.fleet import Fleet
     from dashboard.models import Pool
     from dashboard.report.blocks import Block
     from dashboard.report.pools.compared import Compared

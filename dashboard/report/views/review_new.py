@@ -6,7 +6,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from dashboard.changes import changes_between
+from dashboard.analysis.changes import changes_between
 from dashboard.report.blocks import Entries, Entry, Paragraph, Part, Piece, Style, Tone, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings.sentence_lines import with_values
@@ -20,7 +20,7 @@ from dashboard.wording import iso, uncapitalized
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Note
     from dashboard.report.blocks import Block
     from dashboard.rules.findings import Finding

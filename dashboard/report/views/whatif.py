@@ -4,6 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.analysis.whatif.words import (
+    HOW_WORDS,
+    LATER,
+    NOTHING_APPLIED,
+    after_words,
+    before_words,
+    cautions,
+    change_words,
+    group_words,
+    later_notes,
+    limits,
+    paste_notes,
+    pasted,
+    summary,
+    target_words,
+    total_words,
+    value_words,
+    verdict_lists,
+)
 from dashboard.report.blocks import (
     Cell,
     Column,
@@ -23,34 +42,15 @@ from dashboard.report.names import brief, names_of, replica_names
 from dashboard.report.views.finding_data import findings_data
 from dashboard.report.views.finding_entries import rule_words, side_of, who_lines
 from dashboard.report.views.slugs import slug
-from dashboard.whatif.words import (
-    HOW_WORDS,
-    LATER,
-    NOTHING_APPLIED,
-    after_words,
-    before_words,
-    cautions,
-    change_words,
-    group_words,
-    later_notes,
-    limits,
-    paste_notes,
-    pasted,
-    summary,
-    target_words,
-    total_words,
-    value_words,
-    verdict_lists,
-)
 from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
+    from dashboard.analysis.whatif import Group, Paste, RankChange, WhatIf
     from dashboard.report.blocks import Block
     from dashboard.rules.findings import Finding
-    from dashboard.whatif import Group, Paste, RankChange, WhatIf
 
 MOST_NAMES = 12  # replicas of a group by name
 MOST_RANKS = 200  # rows of the table of DP ranks: a report stays readable

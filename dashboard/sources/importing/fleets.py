@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.analysis.assembly import build_fleet
 from dashboard.errors import SnapshotError
-from dashboard.fleet import build_fleet
 from dashboard.models import Failure, ProbeResult, Snapshot, Target
 from dashboard.models.targets import FILE_SCHEME
 from dashboard.normalize.reading import excerpt
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.rules.policy import Policy
 
 SERVED_NAME = "model_config.served_model_name"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dashboard.changes import changes_between
+from dashboard.analysis.changes import changes_between
 from dashboard.report.blocks import Entries, Paragraph, Table
 from dashboard.report.context import context_of
 from dashboard.report.views.changes import changes_report
-from tests.changes.sides import LATER, NEW, OLD, chat, fleet
+from tests.analysis.changes.sides import LATER, NEW, OLD, chat, fleet
 from tests.report.views.walking import part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.models import Replica
     from dashboard.report.blocks import Block, Entry, Report
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from dashboard.report.blocks import Figures, Tone
 from dashboard.rules.findings import Inspection
+from tests.analysis.changes.sides import LATER, NEW, OLD, chat, fleet, ids
 from tests.builders import POLLED_AT, alike
-from tests.changes.sides import LATER, NEW, OLD, chat, fleet, ids
 from tests.report import judged
 from tests.report.changes.changed import ODD, blocks, entries, lines, of, paragraphs, report, text
 from tests.report.views.walking import part

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dashboard.models import State
+from tests.analysis.changes.sides import BLOCK_SIZE, NEW, RESTARTED, SEQS, chat, silent
 from tests.builders import document, down
-from tests.changes.sides import BLOCK_SIZE, NEW, RESTARTED, SEQS, chat, silent
 from tests.report.changes.changed import entries, lines, paragraphs, report, rows, text
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 
-from dashboard.changes import Changes, changes_between
+from dashboard.analysis.changes import Changes, changes_between
 from dashboard.report.changes.document import changes_document, changes_schema
 from dashboard.rules.findings import Inspection, Severity
+from tests.analysis.changes.sides import BLOCK_SIZE, LATER, NEW, RESTARTED, between, chat, fleet, ids
 from tests.builders import document, down, engine, hostile, story
-from tests.changes.sides import BLOCK_SIZE, LATER, NEW, RESTARTED, between, chat, fleet, ids
 from tests.report import judged
 from tests.tools.write_docs import CHANGES_SCHEMA, changes_schema_text
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]
 

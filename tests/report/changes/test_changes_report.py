@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.changes import changes_between
+from dashboard.analysis.changes import changes_between
 from dashboard.models import Basis
 from dashboard.report.blocks import Figures, Table, Tone
 from dashboard.report.changes.table import to_changes_table
@@ -16,8 +16,8 @@ from dashboard.report.formats.html_page import to_html
 from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
 from dashboard.rules.findings import Inspection
+from tests.analysis.changes.sides import LATER, NEW, OLD, RESTARTED, SEQS, chat, fleet
 from tests.builders import HOSTILE, alike, document, down, engine, hostile, replica
-from tests.changes.sides import LATER, NEW, OLD, RESTARTED, SEQS, chat, fleet
 from tests.report.changes.changed import ODD, blocks, entries, lines, of, paragraphs, report, rows, text
 from tests.report.views.walking import parts_of
 

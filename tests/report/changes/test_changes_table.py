@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dashboard.changes import changes_between
+from dashboard.analysis.changes import changes_between
 from dashboard.report.blocks import Chart, Entries, Entry, Paragraph, Part, Piece, Report, Tone, plain
 from dashboard.report.changes.table import to_changes_table
 from dashboard.report.context import context_of
 from dashboard.report.views.changes import changes_report
+from tests.analysis.changes.sides import NEW, RESTARTED, chat, fleet
 from tests.builders import engine
-from tests.changes.sides import NEW, RESTARTED, chat, fleet
 from tests.report.judged import EVIL
 
 

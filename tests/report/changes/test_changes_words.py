@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.changes import Amount, KeptFinding, PoolCapacity, changes_between
+from dashboard.analysis.changes import Amount, KeptFinding, PoolCapacity, changes_between
 from dashboard.models import Basis, State
 from dashboard.report.changes import words
 from dashboard.rules.findings import Inspection, OutcomeKind, Severity
 from dashboard.rules.policy import Policy, RuleChange
+from tests.analysis.changes.sides import BLOCK_SIZE, NEW, RESTARTED, SEQS, between, chat, fleet, ids, silent
 from tests.builders import NOW, POLLED_AT, document, down, engine
-from tests.changes.sides import BLOCK_SIZE, NEW, RESTARTED, SEQS, between, chat, fleet, ids, silent
 from tests.report import judged
 
 if TYPE_CHECKING:
-    from dashboard.changes import Changes
+    from dashboard.analysis.changes import Changes
     from dashboard.rules.findings import Finding
 
 NAMES = dict(zip(ids("chat-01", "chat-02", "chat-03"), ("chat-01", "chat-02", "chat-03"), strict=True))

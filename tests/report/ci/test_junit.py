@@ -11,7 +11,7 @@ from dashboard.rules.findings import OutcomeKind, Severity
 from tests.report.judged import evil, finding, fleet, outcome, suppression
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 CRITICAL, WARNING, INFO = Severity
 # Jenkins' junit-10.xsd: per element its attributes, those that it must have, and what may stand in it.

@@ -14,7 +14,7 @@ from tests import builders
 from tests.report.judged import evil, finding, fleet, outcome, suppression
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 CRITICAL, WARNING, INFO = Severity
 

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from dashboard import __version__
-from dashboard.fleet import Fleet, inspected
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.models import State
 from dashboard.report.findings.document import findings_document, findings_schema
 from dashboard.report.fleet.document import to_json

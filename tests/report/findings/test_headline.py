@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.fleet import empty_fleet
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.models import ReplicaState
 from dashboard.report.findings import headline
 from dashboard.report.findings.headline import Standing
@@ -19,7 +19,7 @@ from tests.findings_builder import evidence, finding, judged, outcome
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.rules.findings import Finding
 
 BAD, ODD, NOTED = Tally(critical=2), Tally(warning=1), Tally(info=3)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from dashboard.fleet import build_fleet
+from dashboard.analysis.assembly import build_fleet
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import json_schema, to_document, to_json
 from tests.captured import INFERENCE_CONFIG, capture, snapshot
@@ -19,7 +19,7 @@ from tests.provider_answers import fingerprint, with_provider
 from tests.tools.write_docs import SCHEMA, schema_text
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

@@ -25,7 +25,7 @@ from tests.report.saved_fleets import built_of_captures, saved
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 def refusal(raw: bytes) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.fleet import Fleet, build_fleet, inspected, only_pool
+from dashboard.analysis.assembly import Fleet, build_fleet, inspected, only_pool
 from dashboard.models import Basis, Device, Fingerprint, KVCacheGroup, ReplicaState, Role, Setting, Source, State
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.rules.domain import Declared, Router

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from dashboard.fleet import inspected
+from dashboard.analysis.assembly import inspected
 from dashboard.models import Baseline, Tolerance
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.report.fleet.policy_part import PolicyPart, policy_from, policy_part
@@ -17,7 +17,7 @@ from dashboard.rules.policy import Policy, RuleChange
 from tests.report.saved_fleets import saved
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 WHOLE = Policy(
     pools={

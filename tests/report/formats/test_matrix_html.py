@@ -15,7 +15,7 @@ from dashboard.report.formats.matrix_html import COHORT_COLOURS, MOST_COLUMNS, c
 from tests.builders import HOSTILE, alike, document, fleet, hostile, replica, story
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 ALLOWED = {"div", "table", "caption", "colgroup", "col", "thead", "tbody", "tr", "th", "td", "span", "small", "wbr"}
 

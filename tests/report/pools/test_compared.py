@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.compare import BASELINE, MAJORITY, build_matrix
-from dashboard.fleet import empty_fleet
 from dashboard.models import Baseline
 from dashboard.report.pools.compared import coverage_words, equal_words, hidden_words
 from tests.builders import alike, document, down, fleet

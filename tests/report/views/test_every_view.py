@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.fleet import empty_fleet
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.report.blocks import Table, value_of
 from dashboard.report.context import context_of
 from dashboard.report.formats.html_page import to_html
@@ -28,7 +28,7 @@ from tests.report.views.walking import anchors_led_to, blocks_of, entries_of, fi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.blocks import Report
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dashboard.fleet import empty_fleet
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.report.blocks import Chart, DifferenceTable, Tone
 from dashboard.report.views.review import AGENDA, review_report
 from dashboard.report.views.review_new import Alone

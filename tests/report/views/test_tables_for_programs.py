@@ -29,7 +29,7 @@ from tests.report.views.walking import part, tables_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.report.blocks import Report
 
 STORY = story()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dashboard.analysis.assembly import inspected
 from dashboard.compare import MAJORITY, parse_reference
 from dashboard.compare.sharing import MOST_COHORTS
-from dashboard.fleet import inspected
 from dashboard.models import Basis
 from dashboard.report.blocks import Chart, DifferenceTable
 from dashboard.report.capacity.ranks import Measure

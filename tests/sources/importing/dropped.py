@@ -9,7 +9,7 @@ from dashboard.sources.importing import File, Imported, imported
 from tests.captured import capture
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
 LLAMA = capture("llama")

@@ -18,7 +18,7 @@ from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 def test_an_exported_snapshot_comes_back_under_its_id(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.captured import SERVER_INFO, capture
 from tests.report.saved_fleets import built_of_captures
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
 ANSWER = capture("llama").answers[SERVER_INFO]

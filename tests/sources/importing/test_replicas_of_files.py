@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.fleet import build_fleet
+from dashboard.analysis.assembly import build_fleet
 from dashboard.models import ReplicaState
 from dashboard.rules.findings import Severity
 from dashboard.sources.importing.answers import answer_of

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard import service
+from dashboard.analysis.assembly import build_fleet
 from dashboard.config import Options
-from dashboard.fleet import build_fleet
 from dashboard.models import FailureKind, ReplicaState, Snapshot, Target
 from dashboard.sources.polling.client import Client
 from dashboard.sources.polling.poller import Limits, Poller

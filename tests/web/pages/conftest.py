@@ -13,7 +13,7 @@ from tests.snapshot_pages import shown_beside
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 @pytest.fixture(autouse=True)

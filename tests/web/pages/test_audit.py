@@ -17,7 +17,7 @@ from tests.snapshot_pages import drop, freeze, visit
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 pytestmark = pytest.mark.usefixtures("live")
 

@@ -19,7 +19,7 @@ from tests.page_runner import html, open_page, opened, rerun
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 DOCUMENT = document()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from dashboard import service
-from dashboard.fleet import empty_fleet
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.report.context import context_line
 from dashboard.report.formats.export import Format, written
 from dashboard.web import share
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from streamlit.testing.v1 import AppTest
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 BLOCK_SIZE = "cache_config.block_size"
 

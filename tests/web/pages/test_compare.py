@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dashboard.fleet import empty_fleet
+from dashboard.analysis.assembly import empty_fleet
 from tests.builders import HASHING, alike, document, down, fleet, hashing, hostile, replica, setting, story
 from tests.page_runner import html, open_page, rerun, tables
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.compare import BASELINE, build_matrix
 from dashboard.config.baselines import read_baseline
-from dashboard.fleet import Fleet, inspected
 from dashboard.models import Baseline
 from dashboard.report.formats.matrix_csv import matrix_csv
 from dashboard.rules.policy import Policy

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.fleet import empty_fleet, inspected
+from dashboard.analysis.assembly import empty_fleet, inspected
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
 from dashboard.web.findings_entries import MOST_ENTRIES
 from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, hostile, replica, story
@@ -19,7 +19,7 @@ from tests.page_runner import html, open_page, rerun
 from tests.web.pages.finding_entries import entries
 
 if TYPE_CHECKING:
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
     from dashboard.rules.findings import Finding
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from streamlit.testing.v1 import AppTest
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 REPLICA = "http://chat-70b-16:8000"

@@ -21,7 +21,7 @@ from tests.snapshot_pages import drop, freeze, shown_beside, visit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 @pytest.mark.usefixtures("live")

@@ -15,7 +15,7 @@ from tests.review_runner import WEEK, a_finding, earlier, field, frozen, review
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from dashboard.fleet import empty_fleet
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.models import Basis, FailureKind, ReplicaState, Source
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Inspection

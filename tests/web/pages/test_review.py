@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard import service
-from dashboard.fleet import inspected
+from dashboard.analysis.assembly import inspected
 from dashboard.models import FailureKind, Note, Source
 from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy

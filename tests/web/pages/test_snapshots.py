@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard import service
-from dashboard.fleet import empty_fleet
+from dashboard.analysis.assembly import empty_fleet
 from dashboard.models import Note
 from tests import builders
 from tests.builders import HOSTILE, NOW
@@ -19,7 +19,7 @@ from tests.snapshot_pages import address, freeze, shown_beside, visit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 def earlier(days: int) -> Fleet:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import unescape
 from typing import TYPE_CHECKING
 
-from dashboard.fleet import inspected
+from dashboard.analysis.assembly import inspected
 from dashboard.models import Baseline
 from dashboard.rules.policy import Policy
 from tests.builders import HOSTILE, NOW, alike, document, fleet, replica, story
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
     from streamlit.testing.v1.element_tree import Block
 
-    from dashboard.fleet import Fleet
+    from dashboard.analysis.assembly import Fleet
 
 
 def codes(app: AppTest | Block) -> list[str]:

@@ -1,0 +1,213 @@
+"""KV cache after the restart: what engines that are set up so already hold on the same device, or unknown."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from statistics import median
+from typing import TYPE_CHECKING
+
+from dashboard.analysis.whatif.nouns import Capacity, RankChange
+from dashboard.analysis.whatif.target import told_of
+from dashboard.capacity.engines import load_of
+from dashboard.models import Basis, Engine
+from dashboard.wording import count, joined, middle_cut, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dashboard.analysis.whatif.target import Contrasts
+    from dashboard.models import Document, Replica, Setting
+
+# What decides how much KV cache an engine gets and how many tokens that is: globs over paths. vLLM loads the weights,
+# runs the largest batch once, captures CUDA graphs, and gives the KV cache what is left of its share of the memory
+# (vllm/v1/worker/gpu_worker.py, determine_available_memory); how many tokens that is follows from the layout of blocks
+# (vllm/v1/core/kv_cache_utils.py). Another version does each of these otherwise.
+DECIDES_CAPACITY = (
+    "version",
+    # the share of memory, and how the cache is laid out in it
+    "cache_config.block_size",
+    "cache_config.cache_dtype",
+    "cache_config.gpu_memory_utilization",
+    "cache_config.kv_cache_dtype_skip_layers",
+    "cache_config.kv_cache_layout",
+    "cache_config.kv_cache_memory_bytes",
+    "cache_config.kv_sharing_fast_prefill",
+    "cache_config.mamba_*",
+    "cache_config.num_gpu_blocks_override",
+    "cache_config.swa_bounded_replay",
+    "scheduler_config.disable_hybrid_kv_cache_manager",
+    "kv_transfer_config.kv_connector",
+    # what the weights take
+    "lora_config",
+    "lora_config.*",
+    "model_config.dtype",
+    "model_config.hf_overrides",
+    "model_config.max_model_len",
+    "model_config.model",
+    "model_config.quantization*",
+    "model_config.disable_sliding_window",
+    "offload_config.*",
+    "parallel_config.*parallel_size",
+    "parallel_config.enable_eplb",
+    "parallel_config.enable_expert_parallel",
+    "parallel_config.eplb_config.*",
+    "speculative_config",
+    "speculative_config.*",
+    # what the largest batch and the CUDA graphs take
+    "attention_config.*",
+    "compilation_config.cudagraph_*",
+    "compilation_config.max_cudagraph_capture_size",
+    "compilation_config.mode",
+    "model_config.enforce_eager",
+    "model_config.multimodal_config*",
+    "optimization_level",
+    "parallel_config.enable_dbo",
+    "parallel_config.ubatch_size",
+    "scheduler_config.async_scheduling",
+    "scheduler_config.encoder_cache_size",
+    "scheduler_config.max_num_batched_tokens",
+    "scheduler_config.max_num_encoder_input_tokens",
+    "scheduler_config.max_num_seqs",
+    "env.VLLM_ATTENTION_BACKEND",
+    "env.VLLM_MEMORY_PROFILER_*",
+)
+RANKS = "parallel_config.data_parallel_size"
+LONGEST_NAME = 44  # characters of a device's name that a sentence shows
+REMEMBERED = 4096  # paths; a configuration has some 600
+NO_ENGINE = "No reply tells what it holds now."
+NO_DEVICE = "No reply tells the device."
+OTHER_RANKS = "The number of DP ranks changes."
+
+
+class Expected:
+    """What engines would hold, looked up once per document and device. `staying` are replicas that do not restart."""
+
+    def __init__(self, staying: Iterable[Replica], documents: Mapping[str, Document]) -> None:
+        """Of the replicas that stay, only those count that were read lately, as long as there are any."""
+        read = [each for each in staying if each.document is not None and not each.is_second_address]
+        self._staying = [each for each in read if each.fresh] or read
+        self._documents = documents
+        self._alike: dict[tuple[str, str], bool] = {}
+        self._peers: dict[tuple[str, tuple[str, ...]], tuple[int, ...]] = {}
+
+    def ranks(self, replica: Replica, after: Document, contrasts: Contrasts) -> tuple[RankChange, ...]:
+        """Return what each rank of a replica would hold; nothing where nothing changes that decides it."""
+        changed = {each.path for each in contrasts}
+        if not any(decides(path) for path in changed):
+            return ()
+        if not replica.engines:
+            return (RankChange(replica.id, 0, None, Basis.UNKNOWN, None, Basis.UNKNOWN, reason=NO_ENGINE),)
+        return tuple(self._rank(replica, engine, after, has_other_ranks=RANKS in changed) for engine in replica.engines)
+
+    def _rank(self, replica: Replica, engine: Engine, after: Document, *, has_other_ranks: bool) -> RankChange:
+        names = devices_of(replica, engine.dp_rank)
+        rank = RankChange(
+            replica.id, engine.dp_rank, engine.kv_cache_size_tokens, engine.basis, None, Basis.UNKNOWN, reason=NO_DEVICE
+        )
+        if has_other_ranks or not names:
+            return rank._replace(reason=OTHER_RANKS) if has_other_ranks else rank
+        tokens = self._tokens(after, names)
+        shown = joined([middle_cut(one_line(name), LONGEST_NAME) for name in names])
+        if not tokens:
+            return rank._replace(reason=f"No engine on {shown} is set up so and tells its tokens.")
+        return rank._replace(
+            after=int(median(tokens)),
+            after_basis=Basis.ASSUMED,
+            peers=len(tokens),
+            least=min(tokens),
+            most=max(tokens),
+            reason=f"As {count(len(tokens), 'engine')} on {shown} that {_is_set_up(len(tokens))} so.",
+        )
+
+    def _tokens(self, after: Document, names: tuple[str, ...]) -> tuple[int, ...]:
+        """Return what engines hold that are set up like a document, on these devices; bounds only where all are."""
+        if (after.id, names) not in self._peers:
+            held = [
+                (engine.kv_cache_size_tokens, engine.basis)
+                for replica in self._staying
+                if self._is_alike(after, str(replica.document))
+                for engine in replica.engines
+                if devices_of(replica, engine.dp_rank) == names
+            ]
+            known = [(tokens, basis) for tokens, basis in held if tokens is not None]
+            sure = [each for each in known if each[1] is not Basis.ASSUMED] or known
+            self._peers[after.id, names] = tuple(tokens for tokens, _ in sure)
+        return self._peers[after.id, names]
+
+    def _is_alike(self, after: Document, key: str) -> bool:
+        """Tell whether two documents contradict each other in nothing that decides capacity."""
+        if (after.id, key) not in self._alike:
+            self._alike[after.id, key] = not contradict(after.settings, self._documents[key].settings)
+        return self._alike[after.id, key]
+
+
+def contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool:
+    """Tell whether two documents tell different values of anything that decides capacity."""
+    paths = {path for path in (*one, *other) if decides(path)}
+    told = ((told_of(one, path), told_of(other, path)) for path in paths)
+    return any(own is not None and theirs is not None and own != theirs for own, theirs in told)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def decides(path: str) -> bool:
+    """Tell whether a setting decides capacity."""
+    return any(fnmatchcase(path, glob) for glob in DECIDES_CAPACITY)
+
+
+def devices_of(replica: Replica, dp_rank: int) -> tuple[str, ...]:
+    """Return the names of a rank's devices; those of the replica's other ranks where its own are not told."""
+    own = {each.name for each in replica.devices if each.dp_rank == dp_rank}
+    return tuple(sorted(own or {each.name for each in replica.devices}))
+
+
+def engines_after(replica: Replica, ranks: Sequence[RankChange], after: Document) -> tuple[Engine, ...]:
+    """Return the engines of a replica with what they would hold; blocks and bytes are not known then."""
+    if not ranks or not replica.engines:
+        return replica.engines
+    load = load_of(after.settings)
+    return tuple(
+        Engine(
+            dp_rank=rank.dp_rank,
+            num_gpu_blocks=None,
+            block_size=None,
+            kv_cache_size_tokens=rank.after,
+            max_concurrency=None,
+            kv_cache_bytes=None,
+            kv_cache_bytes_per_device=None,
+            naive_tokens=None,
+            max_model_len=load.max_model_len if load else None,
+            basis=rank.after_basis,
+            reason=rank.reason,
+        )
+        for rank in ranks
+    )
+
+
+def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankChange]]) -> Capacity:
+    """Add up a pool before and after. `changed` is by replica; each process counts once."""
+    counted = [each for each in members if not each.is_second_address]
+    ranks = [rank for each in counted for rank in changed.get(each.id, ())]
+    same = [engine for each in counted if not changed.get(each.id) for engine in each.engines]
+    unchanged = [each for each in counted if not changed.get(each.id)]
+    held = sum(engine.kv_cache_size_tokens or 0 for each in unchanged for engine in each.adding_engines)
+    unknown = sum(engine.kv_cache_size_tokens is None for engine in same)
+    is_bound = any(engine.basis is Basis.ASSUMED for engine in same)
+    both = [(rank.before, rank.least, rank.most) for rank in ranks if rank.before is not None]
+    known = [(before, least, most) for before, least, most in both if least is not None and most is not None]
+    return Capacity(
+        ranks=tuple(ranks),
+        unchanged=len(same),
+        before=held + sum(rank.before or 0 for rank in ranks),
+        after=held + sum(rank.after or 0 for rank in ranks),
+        unknown_before=unknown + sum(rank.before is None for rank in ranks),
+        unknown_after=unknown + sum(rank.after is None for rank in ranks),
+        least=sum(least - before for before, least, _ in known),
+        most=sum(most - before for before, _, most in known),
+        is_bound=is_bound or any(rank.before_basis is Basis.ASSUMED for rank in ranks),
+        is_bound_after=is_bound,
+    )
+
+
+def _is_set_up(number: int) -> str:
+    return "is set up" if number == 1 else "are set up"
