@@ -1,11 +1,16 @@
 """Fleet-wide comparison of vLLM configuration.
 
-From the bottom to the top: `schemas` reads vLLM's replies, `models` holds the nouns, `normalize` turns replies into
-documents, `wording` writes values for people, `compare` and `capacity` decide, `rules` judge, `fleet` puts one poll
-together, `report` writes it, `options` reads fleet.yaml, `discovery` and `collect` touch the outside, `service` runs
-the poll, `server` answers beside the pages, `ui` and `pages` show, `cli` and `check` are the command line. `demo` is
-a simulated fleet. `provider` stands apart: it runs inside vLLM. `redaction` takes secrets away, and `text`
-neutralizes foreign text.
+The rooms, from the bottom to the top; each imports only rooms below it:
+
+- `errors`: what the program raises. `fleet`: the core types and the frames.
+- `vllm`: everything that knows vLLM's answers. `provider`: the plugin that runs inside vLLM; nothing imports it.
+- `compare`, `capacity`, `rules`: what differs, how much KV cache there is, what a difference breaks.
+- `analysis`: a fleet from its answers, what changed between two, what would change.
+- `report`: pages and documents as data, and every format that they are written in.
+- `config`: fleet.yaml and the environment. `store`: frozen snapshots and their notes.
+- `sources`: lists of targets, polls, files of answers. `demo`: a simulated fleet.
+- `service`: the poll that never ends, and the current fleet.
+- `web`: pages, HTTP routes and what guards them. `cli`: the commands.
 """
 
 __version__ = "0.1.0"

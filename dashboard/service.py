@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet, says_the_same
 from dashboard.config import policy_of
 from dashboard.errors import SnapshotError
-from dashboard.redaction import also_redact
 from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.credentials import exposed_keys
 from dashboard.sources.polling.poller import Limits, Poller
 from dashboard.store import Snapshots
+from dashboard.vllm.redaction import also_redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dashboard.config import Options
-    from dashboard.models import Snapshot, Target
+    from dashboard.fleet import Snapshot, Target
     from dashboard.rules.policy import Policy
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.compare import Member, compare_pool
-from dashboard.frames import build
-from dashboard.models import (
+from dashboard.fleet import (
     Basis,
     Device,
     Document,
@@ -27,13 +26,14 @@ from dashboard.models import (
     Source,
     State,
 )
+from dashboard.fleet.frames import build
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dashboard.models import Pool
+    from dashboard.fleet import Pool
 
 NOW = datetime(2026, 3, 2, 11, 42, 13, tzinfo=UTC)
 POLLED_AT = NOW - timedelta(seconds=8)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.models import ProbeResult, Snapshot, Target
-from dashboard.normalize.reading import read
+from dashboard.fleet import ProbeResult, Snapshot, Target
 from dashboard.sources.polling.probes import BY_PATH
+from dashboard.vllm.reading import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from dashboard.models import Reply
+    from dashboard.fleet import Reply
 
 FOLDER = Path(__file__).parent / "captures"
 AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)

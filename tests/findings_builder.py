@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from dashboard.models import State, cohort_letters
+from dashboard.fleet import State, cohort_letters
 from dashboard.rules.domain import Basis, Domain, Facet, Router, Store
 from dashboard.rules.findings import (
     CohortShare,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dashboard.analysis.assembly import Fleet
     from dashboard.demo.describe import DemoReplica
-    from dashboard.models import Snapshot, Target
+    from dashboard.fleet import Snapshot, Target
     from dashboard.sources.polling.poller import Limits
 
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)

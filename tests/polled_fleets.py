@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet, build_fleet
-from dashboard.models import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
+from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
 from tests.captured import AT, METRICS, MODELS, VERSION, capture, snapshot
 
 INTERVAL = timedelta(seconds=30)

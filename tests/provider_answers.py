@@ -6,11 +6,11 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from dashboard.models import Source
-from dashboard.normalize.fields import CONFIG_API, SWITCHES, Meaning
-from dashboard.redaction import redact
-from dashboard.schemas.fleet_extension import SCHEMA_VERSION
-from dashboard.schemas.paths import leaves
+from dashboard.fleet import Source
+from dashboard.vllm.fields import CONFIG_API, SWITCHES, Meaning
+from dashboard.vllm.redaction import redact
+from dashboard.vllm.schemas.fleet_extension import SCHEMA_VERSION
+from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, MODELS, PLUGIN, SERVER_INFO, VERSION
 
 if TYPE_CHECKING:

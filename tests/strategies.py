@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dashboard.capacity.formula import Load
-from dashboard.models import KVCacheGroup
+from dashboard.fleet import KVCacheGroup
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 numbers = st.one_of(

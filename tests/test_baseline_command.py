@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread
-from dashboard.models import Failure, FailureKind, ReplicaState
+from dashboard.fleet import Failure, FailureKind, ReplicaState
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import alike, document, down, fleet, replica
 from tests.report.saved_fleets import saved

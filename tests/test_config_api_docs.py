@@ -13,8 +13,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from dashboard.provider.groups import MOSTLY_NULL
-from dashboard.schemas.fleet_extension import SCHEMA_VERSION
-from dashboard.schemas.inference_config import InferenceConfigReply
+from dashboard.vllm.schemas.fleet_extension import SCHEMA_VERSION
+from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from tests.captured import capture
 from tests.provider.engines import CONFIG, ApiServer, EngineProcess, thing
 from tests.tools import config_api

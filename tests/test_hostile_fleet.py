@@ -14,7 +14,7 @@ import pytest
 from dashboard import service
 from dashboard.analysis.assembly import build_fleet
 from dashboard.config import Options
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.fleet.table import to_table
 from dashboard.sources.polling.poller import Poller
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
 
 PAYLOAD = '"><script>alert(1)</script>![x](http://127.0.0.1:1/x.png)[bold]\n\x1b[31m`$x^2$`'
 GOOD = ("good-1", "good-2", "good-3")

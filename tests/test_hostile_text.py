@@ -13,19 +13,19 @@ from typer.testing import CliRunner
 
 from dashboard.analysis.changes import changes_between
 from dashboard.cli import cli
-from dashboard.models import Note
+from dashboard.fleet import Note
+from dashboard.fleet.text import HIDDEN
 from dashboard.report.context import context_of
 from dashboard.report.formats.csv_table import to_table_csv
 from dashboard.report.formats.export import _tables
 from dashboard.report.formats.matrix_csv import safe
 from dashboard.report.views.changes import changes_report
 from dashboard.report.views.review import review_report
-from dashboard.text import HIDDEN
 from tests.builders import devices, document, down, fleet, replica
+from tests.fleet.test_text import RUN, UNSEEN
 from tests.page_runner import open_page
 from tests.report.saved_fleets import saved
 from tests.sources.polling.hostile import HostileServer, answers, changed_metrics
-from tests.test_text import RUN, UNSEEN
 
 if TYPE_CHECKING:
     from pathlib import Path

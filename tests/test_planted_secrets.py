@@ -24,7 +24,6 @@ from prometheus_client import generate_latest
 from dashboard import service
 from dashboard.cli import cli
 from dashboard.config import Options
-from dashboard.redaction import MARKER
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.fleet.table import to_table
@@ -33,6 +32,7 @@ from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.probes import PROBES
 from dashboard.store import Snapshots
 from dashboard.store.packing import content_of, id_of, packed, unpacked
+from dashboard.vllm.redaction import MARKER
 from dashboard.web import server, share
 from tests.builders import NOW
 from tests.page_runner import html

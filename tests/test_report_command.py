@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.store import Snapshots
 from tests.builders import alike, document, fleet, story
 from tests.report.saved_fleets import saved

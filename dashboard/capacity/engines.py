@@ -7,14 +7,14 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.capacity.formula import KEEPS_ALL, Load, concurrency
-from dashboard.models import Basis, Engine
-from dashboard.normalize.versions import has_change
-from dashboard.schemas.base import MAX_INTEGER
+from dashboard.fleet import Basis, Engine
+from dashboard.vllm.schemas.base import MAX_INTEGER
+from dashboard.vllm.versions import has_change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.models import EngineReport, KVCacheGroup, Setting
+    from dashboard.fleet import EngineReport, KVCacheGroup, Setting
 
 # The first release whose log the formula was checked against; 0.12.0 logged hybrid models by another one.
 FORMULA_SINCE = (0, 32, 0)

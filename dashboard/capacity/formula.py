@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.schemas.kv_cache_groups import (
+from dashboard.vllm.schemas.kv_cache_groups import (
     ChunkedLocalAttentionGroup,
     CrossAttentionGroup,
     FullAttentionGroup,
@@ -32,7 +32,7 @@ from dashboard.schemas.kv_cache_groups import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.models import KVCacheGroup
+    from dashboard.fleet import KVCacheGroup
 
 KEEPS_ALL = kinds_of(FullAttentionGroup, MLAAttentionGroup, SinkFullAttentionGroup)
 SLIDING = kinds_of(SlidingWindowGroup)

@@ -10,7 +10,7 @@ from dashboard.capacity.formula import concurrency
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.models import Engine, KVCacheGroup, Setting
+    from dashboard.fleet import Engine, KVCacheGroup, Setting
 
 
 class AtLength(NamedTuple):

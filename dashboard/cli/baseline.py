@@ -14,17 +14,17 @@ from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, TargetsArgumen
 from dashboard.cli.terminal import put, say, wrong, wrong_options
 from dashboard.config.baselines import read_baseline
 from dashboard.config.document import MAX_DOCUMENT_BYTES
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
+from dashboard.fleet.formatting import count, first_of, middle_cut, one_line
 from dashboard.report.baseline.source import taken_from
 from dashboard.report.baseline.update import updated
 from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
 from dashboard.report.context import context_line, context_of
 from dashboard.rules.policy import Policy
-from dashboard.wording import count, first_of, middle_cut, one_line
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Baseline, Pool
+    from dashboard.fleet import Baseline, Pool
     from dashboard.report.baseline.source import Taken
 
 LARGEST = "A"  # cohort

@@ -13,7 +13,7 @@ from dashboard.errors import OptionsError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dashboard.models import Baseline
+    from dashboard.fleet import Baseline
 
 
 def given_baselines(files: Iterable[Path]) -> tuple[Baseline, ...]:

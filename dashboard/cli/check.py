@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Baseline
+    from dashboard.fleet import Baseline
     from dashboard.report.ci.verdict import Verdict
 
 Format = Literal["table", "json", "markdown", "junit", "sarif", "github"]

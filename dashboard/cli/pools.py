@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from dashboard.cli.terminal import wrong
-from dashboard.wording import natural
+from dashboard.fleet.formatting import natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,12 +12,12 @@ from dashboard.cli.saved import SAVED, STANDARD_INPUT, noted_fleet
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.errors import ReportError
+from dashboard.fleet.formatting import size
 from dashboard.report.formats.export import Format, written
 from dashboard.report.views.review import review_report
 from dashboard.report.views.review_new import Alone
 from dashboard.store import Snapshots
 from dashboard.store.reviews import Last, earlier, last_review, opened
-from dashboard.wording import size
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet

@@ -23,7 +23,7 @@ from dashboard.store.snapshots import SHORTEST, TYPE_MORE
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet
     from dashboard.config import Options
-    from dashboard.models.notes import Notes
+    from dashboard.fleet.notes import Notes
 
 STANDARD_INPUT = "-"
 LIVE = "live"

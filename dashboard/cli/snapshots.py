@@ -11,8 +11,8 @@ from dashboard import service
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import APP, FAILED, fail, say
 from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import count
 from dashboard.store import Snapshots
-from dashboard.wording import count
 
 snapshots = typer.Typer(**APP, help="Work on the files of frozen snapshots.")
 

@@ -14,9 +14,9 @@ from dashboard import service
 from dashboard.cli.terminal import say, wrong, wrong_options
 from dashboard.config import Options, TargetOptions, load_options
 from dashboard.errors import OptionsError
-from dashboard.redaction import also_redact
 from dashboard.sources.discovery import Discovery, replica_id
 from dashboard.sources.polling.credentials import exposed_keys
+from dashboard.vllm.redaction import also_redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from dashboard.fleet.formatting import count, uncapitalized
+from dashboard.fleet.text import without_commands
 from dashboard.report.plain import plain
-from dashboard.text import without_commands
-from dashboard.wording import count, uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from dashboard.models import State, Told
-from dashboard.normalize.canonical import LARGEST, SETS, canonical_text, tidy
-from dashboard.wording import told_text
+from dashboard.fleet import State, Told
+from dashboard.fleet.formatting import told_text
+from dashboard.vllm.canonical import LARGEST, SETS, canonical_text, tidy
 
 if TYPE_CHECKING:
-    from dashboard.models import Tolerance
+    from dashboard.fleet import Tolerance
 
 MOST_TOLERATED = 6  # values of a set that are named before the rest is counted
 LONGEST_NUMBER = 40  # characters; 2^64 has 20, and no fraction needs more

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.agreement import agreed_told, is_agreed, is_tolerated, nearest, say_told, tolerance_words
 from dashboard.compare.encoding import tell, votes
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.models import Setting, Source, State, Told
+from dashboard.fleet import Setting, Source, State, Told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from dashboard.models import Baseline, Tolerance
+    from dashboard.fleet import Baseline, Tolerance
 
 NOTHING_IN_IT = frozenset({"null", "{}"})  # a section of which this is expected has no settings
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from dashboard.compare.reference import Reference
-    from dashboard.models import Baseline, Document, Pool
+    from dashboard.fleet import Baseline, Document, Pool
 
 MAX_NOTED = 3  # settings that a note names before it counts the rest
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from dashboard.compare.prefix import MAX_NAMED, PREFIX_PATHS, VERSION_PATH, Part, Verdict
 from dashboard.compare.random_root import made_up
 from dashboard.compare.sharing import OWN_ROOTS, Share
-from dashboard.normalize.lookahead import LOOKAHEAD, UPGRADE
-from dashboard.wording import count, first_of, joined, uncapitalized
+from dashboard.fleet.formatting import count, first_of, joined, uncapitalized
+from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dashboard.compare.prefix import PrefixSentence
     from dashboard.compare.sharing import Hashing, PoolSharing
-    from dashboard.models import Pool
+    from dashboard.fleet import Pool
 
 DERIVED = "Derived from settings: "
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dashboard.models import Setting, State, Told
-from dashboard.normalize.canonical import FILLED_IN_LATER
-from dashboard.normalize.lookahead import LOOKAHEAD, lookahead_setting
+from dashboard.fleet import Setting, State, Told
+from dashboard.vllm.canonical import FILLED_IN_LATER
+from dashboard.vllm.lookahead import LOOKAHEAD, lookahead_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.models import Engine
+    from dashboard.fleet import Engine
 
 
 def digests(engines: Sequence[Engine]) -> frozenset[str] | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dashboard.compare.columns import Column
     from dashboard.compare.reference import Reference
-    from dashboard.models import Engine, Pool, Replica
+    from dashboard.fleet import Engine, Pool, Replica
 
 LABEL = "block hashes"
 SHOWN = 12  # characters of a digest: enough to see which are equal

@@ -15,8 +15,8 @@ from dashboard.compare.encoding import MISSING, NULL, VALUELESS, encode, why_mis
 from dashboard.compare.pool import COMPARED_AT_LEAST
 from dashboard.compare.prefix import short_name
 from dashboard.compare.reference import ReferenceKind, reference_settings, settings_of, told_by
-from dashboard.normalize.canonical import FILLED_IN_LATER, canonical_text
-from dashboard.normalize.versions import is_unsupported
+from dashboard.vllm.canonical import FILLED_IN_LATER, canonical_text
+from dashboard.vllm.versions import is_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dashboard.compare.columns import Column
     from dashboard.compare.encoding import Table, Unsupported
     from dashboard.compare.reference import Reference
-    from dashboard.models import Baseline, Document, Pool, Told
+    from dashboard.fleet import Baseline, Document, Pool, Told
 
 
 NOTHING_AGREED = "not agreed"  # of a path that the baseline does not name

@@ -12,9 +12,9 @@ from dashboard.compare.cohorts import apart, group, letter, together
 from dashboard.compare.distinguish import fewest
 from dashboard.compare.encoding import NULL, encode, split, votes, why_missing
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.models import Cohort, Difference, Distinction, Pool, State, Told, ValueCount
-from dashboard.normalize.canonical import FILLED_IN_LATER
-from dashboard.normalize.versions import is_unsupported
+from dashboard.fleet import Cohort, Difference, Distinction, Pool, State, Told, ValueCount
+from dashboard.vllm.canonical import FILLED_IN_LATER
+from dashboard.vllm.versions import is_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dashboard.compare.encoding import Codes, Table, Unsupported
-    from dashboard.models import Document, Role, Setting
+    from dashboard.fleet import Document, Role, Setting
 
 MAJORITY_OF = 3  # replicas at least: of two that disagree nobody knows which is right
 COMPARED_AT_LEAST = 2  # replicas: what only one of them tells is compared with nothing

@@ -7,11 +7,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.encoding import tell, votes
-from dashboard.models import State, Told
-from dashboard.normalize.canonical import FILLED_IN_LATER
-from dashboard.normalize.lookahead import LOOKAHEAD
-from dashboard.normalize.versions import is_unsupported
-from dashboard.wording import first_of
+from dashboard.fleet import State, Told
+from dashboard.fleet.formatting import first_of
+from dashboard.vllm.canonical import FILLED_IN_LATER
+from dashboard.vllm.lookahead import LOOKAHEAD
+from dashboard.vllm.versions import is_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Telling = Mapping[str, Told]  # of some paths, those that have a value
 
     from dashboard.compare.encoding import Unsupported
-    from dashboard.models import Difference, Document, Pool, Setting
+    from dashboard.fleet import Difference, Document, Pool, Setting
 
 VERSION_PATH = "version"
 CACHING_PATH = "cache_config.enable_prefix_caching"

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from dashboard.compare.prefix import ALGORITHM_PATH, VERSION_PATH
-from dashboard.models import State
-from dashboard.normalize.versions import has_change
+from dashboard.fleet import State
+from dashboard.vllm.versions import has_change
 
 if TYPE_CHECKING:
     from dashboard.compare.prefix import Telling

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.baseline import agreed_settings
 from dashboard.compare.encoding import NULL, encode
-from dashboard.normalize.canonical import FILLED_IN_LATER
+from dashboard.vllm.canonical import FILLED_IN_LATER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from dashboard.compare.encoding import Table
-    from dashboard.models import Baseline, Document, Pool, Setting, Told
+    from dashboard.fleet import Baseline, Document, Pool, Setting, Told
 
 
 class ReferenceKind(StrEnum):

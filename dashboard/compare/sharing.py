@@ -19,16 +19,16 @@ from dashboard.compare.prefix import (
     telling_of,
 )
 from dashboard.compare.random_root import SEED_PATHS, SEED_POLICY_PATH, is_doubtful, is_random
-from dashboard.models import State, Told
-from dashboard.normalize.lookahead import LOOKAHEAD, UPGRADE
-from dashboard.normalize.versions import is_unsupported
-from dashboard.wording import joined
+from dashboard.fleet import State, Told
+from dashboard.fleet.formatting import joined
+from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE
+from dashboard.vllm.versions import is_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dashboard.compare.prefix import Telling
-    from dashboard.models import Cohort, Engine, Pool, Replica
+    from dashboard.fleet import Cohort, Engine, Pool, Replica
 
 MOST_COHORTS = 12  # a matrix of more is no longer read by eye, and its cells grow with their square
 DECIDING_PATHS = (*SHARING_PATHS, *SEED_PATHS)

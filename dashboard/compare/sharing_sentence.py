@@ -31,15 +31,15 @@ from dashboard.compare.prefix import (
 )
 from dashboard.compare.random_root import SEED_POLICY_PATH
 from dashboard.compare.sharing import LENGTH_ONLY, OTHER_ROOT, Share, although, differ, same_kv_cache, why_not, within
-from dashboard.normalize.lookahead import LOOKAHEAD
-from dashboard.wording import count, middle_cut, one_line
+from dashboard.fleet.formatting import count, middle_cut, one_line
+from dashboard.vllm.lookahead import LOOKAHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dashboard.compare.prefix import Odd
     from dashboard.compare.sharing import Hashing, PoolSharing
-    from dashboard.models import Document, Pool, Replica
+    from dashboard.fleet import Document, Pool, Replica
 
 MEASURED = "Measured: "
 MOST_GROUPS = 3  # of cohorts that share, named in a sentence: the matrix or the list below it names all

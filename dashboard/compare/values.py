@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.encoding import VALUELESS, tell, votes, why_missing
-from dashboard.models import Source, Told
-from dashboard.normalize.canonical import FILLED_IN_LATER
-from dashboard.normalize.versions import is_unsupported
+from dashboard.fleet import Source, Told
+from dashboard.vllm.canonical import FILLED_IN_LATER
+from dashboard.vllm.versions import is_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from dashboard.compare.encoding import Unsupported
-    from dashboard.models import Document, Pool, State
+    from dashboard.fleet import Document, Pool, State
 
 
 @dataclass(frozen=True, slots=True)

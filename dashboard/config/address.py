@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from ipaddress import IPv6Address
 
-from dashboard.wording import one_line
+from dashboard.fleet.formatting import one_line
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_ADDRESS_CHARACTERS = 2048  # what browsers and proxies commonly accept as a URL

@@ -15,10 +15,10 @@ from dashboard.compare.agreement import read_scalar
 from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, Mistake, dotted, read_document
 from dashboard.config.mistakes import no_such_key
 from dashboard.errors import OptionsError
-from dashboard.models import Baseline, Tolerance
-from dashboard.normalize.canonical import canonical_text, tidy
-from dashboard.redaction import redact
-from dashboard.schemas.paths import MAX_PATH
+from dashboard.fleet import Baseline, Tolerance
+from dashboard.vllm.canonical import canonical_text, tidy
+from dashboard.vllm.redaction import redact
+from dashboard.vllm.schemas.paths import MAX_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

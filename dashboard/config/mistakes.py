@@ -7,7 +7,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args
 
 from dashboard.config.rules import no_such_rule, rule_id
-from dashboard.wording import joined
+from dashboard.fleet.formatting import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,7 +16,7 @@ from dashboard.config.address import replica_id
 from dashboard.config.part import Labels, Name, Part, some
 from dashboard.config.patterns import checked, word
 from dashboard.config.rules import PoolOptions, Rules, SuppressOptions
-from dashboard.models import Baseline
+from dashboard.fleet import Baseline
 
 _DAY_SECONDS = 86_400.0
 DEFAULT_FILE = "fleet.yaml"

@@ -13,10 +13,10 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_
 from typing_extensions import TypedDict
 
 from dashboard.config.part import Labels, Name, Part, Said, some
+from dashboard.fleet.formatting import joined
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity
-from dashboard.wording import joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

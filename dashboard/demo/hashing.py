@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from dashboard.compare.random_root import RANDOM_WITH
-from dashboard.models import Fingerprint
+from dashboard.fleet import Fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs
 from dashboard import __version__
 from dashboard.demo.hashing import seed_policy
 from dashboard.demo.memory import kv_cache_groups
-from dashboard.schemas.fleet_extension import SCHEMA_VERSION
-from dashboard.schemas.paths import leaves
+from dashboard.vllm.schemas.fleet_extension import SCHEMA_VERSION
+from dashboard.vllm.schemas.paths import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

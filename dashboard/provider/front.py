@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.provider.gathering import at, clean, found
 from dashboard.provider.sections import PARALLELISM, section_of
-from dashboard.schemas.base import MAX_INTEGER, Text
-from dashboard.schemas.fleet_extension import MAX_ADAPTERS
+from dashboard.vllm.schemas.base import MAX_INTEGER, Text
+from dashboard.vllm.schemas.fleet_extension import MAX_ADAPTERS
 
 if TYPE_CHECKING:
     from dashboard.provider.gathering import Gathering

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from dashboard.provider.gathering import MISSING, clean, found, plain
-from dashboard.redaction import redact, redact_prose
-from dashboard.schemas.paths import leaves
+from dashboard.vllm.redaction import redact, redact_prose
+from dashboard.vllm.schemas.paths import leaves
 
 if TYPE_CHECKING:
     from dashboard.provider.gathering import Gathering

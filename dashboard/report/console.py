@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 
-from dashboard.text import without_commands
+from dashboard.fleet.text import without_commands
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dashboard import __version__
-from dashboard.models.targets import FILE_SCHEME
+from dashboard.fleet.formatting import iso, short_id
+from dashboard.fleet.targets import FILE_SCHEME
 from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.wording import iso, short_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.wording import middle_cut, natural, one_line
+from dashboard.fleet.formatting import middle_cut, natural, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 from pydantic.dataclasses import dataclass
 
-from dashboard.models import Basis, FailureKind, ReplicaState, Role, Source, State
-from dashboard.schemas.base import Count, Moment
+from dashboard.fleet import Basis, FailureKind, ReplicaState, Role, Source, State
+from dashboard.vllm.schemas.base import Count, Moment
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.wording import one_line
+from dashboard.fleet.formatting import one_line
 
 
 def plain(text: str, longest: int = 200) -> str:

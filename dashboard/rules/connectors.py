@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dashboard.models import State
+from dashboard.fleet import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
 
 SECTION = "kv_transfer_config"
 CONNECTOR = f"{SECTION}.kv_connector"

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from dashboard.models import Role
+from dashboard.fleet import Role
 from dashboard.rules.connectors import connectors, value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.connectors import Connector
 
 T = TypeVar("T")

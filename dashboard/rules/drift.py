@@ -6,15 +6,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.pool import MAJORITY_OF, is_majority
-from dashboard.models import State
+from dashboard.fleet import State
+from dashboard.fleet.formatting import count, joined, told_text
 from dashboard.rules import remedy
 from dashboard.rules.findings import Draft, Evidence, Remedy
-from dashboard.wording import count, joined, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dashboard.models import Told
+    from dashboard.fleet import Told
     from dashboard.rules.subject import Holders, Meaning, PairSubject, PoolSubject
 
     Compared = Mapping[str, tuple[str, Holders]]  # path -> (noun, who tells which value)

@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.baseline import agreed_paths
-from dashboard.models import Role, cohort_letters
+from dashboard.fleet import Role, cohort_letters
+from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.rules.baseline.unknown_paths import unknown_paths
 from dashboard.rules.domain import Basis, Facet, assumed_router, domain_of
 from dashboard.rules.findings import (
@@ -28,13 +29,12 @@ from dashboard.rules.registry import Scope
 from dashboard.rules.rollout import is_explained, remedy_along, rollout_of
 from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject
 from dashboard.rules.suppress import sort_out
-from dashboard.wording import count, first_of, uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
-    from dashboard.models import Document, Pool, Replica
+    from dashboard.fleet import Document, Pool, Replica
     from dashboard.rules.findings import Rollout, Severity, Suppression
     from dashboard.rules.policy import Policy
     from dashboard.rules.registry import Rule

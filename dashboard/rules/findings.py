@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date, datetime
 
-    from dashboard.models import State
+    from dashboard.fleet import State
     from dashboard.rules.domain import Domain, Facet
 
 

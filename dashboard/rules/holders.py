@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from dashboard.models import State, Told
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import State, Told
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules.connectors import value
 from dashboard.rules.holders import NOT_SET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.subject import Holders, PoolSubject
 
 CACHE_DTYPE, DTYPE = "cache_config.cache_dtype", "model_config.dtype"

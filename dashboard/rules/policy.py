@@ -11,7 +11,7 @@ from dashboard.rules.domain import Declared
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.models import Baseline
+    from dashboard.fleet import Baseline
     from dashboard.rules.findings import Severity, Suppression
 
 

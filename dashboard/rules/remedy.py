@@ -11,14 +11,14 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from dashboard.models import State
-from dashboard.normalize.versions import build
+from dashboard.fleet import State
 from dashboard.rules.findings import Remedy, Snippet
+from dashboard.vllm.versions import build
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dashboard.models import Told
+    from dashboard.fleet import Told
 
 IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
 SERVED_NAMES = "served_model_names"

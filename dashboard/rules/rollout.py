@@ -6,14 +6,14 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dashboard.normalize.versions import build
 from dashboard.rules.findings import Remedy, Rollout
+from dashboard.vllm.versions import build
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import Holders
 

@@ -10,7 +10,7 @@ from dashboard.rules.findings import OutcomeKind, Tally
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.findings import Finding, Inspection
 
 NOT_JUDGED = frozenset({OutcomeKind.SKIPPED, OutcomeKind.ERROR})

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare.agreement import agreed_told
 from dashboard.compare.baseline import is_ignored
-from dashboard.models import Setting, Source, State, Told
-from dashboard.normalize.identity import EVENT_ADDRESSES, EVENT_TOPIC, PATHS_OF_FILES
+from dashboard.fleet import Setting, Source, State, Told
+from dashboard.fleet.formatting import joined
 from dashboard.rules.capacity.cp_05_compilation import MODES
 from dashboard.rules.capacity.graph_sizes import LARGEST, SEQS, SIZES, SPECULATED, TOKENS, follow
 from dashboard.rules.connectors import value
 from dashboard.rules.remedy import SERVED_NAMES, flag_of, is_left_out, pasteable
-from dashboard.wording import joined
+from dashboard.vllm.identity import EVENT_ADDRESSES, EVENT_TOPIC, PATHS_OF_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from dashboard.models import Baseline
+    from dashboard.fleet import Baseline
     from dashboard.rules.findings import Snippet
 
 VERSION = "version"

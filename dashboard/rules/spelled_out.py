@@ -6,13 +6,13 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import Setting, State
+from dashboard.fleet import Setting, State
 from dashboard.rules.connectors import EXTRA, option, tells_options
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from dashboard.models import Document
+    from dashboard.fleet import Document
     from dashboard.rules.subject import PoolSubject
 
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dashboard.compare.encoding import tell, votes
 from dashboard.compare.fingerprints import canonical_digests
-from dashboard.models import ReplicaState, Told
-from dashboard.normalize.versions import is_unsupported
+from dashboard.fleet import ReplicaState, Told
 from dashboard.rules.domain import Facet
+from dashboard.vllm.versions import is_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from dashboard.models import Baseline, Document, Engine, Pool, Replica, Setting
+    from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting
     from dashboard.rules.domain import Domain
     from dashboard.rules.findings import Rollout
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import date
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.findings import Finding, Suppression
 
     Narrowed = Callable[[Finding, tuple[str, ...]], Finding]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dashboard.config import Options
-    from dashboard.models import Target
+    from dashboard.fleet import Target
 
 __all__ = ["Discovery", "replica_id"]
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from dashboard.config.address import replica_id, shown
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
-from dashboard.models import Failure, FailureKind, Target
+from dashboard.fleet import Failure, FailureKind, Target
 from dashboard.sources.groups import read_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dashboard.config import FileSdOptions
-    from dashboard.models import Credentials
+    from dashboard.fleet import Credentials
     from dashboard.sources.groups import Group
 
 _Stamp = tuple[int, int, int]  # time of change in ns, size in bytes, inode

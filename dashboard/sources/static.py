@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.models import Credentials, Target
+from dashboard.fleet import Credentials, Target
 
 if TYPE_CHECKING:
     from dashboard.config import CredentialsOptions, Options

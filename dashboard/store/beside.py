@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import middle_cut, one_line
+from dashboard.fleet.text import safe_json
 from dashboard.store.sidecar import MOST_BYTES, MOST_NOTES, Sidecar
-from dashboard.text import safe_json
-from dashboard.wording import middle_cut, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from dashboard.store.redacting import clean_notes, clean_text
 from dashboard.store.sidecar import LONGEST_NAME, MOST_BYTES, MOST_NOTES, NotePart, note_of
 
 if TYPE_CHECKING:
-    from dashboard.models.notes import Notes
+    from dashboard.fleet.notes import Notes
     from dashboard.store.sidecar import Sidecar
 
 

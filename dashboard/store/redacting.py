@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
-from dashboard.models import State
-from dashboard.redaction import redact, redact_known, redact_text
+from dashboard.fleet import State
 from dashboard.report.fleet.load import check_nodes, read_snapshot
 from dashboard.store.packing import content_of
+from dashboard.vllm.redaction import redact, redact_known, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Note
-    from dashboard.models.notes import Notes
+    from dashboard.fleet import Note
+    from dashboard.fleet.notes import Notes
     from dashboard.store.snapshots import Snapshots, Stored
 
 APART = timedelta(hours=4)  # what is frozen to prepare a meeting, and in it, is of one half of a day

@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dashboard import __version__
 from dashboard.errors import SnapshotError
-from dashboard.models import Note
+from dashboard.fleet import Note
+from dashboard.fleet.formatting import one_line
 from dashboard.report.context import is_saved_answers
 from dashboard.report.parts import Time, coverage
 from dashboard.rules import rollup
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store.packing import time_of
-from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.errors import SnapshotError
-from dashboard.normalize.budgets import SAVED_FLEET, node_count
+from dashboard.fleet.formatting import NUMBER_WORDS, one_line
 from dashboard.report.fleet.load import MAX_BYTES
 from dashboard.store import child
 from dashboard.store.beside import read_beside, to_bytes
@@ -32,7 +32,7 @@ from dashboard.store.packing import (
 from dashboard.store.redacting import clean_content, clean_sidecar, opened_clean
 from dashboard.store.sidecar import Sidecar, note_of, part_of, sidecar_of, with_name
 from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER, locked, sync_folder, write_whole
-from dashboard.wording import NUMBER_WORDS, one_line
+from dashboard.vllm.budgets import SAVED_FLEET, node_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Note
-    from dashboard.models.notes import Notes
+    from dashboard.fleet import Note
+    from dashboard.fleet.notes import Notes
     from dashboard.store.carrying import Carried
 
 SHORTEST = 4  # digits of an id that are enough, where only one snapshot begins so

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import iso
 from dashboard.service import utc_now
 from dashboard.web.edge import PEER_HEADER
-from dashboard.wording import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

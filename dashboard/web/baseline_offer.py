@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from dashboard.fleet.formatting import middle_cut
 from dashboard.report.baseline.source import taken_from
 from dashboard.report.baseline.yaml_file import baseline_yaml
 from dashboard.report.context import context_line, context_of
 from dashboard.web import links
-from dashboard.wording import middle_cut
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet
     from dashboard.compare import Reference
-    from dashboard.models import Pool
+    from dashboard.fleet import Pool
 
 LARGEST = "A"  # cohort; what a baseline is made of unless the reference is another cohort or a replica
 LONGEST_NAME = 60  # characters

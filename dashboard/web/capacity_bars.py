@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard import wording
 from dashboard.capacity.outliers import medians, outliers
-from dashboard.models import Basis
+from dashboard.fleet import Basis, formatting
 from dashboard.report.capacity.ranks import GIB, Measure, is_at_most, peers, value
 from dashboard.report.capacity.remarks import least
 from dashboard.report.capacity.totals import short_device
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.capacity.outliers import Outlier
-    from dashboard.models import Device
+    from dashboard.fleet import Device
     from dashboard.report.capacity.pools import PoolCapacity
     from dashboard.report.capacity.ranks import Rank
 
@@ -141,12 +140,12 @@ def _device_bar(one: OnDevice, outlier: Outlier | None) -> Bar:
 
 def held_of(held: int | None, total: int | None) -> str:
     """Write `46.4 of 80 GiB`."""
-    of = f"{total / GIB:,.1f}".removesuffix(".0") + " GiB" if total else wording.NOT_KNOWN
-    return f"{held / GIB:,.1f} of {of}" if held is not None else f"{wording.NOT_KNOWN} of {of}"
+    of = f"{total / GIB:,.1f}".removesuffix(".0") + " GiB" if total else formatting.NOT_KNOWN
+    return f"{held / GIB:,.1f} of {of}" if held is not None else f"{formatting.NOT_KNOWN} of {of}"
 
 
 def _told(number: float, measure: Measure, *, at_most: bool) -> str:
-    return wording.at_most(amount(number, measure), Basis.ASSUMED if at_most else Basis.REPORTED) + _UNIT[measure]
+    return formatting.at_most(amount(number, measure), Basis.ASSUMED if at_most else Basis.REPORTED) + _UNIT[measure]
 
 
 def _levels(kinds: Sequence[str], middle: Mapping[object, float], measure: Measure) -> tuple[Level, ...]:

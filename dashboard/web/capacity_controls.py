@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
+from dashboard.fleet.formatting import one_line
 from dashboard.report.capacity.ranks import Measure
 from dashboard.report.capacity.words import parse_length
 from dashboard.web import choices, links
-from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

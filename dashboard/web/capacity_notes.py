@@ -5,8 +5,8 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from dashboard import wording
 from dashboard.capacity.outliers import outliers
+from dashboard.fleet import formatting
 from dashboard.report.capacity.remarks import first_of_names, remarks, uncounted
 from dashboard.report.capacity.totals import device_noun, short_device
 from dashboard.report.capacity.words import name_of, outlier_sentence, percent, rank_name
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.capacity.outliers import Outlier
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.report.capacity.ranks import Measure, Rank
     from dashboard.report.capacity.remarks import Remark
     from dashboard.web.capacity_bars import OnDevice
@@ -91,7 +91,7 @@ def _telling(found: Sequence[OnDevice], counted: int) -> str:
     if len(both) == counted:
         return ""
     tell = "tells" if len(both) == 1 else "tell"
-    return f" {len(both):,} of {wording.count(counted, 'rank')} {tell} devices and KV cache bytes."
+    return f" {len(both):,} of {formatting.count(counted, 'rank')} {tell} devices and KV cache bytes."
 
 
 def _kind_row(kind: tuple[str, int], held: Sequence[int | None]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from dashboard import wording
+from dashboard.fleet import formatting
 from dashboard.report.capacity.ranks import GIB, Measure, Rank
 from dashboard.report.capacity.words import length_words, naive_sentence, name_of, percent, ranks_text, sum_text
 from dashboard.web import markup
@@ -91,7 +91,7 @@ def _row(pool: PoolCapacity, choice: Choice) -> list[str]:
 
 
 def _number(text: str) -> str:
-    return markup.muted(text) if text in {wording.NOT_KNOWN, NOT_SERVED} else markup.text(text)
+    return markup.muted(text) if text in {formatting.NOT_KNOWN, NOT_SERVED} else markup.text(text)
 
 
 def _requests(pool: PoolCapacity) -> str:
@@ -105,7 +105,7 @@ def _requests(pool: PoolCapacity) -> str:
 
 def _bytes(total: Sum, ranks: int) -> str:
     if total.value is None:
-        return _number(wording.NOT_KNOWN)
+        return _number(formatting.NOT_KNOWN)
     text = sum_text(total._replace(value=total.value / GIB), Measure.GIB)
     return _number(text) + _beside(_some(total.known, ranks))
 

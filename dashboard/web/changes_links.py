@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import one_line
 from dashboard.report.blocks import Entries
 from dashboard.report.changes.words import pool_name
 from dashboard.report.views.finding_entries import rule_words
 from dashboard.web import links
 from dashboard.web.review_blocks import Leads, by_name
-from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

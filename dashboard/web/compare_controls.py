@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard.compare import BASELINE, MAJORITY, parse_reference
+from dashboard.fleet.formatting import natural, one_line
 from dashboard.report.glossary import TERMS
 from dashboard.report.pools.compared import Choice
 from dashboard.web import choices, links
-from dashboard.wording import natural, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.models import Baseline, Pool
+    from dashboard.fleet import Baseline, Pool
 
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 # What a control shows is also what stands in the URL.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dashboard.analysis.assembly import Fleet
     from dashboard.compare import Matrix
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
     from dashboard.rules.domain import Domain
 
 COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from dashboard.fleet.formatting import one_line
 from dashboard.report.findings.listed import Choice
 from dashboard.report.glossary import TERMS
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Family, Severity
 from dashboard.web import choices, links
-from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

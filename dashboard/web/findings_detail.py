@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from dashboard.fleet.formatting import count
+from dashboard.fleet.text import visible
 from dashboard.report.findings.words import how_sure
 from dashboard.report.pools.domain_words import known_how, rollout_words
 from dashboard.report.views.finding_entries import where_of
 from dashboard.rules.catalogue import BY_ID
-from dashboard.text import visible
 from dashboard.web import findings_words, links, markup
 from dashboard.web.findings_controls import rule_title
 from dashboard.web.findings_entries import tags
 from dashboard.web.findings_evidence import People, compare_links, evidence_table, replicas_html
 from dashboard.web.findings_rule import marked, rule_html
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count
 from dashboard.report.names import brief
 from dashboard.rules.findings import Confidence
 from dashboard.web import findings_words, links, markup
 from dashboard.web.findings_controls import rule_title
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.models import State
+from dashboard.fleet import State
+from dashboard.fleet.formatting import STATE_WORDS, count, middle_cut, natural, one_line, whole_text
 from dashboard.report.names import brief
 from dashboard.web import links, markup
-from dashboard.wording import STATE_WORDS, count, middle_cut, natural, one_line, whole_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count
 from dashboard.report.views.finding_entries import where_of
 from dashboard.web import findings_words, links, markup
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dashboard.models import Pool
+    from dashboard.fleet import Pool
     from dashboard.report.findings.listed import Listed
     from dashboard.rules.findings import Finding
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from dashboard.fleet.formatting import count, middle_cut, one_line
 from dashboard.report.findings.judged_rules import without_subject
 from dashboard.report.names import brief
 from dashboard.rules.catalogue import BY_ID
@@ -15,7 +16,6 @@ from dashboard.web import choices, links, markup
 from dashboard.web.findings_controls import rule_title
 from dashboard.web.findings_exempt import MOST_ROWS, ignored_html, suppressed_html
 from dashboard.web.shared import shared
-from dashboard.wording import count, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import joined
 from dashboard.report.blocks import Style
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.names import brief
 from dashboard.web import links, markup
-from dashboard.wording import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

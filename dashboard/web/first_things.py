@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count, joined
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.first import first_findings
 from dashboard.report.findings.words import assumed
@@ -11,7 +12,6 @@ from dashboard.report.names import brief
 from dashboard.web import findings_list, links, markup
 from dashboard.web.findings_rule import marked
 from dashboard.web.findings_words import beside, chips, sentence_html
-from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,10 +8,10 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import iso, joined, middle_cut
 from dashboard.report.context import context_of, context_parts, seen_with
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.web import choices, links, markup
-from dashboard.wording import iso, joined, middle_cut
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet

@@ -7,9 +7,9 @@ from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.text import visible
 from dashboard.report.formats.matrix_html import colour
 from dashboard.report.glossary import TERMS
-from dashboard.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from dashboard import service, wording
+from dashboard import service
+from dashboard.fleet import formatting
 from dashboard.report.context import as_of_words
 from dashboard.report.findings.words import answered
 from dashboard.rules import rollup
@@ -95,8 +96,8 @@ def _live_side(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: 
 
 
 def _frozen_side(name: str, fleet: Fleet) -> str:
-    as_of = f'<span class="roomy"> · {wording.iso(fleet.polled_at)}</span>' if fleet.polled_at else ""
-    key = markup.text(wording.short_id(fleet.snapshot or ""))
+    as_of = f'<span class="roomy"> · {formatting.iso(fleet.polled_at)}</span>' if fleet.polled_at else ""
+    key = markup.text(formatting.short_id(fleet.snapshot or ""))
     return f'<b title="{markup.text(name)}">{key}</b>{_covered(fleet)}{as_of}'
 
 
@@ -107,15 +108,15 @@ def _covered(fleet: Fleet) -> str:
 def _as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, paused: bool) -> str:
     seconds = (now - polled_at).total_seconds()
     still = f"{markup.bold('paused')} · " if paused else ""
-    clock = f'<b title="{wording.iso(polled_at)}">{wording.clock(polled_at)}</b>'
-    age = f', <span class="age">{wording.age(seconds)}</span>'
+    clock = f'<b title="{formatting.iso(polled_at)}">{formatting.clock(polled_at)}</b>'
+    age = f', <span class="age">{formatting.age(seconds)}</span>'
     if seconds > STALE_INTERVALS * interval_seconds:  # its age is said in a narrow header, too
         return f'{still}{_LATE}<span class="roomy"> · data as of</span><span class="clock"> {clock}</span>{age}'
     return f'{still}<span class="roomy">data as of </span>{clock}<span class="roomy">{age}</span>'
 
 
 def _frozen_as_of(fleet: Fleet, polled_at: datetime) -> str:
-    return f'<span class="roomy">{as_of_words(fleet)}</span><b>{wording.iso(polled_at)}</b>'
+    return f'<span class="roomy">{as_of_words(fleet)}</span><b>{formatting.iso(polled_at)}</b>'
 
 
 def _found(fleet: Fleet) -> str:

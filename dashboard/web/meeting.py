@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
+from dashboard.fleet.formatting import short_id
 from dashboard.report.context import as_of
 from dashboard.web import frozen_band, links, markup, state
-from dashboard.wording import short_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.report.blocks import Figure
     from dashboard.report.findings.headline import Standing
 

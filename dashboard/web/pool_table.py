@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard import wording
-from dashboard.models import Role
+from dashboard.fleet import Role, formatting
 from dashboard.report.capacity.totals import device_words, total
 from dashboard.report.formats.matrix_html import colour
 from dashboard.report.pools.named_paths import by_path, worst
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from dashboard.analysis.assembly import Fleet
     from dashboard.compare import SharingSentence
-    from dashboard.models import Cohort, Pool, Replica
+    from dashboard.fleet import Cohort, Pool, Replica
     from dashboard.rules.findings import Inspection, Tally
 
 HEAD = (
@@ -66,15 +65,15 @@ def _row(pool: Pool, members: list[Replica], findings: str, sharing: str) -> lis
     return [
         markup.link(links.to(links.COMPARE, pool=pool.name), markup.bold(pool.name), title=pool.name),
         markup.text(pool.role) if pool.role is not Role.BOTH else markup.muted(pool.role),
-        markup.text(device_words(members)) or markup.muted(wording.NOT_KNOWN),
+        markup.text(device_words(members)) or markup.muted(formatting.NOT_KNOWN),
         cohort_bar(pool),
-        markup.text(versions_text(members)) or markup.muted(wording.NOT_KNOWN),
+        markup.text(versions_text(members)) or markup.muted(formatting.NOT_KNOWN),
         findings,
         sharing,
         (
-            markup.text(wording.short(held.tokens, held.basis))
+            markup.text(formatting.short(held.tokens, held.basis))
             if held.tokens is not None
-            else markup.muted(wording.NOT_KNOWN)
+            else markup.muted(formatting.NOT_KNOWN)
         )
         + missing,
     ]
@@ -83,7 +82,7 @@ def _row(pool: Pool, members: list[Replica], findings: str, sharing: str) -> lis
 def _findings(pool: Pool, tally: Tally, inspection: Inspection) -> str:
     """Draw a pool's findings; without any, a tick only where something of it could be judged."""
     rollout = f" {markup.muted('rollout')}" if pool.name in inspection.rollouts else ""
-    none = markup.glyph("good", "no finding") if pool.cohorts else markup.muted(wording.NOT_KNOWN)
+    none = markup.glyph("good", "no finding") if pool.cohorts else markup.muted(formatting.NOT_KNOWN)
     return (tally_glyphs(tally, pool=pool.name) or none) + rollout
 
 
@@ -100,7 +99,7 @@ def cohort_bar(pool: Pool) -> str:
 def _segment(pool: Pool, cohort: Cohort) -> str:
     number = len(cohort.replicas)
     label = f"{cohort.letter} ×{number:,}" if number > 1 else cohort.letter
-    said = markup.text(f"Compare {pool.name}: cohort {cohort.letter}, {wording.count(number, 'replica')}")
+    said = markup.text(f"Compare {pool.name}: cohort {cohort.letter}, {formatting.count(number, 'replica')}")
     address = markup.text(links.to(links.COMPARE, pool=pool.name))
     style = f'class="c{colour(cohort.letter)}" style="flex:{_share(number, pool)}"'
     return f'<a {style} href="{address}" title="{said}" aria-label="{said}">{label}</a>'

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dashboard.compare import Part, SharingSentence
-    from dashboard.models import Pool
+    from dashboard.fleet import Pool
     from dashboard.rules.findings import Severity
 
 _BASES = {MEASURED.strip(), DERIVED.strip()}

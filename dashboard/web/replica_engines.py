@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard import wording
-from dashboard.models import Basis
+from dashboard.fleet import Basis, formatting
 from dashboard.report.capacity.ranks import GIB
 from dashboard.web import markup
 from dashboard.web.capacity_notes import NO_DEVICES
@@ -13,7 +12,7 @@ from dashboard.web.capacity_notes import NO_DEVICES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.models import Device, Engine, KVCacheGroup, Replica
+    from dashboard.fleet import Device, Engine, KVCacheGroup, Replica
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
 MOST_NAMES = 12
@@ -36,7 +35,7 @@ _TERMS = {
 def served(replica: Replica) -> str:
     """Name the models and adapters that the replica serves."""
     adapters = _names(tuple(replica.adapters)) if replica.adapters else markup.muted("none")
-    names = _names(replica.served_model_names) if replica.served_model_names else markup.muted(wording.NOT_KNOWN)
+    names = _names(replica.served_model_names) if replica.served_model_names else markup.muted(formatting.NOT_KNOWN)
     return f"<p>Served as {names}. LoRA adapters: {adapters}.</p>"
 
 
@@ -120,7 +119,7 @@ def _engine(engine: Engine) -> list[str]:
         _number(engine.kv_cache_size_tokens, bound),
         _number(engine.naive_tokens),
         _number(engine.max_model_len),
-        markup.muted("?") if requests is None else markup.text(wording.at_most(f"{requests:,.2f}", bound)),
+        markup.muted("?") if requests is None else markup.text(formatting.at_most(f"{requests:,.2f}", bound)),
         _gib(engine.kv_cache_bytes),
         _gib(engine.kv_cache_bytes_per_device),
         markup.text(engine.basis),
@@ -150,7 +149,7 @@ def _group(group: KVCacheGroup) -> list[str]:
         f"{group.group_id}",
         markup.code(_cut(group.spec_type)),
         _number(group.block_size),
-        markup.text(wording.size(group.page_size_bytes)) if group.page_size_bytes is not None else markup.muted("?"),
+        markup.text(formatting.size(group.page_size_bytes)) if group.page_size_bytes is not None else markup.muted("?"),
         _number(group.layers),
         markup.text(f"{window:,}") if window else markup.muted("–"),
         _number(group.num_kv_heads),
@@ -160,7 +159,7 @@ def _group(group: KVCacheGroup) -> list[str]:
 
 
 def _number(number: int | None, basis: Basis = Basis.REPORTED) -> str:
-    return markup.muted("?") if number is None else markup.text(wording.exact(number, basis))
+    return markup.muted("?") if number is None else markup.text(formatting.exact(number, basis))
 
 
 def _gib(size: int | None, unit: str = "") -> str:
@@ -173,4 +172,4 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    return wording.middle_cut(wording.one_line(text), LONGEST)
+    return formatting.middle_cut(formatting.one_line(text), LONGEST)

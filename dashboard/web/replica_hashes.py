@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dashboard import wording
 from dashboard.compare.fingerprints import canonical_digests, digests
-from dashboard.models import State
+from dashboard.fleet import State, formatting
 from dashboard.web import markup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dashboard.models import Engine, Replica, Setting
+    from dashboard.fleet import Engine, Replica, Setting
 
 TITLE = "Block hashes"
 SEED = "seed_policy"  # the provider alone tells it
@@ -85,7 +84,7 @@ def _alike(alike: int, told: int, others: int) -> str:
         sentence = "No other replica of the pool hashes like this"
         sentence += f", of {told:,} that {'tells' if told == 1 else 'tell'}" if silent else ""
     elif alike == told:
-        sentence = f"Hashes like {wording.count(alike, 'other replica')} of its pool"
+        sentence = f"Hashes like {formatting.count(alike, 'other replica')} of its pool"
     else:
         sentence = f"Hashes like {alike:,} of {told:,} other replicas of its pool{' that tell' if silent else ''}"
     return f"{sentence}{f'; {silent:,} {_do(silent)} not tell' if silent else ''}."
@@ -97,9 +96,8 @@ def _but_for_length(engines: Sequence[Engine], told: Sequence[Replica]) -> str:
     near = [each for each in told if digests(each.engines) != own and canonical_digests(each.engines) == canonical]
     if not near or canonical is None:
         return ""
-    return (
-        f" {wording.count(len(near), 'other')} {'differs' if len(near) == 1 else 'differ'} in the block length alone."
-    )
+    differ = "differs" if len(near) == 1 else "differ"
+    return f" {formatting.count(len(near), 'other')} {differ} in the block length alone."
 
 
 def _without(engines: Sequence[Engine]) -> str:
@@ -108,7 +106,7 @@ def _without(engines: Sequence[Engine]) -> str:
     found = [engine.fingerprint.reason for engine in silent if engine.fingerprint and engine.fingerprint.reason]
     reasons = list(dict.fromkeys(_cut(reason, LONGEST_REASON) for reason in found))
     who = "It has no fingerprint" if len(silent) == len(engines) else f"{_ranks(silent)} no fingerprint"
-    why = f": {wording.first_of(reasons, MOST_REASONS).rstrip('.')}" if reasons else "; no reply tells why"
+    why = f": {formatting.first_of(reasons, MOST_REASONS).rstrip('.')}" if reasons else "; no reply tells why"
     return f"{who}{why}."
 
 
@@ -159,4 +157,4 @@ def _do(number: int) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
-    return wording.middle_cut(wording.one_line(text), longest)
+    return formatting.middle_cut(formatting.one_line(text), longest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard import wording
+from dashboard.fleet import formatting
 from dashboard.report.blocks import Tone
 from dashboard.report.capacity.totals import total
 from dashboard.report.findings.head import NOUNS
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from dashboard.models import Cohort, Contradiction, Pool, Replica, ReplicaState
+    from dashboard.fleet import Cohort, Contradiction, Pool, Replica, ReplicaState
     from dashboard.report.replicas.differences import Apart
     from dashboard.report.replicas.settings import Reach
     from dashboard.rules.findings import Severity
@@ -35,7 +35,7 @@ def head(replica: Replica, reach: Reach | None, worst: Severity | None = None) -
     """
     name = markup.text(_short(replica.name))
     back = markup.link(links.to(links.REPLICAS), "All replicas")
-    lead = f"{back} · {markup.code(wording.one_line(replica.id))} · {markup.text(standing_words(replica, reach))}"
+    lead = f"{back} · {markup.code(formatting.one_line(replica.id))} · {markup.text(standing_words(replica, reach))}"
     return markup.heading(f"{_marks(replica.state, worst)}{name}", lead)
 
 
@@ -69,7 +69,7 @@ def notices(replica: Replica, names: dict[str, str], now: datetime | None) -> li
     """Say what a reader must know before believing the rest."""
     said = []
     if not replica.fresh and replica.observed_at is not None and (replica.document or replica.engines):
-        read = wording.when(replica.observed_at, now)
+        read = formatting.when(replica.observed_at, now)
         old = f"{markup.bold('Old values.')} They were last read {read} and are not counted."
         said.append(markup.notice("warning", old))
     if replica.same_process:
@@ -84,23 +84,23 @@ def _same_process(addresses: Sequence[str], names: dict[str, str]) -> str:
         markup.link(links.to(links.REPLICA_PAGE, replica=other), markup.text(_short(names.get(other, other))))
         for other in addresses
     ]
-    title = markup.bold(f"One process behind {wording.in_words(len(others) + 1)} addresses.")
+    title = markup.bold(f"One process behind {formatting.in_words(len(others) + 1)} addresses.")
     answer = "answers" if len(others) == 1 else "answer"
-    return f"{title} {wording.joined(others)} {answer} with the same instance_id. Its capacity is counted once."
+    return f"{title} {formatting.joined(others)} {answer} with the same instance_id. Its capacity is counted once."
 
 
 def contradictions(found: Sequence[Contradiction]) -> str:
     """List the settings on which the replica's own sources disagree."""
     if not found:
         return ""
-    title = f"Its sources contradict each other in {wording.count(len(found), 'setting')}"
+    title = f"Its sources contradict each other in {formatting.count(len(found), 'setting')}"
     columns = (("Setting", ""), ("Kept", ""), ("said by", "short"), ("Not kept", ""), ("said by", "short"))
     rows = [
         [
-            markup.code(wording.middle_cut(each.path, LONGEST_NAME)),
-            markup.code(wording.told_text(each.kept.value, each.kept.state)),
+            markup.code(formatting.middle_cut(each.path, LONGEST_NAME)),
+            markup.code(formatting.told_text(each.kept.value, each.kept.state)),
             markup.text(SOURCES[each.kept.source]),
-            markup.code(wording.told_text(each.other.value, each.other.state)),
+            markup.code(formatting.told_text(each.other.value, each.other.state)),
             markup.text(SOURCES[each.other.source]),
         ]
         for each in found[:MOST_CONTRADICTIONS]
@@ -128,7 +128,7 @@ def _differences(replica: Replica, pool: Pool | None, apart: Sequence[Apart], re
         return markup.card("Differs from its pool", markup.muted("?"), "no other replica tells its settings")
     number = from_majority(apart)
     ties = len(apart) - number
-    read = f"of {wording.count(reach.compared, 'setting')} compared"
+    read = f"of {formatting.count(reach.compared, 'setting')} compared"
     read += f"; {ties:,} {'has' if ties == 1 else 'have'} no majority" if ties else ""
     if not apart:
         good = markup.glyph("good", "good:") if reach.read >= reach.of_pool else ""  # else much of it is not known
@@ -140,20 +140,20 @@ def _differences(replica: Replica, pool: Pool | None, apart: Sequence[Apart], re
 
 
 def _version(replica: Replica, now: datetime | None) -> str:
-    version = _cut(replica.version) if replica.version else markup.muted(wording.NOT_KNOWN)
+    version = _cut(replica.version) if replica.version else markup.muted(formatting.NOT_KNOWN)
     if replica.started_at is None:
         return markup.card("vLLM", version, "start not known")
-    started = wording.when(replica.started_at, now)
-    return markup.card("vLLM", version, f'<span title="{wording.iso(replica.started_at)}">started {started}</span>')
+    started = formatting.when(replica.started_at, now)
+    return markup.card("vLLM", version, f'<span title="{formatting.iso(replica.started_at)}">started {started}</span>')
 
 
 def _capacity(replica: Replica) -> str:
     held = total([replica])
-    parts = [wording.count(len(replica.engines), "DP rank")] if replica.engines else ["no engine is known"]
-    parts += [wording.size(held.bytes)] if held.bytes is not None else []
+    parts = [formatting.count(len(replica.engines), "DP rank")] if replica.engines else ["no engine is known"]
+    parts += [formatting.size(held.bytes)] if held.bytes is not None else []
     parts += [f"{held.unknown:,} not known"] if held.unknown and held.tokens is not None else []
     parts += [str(held.basis)] if held.tokens is not None else []
-    number = wording.short(held.tokens, held.basis)
+    number = formatting.short(held.tokens, held.basis)
     figure = markup.text(number) if held.tokens is not None else markup.muted(number)
     return markup.card("KV cache tokens", figure, markup.parts(" · ".join(parts)))
 
@@ -161,21 +161,21 @@ def _capacity(replica: Replica) -> str:
 def _read(replica: Replica, now: datetime | None) -> str:
     if replica.observed_at is None:
         return markup.card("Read", markup.muted("never"), "no probe gave a reply")
-    read = wording.when(replica.observed_at, now) if now else wording.clock(replica.observed_at)
-    return markup.card("Read", markup.text(read), markup.text(wording.iso(replica.observed_at)))
+    read = formatting.when(replica.observed_at, now) if now else formatting.clock(replica.observed_at)
+    return markup.card("Read", markup.text(read), markup.text(formatting.iso(replica.observed_at)))
 
 
 def _not_understood(strange: Sequence[str]) -> str:
-    named = wording.joined(
-        [markup.code(wording.middle_cut(wording.one_line(what), LONGEST_NAME)) for what in strange[:MOST_UNKNOWN]]
+    named = formatting.joined(
+        [markup.code(formatting.middle_cut(formatting.one_line(what), LONGEST_NAME)) for what in strange[:MOST_UNKNOWN]]
     )
     more = f" and {len(strange) - MOST_UNKNOWN:,} more" if len(strange) > MOST_UNKNOWN else ""
-    number = wording.count(len(strange), "part of its answers was", "parts of its answers were")
+    number = formatting.count(len(strange), "part of its answers was", "parts of its answers were")
     return f"{markup.bold(f'{number} not understood')}, kept as it came: {named}{more}."
 
 
 def _short(name: str) -> str:
-    return wording.middle_cut(wording.one_line(name), LONGEST_NAME)
+    return formatting.middle_cut(formatting.one_line(name), LONGEST_NAME)
 
 
 def _cut(text: str) -> str:

@@ -7,14 +7,14 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard import __version__
-from dashboard.models import ReplicaState, Source, State
+from dashboard.fleet import ReplicaState, Source, State
 from dashboard.rules.behaviour.provider_plugin import ASKED, NAME, is_older
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.models import Replica, Setting
+    from dashboard.fleet import Replica, Setting
 
 VARIABLE = "env.VLLM_PLUGINS"
 INSTALL = f"pip install --no-deps vllm_fleet_provider-{__version__}-py3-none-any.whl"

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from dashboard import wording
-from dashboard.models import Source
+from dashboard.fleet import Source, formatting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.models import ProbeResult
+    from dashboard.fleet import ProbeResult
 
 LONGEST = 60_000  # characters of a raw answer that are shown; a browser colours them in a moment
 NOT_KEPT = "A snapshot keeps no raw answers, only what was read from them."
@@ -69,20 +68,20 @@ def raw_of(probe: ProbeResult) -> Raw:
 
 
 def _lines_used(probe: ProbeResult) -> str:
-    lines = wording.count(len(probe.raw.splitlines()), "line")
+    lines = formatting.count(len(probe.raw.splitlines()), "line")
     return f"Only the lines that are used were kept: {lines} of an answer of {probe.size_bytes:,} bytes."
 
 
 def _outcome(probe: ProbeResult) -> str:
     if probe.failure is not None:
-        return f"✕ {wording.FAILURE_WORDS[probe.failure.kind]}"
+        return f"✕ {formatting.FAILURE_WORDS[probe.failure.kind]}"
     return "✓ read" if probe.reply is not None else "– not here"
 
 
 def _sentence(probe: ProbeResult) -> str:
     if probe.failure is not None:
-        return wording.middle_cut(wording.one_line(probe.failure.detail), 300)
+        return formatting.middle_cut(formatting.one_line(probe.failure.detail), 300)
     if probe.reply is None:
         return NOT_HERE
     strange = len(probe.reply.not_understood)
-    return f"{wording.count(strange, 'part')} not understood." if strange else ""
+    return f"{formatting.count(strange, 'part')} not understood." if strange else ""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard import wording
+from dashboard.fleet import formatting
+from dashboard.fleet.text import visible
 from dashboard.report.names import replica_names
 from dashboard.report.replicas import settings as replica_settings
 from dashboard.report.replicas.beside import beside_its_pool
 from dashboard.rules.findings import Severity
-from dashboard.text import visible
 from dashboard.web import (
     choices,
     links,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
     from dashboard.report.replicas.differences import Apart
 
 MOST_FINDINGS = 12  # shown above the tabs; the page Findings lists all
@@ -87,7 +87,7 @@ def known(generation: int, polled_at: datetime | None, replica: str, _fleet: Fle
 def draw_unknown(replica: str | None) -> None:
     """Say that the address names no replica of this fleet."""
     back = markup.link(links.to(links.REPLICAS), "All replicas")
-    told = markup.code(wording.middle_cut(wording.one_line(replica), 80)) if replica else ""
+    told = markup.code(formatting.middle_cut(formatting.one_line(replica), 80)) if replica else ""
     title = "There is no such replica" if replica else "No replica is named"
     sentence = (
         f"No target of this fleet is called {told}."
@@ -107,7 +107,9 @@ def draw_head(found: Known, fleet: Fleet, now: datetime | None) -> None:
     for notice in replica_head.notices(found.replica, names, now):
         st.html(notice)
     if named:
-        st.html(markup.section(wording.count(len(named), "finding")) + named_paths.finding_lines(named[:MOST_FINDINGS]))
+        st.html(
+            markup.section(formatting.count(len(named), "finding")) + named_paths.finding_lines(named[:MOST_FINDINGS])
+        )
     if found.replica.contradictions:
         st.html(replica_head.contradictions(found.replica.contradictions))
 
@@ -136,7 +138,9 @@ def draw_settings(found: Known) -> None:
         only_differences=bool(only and found.apart),
     )
     if rows.empty:
-        st.html(markup.notice("info", f"Nothing matches; {wording.count(len(found.settings), 'setting')} are hidden."))
+        st.html(
+            markup.notice("info", f"Nothing matches; {formatting.count(len(found.settings), 'setting')} are hidden.")
+        )
         return
     hidden = () if found.apart else (replica_settings.POOL_HAS,)
     _settings_table(rows, [name for name in replica_settings.SHOWN if name not in hidden], len(found.settings))
@@ -154,7 +158,8 @@ def _settings_table(rows: pd.DataFrame, columns: list[str], total: int) -> None:
     )
     chosen = [row for row, _ in event["selection"]["cells"] if row < len(rows)]
     st.html(
-        f'<div class="foot">{len(rows):,} of {wording.count(total, "setting")}. Click one to see its whole value.</div>'
+        f'<div class="foot">{len(rows):,} of {formatting.count(total, "setting")}. '
+        "Click one to see its whole value.</div>"
     )
     if chosen:
         st.html(markup.code(rows["path"].iloc[chosen[0]]))

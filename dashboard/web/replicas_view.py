@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import streamlit as st
 
-from dashboard import wording
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState, formatting
 from dashboard.report.context import as_of
 from dashboard.report.findings import headline
 from dashboard.report.replicas import table as replica_table
@@ -60,7 +59,7 @@ def rows(generation: int, polled_at: datetime | None, _fleet: Fleet) -> pd.DataF
 def draw_head(fleet: Fleet) -> None:
     """Say how many replicas there are and how they stand."""
     now = headline.standing(fleet)
-    lead = f"{wording.count(now.pools, 'pool')}. {HINT}"
+    lead = f"{formatting.count(now.pools, 'pool')}. {HINT}"
     st.html(markup.heading(markup.text(headline.replicas_title(now)), markup.text(lead)))
 
 
@@ -71,7 +70,9 @@ def choose(fleet: Fleet, row: DeltaGenerator) -> Choice:
             "Search", **choices.bound(links.SEARCH), placeholder="name, address or label", width=260, live=True
         )
         pools = [EVERY_POOL, *(pool.name for pool in fleet.pools)]
-        pool = st.selectbox("Pool", pools, **choices.bound(links.POOL, pools), format_func=wording.one_line, width=250)
+        pool = st.selectbox(
+            "Pool", pools, **choices.bound(links.POOL, pools), format_func=formatting.one_line, width=250
+        )
         states = [EVERY_STATE, *(each.value for each in ReplicaState)]
         state = choices.segments("State", links.STATE, states)
     return Choice(
@@ -138,4 +139,4 @@ def offer_csv(fleet: Fleet, rows: pd.DataFrame, number: str, row: DeltaGenerator
 
 def number_words(shown: int, total: int) -> str:
     """Write how many replicas the filters leave: `3 of 39 replicas`."""
-    return f"{shown:,} of {wording.count(total, 'replica')}" if shown < total else wording.count(total, "replica")
+    return f"{shown:,} of {formatting.count(total, 'replica')}" if shown < total else formatting.count(total, "replica")

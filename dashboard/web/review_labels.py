@@ -6,9 +6,9 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import first_of
 from dashboard.report.capacity.words import name_of
 from dashboard.report.names import MOST_NAMED, brief, names_of
-from dashboard.wording import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,10 +8,10 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
-from dashboard.models import Note
+from dashboard.fleet import Note
+from dashboard.fleet.formatting import iso
 from dashboard.store.sidecar import LONGEST_NAME, LONGEST_NOTE
 from dashboard.web import audit, markup, state
-from dashboard.wording import iso
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Note
-    from dashboard.models.notes import Notes
+    from dashboard.fleet import Note
+    from dashboard.fleet.notes import Notes
     from dashboard.report.blocks import Report
     from dashboard.store.reviews import Last
     from dashboard.web.review_blocks import Drawn

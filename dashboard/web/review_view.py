@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
 from dashboard.report.blocks import Entries, Paragraph, Style, Table
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.listed import grouped
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Note
-    from dashboard.models.notes import Notes
+    from dashboard.fleet import Note
+    from dashboard.fleet.notes import Notes
     from dashboard.report.blocks import Block, Entry, Part
     from dashboard.report.findings.listed import Listed
     from dashboard.report.views.review_new import Alone

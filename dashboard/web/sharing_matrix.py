@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare import Share
 from dashboard.compare.sharing import MOST_COHORTS, Cell, PoolSharing
+from dashboard.fleet.formatting import count
 from dashboard.report.pools.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.web import markup
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard import service
+from dashboard.fleet.formatting import one_line
 from dashboard.web import links
 from dashboard.web.snapshots_list import words
-from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,10 +8,10 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import count
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.web import audit, links, markup
 from dashboard.web.snapshots_list import UNNAMED, as_of, name_or_default, times
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

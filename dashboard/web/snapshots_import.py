@@ -9,11 +9,11 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import count, iso
 from dashboard.sources.importing import File, Refused, import_files
 from dashboard.store.sidecar import LONGEST_NAME, with_name
 from dashboard.web import audit, links, markup, replica_opening
 from dashboard.web.uploads import MAX_FILE_BYTES, MIB
-from dashboard.wording import count, iso
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count, iso, one_line, short_id, size
 from dashboard.report.context import AS_OF, IMPORTED
 from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity
 from dashboard.web import links, markup
-from dashboard.wording import count, iso, one_line, short_id, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,11 +8,11 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import count
 from dashboard.store.reviews import earlier, last_review
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.web import choices, links, markup, replica_opening, snapshots_compare, state
 from dashboard.web.snapshots_list import UNNAMED, matching, table
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count
 from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity
 from dashboard.web import links, markup
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from dashboard.rules.findings import Tally

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard import wording
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState, formatting
 from dashboard.report.names import brief
 from dashboard.report.replicas.standing import mark, reason
 from dashboard.web import links, markup
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
 
 MOST = 8  # entries on Overview; the page Replicas lists all
 
@@ -27,7 +26,7 @@ def unread(replicas: Sequence[Replica], now: datetime | None, most: int = MOST) 
     shown = replicas if len(replicas) <= most else replicas[: most - 1]
     rows = [(mark(replica.state).value, _content(replica, now), "") for replica in shown]
     if len(shown) < len(replicas):
-        left = wording.count(len(replicas) - len(shown), "more replica")
+        left = formatting.count(len(replicas) - len(shown), "more replica")
         rows.append(("unknown", markup.link(links.to(links.REPLICAS), markup.text(left), css="more"), ""))
     return rows
 
@@ -38,9 +37,9 @@ def _content(replica: Replica, now: datetime | None) -> str:
         links.to(links.REPLICA_PAGE, replica=replica.id), markup.bold(brief(replica.name)), title=replica.name
     )
     state = "down" if replica.state is ReplicaState.DOWN else "partial"
-    kind = f" · {wording.FAILURE_WORDS[replica.failure.kind]}" if replica.failure else ""
+    kind = f" · {formatting.FAILURE_WORDS[replica.failure.kind]}" if replica.failure else ""
     seen = ""
     if replica.state is ReplicaState.DOWN and replica.observed_at is not None:
-        seen = f" Last read {wording.when(replica.observed_at, now)}; its values are kept and marked."
+        seen = f" Last read {formatting.when(replica.observed_at, now)}; its values are kept and marked."
     who = f'<span class="who">{glyph} {name} {markup.muted(state + kind)}</span>'
     return f"{who}<small>{markup.text(reason(replica) + seen)}</small>"

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard.compare import ValueHeld, values
-from dashboard.models import State
+from dashboard.fleet import State
+from dashboard.fleet.formatting import STATE_WORDS, count, natural, whole_text
 from dashboard.report.names import replica_names
 from dashboard.report.pools.named_paths import by_path
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.web import links, markup, named_paths, replica_opening
-from dashboard.wording import STATE_WORDS, count, natural, whole_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Cohort, Pool
+    from dashboard.fleet import Cohort, Pool
     from dashboard.web.matrix import Opened
 
 MOST_TOLD = 10  # different texts shown of which a part is equal

@@ -25,11 +25,11 @@ from dashboard.analysis.whatif.words import (
     value_words,
     verdict_lists,
 )
+from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.report.names import brief, names_of
 from dashboard.web import choices, links, markup
 from dashboard.web.findings_words import chips, sentence_html
 from dashboard.web.shared import shared
-from dashboard.wording import count, first_of, uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet
     from dashboard.analysis.whatif import Group, Paste, WhatIf
     from dashboard.analysis.whatif.words import Pasted
-    from dashboard.models import Baseline, Pool
+    from dashboard.fleet import Baseline, Pool
     from dashboard.rules.findings import Finding
 
 NOTHING = "nothing"  # what is chosen while the part is closed; it stands in no URL

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, only_pool
-from dashboard.models import Role, Snapshot
+from dashboard.fleet import Role, Snapshot
 from dashboard.rules.domain import Declared
 from dashboard.rules.policy import Policy
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, capture, snapshot

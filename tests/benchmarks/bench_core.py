@@ -19,11 +19,11 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from dashboard.analysis.assembly import Fleet, build_fleet, inspected  # noqa: E402
-from dashboard.models import ProbeResult, Snapshot, Target  # noqa: E402
-from dashboard.normalize.reading import read  # noqa: E402
+from dashboard.fleet import ProbeResult, Snapshot, Target  # noqa: E402
 from dashboard.rules.catalogue import ALL_RULES  # noqa: E402
-from dashboard.schemas import recent  # noqa: E402
 from dashboard.sources.polling.probes import BY_PATH  # noqa: E402
+from dashboard.vllm.reading import read  # noqa: E402
+from dashboard.vllm.schemas import recent  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

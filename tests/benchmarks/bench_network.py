@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from dashboard.analysis.assembly import Fleet, build_fleet  # noqa: E402
-from dashboard.models import Target  # noqa: E402
+from dashboard.fleet import Target  # noqa: E402
 from dashboard.sources.polling.client import Client  # noqa: E402
 from dashboard.sources.polling.poller import Limits, Poller  # noqa: E402
 from dashboard.sources.polling.probes import PROBES  # noqa: E402

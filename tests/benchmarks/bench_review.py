@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from dashboard.analysis.assembly import inspected
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.whatif import converge
-from dashboard.models import Baseline
+from dashboard.fleet import Baseline
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.views.review import review_report
-from dashboard.schemas import recent
 from dashboard.store.packing import content_of, packed
+from dashboard.vllm.schemas import recent
 from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, POOLS, best, captured, first_poll, fleet_of, snapshot
 from tests.captured import INFERENCE_CONFIG, capture
 from tests.provider_answers import provider_answer
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Snapshot
+    from dashboard.fleet import Snapshot
 
 POOL = "pool-0"
 MOST_BYTES = 2e6  # of a review as HTML, for 1,000 replicas

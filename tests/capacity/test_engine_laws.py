@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.capacity.engines import engines_of
-from dashboard.models import Basis, Engine, EngineReport, KVCacheGroup, Setting, Source
-from dashboard.normalize.canonical import setting
-from dashboard.schemas.base import MAX_INTEGER
+from dashboard.fleet import Basis, Engine, EngineReport, KVCacheGroup, Setting, Source
+from dashboard.vllm.canonical import setting
+from dashboard.vllm.schemas.base import MAX_INTEGER
 from tests.strategies import full_groups, groups
 
 SERVER = {

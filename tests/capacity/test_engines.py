@@ -17,9 +17,9 @@ from dashboard.capacity.engines import (
     engines_of,
     load_of,
 )
-from dashboard.models import Basis, Engine, EngineReport, KVCacheGroup, Setting, Source
-from dashboard.normalize.canonical import setting
-from dashboard.normalize.facts import facts_of
+from dashboard.fleet import Basis, Engine, EngineReport, KVCacheGroup, Setting, Source
+from dashboard.vllm.canonical import setting
+from dashboard.vllm.facts import facts_of
 from tests.captured import (
     INFERENCE_CONFIG,
     METRICS,

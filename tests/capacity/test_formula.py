@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dashboard.capacity.formula import Load, blocks_per_request, ceil_div, concurrency
-from dashboard.models import KVCacheGroup
+from dashboard.fleet import KVCacheGroup
 from tests.strategies import groups, loads
 
 LOAD = Load(max_model_len=2048, in_flight=(256, 512), speculative_tokens=(0, 3))

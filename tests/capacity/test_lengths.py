@@ -8,8 +8,8 @@ import pytest
 
 from dashboard.capacity.engines import engines_of
 from dashboard.capacity.lengths import AtLength, requests_at
-from dashboard.models import Basis
-from dashboard.normalize.facts import facts_of
+from dashboard.fleet import Basis
+from dashboard.vllm.facts import facts_of
 from tests.builders import engine
 from tests.captured import INFERENCE_CONFIG, METRICS, MODELS, VERSION, capture, snapshot
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.capacity.engines import engines_of
-from dashboard.models import Basis
-from dashboard.normalize.facts import facts_of
+from dashboard.fleet import Basis
+from dashboard.vllm.facts import facts_of
 from tests.captured import Capture, capture, captures, has_python_api, snapshot
 from tests.provider_answers import with_provider
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.models import Engine
+    from dashboard.fleet import Engine
 
 
 def engines(server: Capture, fingerprints: Sequence[str] = ("one root",)) -> tuple[Engine, ...]:

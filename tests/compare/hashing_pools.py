@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.compare import Verdict, compare_pool, pool_sharing, sharing_sentence
 from dashboard.compare.pool import Member
-from dashboard.models import Fingerprint, Role
+from dashboard.fleet import Fingerprint, Role
 from tests.builders import SAME_KV, document, hashing, replica
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dashboard.compare import Share, SharingSentence
     from dashboard.compare.sharing import PoolSharing
-    from dashboard.models import Document, Pool, Replica
+    from dashboard.fleet import Document, Pool, Replica
 
     Mark = str | Fingerprint | None
     Cohort = tuple[Mapping[str, Any], Sequence[Sequence[Mark]]]  # its settings, and per replica its engines' marks

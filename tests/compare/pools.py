@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from dashboard.compare import Member, compare_pool
-from dashboard.models import Document, Role, Setting, Source, State
+from dashboard.fleet import Document, Role, Setting, Source, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.models import Pool
+    from dashboard.fleet import Pool
 
 # What a drawn path may be told as; None is a path that is left out.
 TOLD: Sequence[Any] = (None, 1, 2, "x", {}, State.NULL, State.UNKNOWN, State.REDACTED)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from dashboard.compare.agreement import agreed_told, is_agreed, is_tolerated, nearest, read_scalar, tolerance_words
-from dashboard.models import State, Told, Tolerance
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import State, Told, Tolerance
+from dashboard.vllm.canonical import canonical_text
 from tests.strategies import json_values
 
 SETS = "model_config.allowed_media_domains"

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, fits
-from dashboard.models import Baseline, State, Told, Tolerance
+from dashboard.fleet import Baseline, State, Told, Tolerance
 from tests.compare.pools import PATHS, TOLD, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
 
 BLOCK, SEQS = "cache_config.block_size", "scheduler_config.max_num_seqs"
 NOT_SET = Told("null", State.NULL)

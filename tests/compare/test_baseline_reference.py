@@ -11,7 +11,7 @@ from dashboard.compare import (
     parse_reference,
     reference_values,
 )
-from dashboard.models import Baseline, State, Told, Tolerance
+from dashboard.fleet import Baseline, State, Told, Tolerance
 from tests.compare.pools import pool_of
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from dashboard.compare import (
     compare_pool,
 )
 from dashboard.compare.encoding import tell, votes
-from dashboard.models import Role, State
+from dashboard.fleet import Role, State
 from tests.compare.pools import compared, document, fleets, pool_of
 
 if TYPE_CHECKING:
     from dashboard.compare import Matrix, Row
-    from dashboard.models import Document
+    from dashboard.fleet import Document
 
     Fleet = tuple[list[Member], dict[str, Document]]
 

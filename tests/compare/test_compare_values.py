@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare import Member, ValueHeld, compare_pool, values
-from dashboard.models import Document, Role, Source, State
+from dashboard.fleet import Document, Role, Source, State
 from tests.compare.pools import PATHS, compared, fleets, pool_of, setting
 
 if TYPE_CHECKING:

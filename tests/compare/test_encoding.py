@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 
 from dashboard.compare.encoding import encode, tell, votes
-from dashboard.models import Source, State, Told
+from dashboard.fleet import Source, State, Told
 from tests.compare.pools import PATHS, document, fleets, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.compare import Member
-    from dashboard.models import Document
+    from dashboard.fleet import Document
 
 
 def told(*documents: Mapping[str, Any]) -> dict[str, list[Told]]:

@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.compare import BASELINE, MAJORITY, CellState, Reference, ReferenceKind, hash_row
 from dashboard.compare.columns import Column, baseline_column
-from dashboard.models import Baseline, Cohort, Fingerprint, Pool, Role
+from dashboard.fleet import Baseline, Cohort, Fingerprint, Pool, Role
 from tests.builders import hashing, replica
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from dashboard.compare import PREFIX_PATHS, Member, compare_pool
 from dashboard.compare.encoding import encode, tell, votes
-from dashboard.models import Distinction, Document, Role, Source, State, Told, ValueCount
+from dashboard.fleet import Distinction, Document, Role, Source, State, Told, ValueCount
 from tests.compare.pools import compared, document, fleets, pool_of, setting
 
 if TYPE_CHECKING:
-    from dashboard.models import Difference, Pool
+    from dashboard.fleet import Difference, Pool
 
     Fleet = tuple[list[Member], dict[str, Document]]
 

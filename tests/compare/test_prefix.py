@@ -10,7 +10,7 @@ from hypothesis import given
 
 from dashboard.compare import PREFIX_PATHS, Member, Part, Verdict, compare_pool, prefix_sentence
 from dashboard.compare.prefix import short_name
-from dashboard.models import Document, Role, State
+from dashboard.fleet import Document, Role, State
 from tests.compare.pools import compared, document, fleets, pool_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dashboard.compare import (
     parse_reference,
     reference_values,
 )
-from dashboard.models import Role, State, Told
+from dashboard.fleet import Role, State, Told
 from tests.compare.pools import document, pool_of
 
 SIXTEEN, NULL = Told("16", State.REPORTED), Told("null", State.NULL)

@@ -24,7 +24,7 @@ from dashboard.compare.sharing import (
     between,
     within,
 )
-from dashboard.models import Fingerprint, Role
+from dashboard.fleet import Fingerprint, Role
 from tests.builders import document, hashing, replica
 from tests.compare.hashing_pools import BLOCK, OFF, VERSION, alone, pair, shared, told
 

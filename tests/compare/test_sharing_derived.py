@@ -11,8 +11,8 @@ from dashboard.compare.pool import Member
 from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH
 from dashboard.compare.random_root import SEED_POLICY_PATH
 from dashboard.compare.sharing import CACHING_OFF, CONNECTOR_PATH, DOUBTFUL, NOT_MEASURED, OUTDATED, OWN_ROOTS
-from dashboard.models import Fingerprint, Role
-from dashboard.normalize.lookahead import UPGRADE
+from dashboard.fleet import Fingerprint, Role
+from dashboard.vllm.lookahead import UPGRADE
 from tests.builders import document, replica
 from tests.compare.hashing_pools import BLOCK, OFF, VERSION, alone, pair
 

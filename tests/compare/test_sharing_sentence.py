@@ -10,8 +10,8 @@ from dashboard.compare import Part, Share, Verdict, compare_pool, pool_sharing, 
 from dashboard.compare.pool import Member
 from dashboard.compare.prefix import ALGORITHM_PATH, MAX_NAMED
 from dashboard.compare.random_root import SEED_POLICY_PATH
-from dashboard.models import Fingerprint, Role, State
-from dashboard.normalize.lookahead import UPGRADE
+from dashboard.fleet import Fingerprint, Role, State
+from dashboard.vllm.lookahead import UPGRADE
 from tests.builders import document, hashing, replica, setting
 from tests.compare.hashing_pools import BLOCK, NOBODY, VERSION, differs, pair, said, shared, told
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dashboard.config import Options, load_options, policy_of
 from dashboard.config.baselines import LONGEST_COMMENT, read_baseline, with_given
 from dashboard.errors import OptionsError
-from dashboard.models import Baseline, Tolerance
+from dashboard.fleet import Baseline, Tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

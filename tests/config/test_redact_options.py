@@ -10,7 +10,7 @@ import pytest
 from dashboard.config import load_options
 from dashboard.config.patterns import checked
 from dashboard.errors import OptionsError
-from dashboard.redaction import MARKER, also_redact, is_secret, redact, redact_prose
+from dashboard.vllm.redaction import MARKER, also_redact, is_secret, redact, redact_prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

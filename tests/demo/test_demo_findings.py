@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.models import Source
+from dashboard.fleet import Source
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.findings import Finding
 
 

@@ -14,8 +14,8 @@ from dashboard.demo.answers import Process
 from dashboard.demo.describe import Behaviour, Speaks
 from dashboard.demo.pages import render
 from dashboard.demo.story import default_fleet
-from dashboard.schemas.inference_config import InferenceConfigReply
-from dashboard.schemas.paths import leaves
+from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from dashboard.vllm.schemas.paths import leaves
 
 if TYPE_CHECKING:
     from dashboard.demo.answers import Answer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import empty_fleet, inspected
 from dashboard.demo import default_fleet
-from dashboard.models import Baseline, FailureKind
+from dashboard.fleet import Baseline, FailureKind
 from tests import builders
 from tests.frozen import AT, frozen_fleet
 

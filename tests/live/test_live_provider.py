@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.capacity.formula import Load, concurrency
-from dashboard.models import KVCacheGroup
+from dashboard.fleet import KVCacheGroup
 from dashboard.provider.switch import NAME
-from dashboard.redaction import redact
-from dashboard.schemas.paths import leaves
+from dashboard.vllm.redaction import redact
+from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, capture
 from tests.live.dashboard_runs import check, options
 from tests.live.servers import CONFIG, Kind, Server, running

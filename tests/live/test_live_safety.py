@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from dashboard.provider.switch import NAME
-from dashboard.redaction import MARKER
+from dashboard.vllm.redaction import MARKER
 from tests.live.servers import ANSWER_SECONDS, CONFIG, Kind, Server, running
 
 if TYPE_CHECKING:

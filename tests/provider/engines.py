@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from dashboard.provider.plugin import endpoint, register
-from dashboard.schemas.paths import OBJECTS
+from dashboard.vllm.schemas.paths import OBJECTS
 from tests.captured import INFERENCE_CONFIG, MODELS, SERVER_INFO, capture
 from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum, modules
 from tests.provider_answers import lookahead

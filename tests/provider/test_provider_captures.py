@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.schemas.fleet_extension import FleetExtension
-from dashboard.schemas.inference_config import InferenceConfigReply
-from dashboard.schemas.paths import leaves
+from dashboard.vllm.schemas.fleet_extension import FleetExtension
+from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, capture, captures, has_python_api
 from tests.provider.engines import EngineProcess, broken, thing
 from tests.provider.seed_schema import DEVICE, GROUP, SEED

@@ -13,7 +13,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from dashboard.provider.answer import Gathered, answer
-from dashboard.schemas.inference_config import InferenceConfigReply
+from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from tests.captured import capture
 from tests.provider.engines import EngineProcess, broken, strictly, thing
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.provider.gathering import MISSING, Gathering, at, clean, found, plain
-from dashboard.schemas.base import Text
-from dashboard.schemas.fleet_extension import MAX_UNAVAILABLE
+from dashboard.vllm.schemas.base import Text
+from dashboard.vllm.schemas.fleet_extension import MAX_UNAVAILABLE
 from tests.provider.engines import broken, thing
 from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum
 from tests.strategies import json_values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.domain import Basis, Domain, Router, Store
 from dashboard.rules.findings import (
     CohortShare,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from dashboard.report.blocks import Paragraph
 from dashboard.report.glossary import TERMS
 from dashboard.report.views.glossary import ALL_TERMS, glossary

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from dashboard.config.baselines import read_baseline
-from dashboard.models import (
+from dashboard.fleet import (
     Basis,
     Contradiction,
     Device,
@@ -33,7 +33,7 @@ from tests import builders
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from dashboard.models import Baseline, Document, Engine, Replica, Setting
+    from dashboard.fleet import Baseline, Document, Engine, Replica, Setting
     from dashboard.rules.findings import Inspection, Outcome
     from dashboard.rules.registry import Rule
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.models import Baseline, State, Tolerance
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import Baseline, State, Tolerance
 from dashboard.report.ci.verdict import failing
 from dashboard.report.findings.document import findings_document
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Evidence, Severity
 from dashboard.rules.policy import Policy, RuleChange
+from dashboard.vllm.canonical import canonical_text
 from dashboard.web.findings_evidence import People, evidence_table
 from tests.builders import HOSTILE, NOW, alike, document, fleet, replica
 

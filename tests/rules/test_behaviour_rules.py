@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.analysis.assembly import build_fleet
-from dashboard.models import Source
+from dashboard.fleet import Source
 from dashboard.rules.behaviour import BEHAVIOUR
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.engine import inspect_fleet
@@ -20,7 +20,7 @@ from tests.captured import AT, METRICS, MODELS, VERSION, captures, snapshot
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.findings import Inspection
     from dashboard.rules.registry import Rule
     from tests.captured import Capture

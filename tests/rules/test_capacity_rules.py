@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.capacity.outliers import FEWEST, TOLERANCE
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from dashboard.rules.capacity import CAPACITY
 from dashboard.rules.capacity.graph_sizes import LARGEST, SEQS, SIZES, SPECULATED, TOKENS, covering, derived
 from dashboard.rules.catalogue import BY_ID

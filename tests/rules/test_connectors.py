@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.connectors import CONNECTOR, EXTRA, ROLE, SECTION, Connector, connectors, option, tells_options
 from tests.builders import document, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
 
 HOSTILE: list[Any] = [
     None,

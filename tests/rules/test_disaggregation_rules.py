@@ -19,7 +19,7 @@ from tests.rules.case import built
 from tests.rules.subjects import pool, whole
 
 if TYPE_CHECKING:
-    from dashboard.models import Document, Replica
+    from dashboard.fleet import Document, Replica
     from dashboard.rules.findings import Inspection
     from dashboard.rules.registry import Rule
 

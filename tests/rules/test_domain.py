@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.models import Role
+from dashboard.fleet import Role
 from dashboard.rules.domain import Basis, Declared, Domain, Expectations, Facet, Router, Store, domain_of
 from tests.builders import document
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules.drift import across, drift
 from tests.rules.subjects import pair, pool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
 
 BLOCKS, SEQS = "cache_config.block_size", "scheduler_config.max_num_seqs"
 NOUNS = {BLOCKS: "block size", SEQS: "number of requests at once"}

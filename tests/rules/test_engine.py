@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.domain import Declared, Facet, Router
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import (

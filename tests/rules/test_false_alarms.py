@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from dashboard.analysis.assembly import build_fleet
-from dashboard.models import Snapshot, Target
+from dashboard.fleet import Snapshot, Target
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.engine import inspect_fleet
@@ -40,7 +40,7 @@ from tests.provider_answers import provider_answer
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from dashboard.models import Document, Replica
+    from dashboard.fleet import Document, Replica
     from dashboard.rules.findings import Inspection
 
 OPEN = frozenset({METRICS, VERSION, MODELS, KV_EVENTS})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.analysis.assembly import build_fleet
-from dashboard.models import Fingerprint
+from dashboard.fleet import Fingerprint
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Declared, Expectations, SeedPolicy
 from dashboard.rules.findings import Confidence, OutcomeKind, Severity
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Engine
+    from dashboard.fleet import Engine
 
 BLOCK = "cache_config.block_size"
 POLICY = "seed_policy"

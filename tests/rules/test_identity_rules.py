@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from dashboard.models import FailureKind, ReplicaState
+from dashboard.fleet import FailureKind, ReplicaState
+from dashboard.fleet.formatting import FAILURE_WORDS
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Draft, Severity
 from dashboard.rules.identity import IDENTITY
@@ -17,7 +18,6 @@ from dashboard.rules.identity.addresses import endpoint_of, host_of, is_own, por
 from dashboard.rules.identity.id_05_unread import MOST_ROWS, STEPS
 from dashboard.rules.registry import Scope
 from dashboard.rules.subject import FleetSubject, PoolSubject
-from dashboard.wording import FAILURE_WORDS
 from tests import builders
 from tests.builders import HOSTILE
 from tests.rules import subjects

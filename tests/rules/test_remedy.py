@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.findings import Remedy, Snippet
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules.findings import Draft, Remedy, Snippet
 from dashboard.rules.rollout import STUCK_AFTER, TOGETHER, is_explained, remedy_along, rollout_of
 from tests import builders
@@ -17,7 +17,7 @@ from tests import builders
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.findings import Rollout
     from dashboard.rules.subject import Holders
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.models import Source, State
+from dashboard.fleet import Source, State
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
 from dashboard.rules.findings import OutcomeKind
 from dashboard.rules.routing import ROUTING

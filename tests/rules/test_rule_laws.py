@@ -19,7 +19,7 @@ from tests.rules.case import built, cases
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dashboard.models import Document, Replica
+    from dashboard.fleet import Document, Replica
     from dashboard.rules.findings import Finding, Inspection
 
 ENTRIES = [entry for case in cases() for entry in case.fleet]

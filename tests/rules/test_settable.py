@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.models import Baseline, State, Told, Tolerance
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import Baseline, State, Told, Tolerance
 from dashboard.rules.remedy import pasteable
 from dashboard.rules.settable import How, is_misfit, left_to_people, ways
+from dashboard.vllm.canonical import canonical_text
 
 
 def told(*values: str) -> list[Told]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.domain import Facet
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Finding, Remedy, Severity, Suppression

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.config import CredentialsOptions, FileSdOptions, Options, TargetOptions
-from dashboard.models import Credentials, Target
+from dashboard.fleet import Credentials, Target
 from dashboard.sources.discovery import Discovery, replica_id
 
 if TYPE_CHECKING:

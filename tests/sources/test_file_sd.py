@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.config import FileSdOptions
-from dashboard.models import Credentials, FailureKind
+from dashboard.fleet import Credentials, FailureKind
 from dashboard.sources.file_sd import FileSd
 
 if TYPE_CHECKING:
-    from dashboard.models import Target
+    from dashboard.fleet import Target
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.store import Snapshots
 from dashboard.store.carrying import Carried, carried_by
 from dashboard.store.packing import comment_of, commented, id_of, packed, unpacked

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from dashboard.errors import SnapshotError
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.store import Snapshots
 from dashboard.store.carrying import carried_by
 from dashboard.store.sidecar import LONGEST_NAME, LONGEST_NOTE, MOST_BYTES, MOST_NOTES

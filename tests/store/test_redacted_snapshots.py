@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.errors import SnapshotError
-from dashboard.redaction import MARKER
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.store import Snapshots
 from dashboard.store.carrying import carried_by
 from dashboard.store.packing import content_of, id_of, packed, unpacked
 from dashboard.store.redacting import clean_content, without_secrets
+from dashboard.vllm.redaction import MARKER
 from tests.builders import NOW
 from tests.report.saved_fleets import built_of_captures
 from tests.store.folders import a_fleet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.report.views.review_new import Alone
 from dashboard.store import Snapshots
 from dashboard.store.reviews import APART, Earlier, Last, earlier, last_review, opened

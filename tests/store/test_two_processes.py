@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.errors import SnapshotError
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.store import Snapshots, writing
 from tests.builders import NOW
 from tests.store.folders import a_fleet
@@ -27,7 +27,7 @@ EACH = 60
 WRITER = """
 import sys
 from pathlib import Path
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.store import Snapshots
 
 folder, key, name, number = sys.argv[1:]

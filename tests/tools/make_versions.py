@@ -1,4 +1,4 @@
-"""Writes dashboard/normalize/versions.json: which setting paths exist in which vLLM version.
+"""Writes dashboard/vllm/versions.json: which setting paths exist in which vLLM version.
 
     python tests/tools/make_versions.py            from the captures, keeping what the documentation told
     python tests/tools/make_versions.py PAGE.txt   the same, reading the documentation anew
@@ -16,7 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "tests" / "captures"
-DATA = ROOT / "dashboard" / "normalize" / "versions.json"
+DATA = ROOT / "dashboard" / "vllm" / "versions.json"
 
 # The documentation is of the main branch, not of a release. It lacks `backend_per_kind` and `prefix_match_unit`, which
 # the pages of 0.26.0 have, and has `kv_cache_size_tokens`, which 0.20.2 lacks: somewhere between the two.

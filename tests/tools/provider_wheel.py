@@ -13,8 +13,9 @@ from pathlib import Path
 WHOLE, CUT = "vllm_fleet_dashboard", "vllm_fleet_provider"
 KEPT = (
     "dashboard/provider/",
-    "dashboard/schemas/",
-    "dashboard/redaction.py",
+    "dashboard/vllm/__init__.py",
+    "dashboard/vllm/schemas/",
+    "dashboard/vllm/redaction.py",
     "dashboard/errors.py",
     "dashboard/__init__.py",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from dashboard.report.capacity.pools import pools_of
 from dashboard.report.capacity.ranks import GIB, Measure, Rank, outliers_of, ranks_of
 from dashboard.web.capacity_bars import (

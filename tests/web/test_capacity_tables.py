@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from dashboard.report.capacity.pools import pools_of
 from dashboard.report.capacity.ranks import Measure, outliers_of, ranks_of
 from dashboard.web.capacity_controls import RANK, Choice

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.findings import Severity
 from dashboard.web.findings_evidence import (
     MOST_COHORTS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.findings import CohortShare
 from dashboard.web import findings_words
 from dashboard.web.first_things import first_things

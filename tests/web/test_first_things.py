@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.report.findings.first import MOST
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.rules.findings import CohortShare, Confidence, Evidence, Finding, Inspection, Remedy, Severity, Tally

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import Fingerprint
+from dashboard.fleet import Fingerprint
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.prefix_words import is_doubtful, is_needed, is_unshared, prefix_sentences, severity
 from dashboard.rules.domain import Router, Store

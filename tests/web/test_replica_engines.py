@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dashboard.models import Basis, KVCacheGroup
+from dashboard.fleet import Basis, KVCacheGroup
 from dashboard.web.capacity_notes import NO_DEVICES
 from dashboard.web.replica_engines import (
     NO_ENGINES,

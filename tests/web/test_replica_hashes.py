@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.models import Fingerprint, Setting, Source, State
+from dashboard.fleet import Fingerprint, Setting, Source, State
 from dashboard.web.replica_hashes import NOT_TOLD, SEEDS, block_hashes, likeness, peers, seed_policy
 from tests.builders import HOSTILE, engine, replica, setting
 
 if TYPE_CHECKING:
-    from dashboard.models import Engine, Replica
+    from dashboard.fleet import Engine, Replica
 
 OFF = Fingerprint(None, None, "Prefix caching is off.")
 SILENT: tuple[Fingerprint | None, ...] = (None,)

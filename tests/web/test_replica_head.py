@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from dashboard.models import Contradiction, Failure, FailureKind, ReplicaState, Reply, Role, Source, State, Told
+from dashboard.fleet import Contradiction, Failure, FailureKind, ReplicaState, Reply, Role, Source, State, Told
 from dashboard.report.replicas.differences import Apart
 from dashboard.report.replicas.settings import Reach
 from dashboard.rules.findings import Severity

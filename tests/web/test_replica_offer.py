@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.models import Failure, FailureKind, ReplicaState, Setting, Source, State
+from dashboard.fleet import Failure, FailureKind, ReplicaState, Setting, Source, State
 from dashboard.rules.behaviour.provider_plugin import ASKED
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
 from dashboard.web.replica_offer import ELSEWHERE, INSTALL, KEPT, NAMED, OLDER, STILL, UNKNOWN, UNSET, offer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from dashboard.models import Failure, FailureKind, Reply, Source
+from dashboard.fleet import Failure, FailureKind, Reply, Source
 from dashboard.web.replica_probes import LONGEST, NOT_HERE, in_order, probes_table, raw_of
 from tests.builders import HOSTILE, probe
 

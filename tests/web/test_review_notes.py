@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.web.review_notes import merged
 from tests.builders import NOW
 

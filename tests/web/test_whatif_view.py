@@ -20,7 +20,7 @@ from tests.builders import HOSTILE, alike, devices, document, engine, fleet, rep
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
 
 LARGER = {"cache_config.block_size": 32}
 

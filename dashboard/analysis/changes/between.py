@@ -10,7 +10,7 @@ from dashboard.analysis.changes.findings import finding_changes
 from dashboard.analysis.changes.nouns import Changes, Reach, Side
 from dashboard.analysis.changes.replicas import replica_changes
 from dashboard.analysis.changes.settings import setting_changes
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet

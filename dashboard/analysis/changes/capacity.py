@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from dashboard.analysis.changes.capacity_nouns import Amount, CapacityChanges, PoolCapacity, RankChange
 from dashboard.analysis.changes.replicas import pairs
 from dashboard.capacity.outliers import TOLERANCE
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Engine, Replica
+    from dashboard.fleet import Engine, Replica
 
 _WEAKNESS = (Basis.UNKNOWN, Basis.REPORTED, Basis.DERIVED, Basis.ASSUMED)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 
 
 class Amount(NamedTuple):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Engine, Replica
+    from dashboard.fleet import Engine, Replica
     from dashboard.rules.findings import Finding, Outcome
 
 RAN = frozenset({OutcomeKind.FAILED, OutcomeKind.PASSED})

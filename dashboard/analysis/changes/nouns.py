@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from dashboard.analysis.changes.capacity_nouns import CapacityChanges
     from dashboard.analysis.changes.finding_nouns import FindingChanges
-    from dashboard.models import ReplicaState, State, Told
+    from dashboard.fleet import ReplicaState, State, Told
 
     Pools = tuple[str | None, str | None]  # where replicas were and are; None: in no pool
 

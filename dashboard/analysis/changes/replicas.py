@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.analysis.changes.nouns import ReplicaChanges, Seen, Stayed
-from dashboard.models import cohort_letters
-from dashboard.wording import natural
+from dashboard.fleet import cohort_letters
+from dashboard.fleet.formatting import natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
 
 
 def pairs(before: Fleet, after: Fleet) -> tuple[tuple[Replica, Replica], ...]:

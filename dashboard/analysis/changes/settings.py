@@ -12,8 +12,8 @@ from dashboard.analysis.changes.nouns import SettingChanges, SettingGroup, Share
 from dashboard.analysis.changes.replicas import pairs
 from dashboard.compare.encoding import NULL, encode, why_missing
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.models import ReplicaState, State, cohort_letters
-from dashboard.normalize.versions import is_unsupported
+from dashboard.fleet import ReplicaState, State, cohort_letters
+from dashboard.vllm.versions import is_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet
     from dashboard.analysis.changes.nouns import Pools
     from dashboard.compare.encoding import Table
-    from dashboard.models import Document, Replica
+    from dashboard.fleet import Document, Replica
 
 
 class _Kind(NamedTuple):

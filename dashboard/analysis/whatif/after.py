@@ -8,15 +8,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell
-from dashboard.models import Document, Role, Setting, Source
-from dashboard.normalize.documents import document_id, version_of
-from dashboard.normalize.facts import ROLE_OF, ROLES
+from dashboard.fleet import Document, Role, Setting, Source
+from dashboard.vllm.documents import document_id, version_of
+from dashboard.vllm.facts import ROLE_OF, ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.analysis.whatif.target import Contrast, Contrasts
-    from dashboard.models import Engine, Replica, Told
+    from dashboard.fleet import Engine, Replica, Told
 
 VERSION = "version"
 ROLE = "kv_transfer_config.kv_role"

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from dashboard.analysis.whatif.nouns import Capacity, RankChange
 from dashboard.analysis.whatif.target import told_of
 from dashboard.capacity.engines import load_of
-from dashboard.models import Basis, Engine
-from dashboard.wording import count, joined, middle_cut, one_line
+from dashboard.fleet import Basis, Engine
+from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.analysis.whatif.target import Contrasts
-    from dashboard.models import Document, Replica, Setting
+    from dashboard.fleet import Document, Replica, Setting
 
 # What decides how much KV cache an engine gets and how many tokens that is: globs over paths. vLLM loads the weights,
 # runs the largest batch once, captures CUDA graphs, and gives the KV cache what is left of its share of the memory

@@ -16,10 +16,10 @@ from dashboard.analysis.whatif.router import router_changes
 from dashboard.analysis.whatif.target import contrasts, target_of, told_by, told_of
 from dashboard.analysis.whatif.verdicts import verdicts, without_rollout
 from dashboard.compare.baseline import agreed_settings, usual_values
-from dashboard.models import Baseline, cohort_letters
+from dashboard.fleet import Baseline, cohort_letters
+from dashboard.fleet.formatting import count
 from dashboard.rules.capacity.graph_sizes import follow
 from dashboard.rules.settable import left_to_people
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet
     from dashboard.analysis.whatif.nouns import RankChange
     from dashboard.analysis.whatif.target import Contrasts, Target
-    from dashboard.models import Document, Pool, Replica, Setting, Told
+    from dashboard.fleet import Document, Pool, Replica, Setting, Told
     from dashboard.rules.findings import Rollout
     from dashboard.rules.settable import How
 

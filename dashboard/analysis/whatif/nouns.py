@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Basis, Told
+    from dashboard.fleet import Basis, Told
     from dashboard.rules.findings import Finding, Rollout
     from dashboard.rules.settable import How
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from dashboard.analysis.whatif.nouns import Change, Paste
+from dashboard.fleet.formatting import one_line
 from dashboard.rules.remedy import lever
 from dashboard.rules.settable import VARIABLE, How, optional, typed, waiting, ways
-from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

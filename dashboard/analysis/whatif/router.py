@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Told
+    from dashboard.fleet import Told
     from dashboard.rules.subject import Holders
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from dashboard.compare.baseline import agreed_paths, deviations
 from dashboard.compare.encoding import NULL, encode, tell, votes
-from dashboard.models import Baseline, Cohort, Told
+from dashboard.fleet import Baseline, Cohort, Told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dashboard.models import Document, Pool, Setting
+    from dashboard.fleet import Document, Pool, Setting
 
     Target = Cohort | Baseline
 

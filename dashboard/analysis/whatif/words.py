@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.models import Basis, State
+from dashboard.fleet import Basis, State
+from dashboard.fleet.formatting import count, exact, first_of, joined, middle_cut, one_line, short, told_text
 from dashboard.rules.findings import Severity
 from dashboard.rules.settable import IMAGE_FIRST, How, optional_words
-from dashboard.wording import count, exact, first_of, joined, middle_cut, one_line, short, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dashboard.analysis.whatif.nouns import Capacity, Change, Group, Paste, RankChange, Verdicts, WhatIf
-    from dashboard.models import Told
+    from dashboard.fleet import Told
     from dashboard.rules.findings import Finding
 
 MOST_CHANGES = 3  # settings of a group that its title names before it counts the rest

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.reference import settings_of
-from dashboard.wording import count
+from dashboard.fleet.formatting import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Pool, Setting
+    from dashboard.fleet import Pool, Setting
 
 
 class Taken(NamedTuple):

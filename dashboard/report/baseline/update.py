@@ -11,14 +11,14 @@ from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNo
 
 from dashboard.compare.agreement import is_agreed
 from dashboard.compare.baseline import is_ignored
-from dashboard.normalize.canonical import canonical_text
 from dashboard.report.baseline.yaml_file import agreeable, place, section, writable
 from dashboard.report.baseline.yaml_text import yaml_pair, yaml_value
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dashboard.models import Baseline, Setting
+    from dashboard.fleet import Baseline, Setting
 
     Entry = tuple[Node, Node]  # a key and its value
 

@@ -13,7 +13,7 @@ from dashboard.rules.settable import derived
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
 
 DEEPEST = 15  # levels of a value; the reader of options goes 20 deep, and a baseline's values begin two deep
 # The engine computes these of other settings (vllm/config/cache.py): nothing sets them, so nobody agrees on them.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dashboard.normalize.canonical import canonical_text
-from dashboard.text import COMMAND_MARK, HIDDEN
+from dashboard.fleet.text import COMMAND_MARK, HIDDEN
+from dashboard.vllm.canonical import canonical_text
 
 LONGEST_KEY = 1000  # characters as written: readers look for the colon within 1,024 (YAML 1.1, 7.4.2)
 # Texts that are texts without quotes: words, paths, releases; not the words that YAML 1.1 takes for others.

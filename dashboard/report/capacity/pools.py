@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.capacity.formula import KEEPS_ALL
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from dashboard.report.capacity.ranks import counted_once
 
 if TYPE_CHECKING:

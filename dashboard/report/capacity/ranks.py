@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.capacity.lengths import AtLength, requests_at
 from dashboard.capacity.outliers import outliers
-from dashboard.models import Basis, cohort_letters
+from dashboard.fleet import Basis, cohort_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.analysis.assembly import Fleet
     from dashboard.capacity.outliers import Outlier
-    from dashboard.models import Engine, Replica, Setting
+    from dashboard.fleet import Engine, Replica, Setting
 
 GIB = 2**30
 NO_BYTES = "No reply tells its bytes or its KV cache groups. A stock vLLM tells neither; the provider tells both."

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.fleet.formatting import count, joined
 from dashboard.report.capacity.ranks import is_at_most, value, why_unknown
 from dashboard.report.capacity.words import name_of, rank_name
-from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.report.capacity.ranks import Measure, Rank
 
 MOST_NAMED = 4  # ranks named in one line, and reasons of upper bounds that are told

@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dashboard.models import Device, Replica
+    from dashboard.fleet import Device, Replica
 
 MOST_DEVICES = 2  # kinds named for one pool
 CPU = "cpu"  # what vLLM's CPU platform calls its device

@@ -6,9 +6,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from dashboard import wording
 from dashboard.capacity.outliers import TOLERANCE, tied
-from dashboard.models import Basis
+from dashboard.fleet import Basis, formatting
 from dashboard.report.capacity.ranks import Measure, is_at_most, peers, value, why_unknown
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def in_percent(share: float) -> float:
 
 def name_of(text: str) -> str:
     """Cut a foreign name to one short line."""
-    return wording.middle_cut(wording.one_line(text), LONGEST_NAME)
+    return formatting.middle_cut(formatting.one_line(text), LONGEST_NAME)
 
 
 def rank_name(rank: Rank) -> str:
@@ -112,16 +111,16 @@ def lead(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure, 
         pools = Counter(ranks[place].replica.pool or "no pool" for place in less)
         named = [name_of(pool) for pool, _ in pools.most_common(MOST_POOLS)]
         rest = [f"{len(pools) - MOST_POOLS:,} more pools"] if len(pools) > MOST_POOLS else []
-        where = wording.joined(named + rest)
+        where = formatting.joined(named + rest)
         return f"In {where}: a router that spreads requests evenly fills the short ones first. {of}."
     return f"More than {TOLERANCE * 100:.0f} % away from the median of its pool and device would be named here. {of}."
 
 
 def _known(known: int, ranks: int, silent: int) -> str:
     """Write `41 ranks known`, `40 of 41 ranks known`, and whose ranks nobody knows."""
-    told = f"{wording.count(ranks, 'rank')} known"
+    told = f"{formatting.count(ranks, 'rank')} known"
     told = told if known == ranks else f"{known:,} of {told}"
-    return f"{told}; those of {wording.count(silent, 'replica')} are not known" if silent else told
+    return f"{told}; those of {formatting.count(silent, 'replica')} are not known" if silent else told
 
 
 def most_common_reason(ranks: Sequence[Rank], measure: Measure) -> str:
@@ -143,8 +142,8 @@ def outlier_sentence(rank: Rank, outlier: Outlier, measure: Measure) -> str:
 def sum_text(total: Sum, measure: Measure) -> str:
     """Write a sum, as an upper bound where one of its parts is."""
     if total.value is None:
-        return wording.NOT_KNOWN
-    return wording.at_most(amount(total.value, measure), Basis.ASSUMED if total.at_most else Basis.REPORTED)
+        return formatting.NOT_KNOWN
+    return formatting.at_most(amount(total.value, measure), Basis.ASSUMED if total.at_most else Basis.REPORTED)
 
 
 def ranks_text(pool: PoolCapacity) -> str:
@@ -185,5 +184,5 @@ def parse_length(text: str) -> int | None:
 
 
 def _ranks(number: int) -> str:
-    words = wording.in_words(number)
+    words = formatting.in_words(number)
     return f"{words[:1].upper()}{words[1:]} {'rank' if number == 1 else 'ranks'}"

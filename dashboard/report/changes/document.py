@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dashboard.analysis import changes
-    from dashboard.models import Told
+    from dashboard.fleet import Told
     from dashboard.rules.findings import Finding, Suppression
 
 SCHEMA_VERSION = 1

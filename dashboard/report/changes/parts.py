@@ -7,7 +7,7 @@ from datetime import date
 from pydantic import Field
 
 from dashboard.analysis.changes import Elsewhere
-from dashboard.models import Basis, ReplicaState, State
+from dashboard.fleet import Basis, ReplicaState, State
 from dashboard.report.parts import Coverage, Many, Part, Time, ToldPart
 from dashboard.rules.findings import OutcomeKind, Severity
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from dashboard.analysis.changes import Elsewhere
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
-from dashboard.models import Basis
+from dashboard.fleet import Basis
+from dashboard.fleet.formatting import STATE_WORDS, count, exact, first_of, joined, told_text
 from dashboard.report.findings.words import MOST_NAMES, named, suppressions
 from dashboard.report.names import brief, names_of
 from dashboard.rules.findings import OutcomeKind
-from dashboard.wording import STATE_WORDS, count, exact, first_of, joined, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.text import without_commands
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Severity
-from dashboard.text import without_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,13 +9,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+from dashboard.fleet.text import visible, without_commands
 from dashboard.report.ci.verdict import failing
 from dashboard.report.findings import words
 from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import OutcomeKind
-from dashboard.text import visible, without_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

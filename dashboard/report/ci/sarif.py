@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dashboard import __version__
+from dashboard.fleet.formatting import iso
+from dashboard.fleet.text import safe_json
 from dashboard.report.ci.verdict import PASSED
 from dashboard.report.findings import words
 from dashboard.report.names import replica_names
@@ -18,8 +20,6 @@ from dashboard.report.plain import plain
 from dashboard.report.rules.page import headline, page_path, rule_page, severities
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Severity
-from dashboard.text import safe_json
-from dashboard.wording import iso
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

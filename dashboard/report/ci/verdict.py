@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
+from dashboard.fleet.formatting import count, joined
 from dashboard.report.findings.words import answered, counted, named, places
 from dashboard.report.parts import coverage
 from dashboard.report.plain import plain
 from dashboard.rules.baseline import deviates_from_baseline
 from dashboard.rules.findings import OutcomeKind, Severity
-from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.fleet.formatting import natural
 from dashboard.report.names import MOST_NAMED
-from dashboard.wording import natural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

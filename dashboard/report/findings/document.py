@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
     from dashboard.report.findings.document_parts import SharesPrefixes
     from dashboard.rules import domain, findings
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.report.parts import Many, NativeValue, Part, Time
 from dashboard.rules.domain import Basis, Facet, Router, SeedPolicy, Store
 from dashboard.rules.findings import Confidence, Family, OutcomeKind, Severity

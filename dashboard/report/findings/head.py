@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
+from dashboard.fleet.formatting import count
 from dashboard.report.findings.judged_rules import judged_rules, rules_words
 from dashboard.report.findings.words import answered
 from dashboard.rules.findings import Severity
 from dashboard.rules.rollup import of_fleet
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet

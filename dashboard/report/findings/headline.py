@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard import wording
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState, formatting
 from dashboard.report.findings.head import tally_words
 from dashboard.report.findings.judged_rules import judged_rules
 from dashboard.rules import rollup
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
     from dashboard.rules.findings import Inspection, Rollout
 
 MOST_NAMES = 3  # pools that a sentence names before it counts the rest
@@ -63,13 +62,13 @@ def title(now: Standing) -> str:
     if now.down == now.replicas:
         return "No replica answers"
     bad, odd = (worst_in(now, severity) for severity in (Severity.CRITICAL, Severity.WARNING))
-    down = f"; {wording.count(now.down, 'replica is', 'replicas are')} down" if now.down else ""
+    down = f"; {formatting.count(now.down, 'replica is', 'replicas are')} down" if now.down else ""
     if bad:
-        return f"{wording.count(len(bad), 'pool has', 'pools have')} critical findings{down}"
+        return f"{formatting.count(len(bad), 'pool has', 'pools have')} critical findings{down}"
     if odd or now.found.warning:
-        where = f" in {wording.count(len(odd), 'pool')}" if odd else ""
+        where = f" in {formatting.count(len(odd), 'pool')}" if odd else ""
         calm = "Nothing critical" if now.read else "Nothing could be compared"
-        return f"{calm}, {wording.count(now.found.warning, 'warning')}{where}{down}"
+        return f"{calm}, {formatting.count(now.found.warning, 'warning')}{where}{down}"
     if not now.pools:
         return f"Nothing can be compared yet{down}"
     return f"{'Nothing needs attention' if now.read else 'Nothing could be judged'}{down}"
@@ -78,8 +77,8 @@ def title(now: Standing) -> str:
 def replicas_title(now: Standing) -> str:
     """Say how many replicas there are and how they stand: `40 replicas: 1 down and 2 read in part`."""
     words = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} read in part" if now.partial else ""]
-    wrong = wording.joined([word for word in words if word])
-    number = wording.count(now.replicas, "replica")
+    wrong = formatting.joined([word for word in words if word])
+    number = formatting.count(now.replicas, "replica")
     return f"{number}: {wrong}" if wrong else f"{number}, all read"
 
 
@@ -115,9 +114,9 @@ def calm(now: Standing, fleet: Fleet) -> list[str]:
 
     The first is how many rules looked; the others are what differs though no rule is about it, and what was not read.
     """
-    silent = f"{wording.count(judged_rules(fleet.inspection).judged, 'rule')} found nothing."
+    silent = f"{formatting.count(judged_rules(fleet.inspection).judged, 'rule')} found nothing."
     differ = sum(len(pool.differences) for pool in fleet.pools)
-    said = f"{wording.count(differ, 'setting differs', 'settings differ')} that no rule is about: see Compare."
+    said = f"{formatting.count(differ, 'setting differs', 'settings differ')} that no rule is about: see Compare."
     unread = "What was not read is not counted." if now.unread or now.found.unknown else ""
     return [silent, *([said] if differ else []), *([unread] if unread else [])]
 
@@ -141,7 +140,7 @@ def _moving(rollouts: Mapping[str, Rollout]) -> str:
         far = f"{len(each.replicas):,} of {each.total:,}{are_there}"
         words.append(f"{pool}{is_moving} from {each.old} to {each.new}: {far}")
     more = len(rollouts) - MOST_NAMES
-    words += [f"{wording.count(more, 'more pool is', 'more pools are')} moving too"] if more > 0 else []
+    words += [f"{formatting.count(more, 'more pool is', 'more pools are')} moving too"] if more > 0 else []
     return f"{'; '.join(words)}."
 
 
@@ -150,5 +149,5 @@ def _pools(names: Sequence[str], suppressed: AbstractSet[str]) -> str:
     first, rest = names[:MOST_NAMES], names[MOST_NAMES:]
     told = [f"{name} (suppressed)" if name in suppressed else name for name in first]
     hushed = sum(name in suppressed for name in rest)
-    more = f"{wording.count(len(rest), 'more pool')}{f' ({hushed:,} suppressed)' if hushed else ''}"
-    return wording.joined([*told, *([more] if rest else [])])
+    more = f"{formatting.count(len(rest), 'more pool')}{f' ({hushed:,} suppressed)' if hushed else ''}"
+    return formatting.joined([*told, *([more] if rest else [])])

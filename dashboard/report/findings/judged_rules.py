@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.fleet.formatting import count
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Outcome, OutcomeKind
 from dashboard.rules.registry import Scope
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from dashboard.rules.findings import Inspection

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.models import cohort_letters
+from dashboard.fleet import cohort_letters
 from dashboard.rules.catalogue import BY_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.findings import Family, Finding, Severity
 
 

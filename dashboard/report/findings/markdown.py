@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.text import without_commands
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.markdown_text import MOST_CHARACTERS, escaped, fenced, with_code, within
 from dashboard.report.names import replica_names
 from dashboard.rules.catalogue import BY_ID
-from dashboard.text import without_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,9 +7,9 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from dashboard.models import State
+from dashboard.fleet import State
+from dashboard.fleet.formatting import told_text
 from dashboard.report.blocks import Piece, Style
-from dashboard.wording import told_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

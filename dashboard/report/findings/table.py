@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.text import Text
 
+from dashboard.fleet.formatting import count
 from dashboard.report.console import printed
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
@@ -14,7 +15,6 @@ from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Severity
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

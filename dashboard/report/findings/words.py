@@ -6,14 +6,14 @@ from collections import Counter, defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
+from dashboard.fleet.formatting import count, first_of, iso
 from dashboard.report.findings.cohorts import named_cohorts, room_for
 from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Basis, assumed_router
 from dashboard.rules.findings import Confidence, OutcomeKind, Severity
 from dashboard.rules.registry import Scope
-from dashboard.wording import count, first_of, iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import Field, TypeAdapter
 
 from dashboard import __version__
-from dashboard.models import cohort_letters
-from dashboard.normalize.canonical import SHORT
+from dashboard.fleet import cohort_letters
+from dashboard.fleet.text import safe_json
 from dashboard.report.findings.document import finding_parts, fleet_tally, judged_pools
 from dashboard.report.findings.document_parts import FindingPart, JudgedPoolPart, TallyPart
 from dashboard.report.fleet.policy_part import PolicyPart, policy_part
@@ -44,14 +44,14 @@ from dashboard.report.parts import (
     native,
 )
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.text import safe_json
+from dashboard.vllm.canonical import SHORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Cohort, Device, Difference, Failure, ProbeResult, Replica, Setting
+    from dashboard.fleet import Cohort, Device, Difference, Failure, ProbeResult, Replica, Setting
 
 SCHEMA_VERSION: Literal[2] = 2
 MOST_KNOWN = 16_384  # settings that are written once: a fleet says the same a thousand times

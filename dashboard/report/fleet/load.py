@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from dashboard.analysis.assembly import assembled, inspected
 from dashboard.errors import SnapshotError, UnreadableError
-from dashboard.models import (
+from dashboard.fleet import (
     Contradiction,
     Device,
     Document,
@@ -30,22 +30,22 @@ from dashboard.models import (
     Reply,
     Setting,
 )
-from dashboard.normalize.budgets import SAVED_FLEET, node_count
-from dashboard.normalize.canonical import canonical_text, is_short, tidy
-from dashboard.normalize.documents import version_of
-from dashboard.normalize.json_faults import json_fault
 from dashboard.report.fleet.document import MOST_KNOWN, SCHEMA_VERSION, FullFleetDocument
 from dashboard.report.fleet.policy_part import policy_from
 from dashboard.report.parts import FingerprintPart
 from dashboard.report.plain import plain
 from dashboard.rules.policy import Policy
+from dashboard.vllm.budgets import SAVED_FLEET, node_count
+from dashboard.vllm.canonical import canonical_text, is_short, tidy
+from dashboard.vllm.documents import version_of
+from dashboard.vllm.json_faults import json_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import date, datetime
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Source, State
+    from dashboard.fleet import Source, State
     from dashboard.report.parts import FullReplicaPart, OfReplicaPart, ProbePart, Reason, SettingPart
 
 MAX_BYTES = SAVED_FLEET.max_bytes  # 1,000 replicas of the benchmark take 23 MB, indented

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dashboard.models import Baseline, Tolerance
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import Baseline, Tolerance
 from dashboard.report.findings.document_parts import ExpectationsPart
 from dashboard.report.parts import Many, NativeValue, Part, native
 from dashboard.rules.domain import Declared, Expectations, Router, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
 
 
 class SharingCellPart(Part):

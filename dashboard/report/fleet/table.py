@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from dashboard.models import ReplicaState, State, cohort_letters
+from dashboard.fleet import ReplicaState, State, cohort_letters
+from dashboard.fleet.formatting import count, told_text
 from dashboard.report.console import printed
 from dashboard.report.parts import coverage
 from dashboard.report.plain import plain
 from dashboard.report.pools.prefix_words import prefix_sentence
-from dashboard.wording import count, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Engine, Pool, Replica
+    from dashboard.fleet import Engine, Pool, Replica
 
 MOST_DIFFERENCES = 12  # per pool; the rest is counted
 LONGEST_SENTENCE = 500  # characters

@@ -6,6 +6,8 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, assert_never
 
+from dashboard.fleet.formatting import count
+from dashboard.fleet.text import visible
 from dashboard.report.blocks import (
     Chart,
     DifferenceTable,
@@ -19,8 +21,6 @@ from dashboard.report.blocks import (
 from dashboard.report.formats.matrix_html import MOST_COLUMNS, breakable, colour, matrix_html
 from dashboard.report.formats.svg_chart import to_svgs
 from dashboard.report.plain import plain
-from dashboard.text import visible
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

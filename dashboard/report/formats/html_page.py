@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import iso
+from dashboard.fleet.text import without_commands
 from dashboard.report.context import context_line, short_parts
 from dashboard.report.formats.html_blocks import Anchors, block_html, text
-from dashboard.text import without_commands
-from dashboard.wording import iso
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, assert_never
 from pydantic import BeforeValidator, Field
 
 from dashboard.compare import CellState
+from dashboard.fleet.text import safe_json
 from dashboard.report import blocks
 from dashboard.report.blocks import Tone
 from dashboard.report.context import context_line
 from dashboard.report.parts import Many, NativeValue, Part, Time, native
-from dashboard.text import safe_json
 
 if TYPE_CHECKING:
     from dashboard.report.blocks import Block, Line, Report

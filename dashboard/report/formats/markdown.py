@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
+from dashboard.fleet.formatting import count, first_of
+from dashboard.fleet.text import without_commands
 from dashboard.report.blocks import Chart, DifferenceTable, Entries, Figures, Paragraph, Style, Table, Tone
 from dashboard.report.context import context_line
 from dashboard.report.findings.words import GLYPHS
@@ -11,8 +13,6 @@ from dashboard.report.formats.matrix_html import MOST_COLUMNS, cell_text, is_coh
 from dashboard.report.formats.svg_chart import amount, told
 from dashboard.report.markdown_text import LONGEST, MOST_CHARACTERS, begun, escaped, fenced, within
 from dashboard.report.plain import plain
-from dashboard.text import without_commands
-from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

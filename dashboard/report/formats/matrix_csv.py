@@ -7,8 +7,8 @@ import io
 import re
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import one_line
 from dashboard.report.formats.matrix_html import cell_text, is_cohort
-from dashboard.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,9 +6,9 @@ from html import escape, unescape
 from typing import TYPE_CHECKING
 
 from dashboard.compare import CellState
-from dashboard.models import State
-from dashboard.text import HIDDEN
-from dashboard.wording import one_line, told_text
+from dashboard.fleet import State
+from dashboard.fleet.formatting import one_line, told_text
+from dashboard.fleet.text import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

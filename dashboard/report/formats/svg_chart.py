@@ -8,10 +8,10 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.fleet.formatting import NOT_KNOWN, count, middle_cut
 from dashboard.report.blocks import Tone
 from dashboard.report.formats.matrix_html import COHORT_COLOURS, colour
 from dashboard.report.plain import plain
-from dashboard.wording import NOT_KNOWN, count, middle_cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare import BASELINE, PREFIX_PATHS, build_matrix, hash_row, pool_sharing, sharing_sentence
 from dashboard.compare.random_root import SEED_PATHS
+from dashboard.fleet.formatting import count, joined, middle_cut, natural
 from dashboard.report.capacity.totals import device_words
 from dashboard.report.context import as_of
 from dashboard.report.findings.words import answered
@@ -16,14 +17,13 @@ from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.prefix_words import severity
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.wording import count, joined, middle_cut, natural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.analysis.assembly import Fleet
     from dashboard.compare import Matrix, PoolSharing, Reference, SharingSentence
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
     from dashboard.rules.domain import Domain
 
 MOST_NAMED = 3  # replicas that are not counted, by name

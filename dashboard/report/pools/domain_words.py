@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count, iso
 from dashboard.rules.domain import Basis, Facet, Store
 from dashboard.rules.drift import capital
-from dashboard.wording import count, iso
 
 if TYPE_CHECKING:
     from dashboard.rules.domain import Domain

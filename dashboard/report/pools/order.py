@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.compare import Verdict
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
 from dashboard.report.pools.prefix_words import is_needed
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from dashboard.analysis.assembly import Fleet
     from dashboard.compare import SharingSentence
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
     from dashboard.rules.findings import Tally
 
 MOST_VERSIONS = 2  # versions that are named; of more, the lowest and the highest

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from dashboard.compare import PREFIX_PATHS, Verdict, pool_sharing, sharing_sentence
 from dashboard.compare.prefix import VERSION_PATH, is_tie
 from dashboard.compare.sharing import DECIDING_PATHS
-from dashboard.models import State
+from dashboard.fleet import State
+from dashboard.fleet.formatting import first_of
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.wording import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dashboard.analysis.assembly import Fleet
     from dashboard.compare import SharingSentence
-    from dashboard.models import Difference, Pool, Replica
+    from dashboard.fleet import Difference, Pool, Replica
     from dashboard.rules.domain import Domain
     from dashboard.rules.findings import Finding, Inspection, Severity
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare import Share
 from dashboard.compare.sharing import within
-from dashboard.wording import count, first_of
+from dashboard.fleet.formatting import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
     from dashboard.report.replicas.differences import Apart
     from dashboard.report.replicas.settings import Reach
 

@@ -9,7 +9,7 @@ from dashboard.compare.encoding import tell, votes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.models import Document, Pool, Told
+    from dashboard.fleet import Document, Pool, Told
 
 
 class Apart(NamedTuple):

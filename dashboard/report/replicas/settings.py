@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from dashboard import wording
 from dashboard.compare.encoding import votes
-from dashboard.models import State
+from dashboard.fleet import State, formatting
 from dashboard.report.replicas.sources import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from dashboard.models import Document, Pool, Setting, Told
+    from dashboard.fleet import Document, Pool, Setting, Told
     from dashboard.report.replicas.differences import Apart
 
 TOP = "top"  # the section of settings that stand in none, such as version
 LONGEST = 300  # characters of a value in a cell; the whole one is shown when its row is selected
-STATES = {State.REPORTED: "reported", State.NULL: "not set", **wording.STATE_WORDS}
+STATES = {State.REPORTED: "reported", State.NULL: "not set", **formatting.STATE_WORDS}
 POOL_HAS = "Most of its pool"
 DIFFERS, NO_MAJORITY = "≠ ", "≠ no majority"
 SAME, NOT_COMPARED = "same", "not compared"
@@ -50,7 +49,7 @@ def settings_table(
             STATES[setting.state],
             SOURCES[setting.source],
             path,
-            wording.whole_text(setting.value, setting.state),
+            formatting.whole_text(setting.value, setting.state),
         )
         for path, setting in sorted(settings.items(), key=lambda item: (item[0] not in majority, item[0]))
     ]
@@ -65,7 +64,7 @@ def comparable(pool: Pool, others: Iterable[Document]) -> frozenset[str]:
 
 def reach(rows: pd.DataFrame, of_pool: Collection[str]) -> Reach:
     """Count a table of settings; `of_pool` are all paths that the replicas of its pool tell."""
-    return Reach(len(rows), int((~rows[POOL_HAS].isin([NOT_COMPARED, wording.NOT_KNOWN])).sum()), len(of_pool))
+    return Reach(len(rows), int((~rows[POOL_HAS].isin([NOT_COMPARED, formatting.NOT_KNOWN])).sum()), len(of_pool))
 
 
 def filtered(rows: pd.DataFrame, *, section: str | None, search: str, only_differences: bool) -> pd.DataFrame:
@@ -83,27 +82,29 @@ def filtered(rows: pd.DataFrame, *, section: str | None, search: str, only_diffe
 
 def identity_table(identity: Mapping[str, Setting]) -> pd.DataFrame:
     """Return what identifies the replica and is therefore never compared."""
-    rows = [(wording.one_line(path), _one_line(told), SOURCES[told.source]) for path, told in sorted(identity.items())]
+    rows = [
+        (formatting.one_line(path), _one_line(told), SOURCES[told.source]) for path, told in sorted(identity.items())
+    ]
     return pd.DataFrame(rows, columns=pd.Index(["Setting", "Value", "Told by"]), dtype="string")
 
 
 def _split(path: str) -> tuple[str, str]:
-    section, dot, leaf = wording.one_line(path).partition(".")
+    section, dot, leaf = formatting.one_line(path).partition(".")
     return (section, leaf) if dot else (TOP, section)
 
 
 def _one_line(setting: Setting) -> str:
-    text = wording.whole_text(setting.value, setting.state)
+    text = formatting.whole_text(setting.value, setting.state)
     if "\n" in text and setting.state is State.REPORTED:
         text = setting.value
-    return wording.middle_cut(wording.one_line(text), LONGEST)
+    return formatting.middle_cut(formatting.one_line(text), LONGEST)
 
 
 def _as_others(setting: Setting, *, known: bool) -> str:
     if not votes(setting.state):
-        return wording.NOT_KNOWN
+        return formatting.NOT_KNOWN
     return SAME if known else NOT_COMPARED
 
 
 def _majority(told: Told | None) -> str:
-    return f"{DIFFERS}{wording.told_text(told.value, told.state)}" if told else NO_MAJORITY
+    return f"{DIFFERS}{formatting.told_text(told.value, told.state)}" if told else NO_MAJORITY

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.models import Source
-from dashboard.normalize.documents import TRUST
+from dashboard.fleet import Source
+from dashboard.vllm.documents import TRUST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

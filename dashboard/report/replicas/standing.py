@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.frames import STALE_TARGET
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
+from dashboard.fleet.frames import STALE_TARGET
 from dashboard.report.blocks import Tone
 from dashboard.report.replicas.sources import best_answer
 
 if TYPE_CHECKING:
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.report.replicas.settings import Reach
 
 IN_PART = "Answers, but its cache configuration could not be read."

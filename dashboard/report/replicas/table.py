@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from dashboard import wording
-from dashboard.models import ReplicaState, Role, Source
+from dashboard.fleet import ReplicaState, Role, Source, formatting
 from dashboard.report.blocks import Tone
 from dashboard.report.formats.matrix_csv import safe
 from dashboard.report.replicas.differences import numbers
@@ -41,7 +40,7 @@ SHOWN = (
     "Started",
 )
 FINDINGS_NOTE = "Findings: the worst, how many of these (×), and how many milder ones (+)."
-_KINDS: Mapping[str, str] = {str(kind): words for kind, words in wording.FAILURE_WORDS.items()}
+_KINDS: Mapping[str, str] = {str(kind): words for kind, words in formatting.FAILURE_WORDS.items()}
 FROM_FRAME = ("name", "pool", "role", "state", "reason", "version", "started_at", "observed_at", "document", "cohort")
 SEVERITIES = tuple(map(str, Severity))
 EXPORTED = ("id", *FROM_FRAME, "best_answer", "differences", "worst", *SEVERITIES, "labels")
@@ -165,7 +164,7 @@ def to_csv(rows: pd.DataFrame, notes: Sequence[str]) -> str:
 
 def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(
-        [None if pd.isna(text) else wording.middle_cut(wording.one_line(text), LONGEST) for text in column],
+        [None if pd.isna(text) else formatting.middle_cut(formatting.one_line(text), LONGEST) for text in column],
         index=column.index,
         dtype="string",
     )
@@ -173,11 +172,11 @@ def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _read(times: pd.Series[Any], now: datetime | None) -> pd.Series[Any]:
     """Write when each replica was read: how long ago, or, without `now`, the time."""
-    told = ["never" if pd.isna(each) else wording.when(each, now) for each in times]
+    told = ["never" if pd.isna(each) else formatting.when(each, now) for each in times]
     return pd.Series(told, index=times.index, dtype="string")
 
 
 def _cell(value: Any) -> str:
     if pd.isna(value):
         return ""
-    return wording.iso(value) if isinstance(value, pd.Timestamp) else str(value)
+    return formatting.iso(value) if isinstance(value, pd.Timestamp) else str(value)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard import wording
 from dashboard.capacity.outliers import medians
-from dashboard.models import Basis
+from dashboard.fleet import Basis, formatting
 from dashboard.report.blocks import (
     Bar,
     Cell,
@@ -201,14 +200,14 @@ def _rank_row(rank: Rank, outlier: Outlier | None) -> tuple[Cell, ...]:
     engine, bound = rank.engine, rank.engine.basis
     requests, gib = rank.at.requests, value(rank, Measure.GIB)
     at_most = Basis.ASSUMED if rank.at.at_most else Basis.REPORTED
-    served = wording.NOT_KNOWN if rank.at.served else NOT_SERVED
+    served = formatting.NOT_KNOWN if rank.at.served else NOT_SERVED
     return (
         Cell(name_of(rank.replica.name), letter=rank.letter, value=rank.replica.name),
         number_cell(f"{engine.dp_rank}", engine.dp_rank),
-        number_cell(wording.exact(engine.kv_cache_size_tokens, bound), engine.kv_cache_size_tokens),
+        number_cell(formatting.exact(engine.kv_cache_size_tokens, bound), engine.kv_cache_size_tokens),
         Cell(percent(outlier.share), Tone.WARNING, value=in_percent(outlier.share)) if outlier else Cell(""),
         number_cell(
-            served if requests is None else wording.at_most(amount(requests, Measure.REQUESTS), at_most), requests
+            served if requests is None else formatting.at_most(amount(requests, Measure.REQUESTS), at_most), requests
         ),
         number_cell("" if gib is None else f"{gib:,.1f}", gib),
         number_cell("" if engine.naive_tokens is None else f"{engine.naive_tokens:,}", engine.naive_tokens),
@@ -277,7 +276,7 @@ def _requests(pool: PoolCapacity) -> str:
 
 def _bytes(total: Sum, ranks: int) -> str:
     if total.value is None:
-        return wording.NOT_KNOWN
+        return formatting.NOT_KNOWN
     return ", ".join([sum_text(total._replace(value=total.value / GIB), Measure.GIB), *_some(total.known, ranks)])
 
 

@@ -6,14 +6,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dashboard.analysis.changes import Elsewhere
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
+from dashboard.fleet.formatting import count, first_of, middle_cut, one_line, told_text
 from dashboard.report.blocks import Column, Entries, Entry, Piece, Style, Table, Tone, data_cell, plain
 from dashboard.report.changes import words
 from dashboard.report.names import MOST_NAMED, brief
 from dashboard.report.replicas.standing import mark
 from dashboard.report.views.finding_data import COLUMNS, finding_row
 from dashboard.report.views.finding_entries import MOST_POOLS, head_of, pools_of, rule_words, side_of
-from dashboard.wording import count, first_of, middle_cut, one_line, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

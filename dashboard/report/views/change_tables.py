@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count, first_of, iso, short, short_id, size, told_text
 from dashboard.report.blocks import Cell, Column, Table, Tone, data_table, list_cell, number_cell
 from dashboard.report.capacity.words import in_percent
 from dashboard.report.changes import words
 from dashboard.report.names import brief, names_of
-from dashboard.wording import count, first_of, iso, short, short_id, size, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dashboard.analysis.changes import Changes, PoolCapacity, RankChange, SettingChanges, SettingGroup, Stayed
-    from dashboard.models import Told
+    from dashboard.fleet import Told
     from dashboard.report.context import Context
 
 MOST_ROWS = 1_000  # of an appendix; the rest is counted, and stands in the JSON document

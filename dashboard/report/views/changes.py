@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from dashboard.analysis.changes import Elsewhere
 from dashboard.capacity.outliers import TOLERANCE
+from dashboard.fleet.formatting import count, first_of
 from dashboard.report.blocks import Entries, Entry, Figure, Figures, Paragraph, Part, Report, Tone, plain
 from dashboard.report.changes import words
 from dashboard.report.context import compared
 from dashboard.report.findings.words import counted
 from dashboard.report.views import change_entries as entries
 from dashboard.report.views import change_tables as tables
-from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.compare import MAJORITY
+from dashboard.fleet.formatting import count
 from dashboard.report.blocks import Paragraph, Part, Report, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings import listed as listed_findings
@@ -25,12 +26,11 @@ from dashboard.report.views.glossary import COHORT, REFERENCE, glossary
 from dashboard.report.views.pool_blocks import cohorts_table, difference_table, sharing_band, sharing_blocks
 from dashboard.report.views.slugs import slug
 from dashboard.report.views.whatif import whatif_report
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet
     from dashboard.analysis.whatif.nouns import WhatIf
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
     from dashboard.report.blocks import Block
     from dashboard.report.pools.compared import Compared
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.fleet.formatting import count, first_of, iso, joined, natural
 from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.sentence_lines import with_code, with_values
@@ -12,12 +13,11 @@ from dashboard.report.names import brief, names_of
 from dashboard.report.pools.domain_words import known_how, rollout_words
 from dashboard.report.views.finding_data import findings_data
 from dashboard.rules.catalogue import BY_ID
-from dashboard.wording import count, first_of, iso, joined, natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dashboard.models import Note
+    from dashboard.fleet import Note
     from dashboard.report.blocks import Line, Table
     from dashboard.report.findings.listed import Listed
     from dashboard.rules.findings import CohortShare, Finding, Inspection

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count, first_of
 from dashboard.report.blocks import Cell, Column, Paragraph, Part, Report, Table, Tone, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings.head import NOUNS, calm_words, is_calm, lead, title
@@ -15,7 +16,6 @@ from dashboard.report.views.finding_entries import Telling, full_entries, where_
 from dashboard.report.views.glossary import COHORT, SEVERITY, glossary
 from dashboard.report.views.left_out import ignored_blocks, raised_blocks, skipped_table, suppressed_blocks
 from dashboard.rules.findings import Severity
-from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

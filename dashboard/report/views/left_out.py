@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard import wording
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState, formatting
+from dashboard.fleet.formatting import count, first_of, middle_cut, one_line
 from dashboard.report.blocks import (
     Cell,
     Column,
@@ -29,13 +29,12 @@ from dashboard.report.replicas.standing import mark, reason
 from dashboard.report.views.finding_data import COLUMNS, finding_row, findings_data
 from dashboard.report.views.finding_entries import rule_words, side_of, where_of
 from dashboard.rules.findings import OutcomeKind
-from dashboard.wording import count, first_of, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.report.blocks import Block, Line
     from dashboard.rules.findings import Finding, Outcome
 
@@ -51,7 +50,7 @@ def unread_entries(replicas: Iterable[Replica]) -> tuple[Entries, ...]:
     """List the replicas that were not read whole, those with one reason together; empty where there is none."""
     groups: dict[tuple[ReplicaState, str, str], list[Replica]] = defaultdict(list)
     for replica in replicas:
-        kind = wording.FAILURE_WORDS[replica.failure.kind] if replica.failure else ""
+        kind = formatting.FAILURE_WORDS[replica.failure.kind] if replica.failure else ""
         groups[replica.state, kind, reason(replica)].append(replica)
     items = [_unread(*key, members) for key, members in list(groups.items())[:MOST_UNREAD]]
     if len(groups) > MOST_UNREAD:
@@ -130,7 +129,7 @@ def _unread_data(replicas: Iterable[Replica]) -> Table:
             each.state.value,
             each.failure.kind.value if each.failure else "",
             reason(each),
-            wording.iso(each.observed_at) if each.observed_at else "",
+            formatting.iso(each.observed_at) if each.observed_at else "",
         )
         for each in replicas
     )
@@ -149,7 +148,7 @@ def _last_read(state: ReplicaState, members: Sequence[Replica]) -> tuple[Line, .
     """Say of one that is down since when its values are old."""
     if state is not ReplicaState.DOWN or len(members) > 1 or members[0].observed_at is None:
         return ()
-    return (plain(f"Last read {wording.iso(members[0].observed_at)}; its values are kept and marked."),)
+    return (plain(f"Last read {formatting.iso(members[0].observed_at)}; its values are kept and marked."),)
 
 
 def _suppressed(finding: Finding, names: dict[str, str]) -> tuple[Cell, ...]:

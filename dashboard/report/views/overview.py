@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count
 from dashboard.report.blocks import Entries, Figures, Paragraph, Part, Report, Tone, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings import headline
@@ -20,7 +21,6 @@ from dashboard.report.views.glossary import BASIS, COHORT, POOL, glossary
 from dashboard.report.views.left_out import unread_entries
 from dashboard.report.views.overview_figures import overview_figures
 from dashboard.report.views.pools_table import pools_table
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard import wording
+from dashboard.fleet import formatting
 from dashboard.report.blocks import Figure, Tone
 from dashboard.report.capacity.totals import total
 from dashboard.rules.findings import Severity
@@ -55,7 +55,7 @@ def _found(now: Standing, fleet: Fleet, severity: Severity, label: str) -> Figur
     number = getattr(now.found, severity)
     pools = {pool for each in fleet.inspection.findings if each.severity is severity for pool in each.pools}
     suppressed = sum(each.severity is severity for each in fleet.inspection.suppressed)
-    notes = [f"in {wording.count(len(pools), 'pool')}"] if pools else []
+    notes = [f"in {formatting.count(len(pools), 'pool')}"] if pools else []
     notes += [f"{suppressed:,} suppressed"] if suppressed else []
     note = " · ".join(notes) or ("found by no rule" if now.read else "nothing was compared")
     return Figure(label, f"{number:,}", note, Tone(severity) if number else Tone.PLAIN)
@@ -63,7 +63,7 @@ def _found(now: Standing, fleet: Fleet, severity: Severity, label: str) -> Figur
 
 def _unknown(now: Standing) -> Figure:
     number = len(now.unread)
-    rules = f"{wording.count(now.found.unknown, 'rule')} not judged everywhere" if now.found.unknown else ""
+    rules = f"{formatting.count(now.found.unknown, 'rule')} not judged everywhere" if now.found.unknown else ""
     if not number:
         return Figure("Unknown", "0", rules or "every replica was read")
     note = "replicas not read whole" if number > 1 else "replica not read whole"
@@ -74,8 +74,8 @@ def _capacity(fleet: Fleet) -> Figure:
     held = total(fleet.replicas)
     parts = ["tokens"] if held.tokens is not None else []
     least = "" if held.whole else "≥ "
-    parts += [f"{least}{wording.size(held.bytes)}"] if held.bytes is not None else []
-    parts += [f"{least}{wording.count(held.devices, held.noun)}"] if held.devices else []
-    parts += [f"{wording.count(held.unknown, 'rank')} not known"] if held.unknown else []
+    parts += [f"{least}{formatting.size(held.bytes)}"] if held.bytes is not None else []
+    parts += [f"{least}{formatting.count(held.devices, held.noun)}"] if held.devices else []
+    parts += [f"{formatting.count(held.unknown, 'rank')} not known"] if held.unknown else []
     label = f"KV cache, {held.basis}" if held.tokens is not None else "KV cache"
-    return Figure(label, wording.short(held.tokens, held.basis), " · ".join(parts))
+    return Figure(label, formatting.short(held.tokens, held.basis), " · ".join(parts))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare import Share
 from dashboard.compare.sharing import MOST_COHORTS, within
+from dashboard.fleet.formatting import count, first_of, told_text
 from dashboard.report.blocks import (
     Cell,
     Column,
@@ -21,13 +22,12 @@ from dashboard.report.blocks import (
 from dashboard.report.capacity.words import name_of
 from dashboard.report.names import brief, names_of
 from dashboard.report.pools.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
-from dashboard.wording import count, first_of, told_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dashboard.compare import Matrix, PoolSharing
-    from dashboard.models import Cohort, Pool, Replica
+    from dashboard.fleet import Cohort, Pool, Replica
     from dashboard.report.blocks import Block
     from dashboard.report.pools.compared import Compared
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard import wording
-from dashboard.models import Role
+from dashboard.fleet import Role, formatting
 from dashboard.report.blocks import Cell, Column, Table, Tone, number_cell
 from dashboard.report.capacity.totals import device_words, total
 from dashboard.report.capacity.words import name_of
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from dashboard.analysis.assembly import Fleet
     from dashboard.compare import SharingSentence
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
     from dashboard.report.findings.headline import Standing
     from dashboard.rules.findings import Tally
 
@@ -69,15 +68,15 @@ def _row(
     held = total(members)
     missing = f" + {held.unknown:,} not known" if held.tokens is not None and held.unknown else ""
     rollout = ", rollout" if pool.name in fleet.inspection.rollouts else ""
-    found = tally_words(tally) or ("none" if pool.cohorts else wording.NOT_KNOWN)
+    found = tally_words(tally) or ("none" if pool.cohorts else formatting.NOT_KNOWN)
     named = worst(by_path(fleet.inspection, pool.name))
     is_quiet = not is_needed(fleet.inspection.domains.get(pool.name))
     return (
         Cell(f"{name_of(pool.name)}{_role(pool)}"),
-        Cell(device_words(members) or wording.NOT_KNOWN),
+        Cell(device_words(members) or formatting.NOT_KNOWN),
         Cell(cohorts_text(pool)),
-        Cell(versions_text(members) or wording.NOT_KNOWN),
+        Cell(versions_text(members) or formatting.NOT_KNOWN),
         Cell(f"{found}{rollout}", Tone(tally.worst) if tally.worst else Tone.PLAIN),
         Cell(short_words(pool, sentence), Tone.PLAIN if is_quiet else Tone(severity(sentence, named))),
-        number_cell(f"{wording.short(held.tokens, held.basis)}{missing}", held.tokens),
+        number_cell(f"{formatting.short(held.tokens, held.basis)}{missing}", held.tokens),
     )

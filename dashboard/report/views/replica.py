@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard import wording
+from dashboard.fleet import formatting
 from dashboard.report.blocks import Cell, Column, Figure, Figures, Paragraph, Part, Report, Table, Tone, plain
 from dashboard.report.capacity.ranks import ranks_of
 from dashboard.report.capacity.totals import total
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Pool, Replica
+    from dashboard.fleet import Pool, Replica
     from dashboard.report.replicas.differences import Apart
     from dashboard.report.replicas.settings import Reach
 
@@ -42,7 +42,7 @@ def replica_report(fleet: Fleet, replica_id: str, *, name: str = "") -> Report:
     pool, apart, rows, far = beside_its_pool(fleet, replica)
     return Report(
         title="Replica",
-        headline=wording.middle_cut(wording.one_line(replica.name), LONGEST_NAME),
+        headline=formatting.middle_cut(formatting.one_line(replica.name), LONGEST_NAME),
         lead=standing_words(replica, far if far.read else None),
         context=context_of(fleet, name=name, filters=[("replica", replica.id)]),
         parts=(
@@ -61,16 +61,16 @@ def _figures(replica: Replica, pool: Pool | None, apart: Sequence[Apart], far: R
     held = total([replica])
     cohort = next((each for each in pool.cohorts if replica.id in each.replicas), None) if pool else None
     where = f"cohort {cohort.letter} of {len(pool.cohorts):,}" if cohort and pool else "in no cohort"
-    ranks = wording.count(len(replica.engines), "DP rank") if replica.engines else "no engine is known"
-    sizes = [wording.size(held.bytes)] if held.bytes is not None else []
+    ranks = formatting.count(len(replica.engines), "DP rank") if replica.engines else "no engine is known"
+    sizes = [formatting.size(held.bytes)] if held.bytes is not None else []
     basis = [f"{held.basis}"] if held.tokens is not None else []
     return Figures(
         (
             Figure("Pool", brief(replica.pool or "none"), where if pool else _NO_POOL),
             _differences(replica, apart, far),
-            Figure("vLLM", brief(replica.version or wording.NOT_KNOWN), _started(replica)),
-            Figure("KV cache tokens", wording.short(held.tokens, held.basis), " · ".join([ranks, *sizes, *basis])),
-            Figure("Read", wording.iso(replica.observed_at) if replica.observed_at else "never"),
+            Figure("vLLM", brief(replica.version or formatting.NOT_KNOWN), _started(replica)),
+            Figure("KV cache tokens", formatting.short(held.tokens, held.basis), " · ".join([ranks, *sizes, *basis])),
+            Figure("Read", formatting.iso(replica.observed_at) if replica.observed_at else "never"),
         )
     )
 
@@ -82,24 +82,24 @@ def _differences(replica: Replica, apart: Sequence[Apart], far: Reach) -> Figure
         return Figure(label, "?", why, Tone.UNKNOWN)
     number = from_majority(apart)
     ties = len(apart) - number
-    note = f"of {wording.count(far.compared, 'setting')} compared"
+    note = f"of {formatting.count(far.compared, 'setting')} compared"
     note += f"; {ties:,} {'has' if ties == 1 else 'have'} no majority" if ties else ""
     return Figure(label, f"{number:,}", note)
 
 
 def _started(replica: Replica) -> str:
-    return f"started {wording.iso(replica.started_at)}" if replica.started_at else "start not known"
+    return f"started {formatting.iso(replica.started_at)}" if replica.started_at else "start not known"
 
 
 def _warnings(fleet: Fleet, replica: Replica) -> list[Paragraph]:
     """Say what a reader must know before believing the rest."""
     said = []
     if not replica.fresh and replica.observed_at is not None and (replica.document or replica.engines):
-        said.append(f"Old values. They were last read {wording.iso(replica.observed_at)} and are not counted.")
+        said.append(f"Old values. They were last read {formatting.iso(replica.observed_at)} and are not counted.")
     if replica.same_process:
         names = replica_names(fleet)
-        others = wording.joined([brief(names.get(each, each)) for each in replica.same_process])
-        many = wording.in_words(len(replica.same_process) + 1)
+        others = formatting.joined([brief(names.get(each, each)) for each in replica.same_process])
+        many = formatting.in_words(len(replica.same_process) + 1)
         answer = "answers" if len(replica.same_process) == 1 else "answer"
         said.append(
             f"One process behind {many} addresses. {others} {answer} with the same instance_id. "
@@ -114,7 +114,7 @@ def _findings(fleet: Fleet, replica: Replica) -> list[Part]:
     known = known_findings(fleet)
     own = [each for each in known.active if replica.id in each.finding.replicas]
     entries = full_entries(grouped(own), Telling(known.names, fleet.inspection))
-    return [Part("findings", wording.count(len(own), "finding"), (entries,))] if own else []
+    return [Part("findings", formatting.count(len(own), "finding"), (entries,))] if own else []
 
 
 def _contradictions(replica: Replica) -> list[Part]:
@@ -122,10 +122,10 @@ def _contradictions(replica: Replica) -> list[Part]:
         return []
     rows = [
         (
-            Cell(wording.middle_cut(each.path, LONGEST_NAME)),
-            Cell(wording.told_text(each.kept.value, each.kept.state)),
+            Cell(formatting.middle_cut(each.path, LONGEST_NAME)),
+            Cell(formatting.told_text(each.kept.value, each.kept.state)),
             Cell(SOURCES[each.kept.source]),
-            Cell(wording.told_text(each.other.value, each.other.state)),
+            Cell(formatting.told_text(each.other.value, each.other.state)),
             Cell(SOURCES[each.other.source]),
         )
         for each in replica.contradictions
@@ -137,7 +137,7 @@ def _contradictions(replica: Replica) -> list[Part]:
         Column("Not kept", is_code=True),
         Column("said by"),
     )
-    title = f"Its sources contradict each other in {wording.count(len(rows), 'setting')}"
+    title = f"Its sources contradict each other in {formatting.count(len(rows), 'setting')}"
     note = "Kept is what the more trusted source says."
     return [Part("contradictions", title, (Table("contradictions", title, columns, tuple(rows), note),))]
 
@@ -155,7 +155,7 @@ def _capacity(fleet: Fleet, replica: Replica) -> list[Part]:
 def _identity(replica: Replica) -> list[Part]:
     labels = [("label " + key, value, "fleet.yaml") for key, value in sorted(replica.labels.items())]
     told = [tuple(row) for row in identity_table(replica.identity).itertuples(index=False)]
-    rows = [tuple(Cell(wording.one_line(str(each))) for each in row) for row in (*labels, *told)]
+    rows = [tuple(Cell(formatting.one_line(str(each))) for each in row) for row in (*labels, *told)]
     if not rows:
         return []
     columns = (Column("Setting", is_code=True), Column("Value", is_code=True), Column("Told by"))
@@ -175,6 +175,6 @@ def _settings(rows: pd.DataFrame, replica: Replica) -> list[Part]:
         Column("Told by"),
     )
     told = rows[["path", "Value", POOL_HAS, "State", "Told by"]].itertuples(index=False)
-    cells = tuple(tuple(Cell(wording.one_line(str(each))) for each in row) for row in told)
+    cells = tuple(tuple(Cell(formatting.one_line(str(each))) for each in row) for row in told)
     table = Table(f"settings-{slug(replica.name)}", "Settings", columns, cells)
-    return [Part("settings", f"All {wording.count(len(cells), 'setting')}", (table,), is_appendix=True)]
+    return [Part("settings", f"All {formatting.count(len(cells), 'setting')}", (table,), is_appendix=True)]

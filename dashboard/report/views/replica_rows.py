@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from dashboard import wording
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState, formatting
 from dashboard.report.blocks import Cell, Column, Table, Tone, number_cell
 from dashboard.report.replicas import table as replica_table
 from dashboard.report.replicas.standing import mark
@@ -69,7 +68,7 @@ def _rest(row: Row, words: Row) -> tuple[Cell, ...]:
         Cell(_text(row["best_answer"])),
         Cell(_text(words["Read"])),
         Cell(_time(row["started_at"])),
-        Cell(wording.middle_cut(wording.one_line(row["id"]), LONGEST_ADDRESS)),
+        Cell(formatting.middle_cut(formatting.one_line(row["id"]), LONGEST_ADDRESS)),
     )
 
 
@@ -87,4 +86,4 @@ def _number(value: Any) -> int | None:
 
 
 def _time(value: Any) -> str:
-    return "" if pd.isna(value) else wording.iso(value)
+    return "" if pd.isna(value) else formatting.iso(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count
 from dashboard.report.blocks import Paragraph, Part, Report, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings import headline
@@ -11,7 +12,6 @@ from dashboard.report.replicas import table as replica_table
 from dashboard.report.views.glossary import COHORT, POOL, glossary
 from dashboard.report.views.left_out import unread_entries
 from dashboard.report.views.replica_rows import replicas_table
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from dashboard.analysis.assembly import Fleet

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count
 from dashboard.report.blocks import Entries, Entry, Figures, Paragraph, Part, Piece, Report, Style, Tone, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings import headline
@@ -35,13 +36,12 @@ from dashboard.report.views.review_differences import (
     full_differences,
 )
 from dashboard.report.views.review_new import NEW, Alone, new_parts
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Note
+    from dashboard.fleet import Note
     from dashboard.report.blocks import Block
     from dashboard.report.findings.headline import Standing
     from dashboard.report.findings.listed import Known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dashboard.fleet.formatting import iso
 from dashboard.report.blocks import Column, Entries, Entry, Part, Piece, Style, Table, Tone, data_cell, plain
 from dashboard.report.findings.listed import grouped
 from dashboard.report.views.finding_data import COLUMNS, finding_row
@@ -16,12 +17,11 @@ from dashboard.report.views.finding_entries import (
     side_of,
     who_lines,
 )
-from dashboard.wording import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dashboard.models import Note
+    from dashboard.fleet import Note
     from dashboard.report.blocks import Cell, Line
     from dashboard.report.findings.listed import Known, Listed
     from dashboard.rules.findings import Finding

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count, first_of
 from dashboard.report.blocks import Paragraph, Part, Piece, Style, plain
 from dashboard.report.capacity.pools import pools_of
 from dashboard.report.capacity.ranks import Measure, outliers_of, ranks_of, silent_replicas
 from dashboard.report.capacity.words import lead, name_of, title
 from dashboard.report.views.capacity import by_pool
 from dashboard.report.views.capacity_blocks import outlier_entries, pool_blocks, pools_table, ranks_table
-from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare import PREFIX_PATHS, Verdict
+from dashboard.fleet.formatting import count, first_of
 from dashboard.report.blocks import Paragraph, Part, Piece, Style, plain
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.headline import is_split
@@ -19,14 +20,13 @@ from dashboard.report.views.pool_blocks import cohorts_table, difference_table, 
 from dashboard.report.views.slugs import slugs
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity
-from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dashboard.analysis.assembly import Fleet
     from dashboard.compare import Matrix, SharingSentence
-    from dashboard.models import Pool
+    from dashboard.fleet import Pool
     from dashboard.report.blocks import Block
     from dashboard.report.pools.compared import Compared
     from dashboard.rules.findings import Tally

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from dashboard.analysis.changes import changes_between
+from dashboard.fleet.formatting import iso, uncapitalized
 from dashboard.report.blocks import Entries, Entry, Paragraph, Part, Piece, Style, Tone, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings.sentence_lines import with_values
@@ -15,13 +16,12 @@ from dashboard.report.views.changes import changes_report
 from dashboard.report.views.finding_entries import note_lines, where_of
 from dashboard.report.views.nesting import nested
 from dashboard.report.views.review_agreed import noted_data
-from dashboard.wording import iso, uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Note
+    from dashboard.fleet import Note
     from dashboard.report.blocks import Block
     from dashboard.rules.findings import Finding
 

@@ -23,6 +23,7 @@ from dashboard.analysis.whatif.words import (
     value_words,
     verdict_lists,
 )
+from dashboard.fleet.formatting import count, first_of
 from dashboard.report.blocks import (
     Cell,
     Column,
@@ -42,7 +43,6 @@ from dashboard.report.names import brief, names_of, replica_names
 from dashboard.report.views.finding_data import findings_data
 from dashboard.report.views.finding_entries import rule_words, side_of, who_lines
 from dashboard.report.views.slugs import slug
-from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from dashboard.compare.baseline import deviations, usual_values
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
-from dashboard.models import Setting, Source, State, Told
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import Setting, Source, State, Told
+from dashboard.fleet.formatting import count, first_of, joined, middle_cut, one_line
 from dashboard.rules import remedy
 from dashboard.rules.capacity.graph_sizes import follow
 from dashboard.rules.domain import Facet
@@ -27,13 +27,13 @@ from dashboard.rules.settable import (
     waiting,
     ways,
 )
-from dashboard.wording import count, first_of, joined, middle_cut, one_line
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dashboard.compare.baseline import Deviation
-    from dashboard.models import Baseline
+    from dashboard.fleet import Baseline
     from dashboard.rules.subject import PoolSubject
 
 MOST_NAMED = 3  # settings that a sentence names before it counts the rest

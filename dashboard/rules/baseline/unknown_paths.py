@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare.baseline import agreed_paths
 from dashboard.compare.encoding import tell
+from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.rules.remedy import is_known
-from dashboard.wording import middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from dashboard.models import Baseline, Setting
+    from dashboard.fleet import Baseline, Setting
     from dashboard.rules.subject import PoolSubject
 
 MOST = 10  # paths of a baseline that are looked up: each is held against all that are told

@@ -6,18 +6,18 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import State, Told
+from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
 from dashboard.rules.findings import Family, Severity
 from dashboard.rules.registry import rule
-from dashboard.wording import count, joined, middle_cut, one_line
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PoolSubject
 

@@ -7,8 +7,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
-from dashboard.normalize.identity import SNAPSHOT_PATHS, is_folder
+from dashboard.fleet import State, Told
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import apart, drift
 from dashboard.rules.findings import Confidence, Evidence, Family, Remedy, Severity, Snippet
@@ -16,11 +15,12 @@ from dashboard.rules.holders import NOT_SET
 from dashboard.rules.meanings import DEFAULT_BRANCH, revisions, weights_format
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import only
+from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PoolSubject
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
 from dashboard.rules.findings import Family, Severity
@@ -17,7 +17,7 @@ from dashboard.rules.registry import rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting, Told
+    from dashboard.fleet import Setting, Told
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PoolSubject
 

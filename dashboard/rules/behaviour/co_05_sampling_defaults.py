@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dashboard.normalize.identity import is_folder
 from dashboard.rules.connectors import value
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import apart, drift
@@ -13,6 +12,7 @@ from dashboard.rules.findings import Family, Severity
 from dashboard.rules.holders import held
 from dashboard.rules.meanings import AUTO, without_empty
 from dashboard.rules.registry import rule
+from dashboard.vllm.identity import is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

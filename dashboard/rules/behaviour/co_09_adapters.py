@@ -6,17 +6,17 @@ import shlex
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard.models import Source, State
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import Source, State
+from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.wording import count, joined, middle_cut, one_line
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.subject import PoolSubject
 
 NAMES = "served_model_names"  # told by whoever answers /v1/models, as adapters are

@@ -7,14 +7,14 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import State, Told
+from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 from dashboard.rules.behaviour.switches import is_on
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, drift
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.wording import count, joined, middle_cut, one_line
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

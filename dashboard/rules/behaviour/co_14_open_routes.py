@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import Source, State, Told
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import Source, State, Told
+from dashboard.fleet.formatting import LONG_TEXT, first_of, middle_cut, one_line
 from dashboard.rules.behaviour import provider_plugin
 from dashboard.rules.behaviour.provider_plugin import NAME as PROVIDER
 from dashboard.rules.behaviour.switches import is_on
@@ -16,12 +16,12 @@ from dashboard.rules.drift import apart
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import NOT_SET, held
 from dashboard.rules.registry import rule
-from dashboard.wording import LONG_TEXT, first_of, middle_cut, one_line
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.subject import Holders, PoolSubject
 
 DEV_MODE = "env.VLLM_SERVER_DEV_MODE"

@@ -16,7 +16,7 @@ from dashboard.rules.registry import rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting, Told
+    from dashboard.fleet import Setting, Told
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PoolSubject
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.normalize.versions import has_change
+from dashboard.vllm.versions import has_change
 
 NAME = "fleet_config"  # in VLLM_PLUGINS and in both groups of entry points
 ASKED = "python -m dashboard.provider"  # prints the line that names what vLLM loads now, and the provider

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dashboard.models import Told
+    from dashboard.fleet import Told
 
 ON = ("true", "1", '"1"', '"true"', '"True"')  # as canonical JSON; vllm/envs.py reads 1, replies tell true
 

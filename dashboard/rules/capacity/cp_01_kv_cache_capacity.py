@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.capacity.outliers import TOLERANCE
-from dashboard.models import Basis, State
+from dashboard.fleet import Basis, State
+from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 from dashboard.rules.capacity.peers import LONGEST_NAME, kinds
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import Contrast, contrasted, majority, same_as_the_rest, say
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.wording import count, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules.capacity.graph_sizes import LARGEST, SIZES, SPECULATED, covering, derived
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
@@ -16,7 +16,7 @@ from dashboard.rules.registry import rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PoolSubject
 

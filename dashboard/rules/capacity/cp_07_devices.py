@@ -6,12 +6,12 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
+from dashboard.fleet.formatting import count, joined
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, majority, say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.connectors import value
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet

@@ -12,7 +12,7 @@ from dashboard.rules.connectors import value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.subject import PoolSubject
 
 SIZES = "compilation_config.cudagraph_capture_sizes"

@@ -6,13 +6,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.capacity.outliers import medians, outliers, tied
-from dashboard.models import Basis
-from dashboard.wording import joined, middle_cut, one_line
+from dashboard.fleet import Basis
+from dashboard.fleet.formatting import joined, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
-    from dashboard.models import Engine, Replica
+    from dashboard.fleet import Engine, Replica
     from dashboard.rules.subject import PoolSubject
 
 # What decides how much of a GPU is left for the KV cache: engines that differ in it are not of one kind. Other rules

@@ -13,7 +13,7 @@ from dashboard.rules.holders import held, held_natively
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from dashboard.models import Setting, Told
+    from dashboard.fleet import Setting, Told
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import Holders, PairSubject, PoolSubject
 

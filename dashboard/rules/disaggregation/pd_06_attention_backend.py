@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.models import State
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import State
+from dashboard.fleet.formatting import joined
 from dashboard.rules.disaggregation.handshake import as_checked
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import unequal
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
-from dashboard.wording import joined
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules.connectors import value
 from dashboard.rules.disaggregation.handshake import as_checked
 from dashboard.rules.domain import Facet
@@ -18,7 +18,7 @@ from dashboard.rules.registry import Scope, rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PairSubject
 

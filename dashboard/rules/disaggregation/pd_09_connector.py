@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell, votes
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules import remedy
 from dashboard.rules.connectors import CONNECTOR, connectors, tells_options
 from dashboard.rules.disaggregation.handshake import concluded
@@ -20,7 +20,7 @@ from dashboard.rules.registry import Scope, rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting, Told
+    from dashboard.fleet import Setting, Told
     from dashboard.rules.connectors import Connector
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import Holders, PairSubject

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell, votes
-from dashboard.models import Role, State
+from dashboard.fleet import Role, State
+from dashboard.fleet.formatting import count
 from dashboard.rules.connectors import ROLE, connectors
 from dashboard.rules.disaggregation.partners import names_of, partners
 from dashboard.rules.domain import Facet
@@ -16,12 +17,11 @@ from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, 
 from dashboard.rules.holders import held, told_of
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dashboard.models import Replica, Setting, Told
+    from dashboard.fleet import Replica, Setting, Told
     from dashboard.rules.subject import FleetSubject, PoolSubject
 
 PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.connectors import SECTION, connectors, value
 from dashboard.rules.disaggregation.handshake import NIXL, concluded, is_mla
@@ -17,7 +17,7 @@ from dashboard.rules.registry import Scope, rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PairSubject
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dashboard.fleet.formatting import count, joined
 from dashboard.rules import remedy
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import unequal
 from dashboard.rules.findings import Confidence, Family, Severity
 from dashboard.rules.holders import held, told_of
 from dashboard.rules.registry import Scope, rule
-from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dashboard.models import KVCacheGroup, Replica
+    from dashboard.fleet import KVCacheGroup, Replica
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import Holders, PairSubject, PoolSubject
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.models import Role
+from dashboard.fleet import Role
 from dashboard.rules.connectors import SECTION
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift

@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from dashboard.fleet.formatting import count, joined
 from dashboard.rules.connectors import connectors
 from dashboard.rules.disaggregation.handshake import NIXL
 from dashboard.rules.disaggregation.partners import partners
@@ -14,7 +15,6 @@ from dashboard.rules.drift import say
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import held, told_of
 from dashboard.rules.registry import Scope, rule
-from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

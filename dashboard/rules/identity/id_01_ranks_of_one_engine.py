@@ -7,13 +7,13 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State
+from dashboard.fleet import State
+from dashboard.fleet.formatting import uncapitalized
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
 from dashboard.rules.findings import Draft, Evidence, Family, Severity
 from dashboard.rules.identity.addresses import DP_RANK, DP_SIZE, host_of, is_loopback, port_of, rank_of
 from dashboard.rules.registry import rule
-from dashboard.wording import uncapitalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,13 +6,13 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
+from dashboard.fleet.formatting import count
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import DP_RANK, DP_SIZE, processes, rank_of
 from dashboard.rules.registry import Scope, rule
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

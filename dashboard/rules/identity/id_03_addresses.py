@@ -6,7 +6,8 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
+from dashboard.fleet.formatting import count, joined
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
@@ -23,7 +24,6 @@ from dashboard.rules.identity.sockets import (
     topics,
 )
 from dashboard.rules.registry import Scope, rule
-from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

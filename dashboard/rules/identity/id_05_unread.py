@@ -6,16 +6,16 @@ import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard.models import FailureKind, ReplicaState, State
+from dashboard.fleet import FailureKind, ReplicaState, State
+from dashboard.fleet.formatting import FAILURE_WORDS, count, joined, middle_cut, one_line
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
-from dashboard.wording import FAILURE_WORDS, count, joined, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.subject import FleetSubject
 
 REASON = "replicas.reason"

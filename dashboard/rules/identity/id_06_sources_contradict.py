@@ -6,17 +6,17 @@ import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard.models import Setting, Source, Told
+from dashboard.fleet import Setting, Source, Told
+from dashboard.fleet.formatting import count, middle_cut, one_line
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.wording import count, middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Contradiction
+    from dashboard.fleet import Contradiction
     from dashboard.rules.subject import PoolSubject
 
 LONGEST_PATH = 80  # characters of a path that a sentence shows

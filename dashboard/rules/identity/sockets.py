@@ -6,15 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.compare.encoding import votes
-from dashboard.normalize.identity import TOPIC
 from dashboard.rules.connectors import connectors
 from dashboard.rules.domain import tiers_of
 from dashboard.rules.identity.addresses import DP_RANK, DP_SIZE, endpoint_of, is_own, port_of, rank_of
+from dashboard.vllm.identity import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.subject import FleetSubject
 
 NIXL, P2P = "Nixl", "p2p"  # part of the connectors' names, and the kind of a tier

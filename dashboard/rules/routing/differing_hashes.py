@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboard.compare.pool import is_majority
-from dashboard.normalize.lookahead import LOOKAHEAD
+from dashboard.fleet.formatting import first_of
 from dashboard.rules import remedy
 from dashboard.rules.drift import MOST_SIDES
 from dashboard.rules.findings import Draft, Remedy
@@ -16,7 +16,7 @@ from dashboard.rules.routing.random_roots import causes, is_left, like_the_fixed
 from dashboard.rules.routing.releases import VERSION, most_run
 from dashboard.rules.routing.roots import SEED_VARIABLE, Root, RootKind, is_fixed, roots
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM, wanted_algorithm
-from dashboard.wording import first_of
+from dashboard.vllm.lookahead import LOOKAHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

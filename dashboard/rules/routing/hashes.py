@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.findings import Evidence
 from dashboard.rules.holders import held
 from dashboard.rules.subject import FINGERPRINT
@@ -14,7 +14,7 @@ from dashboard.rules.subject import FINGERPRINT
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from dashboard.models import Told
+    from dashboard.fleet import Told
     from dashboard.rules.subject import Holders
 
     Digests = frozenset[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules.connectors import value
 from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER
 from dashboard.rules.findings import Evidence
@@ -13,7 +13,7 @@ from dashboard.rules.findings import Evidence
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.subject import PoolSubject
 
 PREFIX_CACHING = "cache_config.enable_prefix_caching"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count, first_of
 from dashboard.rules.drift import MOST_SIDES, say
 from dashboard.rules.findings import Confidence, Draft
 from dashboard.rules.routing import seeding
@@ -12,12 +13,11 @@ from dashboard.rules.routing.narrowing import only, shown
 from dashboard.rules.routing.releases import VERSION, most_run
 from dashboard.rules.routing.roots import SEED, SEED_POLICY, SEED_VARIABLE, Root, RootKind, is_fixed
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM, wanted_algorithm
-from dashboard.wording import count, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from dashboard.models import Told
+    from dashboard.fleet import Told
     from dashboard.rules.findings import Evidence, Remedy
     from dashboard.rules.subject import PoolSubject
 

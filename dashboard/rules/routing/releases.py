@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from dashboard.normalize.versions import build
+from dashboard.vllm.versions import build
 
 if TYPE_CHECKING:
-    from dashboard.models import Told
+    from dashboard.fleet import Told
     from dashboard.rules.subject import PoolSubject
 
 VERSION = "version"

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.compare.encoding import tell, votes
 from dashboard.compare.random_root import FIXED_SINCE, RANDOM_WITH
-from dashboard.models import State, Told
-from dashboard.normalize.versions import has_change
+from dashboard.fleet import State, Told
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.routing.hashes import groups
 from dashboard.rules.routing.releases import VERSION
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
+from dashboard.vllm.versions import has_change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.subject import PoolSubject
 
 SEED_VARIABLE = "PYTHONHASHSEED"

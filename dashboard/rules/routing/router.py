@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.drift import capital, say
 from dashboard.rules.findings import Draft, Evidence, Severity, Snippet
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

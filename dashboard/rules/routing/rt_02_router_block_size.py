@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.connectors import value
 from dashboard.rules.domain import Facet, Router
@@ -18,7 +18,7 @@ from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.findings import Evidence
     from dashboard.rules.subject import Holders, PoolSubject
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell
 from dashboard.compare.fingerprints import digests
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, apart, drift
@@ -20,7 +20,7 @@ from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import Holders, PoolSubject
 

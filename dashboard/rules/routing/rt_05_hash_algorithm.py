@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import State, Told
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import apart, majority, say
 from dashboard.rules.findings import Family, Severity
@@ -14,6 +13,7 @@ from dashboard.rules.registry import rule
 from dashboard.rules.routing.hashes import counted_as_one, shown_digests
 from dashboard.rules.routing.narrowing import caching
 from dashboard.rules.routing.router import unlike_router
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

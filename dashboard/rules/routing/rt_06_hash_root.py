@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import count
 from dashboard.rules.domain import Facet, SeedPolicy, Store
 from dashboard.rules.findings import Family, Severity, Unjudged
 from dashboard.rules.registry import rule
@@ -17,7 +18,6 @@ from dashboard.rules.routing.routers_root import FIXED_ROOT, not_fixed, not_from
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
 from dashboard.rules.routing.told_seeds import differing_seeds, seeded_in_part
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

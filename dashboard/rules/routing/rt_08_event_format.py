@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dashboard.normalize.versions import has_change
+from dashboard.fleet.formatting import count, joined
 from dashboard.rules import remedy
 from dashboard.rules.domain import EVENTS, Basis, Facet, Router
 from dashboard.rules.drift import MOST_SIDES, say
@@ -13,12 +13,12 @@ from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, YES, only, publication, shown
 from dashboard.rules.routing.releases import VERSION, most_run
-from dashboard.wording import count, joined
+from dashboard.vllm.versions import has_change
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting, Told
+    from dashboard.fleet import Setting, Told
     from dashboard.rules.subject import PoolSubject
 
 # vllm-project/vllm#42892 came after 0.23.0 was cut (ai-dynamo/dynamo#10660 looked at both) and is in 0.24.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.domain import EVENTS, PUBLISHER, Basis, Facet, Router
 from dashboard.rules.findings import Draft, Family, Severity

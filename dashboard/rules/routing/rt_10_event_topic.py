@@ -8,7 +8,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.normalize.identity import TOPIC
+from dashboard.fleet.formatting import LONG_TEXT, joined, middle_cut, one_line
 from dashboard.rules import remedy
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, drift, say
@@ -16,12 +16,12 @@ from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import only, publishing, shown
 from dashboard.rules.routing.router import expectation
-from dashboard.wording import LONG_TEXT, joined, middle_cut, one_line
+from dashboard.vllm.identity import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.subject import PoolSubject
 
 PATH = "kv_events_config.topic"

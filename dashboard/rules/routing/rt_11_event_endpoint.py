@@ -8,19 +8,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from dashboard.models import Source, State, Told
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import Source, State, Told
 from dashboard.rules import remedy
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, drift
 from dashboard.rules.findings import Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import only, publishing
+from dashboard.vllm.canonical import canonical_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.findings import Draft, Evidence, Remedy
     from dashboard.rules.subject import Meaning, PoolSubject
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.models import Role
+from dashboard.fleet import Role
+from dashboard.fleet.formatting import count
 from dashboard.rules import remedy
 from dashboard.rules.domain import Basis, Facet, Router
 from dashboard.rules.findings import Draft, Family, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, PREFIX_CACHING, YES, shown
 from dashboard.rules.routing.router import declaration
-from dashboard.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

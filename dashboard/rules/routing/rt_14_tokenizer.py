@@ -6,19 +6,19 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
-from dashboard.normalize.identity import SNAPSHOT_PATHS, is_folder
+from dashboard.fleet import State, Told
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import apart, drift
 from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.holders import NOT_SET
 from dashboard.rules.meanings import revisions
 from dashboard.rules.registry import rule
+from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.subject import Meaning, PoolSubject
 
 TOKENIZER = "model_config.tokenizer"

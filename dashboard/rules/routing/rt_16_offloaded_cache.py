@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
+from dashboard.fleet.formatting import joined
 from dashboard.rules.connectors import CONNECTOR, connectors, value
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import say
@@ -14,12 +15,11 @@ from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import YES, only, shown
 from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
 from dashboard.rules.routing.rt_02_router_block_size import is_size
-from dashboard.wording import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Engine, Replica, Setting
+    from dashboard.fleet import Engine, Replica, Setting
     from dashboard.rules.subject import PoolSubject
 
 SIZE = "cache_config.kv_offloading_size"

@@ -6,8 +6,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from dashboard.models import State
-from dashboard.normalize.lookahead import METHODS, lookahead_setting
+from dashboard.fleet import State
 from dashboard.rules.connectors import value
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Snippet
@@ -16,11 +15,12 @@ from dashboard.rules.routing.narrowing import PREFIX_CACHING, shown
 from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
 from dashboard.rules.routing.rt_02_router_block_size import is_size
 from dashboard.rules.routing.rt_03_match_unit import MATCH_UNIT
+from dashboard.vllm.lookahead import METHODS, lookahead_setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.subject import PoolSubject
 
 ALIGNMENT = "cache_config.cache_hit_alignment_tokens"

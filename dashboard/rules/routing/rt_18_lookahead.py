@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
-from dashboard.normalize.lookahead import LOOKAHEAD
+from dashboard.fleet import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift
 from dashboard.rules.findings import Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import caching
+from dashboard.vllm.lookahead import LOOKAHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.drift import say

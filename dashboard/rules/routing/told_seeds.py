@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.drift import Contrast, apart, deviation, majority, tie
 from dashboard.rules.findings import Confidence
 from dashboard.rules.routing import seeding
@@ -24,7 +24,7 @@ from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dashboard.models import Told
+    from dashboard.fleet import Told
     from dashboard.rules.findings import Draft
     from dashboard.rules.routing.random_roots import Roots
     from dashboard.rules.subject import Holders, PoolSubject

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dashboard.models import KVCacheGroup
+    from dashboard.fleet import KVCacheGroup
     from dashboard.rules.subject import PoolSubject
 
 MODEL, REVISION, QUANTIZATION = "model_config.model", "model_config.revision", "model_config.quantization"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from dashboard.rules import remedy
 from dashboard.rules.connectors import CONNECTOR, EXTRA, ROLE, value
 from dashboard.rules.domain import OFFLOADING, Facet
@@ -18,7 +18,7 @@ from dashboard.rules.spelled_out import spelled_out
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dashboard.models import Setting
+    from dashboard.fleet import Setting
     from dashboard.rules.findings import Draft
     from dashboard.rules.subject import PoolSubject
 

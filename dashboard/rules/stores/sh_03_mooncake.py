@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dashboard.compare.encoding import tell, votes
-from dashboard.models import Told
+from dashboard.fleet import Told
+from dashboard.fleet.formatting import count, joined
 from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, tells_options
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, apart, capital, say
@@ -17,12 +18,11 @@ from dashboard.rules.holders import held, held_natively
 from dashboard.rules.meanings import CACHE_DTYPE, branch, effective
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.stores.namespace import MODEL, QUANTIZATION, REVISION, TP, groups_of, is_mla
-from dashboard.wording import count, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dashboard.models import KVCacheGroup, Replica, Setting
+    from dashboard.fleet import KVCacheGroup, Replica, Setting
     from dashboard.rules.subject import FleetSubject, Holders, PoolSubject
 
 STORE = "MooncakeStoreConnector"

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import drift

@@ -7,12 +7,12 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.rules.domain import Facet
 from dashboard.rules.drift import MOST_SIDES, apart
 from dashboard.rules.findings import Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import held_natively
 from dashboard.rules.registry import rule
-from dashboard.wording import middle_cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from dashboard.errors import SnapshotError
-from dashboard.normalize.json_faults import json_fault
 from dashboard.sources.importing.files import shown
 from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, PROBES, SERVER_CONFIG
+from dashboard.vllm.json_faults import json_fault
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -6,10 +6,10 @@ import codecs
 from typing import NamedTuple
 
 from dashboard.errors import SnapshotError
-from dashboard.normalize.budgets import SAVED_FLEET, node_count
-from dashboard.redaction import redact_text
+from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.store.packing import GZIP_MAGIC, unpacked
-from dashboard.wording import middle_cut, one_line
+from dashboard.vllm.budgets import SAVED_FLEET, node_count
+from dashboard.vllm.redaction import redact_text
 
 MAX_FILE_BYTES = 64 * 2**20  # unpacked; 1,000 replicas take 23 MB as `poll --format json --full` prints them
 MAX_TOTAL_BYTES = 2 * MAX_FILE_BYTES  # of all files of one import, unpacked

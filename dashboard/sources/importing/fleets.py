@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.analysis.assembly import build_fleet
 from dashboard.errors import SnapshotError
-from dashboard.models import Failure, ProbeResult, Snapshot, Target
-from dashboard.models.targets import FILE_SCHEME
-from dashboard.normalize.reading import excerpt
+from dashboard.fleet import Failure, ProbeResult, Snapshot, Target
+from dashboard.fleet.targets import FILE_SCHEME
 from dashboard.sources.importing.answers import SAVED_FLEET, Answer, answer_of, refusal_of, replicas_named
 from dashboard.sources.importing.files import MAX_FILES, MAX_TOTAL_BYTES, MIB, File, Refused, opened, shown
 from dashboard.sources.polling.failures import Asked
@@ -19,6 +18,7 @@ from dashboard.sources.polling.probes import BY_PATH
 from dashboard.sources.polling.reader import Reader
 from dashboard.store.carrying import Carried, carried_by
 from dashboard.store.redacting import opened_clean
+from dashboard.vllm.reading import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

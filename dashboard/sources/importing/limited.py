@@ -7,13 +7,13 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard import redaction
 from dashboard.sources.importing.files import Refused
 from dashboard.sources.importing.fleets import imported
 from dashboard.store import child
 from dashboard.store.carrying import Carried
 from dashboard.store.packing import content_of
 from dashboard.store.sidecar import Sidecar, sidecar_of
+from dashboard.vllm import redaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,18 +11,18 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from dashboard import __version__
-from dashboard.normalize.budgets import budget_of
 from dashboard.sources.polling import failures
 from dashboard.sources.polling.credentials import Key
 from dashboard.sources.polling.decoding import Body, BodyEncodingError, BodyTooLargeError
 from dashboard.sources.polling.failures import Asked
 from dashboard.sources.polling.patience import Patience
+from dashboard.vllm.budgets import budget_of
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from dashboard.models import Failure, Target
+    from dashboard.fleet import Failure, Target
 
 # Packing 50 KB costs the API server of a busy vLLM more than sending them, and what is not packed is no bomb.
 HEADERS = (

@@ -7,13 +7,13 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from dashboard.wording import first_of, one_line
+from dashboard.fleet.formatting import first_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from dashboard.models import Credentials, Target
+    from dashboard.fleet import Credentials, Target
 
 MOST_NAMED = 3  # targets of a sentence
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
 
-from dashboard.models import Failure, FailureKind
-from dashboard.wording import one_line
+from dashboard.fleet import Failure, FailureKind
+from dashboard.fleet.formatting import one_line
 
 if TYPE_CHECKING:
     from dashboard.sources.polling.credentials import Key

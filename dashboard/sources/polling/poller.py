@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dashboard.models import Snapshot
-from dashboard.redaction import redact_keys
-from dashboard.schemas import recent
+from dashboard.fleet import Snapshot
 from dashboard.sources.polling import credentials
 from dashboard.sources.polling.client import Client
 from dashboard.sources.polling.reader import Reader
 from dashboard.sources.polling.replica import Known, Visit
+from dashboard.vllm.redaction import redact_keys
+from dashboard.vllm.schemas import recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Executor
     from datetime import datetime
 
-    from dashboard.models import Target
+    from dashboard.fleet import Target
 READERS = 2  # threads; they share one interpreter, and a costly answer still leaves one to the others
 
 

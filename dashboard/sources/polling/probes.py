@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dashboard.models import Source
+from dashboard.fleet import Source
 
 
 @dataclass(frozen=True, slots=True)

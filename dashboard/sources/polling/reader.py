@@ -6,17 +6,17 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from dashboard.errors import UnreadableError
-from dashboard.models import Failure, FailureKind
-from dashboard.normalize import reading
+from dashboard.fleet import Failure, FailureKind
 from dashboard.sources.polling import failures
+from dashboard.vllm import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dashboard.models import ProbeResult
-    from dashboard.normalize.reading import Reading
+    from dashboard.fleet import ProbeResult
     from dashboard.sources.polling.failures import Asked
     from dashboard.sources.polling.probes import Probe
+    from dashboard.vllm.reading import Reading
 
 DIGEST_BYTES = 16  # two bodies share a digest by accident, or by intent, in 1 of 2^64 tries
 

@@ -7,17 +7,17 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import Failure, FailureKind, ProbeResult
-from dashboard.normalize.reading import excerpt
+from dashboard.fleet import Failure, FailureKind, ProbeResult
 from dashboard.sources.polling import failures
 from dashboard.sources.polling.probes import METRICS, PROBES
+from dashboard.vllm.reading import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
     from datetime import datetime
 
-    from dashboard.models import Target
+    from dashboard.fleet import Target
     from dashboard.sources.polling.client import Answer, Client
     from dashboard.sources.polling.credentials import Key
     from dashboard.sources.polling.probes import Probe

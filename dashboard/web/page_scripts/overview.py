@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from dashboard.fleet.formatting import count
 from dashboard.report.views.overview import overview_report
 from dashboard.web import empty, frozen_band, guide, markup, share, state
 from dashboard.web.overview import MOST_POOLS, overview
 from dashboard.web.unread import unread
-from dashboard.wording import count
 
 fleet = state.fleet()
 guide.draw()

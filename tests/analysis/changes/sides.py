@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dashboard.analysis.assembly import Fleet
     from dashboard.analysis.changes import Changes
-    from dashboard.models import Document, Replica, Setting, State
+    from dashboard.fleet import Document, Replica, Setting, State
 
 BLOCK_SIZE = "cache_config.block_size"
 SEQS = "scheduler_config.max_num_seqs"

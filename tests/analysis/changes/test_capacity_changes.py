@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.analysis.changes.capacity import is_beyond
 from dashboard.capacity.outliers import TOLERANCE
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from tests.analysis.changes.sides import OLD, between, chat, ids, one_process
 from tests.builders import GIB, down, engine, replica
 

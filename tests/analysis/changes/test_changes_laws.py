@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.analysis.changes import Changes, SettingGroup, changes_between
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
 from dashboard.rules.findings import Inspection
 from tests.analysis.changes.sides import ADDRESS, between, chat, fleet
 from tests.builders import NOW, document, down, engine, hostile, replica, story

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.analysis.assembly import inspected
 from dashboard.analysis.changes import Elsewhere, changes_between
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.rules.findings import Evidence, Inspection, OutcomeKind, Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.subject import FINGERPRINT
@@ -20,7 +20,7 @@ from tests.report import judged
 
 if TYPE_CHECKING:
     from dashboard.analysis.changes import FindingChanges, KeptFinding, LoneFinding
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.rules.findings import Finding
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]  # RT-01: the fourth cuts blocks of 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
 from tests.analysis.changes.sides import OLD, RESTARTED, between, chat, ids, one_process
 from tests.builders import down, replica
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboard.analysis.changes import Share, ValueChange, changes_between
-from dashboard.models import State, Told
+from dashboard.fleet import State, Told
 from tests.analysis.changes.sides import (
     BLOCK_SIZE,
     NEW,

@@ -15,7 +15,7 @@ from dashboard.analysis.assembly import empty_fleet, inspected
 from dashboard.analysis.whatif import How, converge
 from dashboard.analysis.whatif.target import told_by
 from dashboard.compare.baseline import deviations
-from dashboard.models import Baseline, Basis, State, Tolerance
+from dashboard.fleet import Baseline, Basis, State, Tolerance
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.rules.policy import Policy
 from tests.builders import NOW, alike, devices, document, down, engine, fleet, replica, setting, story

@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.analysis.assembly import inspected
 from dashboard.analysis.whatif import converge
-from dashboard.models import Baseline
+from dashboard.fleet import Baseline
 from tests.builders import NOW, POLLED_AT, alike, document, fleet, replica
 
 if TYPE_CHECKING:

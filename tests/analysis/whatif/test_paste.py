@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dashboard.analysis.whatif import How, Paste
 from dashboard.analysis.whatif.paste import changes_of, paste
 from dashboard.analysis.whatif.target import Contrast
-from dashboard.models import State, Told
-from dashboard.normalize.canonical import canonical_text
+from dashboard.fleet import State, Told
+from dashboard.vllm.canonical import canonical_text
 
 NOT_SET = Told("null", State.NULL)
 

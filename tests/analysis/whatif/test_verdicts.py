@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dashboard.analysis.whatif import converge
-from dashboard.models import Baseline, Basis, Contradiction, Source
+from dashboard.fleet import Baseline, Basis, Contradiction, Source
 from tests.builders import alike, document, engine, fleet, hashing, replica, setting
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.analysis.whatif import converge
 from dashboard.analysis.whatif.capacity import decides
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from tests.builders import alike, devices, document, engine, fleet, replica
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_without_a_like_engine_it_is_unknown_and_says_why(odd: Any, more: Any, r
 
 def test_engines_that_are_set_up_otherwise_are_no_measure() -> None:
     """A baseline says nothing of the share of memory: only who has the same one is like it."""
-    from dashboard.models import Baseline
+    from dashboard.fleet import Baseline
 
     told = [
         document({"cache_config.gpu_memory_utilization": 0.5}),

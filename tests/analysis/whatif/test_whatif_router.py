@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.analysis.assembly import inspected
 from dashboard.analysis.whatif import converge
-from dashboard.models import Baseline
+from dashboard.fleet import Baseline
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
 from dashboard.rules.policy import Policy
 from tests.builders import HASHING, NOW, alike, document, fleet, hashing, replica

@@ -24,7 +24,7 @@ from dashboard.analysis.whatif.words import (
     target_words,
     total_words,
 )
-from dashboard.models import Baseline, Basis, Tolerance
+from dashboard.fleet import Baseline, Basis, Tolerance
 from dashboard.rules.findings import Severity
 from tests.builders import HASHING, alike, document, down, engine, fleet, replica
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dashboard.compare.baseline import deviations
 from dashboard.config.baselines import read_baseline
-from dashboard.models import Baseline, State
+from dashboard.fleet import Baseline, State
 from dashboard.report.baseline.update import Update, updated
 from dashboard.report.baseline.yaml_file import baseline_yaml
 from tests import builders

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from dashboard.compare.baseline import deviations
 from dashboard.config.baselines import read_baseline
 from dashboard.errors import UnreadableError
-from dashboard.models import Baseline, Setting, Source, State, Tolerance
-from dashboard.normalize.canonical import FILLED_IN_LATER, setting
-from dashboard.redaction import redact
+from dashboard.fleet import Baseline, Setting, Source, State, Tolerance
 from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
 from dashboard.report.baseline.yaml_text import LONGEST_KEY, yaml_comment
+from dashboard.vllm.canonical import FILLED_IN_LATER, setting
+from dashboard.vllm.redaction import redact
 from tests import builders
 from tests.strategies import json_values, texts
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboard.models import Basis, KVCacheGroup
+from dashboard.fleet import Basis, KVCacheGroup
 from dashboard.report.capacity.pools import PoolCapacity, pools_of
 from dashboard.report.capacity.ranks import ranks_of
 from tests.builders import GIB, alike, document, engine, fleet, replica
 
 if TYPE_CHECKING:
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
 
 DOCUMENT = document()
 

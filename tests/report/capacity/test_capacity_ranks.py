@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.models import Basis, KVCacheGroup
+from dashboard.fleet import Basis, KVCacheGroup
 from dashboard.report.capacity.ranks import (
     GIB,
     NO_BYTES,

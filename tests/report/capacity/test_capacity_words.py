@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.capacity.outliers import Outlier
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from dashboard.report.capacity import words
 from dashboard.report.capacity.pools import Sum, pools_of
 from dashboard.report.capacity.ranks import Measure, Rank, outliers_of, ranks_of
 from tests.builders import alike, document, engine, fleet, replica
 
 if TYPE_CHECKING:
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
 
 DOCUMENT = document()
 TOKENS, GIB, REQUESTS = Measure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from dashboard.report.capacity.totals import device_words, short_device, total
 from tests.builders import GIB, devices, down, engine, replica
 

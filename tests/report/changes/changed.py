@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dashboard.analysis.assembly import Fleet
-    from dashboard.models import Replica
+    from dashboard.fleet import Replica
     from dashboard.report.blocks import Block, Entry, Report
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]

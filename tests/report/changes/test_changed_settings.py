@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.models import State
+from dashboard.fleet import State
 from tests.analysis.changes.sides import BLOCK_SIZE, NEW, RESTARTED, SEQS, chat, silent
 from tests.builders import document, down
 from tests.report.changes.changed import entries, lines, paragraphs, report, rows, text

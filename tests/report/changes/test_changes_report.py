@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.changes import changes_between
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from dashboard.report.blocks import Figures, Table, Tone
 from dashboard.report.changes.table import to_changes_table
 from dashboard.report.context import context_of

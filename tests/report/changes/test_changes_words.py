@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.analysis.changes import Amount, KeptFinding, PoolCapacity, changes_between
-from dashboard.models import Basis, State
+from dashboard.fleet import Basis, State
 from dashboard.report.changes import words
 from dashboard.rules.findings import Inspection, OutcomeKind, Severity
 from dashboard.rules.policy import Policy, RuleChange

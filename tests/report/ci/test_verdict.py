@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.models import Baseline, ReplicaState, State
+from dashboard.fleet import Baseline, ReplicaState, State
 from dashboard.report.ci.verdict import failing, verdict_of
 from dashboard.rules.domain import Facet
 from dashboard.rules.findings import Evidence, OutcomeKind, Severity

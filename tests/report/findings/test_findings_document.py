@@ -12,7 +12,7 @@ import pytest
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.report.findings.document import findings_document, findings_schema
 from dashboard.report.fleet.document import to_json
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.models import Baseline
+from dashboard.fleet import Baseline
 from dashboard.report.findings.head import lead, tally_words
 from dashboard.rules.findings import Inspection, Tally
 from dashboard.rules.policy import Policy

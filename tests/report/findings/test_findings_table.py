@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dashboard.fleet.text import HIDDEN
 from dashboard.report.findings.table import to_findings_table
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Basis, Router
 from dashboard.rules.findings import CohortShare, OutcomeKind, Remedy, Severity, Snippet
-from dashboard.text import HIDDEN
 from tests.report.judged import domain, evil, finding, fleet, outcome, suppression
 
 

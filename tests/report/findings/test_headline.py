@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.analysis.assembly import empty_fleet
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
 from dashboard.report.findings import headline
 from dashboard.report.findings.headline import Standing
 from dashboard.report.pools.prefix_words import prefix_sentences, suppressed_pools

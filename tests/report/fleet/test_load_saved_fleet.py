@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet, inspected, only_pool
-from dashboard.models import Basis, Device, Fingerprint, KVCacheGroup, ReplicaState, Role, Setting, Source, State
+from dashboard.fleet import Basis, Device, Fingerprint, KVCacheGroup, ReplicaState, Role, Setting, Source, State
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Severity, Suppression

@@ -8,7 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import inspected
-from dashboard.models import Baseline, Tolerance
+from dashboard.fleet import Baseline, Tolerance
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.report.fleet.policy_part import PolicyPart, policy_from, policy_part
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store

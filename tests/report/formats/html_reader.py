@@ -6,8 +6,8 @@ import re
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+from dashboard.fleet.text import HIDDEN
 from dashboard.report.formats.html_page import to_html
-from dashboard.text import HIDDEN
 from tests.report.sample_reports import report
 
 if TYPE_CHECKING:

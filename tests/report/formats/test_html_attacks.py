@@ -7,10 +7,10 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dashboard.fleet.formatting import one_line
+from dashboard.fleet.text import without_commands
 from dashboard.report.context import Context
 from dashboard.report.formats.html_page import css_string, to_html
-from dashboard.text import without_commands
-from dashboard.wording import one_line
 from tests.report.formats.html_reader import harmless
 from tests.report.sample_reports import AT, attack, report
 

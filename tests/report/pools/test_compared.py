@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.analysis.assembly import empty_fleet
 from dashboard.compare import BASELINE, MAJORITY, build_matrix
-from dashboard.models import Baseline
+from dashboard.fleet import Baseline
 from dashboard.report.pools.compared import coverage_words, equal_words, hidden_words
 from tests.builders import alike, document, down, fleet
 

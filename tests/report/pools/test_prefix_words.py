@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.compare import pool_sharing, sharing_sentence
-from dashboard.models import State
+from dashboard.fleet import State
 from dashboard.report.pools.prefix_words import short_words
 from tests.builders import setting
 from tests.compare.hashing_pools import BLOCK, NOBODY, hashed

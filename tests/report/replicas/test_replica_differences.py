@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.models import Setting, Source, State, Told
+from dashboard.fleet import Setting, Source, State, Told
 from dashboard.report.replicas.differences import Apart, apart_from_majority, numbers
 from tests.builders import alike, document, fleet, replica
 

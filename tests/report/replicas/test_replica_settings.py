@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dashboard.models import Document, Setting, Source, State, Told
+from dashboard.fleet import Document, Setting, Source, State, Told
 from dashboard.report.replicas.differences import Apart
 from dashboard.report.replicas.settings import (
     LONGEST,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.models import Source
+from dashboard.fleet import Source
 from dashboard.report.replicas.sources import SOURCES, best_answer
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pandas as pd
 import pytest
 
-from dashboard.models import FailureKind, ReplicaState, Role, Source
+from dashboard.fleet import FailureKind, ReplicaState, Role, Source
 from dashboard.report.replicas.table import EXPORTED, SHOWN, filtered, rows_of, shown, to_csv
 from dashboard.rules.findings import Severity
 from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, replica, story

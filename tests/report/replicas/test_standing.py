@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
 from dashboard.report.blocks import Tone
 from dashboard.report.replicas.settings import Reach
 from dashboard.report.replicas.standing import mark, standing_words

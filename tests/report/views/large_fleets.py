@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.builders import alike, document, engine
 
 if TYPE_CHECKING:
-    from dashboard.models import Document, Replica
+    from dashboard.fleet import Document, Replica
 
 
 MANY = 200

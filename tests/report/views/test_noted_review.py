@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.report.views.review import AGENDA, review_report
 from dashboard.rules.findings import Severity
 from tests.builders import fleet, story

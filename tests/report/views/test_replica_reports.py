@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.models import Contradiction, Source
+from dashboard.fleet import Contradiction, Source
 from dashboard.report.blocks import Tone
 from dashboard.report.views.replica import replica_report
 from dashboard.report.views.replicas import replicas_report

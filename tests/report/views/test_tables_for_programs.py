@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.report.findings.document_parts import FindingPart
 from dashboard.report.formats.export import Format, written
 from dashboard.report.views.capacity import capacity_report

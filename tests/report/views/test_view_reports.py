@@ -7,7 +7,7 @@ from dataclasses import replace
 from dashboard.analysis.assembly import inspected
 from dashboard.compare import MAJORITY, parse_reference
 from dashboard.compare.sharing import MOST_COHORTS
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from dashboard.report.blocks import Chart, DifferenceTable
 from dashboard.report.capacity.ranks import Measure
 from dashboard.report.findings.listed import Choice as FindingsChoice

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dashboard.redaction import MARKER
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.sources.importing import File, Imported, imported
 from dashboard.store import Snapshots
+from dashboard.vllm.redaction import MARKER
 from tests.builders import HOSTILE
 from tests.captured import SERVER_INFO
 from tests.report.saved_fleets import built_of_captures, saved

@@ -12,12 +12,12 @@ import pytest
 
 from dashboard.config import Options, policy_of
 from dashboard.errors import SnapshotError
-from dashboard.redaction import adopt, also_redact, in_force, redact_keys
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.sources.importing import File, import_files, imported
 from dashboard.store import Snapshots, child, snapshots
 from dashboard.store.packing import content_of, id_of, packed
 from dashboard.store.sidecar import sidecar_of
+from dashboard.vllm.redaction import adopt, also_redact, in_force, redact_keys
 from tests.captured import SERVER_INFO, capture
 from tests.report.saved_fleets import built_of_captures
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard.analysis.assembly import build_fleet
-from dashboard.models import ReplicaState
+from dashboard.fleet import ReplicaState
 from dashboard.rules.findings import Severity
 from dashboard.sources.importing.answers import answer_of
 from tests.captured import FILES, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, capture, captures, snapshot

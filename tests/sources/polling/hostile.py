@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from dashboard.models import FailureKind, Target
+from dashboard.fleet import FailureKind, Target
 from dashboard.sources.polling.probes import PROBES
 
 if TYPE_CHECKING:

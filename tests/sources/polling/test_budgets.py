@@ -13,7 +13,7 @@ import pytest
 from dashboard import service
 from dashboard.analysis.assembly import build_fleet
 from dashboard.config import Options
-from dashboard.models import FailureKind, ReplicaState, Snapshot, Target
+from dashboard.fleet import FailureKind, ReplicaState, Snapshot, Target
 from dashboard.sources.polling.client import Client
 from dashboard.sources.polling.poller import Limits, Poller
 from tests.sources.polling.hostile import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard import __version__
-from dashboard.models import Credentials, FailureKind, Target
+from dashboard.fleet import Credentials, FailureKind, Target
 from dashboard.sources.polling.client import MAX_ERROR_PAGE_BYTES, Answer, Client
 from dashboard.sources.polling.credentials import Key
 from tests.sources.polling.hostile import (

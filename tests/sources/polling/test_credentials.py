@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.models import Credentials
+from dashboard.fleet import Credentials
 from dashboard.sources.polling.credentials import MAX_KEY_BYTES, find
 
 ENV = Credentials(token_env="FLEET_TEST_KEY")

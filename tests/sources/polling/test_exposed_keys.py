@@ -10,7 +10,7 @@ import pytest
 
 from dashboard import service
 from dashboard.config import Options
-from dashboard.models import Credentials, Failure, FailureKind, Target
+from dashboard.fleet import Credentials, Failure, FailureKind, Target
 from dashboard.sources.polling.credentials import exposed_keys
 
 KEY = Credentials(token_env="KEY")

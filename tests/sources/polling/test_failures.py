@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from dashboard.models import FailureKind
+from dashboard.fleet import FailureKind
 from dashboard.sources.polling.credentials import Key
 from dashboard.sources.polling.failures import MAX_SHOWN, Asked, of_error, of_status, plain, unread
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.models import Credentials, FailureKind, Snapshot, Target
+from dashboard.fleet import Credentials, FailureKind, Snapshot, Target
 from dashboard.sources.polling.poller import Limits, Poller
 from dashboard.sources.polling.probes import PROBES, Probe
 from tests.sources.polling.hostile import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.normalize.replies import READERS
 from dashboard.sources.polling.probes import METRICS, PROBES, Probe
+from dashboard.vllm.replies import READERS
 
 
 def test_every_path_stands_once() -> None:

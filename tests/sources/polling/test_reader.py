@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dashboard.models import Failure, FailureKind, ProbeResult, Reply, Source
-from dashboard.normalize.reading import Reading
+from dashboard.fleet import Failure, FailureKind, ProbeResult, Reply, Source
 from dashboard.sources.polling.failures import Asked
 from dashboard.sources.polling.probes import BY_PATH, METRICS
 from dashboard.sources.polling.reader import Reader
+from dashboard.vllm.reading import Reading
 from tests.sources.polling.hostile import CAPTURE
 
 VERSION = BY_PATH["/version"]

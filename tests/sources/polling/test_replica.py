@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.models import Failure, FailureKind, Snapshot, Target
+from dashboard.fleet import Failure, FailureKind, Snapshot, Target
 from dashboard.sources.polling.poller import Limits, Poller
 from dashboard.sources.polling.probes import PROBES
 from tests.sources.polling.hostile import (

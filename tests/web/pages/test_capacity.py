@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dashboard.models import Basis
+from dashboard.fleet import Basis
 from dashboard.report.capacity.ranks import NO_BYTES
 from dashboard.web.capacity_notes import NO_DEVICES
 from dashboard.web.capacity_parts import EMPTY_NOTE

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dashboard import service
-from dashboard.models import Note
+from dashboard.fleet import Note
+from dashboard.fleet.formatting import iso
 from dashboard.store.packing import content_of, packed
-from dashboard.wording import iso
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.captured import SERVER_INFO, capture

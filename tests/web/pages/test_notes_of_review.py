@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.store import Snapshots
 from tests.builders import NOW, alike, document, fleet, hostile, replica, story
 from tests.page_runner import PAGES, html, rerun

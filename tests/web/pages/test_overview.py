@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from dashboard.analysis.assembly import empty_fleet
-from dashboard.models import Basis, FailureKind, ReplicaState, Source
+from dashboard.fleet import Basis, FailureKind, ReplicaState, Source
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Inspection
 from tests.builders import HOSTILE, SAME_KV, alike, devices, document, down, fleet, hashing, hostile, replica, story

@@ -8,7 +8,7 @@ import pytest
 
 from dashboard import service
 from dashboard.errors import SnapshotError
-from dashboard.models import Note
+from dashboard.fleet import Note
 from dashboard.store.snapshots import READ_ONLY
 from tests import builders
 from tests.builders import NOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dashboard.models import Contradiction, Failure, FailureKind, Fingerprint, Reply, Source
+from dashboard.fleet import Contradiction, Failure, FailureKind, Fingerprint, Reply, Source
 from dashboard.rules.findings import Severity
 from dashboard.web import replica_offer
 from tests.builders import HOSTILE, alike, document, down, engine, fleet, hostile, probe, replica, setting, story

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import inspected
-from dashboard.models import FailureKind, Note, Source
+from dashboard.fleet import FailureKind, Note, Source
 from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store import Snapshots

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard import service
 from dashboard.analysis.assembly import empty_fleet
-from dashboard.models import Note
+from dashboard.fleet import Note
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.page_runner import html, opened, rerun

@@ -8,7 +8,7 @@ from html import unescape
 from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import inspected
-from dashboard.models import Baseline
+from dashboard.fleet import Baseline
 from dashboard.rules.policy import Policy
 from tests.builders import HOSTILE, NOW, alike, document, fleet, replica, story
 from tests.page_runner import html, open_page, rerun

@@ -1,0 +1,191 @@
+"""How numbers, times and settings are written for people."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from dashboard.fleet import Basis, FailureKind, State
+from dashboard.fleet.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+NOT_KNOWN = "not known"
+STATE_WORDS = {
+    State.ABSENT: "not reported",
+    State.UNSUPPORTED: "unsupported",
+    State.REDACTED: "redacted",
+    State.UNKNOWN: NOT_KNOWN,
+}
+FAILURE_WORDS = {
+    FailureKind.DNS: "name not found",
+    FailureKind.REFUSED: "connection refused",
+    FailureKind.TIMEOUT: "timeout",
+    FailureKind.TLS: "no trusted TLS",
+    FailureKind.PROTOCOL: "connection broken off",
+    FailureKind.UNAUTHORIZED: "no valid API key",
+    FailureKind.STATUS: "unexpected status",
+    FailureKind.TOO_LARGE: "answer too large",
+    FailureKind.DECODE: "unreadable answer",
+    FailureKind.SCHEMA: "answer of unknown shape",
+    FailureKind.TARGET: "no usable address",
+    FailureKind.FRONTEND: "Rust frontend",
+}
+SHORT_ID = 10  # digits of a snapshot's id that are shown: enough to find it, and to type from a slide
+NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+LIST_HEAD = 3  # entries of a long list that are shown before it is cut
+LONG_LIST = 6  # lists up to this length are shown whole
+LONG_TEXT = 44  # characters of a value that a cell shows
+_SCALES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
+_BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def short_id(snapshot: str) -> str:
+    """Return the digits of a snapshot's id that are shown."""
+    return snapshot[:SHORT_ID]
+
+
+def told_text(value: str, state: State) -> str:
+    """Write one setting on one line. `value` is canonical JSON text; what has no value is written in words.
+
+    A string that could be read as a number, a boolean or null keeps its quotes, so that "16" is never taken for 16.
+    """
+    if state in STATE_WORDS:
+        return STATE_WORDS[state]
+    loaded = json.loads(value)
+    if isinstance(loaded, str):
+        return value if _reads_as_json(loaded) else middle_cut(one_line(loaded), LONG_TEXT)
+    if isinstance(loaded, list) and len(loaded) > LONG_LIST:
+        head = ", ".join(one_line(json.dumps(item, ensure_ascii=False)) for item in loaded[:LIST_HEAD])
+        return f"[{middle_cut(head, LONG_TEXT)}, … {len(loaded)} values]"
+    return middle_cut(one_line(value), LONG_TEXT)
+
+
+def whole_text(value: str, state: State) -> str:
+    """Write one setting whole: objects and lists of them as indented JSON, a string as it is."""
+    if state in STATE_WORDS:
+        return STATE_WORDS[state]
+    loaded = json.loads(value)
+    if isinstance(loaded, str):
+        return value if _reads_as_json(loaded) else visible(loaded)
+    return visible(json.dumps(loaded, indent=2 if _is_nested(loaded) else None, ensure_ascii=False))
+
+
+def one_line(text: str) -> str:
+    """Return foreign text fit for one line anywhere: white space is a space, what hides or moves text is visible."""
+    if not text.isprintable():
+        text = "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
+    return visible(text)
+
+
+def uncapitalized(text: str) -> str:
+    """Let a sentence go on behind other words: its first letter becomes a small one."""
+    return f"{text[:1].lower()}{text[1:]}"
+
+
+def middle_cut(text: str, length: int) -> str:
+    """Cut a long text in the middle: its ends tell more than its beginning alone."""
+    if len(text) <= length:
+        return text
+    tail = (length - 1) // 2
+    return f"{text[: length - 1 - tail]}…{text[-tail:]}"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Write `1 replica`, `1,000 replicas`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def in_words(number: int) -> str:
+    """Write a small number as a word, a larger one in digits."""
+    return NUMBER_WORDS[number] if 0 <= number < len(NUMBER_WORDS) else f"{number:,}"
+
+
+def joined(words: list[str]) -> str:
+    """Write `A`, `A and B`, `A, B and C`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def first_of(words: Iterable[str], most: int) -> str:
+    """Write `A, B and C`, of many words the first ones and how many more there are: `A, B, C and 12 more`."""
+    known = list(words)
+    more = len(known) - most
+    return joined([*known[:most], f"{more:,} more"] if more > 0 else known)
+
+
+def short(number: float | None, basis: Basis = Basis.REPORTED) -> str:
+    """Write a count in three digits with its scale: `18.4 M`; an upper bound as `≤ 18.4 M`."""
+    if number is None or basis is Basis.UNKNOWN:
+        return NOT_KNOWN
+    return at_most(_scaled(number, _SCALES), basis)
+
+
+def size(number: float | None, basis: Basis = Basis.REPORTED) -> str:
+    """Write bytes in binary units: `3.4 TiB`."""
+    if number is None or basis is Basis.UNKNOWN:
+        return NOT_KNOWN
+    return at_most(_scaled(number, _BYTES) if number >= _BYTES[-1][0] else f"{number:,.0f} B", basis)
+
+
+def exact(number: int | None, basis: Basis = Basis.REPORTED) -> str:
+    """Write a count with separators: `38,912,000`."""
+    if number is None or basis is Basis.UNKNOWN:
+        return NOT_KNOWN
+    return at_most(f"{number:,}", basis)
+
+
+def at_most(text: str, basis: Basis) -> str:
+    """Mark an upper bound: a number whose basis is assumed."""
+    return f"≤ {text}" if basis is Basis.ASSUMED else text
+
+
+def age(seconds: float) -> str:
+    """Write how long ago something was: `8 s ago`, `14 min ago`. The clock of another machine may be ahead."""
+    for unit, name in _AGES:
+        if seconds >= unit:
+            return f"{seconds // unit:.0f} {name} ago"
+    return f"{max(seconds, 0):.0f} s ago"
+
+
+def when(time: datetime, now: datetime | None) -> str:
+    """Write how long ago a UTC time was; where the clock stands, which is where `now` is None, the time itself."""
+    return age((now - time).total_seconds()) if now else iso(time)
+
+
+def clock(time: datetime) -> str:
+    """Write the time of day in UTC: `11:42:05 UTC`. `time` knows its zone and is UTC."""
+    return f"{time:%H:%M:%S} UTC"
+
+
+def iso(time: datetime) -> str:
+    """Write a whole UTC time: `2026-03-02T11:42:05Z`."""
+    return f"{time:%Y-%m-%dT%H:%M:%S}Z"
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """Return the key by which names sort as people count: `chat-2` before `chat-10`."""
+    parts = re.split(r"([0-9]{1,18})", name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
+
+
+def _scaled(number: float, scales: tuple[tuple[int, str], ...]) -> str:
+    for unit, name in scales:
+        if number >= unit:
+            return f"{number / unit:,.1f} {name}"
+    return f"{number:,.0f}"
+
+
+def _is_nested(loaded: object) -> bool:
+    return isinstance(loaded, dict) or (isinstance(loaded, list) and any(isinstance(x, list | dict) for x in loaded))
+
+
+def _reads_as_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return not text.strip()
+    return True

@@ -1,0 +1,167 @@
+"""One snapshot to what is known of its replica: state, pool, role, times, and the merged replies."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from dashboard.fleet import Failure, FailureKind, ReplicaState, Role, Source
+from dashboard.vllm.documents import TRUST, merge
+from dashboard.vllm.engine_reports import meet
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from dashboard.fleet import (
+        Contradiction,
+        Device,
+        Document,
+        EngineReport,
+        KVCacheGroup,
+        ProbeResult,
+        Reply,
+        Setting,
+        Snapshot,
+    )
+
+Placed = TypeVar("Placed", "Device", "KVCacheGroup")
+
+ROLES = frozenset(map(str, Role))
+ROLE_OF = {"kv_producer": Role.PREFILL, "kv_consumer": Role.DECODE}
+NO_CACHE = Failure(
+    FailureKind.SCHEMA,
+    "The answers tell no cache configuration: /metrics has no vllm:cache_config_info. Is the engine still starting?",
+)
+RUST_FRONTEND = Failure(
+    FailureKind.FRONTEND,
+    "The Rust frontend (VLLM_USE_RUST_FRONTEND=1) reports no KV cache, no block hashes and no engine settings, and "
+    "loads no endpoint plugin. Start the Python API server instead.",
+)
+TELLS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
+
+
+class Facts(NamedTuple):
+    """What one snapshot says, merged. `engines` holds one report per DP rank."""
+
+    name: str
+    pool: str | None
+    role: Role
+    state: ReplicaState
+    failure: Failure | None
+    version: str | None
+    started_at: datetime | None
+    observed_at: datetime | None
+    document: Document | None
+    contradictions: tuple[Contradiction, ...]
+    identity: Mapping[str, Setting]
+    sources: tuple[Source, ...]
+    served_model_names: tuple[str, ...]
+    adapters: Mapping[str, str | None]
+    engines: tuple[EngineReport, ...]
+    devices: tuple[Device, ...]
+    kv_cache_groups: tuple[KVCacheGroup, ...]
+
+
+def facts_of(snapshot: Snapshot) -> Facts:
+    """Merge all that one replica said."""
+    results = sorted(snapshot.probes.values(), key=_trust)
+    replies = [result.reply for result in results if result.reply]
+    merged = merge([reply.settings for reply in replies]) if replies else None
+    document = merged.document if merged and merged.document.settings else None
+    labels = snapshot.target.labels
+    names = _served_names(replies)
+    role = _role(labels, document)
+    state, failure = _state(snapshot, results)
+    engines, about_tokens = meet(tuple((reply.source, reply.engines) for reply in replies if reply.engines))
+    return Facts(
+        name=labels.get("name") or snapshot.target.id.partition("://")[2] or snapshot.target.id,
+        pool=labels.get("pool") or _pool(names, role),
+        role=role,
+        state=state,
+        failure=failure,
+        version=next((reply.version for reply in replies if reply.version), None),
+        started_at=_started_at(replies),
+        observed_at=max((result.observed_at for result in results if result.reply), default=None),
+        document=document,
+        contradictions=(*merged.contradictions, *about_tokens) if merged else (),
+        identity=_identity(replies),
+        sources=tuple(dict.fromkeys(reply.source for reply in replies)),
+        served_model_names=names,
+        adapters=_adapters(replies),
+        engines=engines,
+        devices=_placed(next((reply.devices for reply in replies if reply.devices), ()), engines),
+        kv_cache_groups=_placed(
+            next((reply.kv_cache_groups for reply in replies if reply.kv_cache_groups), ()), engines
+        ),
+    )
+
+
+def _trust(result: ProbeResult) -> tuple[int, str]:
+    """Order results by trust, then by path: the order in which they were asked means nothing.
+
+    Who answers on a path is known from the answer only: our provider and others share some.
+    """
+    return TRUST[result.reply.source if result.reply else result.source], result.path
+
+
+def _identity(replies: Sequence[Reply]) -> Mapping[str, Setting]:
+    """Merge what identifies a replica; the most trusted reply mostly says it all, and then nothing is copied."""
+    merged: Mapping[str, Setting] = {}
+    for reply in replies:
+        if not reply.identity.keys() <= merged.keys():
+            merged = {**reply.identity, **merged} if merged else reply.identity
+    return merged
+
+
+def _state(snapshot: Snapshot, results: Sequence[ProbeResult]) -> tuple[ReplicaState, Failure | None]:
+    """Judge the latest results. A reply beside a failure is an earlier one: it does not make a replica reachable."""
+    answered = any(result.reply and not result.failure for result in results)
+    metrics = snapshot.probes.get("/metrics")
+    failures = [result.failure for result in (metrics, *results) if result and result.failure]
+    if failures or not answered:
+        return ReplicaState.PARTIAL if answered else ReplicaState.DOWN, next(iter(failures), None)
+    if not any(result.reply and result.reply.engines and result.reply.source in TELLS_CACHE for result in results):
+        is_rust = any(result.reply and "rust_frontend_version" in result.reply.settings for result in results)
+        return ReplicaState.PARTIAL, RUST_FRONTEND if is_rust else NO_CACHE
+    return ReplicaState.UP, None
+
+
+def _served_names(replies: Sequence[Reply]) -> tuple[str, ...]:
+    """Return all served names: /v1/models and the configuration endpoints list them, metrics tell the first."""
+    told = [reply.served_model_names for reply in replies if reply.served_model_names]
+    return max(told, key=len, default=())
+
+
+def _started_at(replies: Sequence[Reply]) -> datetime | None:
+    """Return when the process started: /metrics tells it at every poll, the provider where several processes answer."""
+    told = {reply.source: reply.started_at for reply in replies if reply.started_at}
+    return told.get(Source.METRICS, next(iter(told.values()), None))
+
+
+def _adapters(replies: Sequence[Reply]) -> Mapping[str, str | None]:
+    """Return the LoRA adapters: /v1/models tells them at every poll, the provider where that is not to be read."""
+    told = {reply.source: reply.adapters for reply in reversed(replies)}
+    return told.get(Source.MODELS, told.get(Source.PROVIDER, {}))
+
+
+def _role(labels: Mapping[str, str], document: Document | None) -> Role:
+    label = labels.get("role", "").lower()
+    if label in ROLES:
+        return Role(label)
+    told = document.settings.get("kv_transfer_config.kv_role") if document else None
+    return ROLE_OF.get(json.loads(told.value), Role.BOTH) if told and told.value.startswith('"') else Role.BOTH
+
+
+def _pool(names: Sequence[str], role: Role) -> str | None:
+    if not names:
+        return None
+    return names[0] if role is Role.BOTH else f"{names[0]}/{role}"
+
+
+def _placed(told: tuple[Placed, ...], engines: tuple[EngineReport, ...]) -> tuple[Placed, ...]:
+    """Put devices or KV cache groups on the engines that are known: an unknown rank means the first."""
+    if not told:
+        return told
+    ranks = [engine.dp_rank for engine in engines]
+    return tuple(one if one.dp_rank in ranks or not ranks else one._replace(dp_rank=ranks[0]) for one in told)

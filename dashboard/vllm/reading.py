@@ -1,0 +1,101 @@
+"""One body to one reply: the edge, where foreign JSON and text end and secrets go."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+
+from dashboard.errors import UnreadableError
+from dashboard.fleet.text import visible
+from dashboard.vllm.budgets import budget_of, node_count
+from dashboard.vllm.metrics import read_metrics
+from dashboard.vllm.redaction import holds_known, redact, redact_known, redact_prose
+from dashboard.vllm.replies import READERS
+
+if TYPE_CHECKING:
+    from dashboard.fleet import Reply
+
+RAW_LIMIT = 128 * 1024  # bytes kept of an answer; the largest capture but /metrics has 34 KB
+EXCERPT_LIMIT = 2_000  # bytes kept of an answer that could not be read
+LOOKED_AT = 64 * 1024  # bytes of such an answer that are searched for secrets, before it is cut
+SENTENCE_LIMIT = 400  # characters of a sentence about an answer
+ESCAPED = re.compile(r"\\u00([3-7][0-9a-fA-F])")  # letters and digits as JSON may write them, to hide a name
+
+
+class Reading(NamedTuple):
+    """A reply, and the answer after redaction, cut to a limit."""
+
+    reply: Reply
+    raw: bytes
+
+
+def read(path: str, body: bytes) -> Reading:
+    """Read the answer to `path` (with its query, without the host). Raises UnreadableError.
+
+    The error's sentence is bounded and holds neither secrets nor control characters, whatever the answer says.
+    """
+    try:
+        return _read(path, body)
+    except UnreadableError as error:
+        detail = visible(redact_prose(error.detail))[:SENTENCE_LIMIT]
+        raise UnreadableError(error.kind, detail) from None
+
+
+def _read(path: str, body: bytes) -> Reading:
+    if not body.strip():
+        raise UnreadableError("decode", f"{path} answers with nothing")
+    if body.lstrip()[:1] == b"<":
+        raise UnreadableError("decode", f"{path} answers with HTML or XML. Is there a proxy in front of vLLM?")
+    if path == "/metrics":
+        reply, lines = read_metrics(body)
+        used = "\n".join(lines)
+        clean = redact_prose(used)
+        if clean != used:  # names of labels and of the model, too
+            reply, _ = read_metrics(clean.encode())
+        return Reading(reply, clean.encode()[:RAW_LIMIT])
+    most = budget_of(path).max_nodes
+    if node_count(body, most) > most:
+        raise UnreadableError(
+            "too_large", f"{path} answers with more than {most:,} JSON nodes; check that a vLLM server answers there"
+        )
+    payload = redact(_parse(path, body))
+    raw = to_json(payload)
+    if holds_known(raw.decode()):
+        payload = redact_known(payload)
+        raw = to_json(payload)
+    try:
+        return Reading(READERS[path.partition("?")[0]](payload), raw[:RAW_LIMIT])
+    except ValidationError as error:
+        raise UnreadableError("schema", _sentence(path, error)) from None
+
+
+def excerpt(body: bytes) -> bytes:
+    """Return the beginning of a body that could not be read, without secrets and control characters."""
+    # Without NUL, ASCII in UTF-16 or UTF-32 reads as itself; else a secret in it would not be seen.
+    text = body[:LOOKED_AT].replace(b"\0", b"").decode(errors="replace")
+    text = redact_prose(ESCAPED.sub(lambda match: chr(int(match[1], 16)), text))
+    return visible(text).encode()[:EXCERPT_LIMIT]
+
+
+def _parse(path: str, body: bytes) -> Any:
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        if "recursion" in str(error):
+            raise UnreadableError("decode", f"{path} answers with JSON that is nested too deep") from None
+    try:
+        from_json(body, allow_inf_nan=True)
+    except ValueError:
+        raise UnreadableError("decode", f"{path} answers with something that is no complete UTF-8 JSON") from None
+    raise UnreadableError("schema", f"{path} answers with NaN or Infinity, which are no JSON numbers")
+
+
+def _sentence(path: str, error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part)[:40] for part in first["loc"])
+    more = f" ({error.error_count()} mistakes in all)" if error.error_count() > 1 else ""
+    where = f" at {where[:200]}" if where else ""
+    return f"{path} answers with JSON of another shape{where}: {first['msg'][:200]}{more}"

@@ -1,0 +1,201 @@
+"""What each JSON endpoint's reply says, in our own words: foreign models in, `Reply` out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dashboard.errors import UnreadableError
+from dashboard.fleet import EngineReport, Reply, Source
+from dashboard.vllm.engine_parts import devices_of, groups_of, unknown_kinds
+from dashboard.vllm.fields import settings_of
+from dashboard.vllm.flatten import flatten_config
+from dashboard.vllm.provider_reply import read_provider
+from dashboard.vllm.schemas.base import MAX_INTEGER
+from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from dashboard.vllm.schemas.introspection import PluginConfigReply, PluginDevicesReply
+from dashboard.vllm.schemas.kv_cache import KVCacheReply
+from dashboard.vllm.schemas.kv_event_sources import MAX_RANKS, KVEventSourcesReply
+from dashboard.vllm.schemas.served_models import ServedModelsReply
+from dashboard.vllm.schemas.server_info import ServerInfoReply
+from dashboard.vllm.schemas.version import VersionReply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dashboard.fleet import Setting
+
+
+def read_version(payload: Any) -> Reply:
+    """GET /version: the whole text, as NIXL compares it."""
+    reply = VersionReply.model_validate(payload)
+    version = reply.version
+    told: list[tuple[str, Any]] = [("version", version)]
+    if reply.rust_frontend_version is not None:
+        told.append(("rust_frontend_version", reply.rust_frontend_version))
+    settings, identity = settings_of({}, Source.VERSION, told)
+    return Reply(Source.VERSION, settings, identity, version=version)
+
+
+def read_models(payload: Any) -> Reply:
+    """GET /v1/models. Cards with a parent are LoRA adapters, which come and go while the server runs."""
+    cards = ServedModelsReply.model_validate(payload).data
+    served = [card for card in cards if card.parent is None]
+    told: list[tuple[str, Any]] = []
+    if served:
+        told.append(("served_model_names", [card.id for card in served]))
+        told.append(("model_config.served_model_name", served[0].id))
+        if served[0].root is not None:
+            told.append(("model_config.model", served[0].root))
+        if served[0].max_model_len is not None:
+            told.append(("model_config.max_model_len", served[0].max_model_len))
+    settings, identity = settings_of({}, Source.MODELS, told)
+    return Reply(
+        Source.MODELS,
+        settings,
+        identity,
+        served_model_names=tuple(card.id for card in served),
+        adapters={card.id: card.root for card in cards if card.parent is not None},
+    )
+
+
+def read_kv_event_sources(payload: Any) -> Reply:
+    """GET /kv_event_sources. The first rank speaks for all; `{}` is a server that publishes nothing."""
+    sources = KVEventSourcesReply.model_validate(payload).root
+    first = sources[min(sources)].model_dump(exclude_unset=True) if sources else {}
+    nothing = [] if sources else [("kv_events_config", None)]
+    settings, identity = settings_of(first, Source.KV_EVENT_SOURCES, nothing)
+    return Reply(Source.KV_EVENT_SOURCES, settings, identity)
+
+
+def read_server_info(payload: Any) -> Reply:
+    """GET /server_info?config_format=json. `num_gpu_blocks` there is the sum over the API server's engines.
+
+    The Rust frontend reports its own options under the name `vllm_config`, and nothing of the engine.
+    """
+    info = ServerInfoReply.model_validate(payload)
+    if "transport_mode" in info.vllm_config:
+        return Reply(Source.SERVER_INFO, *settings_of(info.vllm_config, Source.SERVER_INFO))
+    settings, identity = flatten_config(info.vllm_config, info.vllm_env, Source.SERVER_INFO)
+    rank = _count(identity, "parallel_config.data_parallel_rank") or 0
+    number = _engines_behind(settings, identity)
+    blocks = _count(identity, "cache_config.num_gpu_blocks")
+    first = EngineReport(
+        dp_rank=rank,
+        num_gpu_blocks=blocks if number == 1 else None,
+        kv_cache_size_tokens=_count(identity, "cache_config.kv_cache_size_tokens"),
+        max_concurrency=_number(identity, "cache_config.kv_cache_max_concurrency"),
+    )
+    if number is None or number == 1:
+        return Reply(Source.SERVER_INFO, settings, identity, engines=(first,))
+    others = (EngineReport(rank + place, blocks_of_all=blocks) for place in range(1, number))
+    return Reply(Source.SERVER_INFO, settings, identity, engines=(first._replace(blocks_of_all=blocks), *others))
+
+
+def _engines_behind(settings: Mapping[str, Setting], identity: Mapping[str, Setting]) -> int | None:
+    """Return how many engines the API server has: with load balancing outside of vLLM not those of all ranks."""
+    number = _count(settings, "parallel_config.data_parallel_size")
+    if number is not None and _is_on(identity, "parallel_config.data_parallel_external_lb"):
+        return 1
+    if number is not None and _is_on(identity, "parallel_config.data_parallel_hybrid_lb"):
+        number = _count(identity, "parallel_config.data_parallel_size_local")
+    elif _count(identity, "parallel_config.data_parallel_rank"):
+        return number if number == 1 else None
+    return number if number is not None and 0 < number <= MAX_RANKS else None
+
+
+def _is_on(identity: Mapping[str, Setting], path: str) -> bool:
+    return path in identity and identity[path].value == "true"
+
+
+def read_inference_config(payload: Any) -> Reply:
+    """GET /inference/v1/config, /v1/config and /v1/server/config: the answer of one engine, or of our provider."""
+    reply = InferenceConfigReply.model_validate(payload)
+    if reply.fleet is not None:
+        return read_provider(reply, reply.fleet)
+    names = reply.model.served_model_names or ()
+    told: list[tuple[str, Any]] = []
+    if names:
+        told = [("served_model_names", list(names)), ("model_config.served_model_name", names[0])]
+    settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.CONFIG_API, told)
+    rank = reply.parallelism.data_parallel_rank or 0
+    return Reply(
+        Source.CONFIG_API,
+        settings,
+        identity,
+        served_model_names=names,
+        engines=(EngineReport(rank, reply.kv_cache.num_gpu_blocks),),
+        devices=devices_of(rank, reply.devices),
+        kv_cache_groups=groups_of(rank, reply.kv_cache.groups),
+        not_understood=unknown_kinds(reply.kv_cache.groups),
+    )
+
+
+def read_kv_cache(payload: Any) -> Reply:
+    """GET /v1/server/kv-cache: runtime numbers of one engine."""
+    return _kv_cache(payload, Source.CONFIG_API)
+
+
+def read_plugin_kv_cache(payload: Any) -> Reply:
+    """GET .../kv-cache of the public plugins: their tokens are blocks x block_size, and never taken for capacity."""
+    return _kv_cache(payload, Source.PLUGIN)
+
+
+def read_plugin_config(payload: Any) -> Reply:
+    """GET .../config of the public plugins."""
+    reply = PluginConfigReply.model_validate(payload)
+    told: list[tuple[str, Any]] = []
+    if reply.model.served_names:
+        told.append(("served_model_names", list(reply.model.served_names)))
+        told.append(("model_config.served_model_name", reply.model.served_names[0]))
+    settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.PLUGIN, told)
+    return Reply(Source.PLUGIN, settings, identity, served_model_names=reply.model.served_names)
+
+
+def read_plugin_devices(payload: Any) -> Reply:
+    """GET .../devices of the public plugins: those of the engine that the API server knows first."""
+    return Reply(Source.PLUGIN, devices=devices_of(0, PluginDevicesReply.model_validate(payload).devices))
+
+
+READERS: Mapping[str, Callable[[Any], Reply]] = {
+    "/version": read_version,
+    "/v1/models": read_models,
+    "/kv_event_sources": read_kv_event_sources,
+    "/server_info": read_server_info,
+    "/inference/v1/config": read_inference_config,
+    "/v1/config": read_inference_config,
+    "/v1/server/config": read_inference_config,
+    "/v1/server/kv-cache": read_kv_cache,
+    "/plugins/llm-d-server-introspection/config": read_plugin_config,
+    "/plugins/llm-d-server-introspection/devices": read_plugin_devices,
+    "/plugins/llm-d-server-introspection/kv-cache": read_plugin_kv_cache,
+    "/plugins/vllm-server-introspection/config": read_plugin_config,
+    "/plugins/vllm-server-introspection/devices": read_plugin_devices,
+    "/plugins/vllm-server-introspection/kv-cache": read_plugin_kv_cache,
+}
+
+
+def _kv_cache(payload: Any, source: Source) -> Reply:
+    reply = KVCacheReply.model_validate(payload)
+    return Reply(
+        source,
+        engines=(EngineReport(0, reply.num_gpu_blocks, reply.kv_cache_size_tokens),),
+        kv_cache_groups=groups_of(0, reply.groups),
+        not_understood=unknown_kinds(reply.groups),
+    )
+
+
+def _count(settings: Mapping[str, Setting], path: str) -> int | None:
+    number = _number(settings, path)
+    return int(number) if number is not None else None
+
+
+def _number(settings: Mapping[str, Setting], path: str) -> float | None:
+    """Return a number that is zero or more; None where there is none. What no server can mean is refused."""
+    told = settings.get(path)
+    value = json.loads(told.value) if told else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not 0 <= value <= MAX_INTEGER:
+        raise UnreadableError("schema", f"/server_info says {path}={value}, which no server can mean")
+    return value

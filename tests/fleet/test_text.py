@@ -1,0 +1,75 @@
+"""Foreign text is neutralized in one place: nothing hidden, nothing moved, no command to a CI system."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.fleet.formatting import one_line
+from dashboard.fleet.text import HIDDEN, safe_json, visible, without_commands
+
+UNSEEN = (
+    "a\u202eb\u2066c\u200ed\u061ce\u200bf\u200dg\ufeffh\x9b31mi\x1b[31mj\u00adk\u2060l\u3164m\U000e0041n\u180eo\ufff9p"
+)
+RUN = re.compile(r"^\s*::|##\[|##vso\[|##teamcity\[", re.IGNORECASE)
+
+
+def test_what_is_hidden_becomes_visible_and_line_breaks_stay() -> None:
+    assert visible("a\n\tb\u202ec\x9bd\u200be\r") == "a\n\tb\ufffdc\ufffdd\ufffde\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("a\nb\tc\xa0d\u2028e", "a b c d e"), ("a\u202eb\x1b", "a\ufffdb\ufffd"), ("a\u3164b", "a\ufffdb")],
+)
+def test_one_line_has_spaces_for_white_space(text: str, shown: str) -> None:
+    assert one_line(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("::error::x", ": :error::x"),
+        ("a\n \t::add-mask::x", "a\n \t: :add-mask::x"),
+        ("a ##[error]x", "a # #[error]x"),
+        ("##VSO[a]", "# #VSO[a]"),
+        ("##teamcity[a]", "# #teamcity[a]"),
+        ("a::b\n## title", "a::b\n## title"),
+    ],
+)
+def test_no_line_is_a_command(text: str, shown: str) -> None:
+    """As GitHub, Azure Pipelines and TeamCity read a log."""
+    assert without_commands(text) == shown
+
+
+@given(st.text())
+def test_safe_json_says_the_same(text: str) -> None:
+    """Law: only how a character is written changes."""
+    told = {text.encode(errors="replace").decode(): [text.encode(errors="replace").decode()]}
+    raw = safe_json(json.dumps(told, ensure_ascii=False).encode())
+
+    assert json.loads(raw) == told
+    assert not HIDDEN.search(raw.decode())
+
+
+@given(st.text() | st.text(alphabet=": #[]\nverrosteamcity"))
+def test_text_without_commands_has_none_and_stays_so(text: str) -> None:
+    once = without_commands(visible(text))
+
+    assert not any(RUN.search(line) for line in re.split(r"[\r\n]", once))
+    assert without_commands(once) == once
+    assert one_line(one_line(text)) == one_line(text)
+
+
+@pytest.mark.parametrize("unseen", [each for each in UNSEEN if HIDDEN.match(each)])
+def test_json_has_an_escape_for_each_character_that_is_hidden(unseen: str) -> None:
+    """A terminal shows JSON too."""
+    raw = safe_json(json.dumps([unseen, "≤ é 漢 😀 ##[error]"], ensure_ascii=False).encode())
+
+    assert raw.decode().endswith(', "≤ é 漢 😀 \\u0023#[error]"]')
+    assert json.loads(raw)[0] == unseen
+    assert raw.split(b",")[0].isascii()

@@ -1,0 +1,76 @@
+"""A replica that is read through our provider, beside the same one read through /server_info, on all captures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dashboard.fleet import Setting, Source, State
+from dashboard.vllm.engine_reports import TOKENS
+from dashboard.vllm.facts import Facts, facts_of
+from dashboard.vllm.lookahead import LOOKAHEAD
+from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, captures, has_python_api, snapshot
+from tests.provider_answers import PROVIDER_ONLY, provider_body, with_provider
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# What only engines know: null in the API server's own configuration; and what mostly follows from other settings.
+FILLED_IN = {"cache_config.hash_block_size", "cache_config.cache_hit_alignment_tokens", LOOKAHEAD}
+
+
+def shared(settings: Mapping[str, Setting]) -> dict[str, tuple[str, State]]:
+    """What both ways of reading can tell, whoever told it."""
+    return {path: (each.value, each.state) for path, each in settings.items() if path not in PROVIDER_ONLY | FILLED_IN}
+
+
+def facts(answers: Mapping[str, bytes]) -> Facts:
+    return facts_of(snapshot(answers))
+
+
+def documented(found: Facts) -> Mapping[str, Setting]:
+    assert found.document is not None
+    return found.document.settings
+
+
+def contradicted(found: Facts) -> list[str]:
+    return [each.path for each in found.contradictions]
+
+
+@pytest.mark.parametrize("server", captures(has_python_api))
+def test_a_replica_says_the_same_through_the_provider_as_through_server_info(server: Capture) -> None:
+    """The provider's own settings set apart, and what the engine fills in where the API server does not look."""
+    ours, info = facts(with_provider(server)), facts(server.answers)
+
+    assert shared(documented(ours)) == shared(documented(info))
+    assert documented(ours).keys() - documented(info).keys() <= PROVIDER_ONLY
+    assert {path: each.value for path, each in ours.identity.items()} == {
+        path: each.value for path, each in info.identity.items()
+    }
+    assert (ours.pool, ours.role, ours.state, ours.served_model_names, ours.adapters) == (
+        *(info.pool, info.role, info.state, info.served_model_names, info.adapters),
+    )
+
+
+@pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])
+@pytest.mark.parametrize("server", captures(has_python_api))
+def test_the_provider_contradicts_nothing_that_the_same_server_says_elsewhere(server: Capture, *, full: bool) -> None:
+    """But the public plugin, which multiplies the blocks of a hybrid model."""
+    together = facts({**server.answers, **with_provider(server, full=full), SERVER_INFO: server.answers[SERVER_INFO]})
+
+    assert contradicted(together) == ([TOKENS] if server.case == "gemma3_plugin" else [])
+    assert shared(documented(together)) == shared(documented(facts(server.answers)))
+    assert together.sources[0] is Source.PROVIDER
+
+
+@pytest.mark.parametrize("server", captures(has_python_api))
+def test_without_the_whole_configuration_it_says_less_and_nothing_else(server: Capture) -> None:
+    alone = facts({INFERENCE_CONFIG: provider_body(server, full=False)})
+    whole = shared(documented(facts(server.answers)))
+
+    known = {path: each for path, each in shared(documented(alone)).items() if path in whole}
+    assert known == {path: whole[path] for path in known}
+    # The rest is what this version's configuration lacks: such fields of the seed are null.
+    assert {value for path, (value, _) in shared(documented(alone)).items() if path not in whole} <= {"null"}
+    assert len(known) > 30

@@ -1,0 +1,359 @@
+"""The edge: whatever the body is, a reply comes out or one plain sentence, and no secret with either."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.errors import UnreadableError
+from dashboard.fleet import State
+from dashboard.fleet.text import HIDDEN
+from dashboard.sources.polling.probes import PROBES
+from dashboard.vllm import redaction
+from dashboard.vllm.reading import EXCERPT_LIMIT, RAW_LIMIT, SENTENCE_LIMIT, excerpt, read
+from dashboard.vllm.redaction import MARKER
+from dashboard.vllm.replies import READERS
+from tests.captured import (
+    INFERENCE_CONFIG,
+    METRICS,
+    MODELS,
+    PLUGIN,
+    SERVER_INFO,
+    VERSION,
+    Capture,
+    capture,
+    captures,
+    replies,
+)
+from tests.strategies import json_values, rendered, texts
+
+PATHS = [probe.path for probe in PROBES]
+JSON_PATHS = [path for path in PATHS if path != METRICS]
+HF_TOKEN = "hf_" + "a1B2" * 8
+
+
+def refusal(path: str, body: bytes) -> UnreadableError:
+    with pytest.raises(UnreadableError) as caught:
+        read(path, body)
+    assert caught.value.kind in {"decode", "schema"}
+    assert 0 < len(caught.value.detail) <= SENTENCE_LIMIT
+    assert not HIDDEN.search(caught.value.detail)
+    return caught.value
+
+
+def test_every_probe_has_a_reader() -> None:
+    assert {path.partition("?")[0] for path in JSON_PATHS} == set(READERS)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("body", "kind", "sentence"),
+    [
+        (b"", "decode", "answers with nothing"),
+        (b" \n\t", "decode", "answers with nothing"),
+        (b"<html><body>502</body></html>", "decode", "answers with HTML or XML. Is there a proxy in front of vLLM?"),
+        (b'\n<?xml version="1.0"?>', "decode", "answers with HTML or XML"),
+    ],
+)
+def test_nothing_and_html_are_refused_on_every_path(path: str, body: bytes, kind: str, sentence: str) -> None:
+    error = refusal(path, body)
+
+    assert error.kind == kind
+    assert error.detail.startswith(f"{path} {sentence}")
+
+
+@pytest.mark.parametrize("path", JSON_PATHS)
+@pytest.mark.parametrize(
+    ("body", "kind", "sentence"),
+    [
+        (b'{"model": {"dtype": "bf', "decode", "no complete UTF-8 JSON"),
+        (b'{"model": 1} {"model": 2}', "decode", "no complete UTF-8 JSON"),
+        ('{"version": "0.32.0"}'.encode("utf-16"), "decode", "no complete UTF-8 JSON"),
+        ('{"version": "ü"}'.encode("latin-1"), "decode", "no complete UTF-8 JSON"),
+        (b'{"version": "\\ud800"}', "decode", "no complete UTF-8 JSON"),
+        (b'{"a": ' * 1_000 + b"1" + b"}" * 1_000, "decode", "nested too deep"),
+        (b"[" * 1_000, "decode", "nested too deep"),
+        (b'{"a": NaN}', "schema", "NaN or Infinity"),
+        (b"[-Infinity]", "schema", "NaN or Infinity"),
+        (b'{"detail": "Not Found"}', "schema", "JSON of another shape"),
+        (b"[[]]", "schema", "JSON of another shape"),
+        (b"null", "schema", "JSON of another shape"),
+        (b'"text"', "schema", "JSON of another shape"),
+    ],
+    ids=str,
+)
+def test_what_is_no_answer_of_the_path_is_refused_with_its_kind(
+    path: str, body: bytes, kind: str, sentence: str
+) -> None:
+    error = refusal(path, body)
+
+    assert error.kind == kind
+    assert error.detail.startswith(path)
+    assert sentence in error.detail
+
+
+def test_the_sentence_names_where_the_first_mistake_is_and_counts_the_others() -> None:
+    told = capture("llama").json(INFERENCE_CONFIG)
+    told["kv_cache"]["num_gpu_blocks"] = "many"
+    told["kv_cache"]["groups"][0]["block_size"] = 0
+
+    detail = refusal(INFERENCE_CONFIG, json.dumps(told).encode()).detail
+
+    assert "at kv_cache.num_gpu_blocks: Input should be a valid integer" in detail
+    assert detail.endswith("(2 mistakes in all)")
+
+
+def test_the_text_form_of_server_info_is_refused_with_its_own_sentence() -> None:
+    body = b'{"vllm_config": "model=\'./llama\', dtype=torch.bfloat16", "vllm_env": {}}'
+
+    assert "this version answers with text; only the JSON form is read" in refusal(SERVER_INFO, body).detail
+
+
+@pytest.mark.parametrize("number", ["0", "-16", "1e19", str(2**70), "1e999", '"many"', "16.5", "null", "[]"])
+def test_a_block_size_that_no_server_can_mean_is_refused(number: str) -> None:
+    told = capture("llama").answers[INFERENCE_CONFIG]
+    body = re.sub(rb'"block_size": \d+', b'"block_size": ' + number.encode(), told)
+
+    assert "kv_cache.groups.0" in refusal(INFERENCE_CONFIG, body).detail
+
+
+def test_sixteen_as_text_and_ten_to_the_ninth_are_read() -> None:
+    told = capture("llama").answers[INFERENCE_CONFIG]
+
+    for number, size in ((b'"16"', 16), (b"1000000000", 10**9)):
+        body = re.sub(rb'"block_size": \d+', b'"block_size": ' + number, told)
+        assert read(INFERENCE_CONFIG, body).reply.kv_cache_groups[0].block_size == size
+
+
+@pytest.mark.parametrize("name", ["num_gpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency"])
+@pytest.mark.parametrize("number", ["-1", str(2**63), str(2**70), "1e999"])
+def test_a_capacity_in_server_info_that_no_server_can_mean_is_refused(name: str, number: str) -> None:
+    body = (
+        f'{{"vllm_config": {{"cache_config": {{"{name}": {number}}}, "parallel_config": {{"data_parallel_size": 1}}}}}}'
+    )
+
+    assert refusal(SERVER_INFO, body.encode()).kind == "schema"
+
+
+@pytest.mark.parametrize("field", ["rank", "group_id"])
+def test_two_of_one_rank_or_group_id_are_refused(field: str) -> None:
+    told = capture("llama").json(INFERENCE_CONFIG)
+    told["devices"] *= 2 if field == "rank" else 1
+    told["kv_cache"]["groups"] *= 2 if field == "group_id" else 1
+
+    assert f"have the same {field}" in refusal(INFERENCE_CONFIG, json.dumps(told).encode()).detail
+
+
+def test_a_sentence_never_repeats_control_characters_or_secrets_and_is_bounded() -> None:
+    name = f"\x00\x1b[31m\u202e{HF_TOKEN} redis://bob:sesame@h " + "x" * 300
+    bodies = [
+        json.dumps({"vllm_config": {name[:390]: [10**30]}}).encode(),
+        json.dumps({"vllm_config": {name * 9: 1}}).encode(),
+        f"vllm:x 1\nprocess_start_time_seconds {name}\n".encode(),
+    ]
+
+    for path, body in zip((SERVER_INFO, SERVER_INFO, METRICS), bodies, strict=True):
+        detail = refusal(path, body).detail
+        assert "sesame" not in detail
+        assert HF_TOKEN not in detail
+
+
+def test_a_key_that_is_no_rank_is_named_without_control_characters() -> None:
+    body = json.dumps({"\x1b[31m" + "x" * 999: {}}).encode()
+
+    assert "\ufffd[31mxxx" in refusal("/kv_event_sources", body).detail
+
+
+# Secrets
+
+
+def plant(value: Any) -> Any:
+    """Put a secret under every name of secrets, and by shape beside every text."""
+    if isinstance(value, dict):
+        planted = {key: plant(item) for key, item in value.items()}
+        return {**planted, "x_api_key": "sesame", "hf_token": "sesame", "S3_KEY": "sesame", "note": "a://b:sesame@c"}
+    return [*map(plant, value), {"password": ["sesame"]}] if isinstance(value, list) and value else value
+
+
+def test_planted_secrets_are_gone_from_raw_settings_and_identity() -> None:
+    info = capture("llama").json(SERVER_INFO)
+    body = json.dumps({key: plant(info[key]) for key in ("vllm_config", "vllm_env")}).encode()
+
+    reading = read(SERVER_INFO, body)
+
+    assert body.count(b"sesame") > 100
+    assert b"sesame" not in reading.raw
+    assert "sesame" not in str(reading.reply)
+    assert {**reading.reply.settings, **reading.reply.identity}["model_config.hf_token"].state is State.REDACTED
+
+
+@pytest.mark.parametrize("path", [VERSION, MODELS, f"{PLUGIN}/config", INFERENCE_CONFIG])
+def test_planted_secrets_are_gone_from_every_endpoint(path: str) -> None:
+    told = (capture("gemma3_plugin") if PLUGIN in path else capture("llama")).json(path)
+
+    reading = read(path, json.dumps({**plant(told), **told, "more": plant({})}).encode())
+
+    assert b"sesame" not in reading.raw
+    assert MARKER.encode() in reading.raw
+    assert "sesame" not in str(reading.reply)
+
+
+def test_planted_secrets_are_gone_from_metrics() -> None:
+    labels = {"cache_dtype": "a://b:sesame@c", "api_key": "sesame", "engine": "0"}
+
+    reading = read(METRICS, f"vllm:cache_config_info{{{rendered(labels)}}} 1.0\n".encode())
+
+    assert b"sesame" not in reading.raw
+    assert "sesame" not in str(reading.reply)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "utf-16-be"])
+def test_planted_secrets_are_gone_from_an_answer_that_could_not_be_read(encoding: str) -> None:
+    body = f'{{"api_key": "sesame", "x": {{"token": "{HF_TOKEN}", "hf_token": "sesame'.encode(encoding)
+
+    kept = excerpt(body)
+
+    assert b"sesame" not in kept
+    assert HF_TOKEN.encode() not in kept
+    assert MARKER.encode() in kept
+
+
+@pytest.mark.parametrize("server", captures())
+def test_nothing_in_the_captures_is_redacted(server: Capture) -> None:
+    """No captured server was given a secret that its answers repeat."""
+    for path, body in server.answers.items():
+        reading = read(path, body)
+        assert MARKER.encode() not in reading.raw
+        told = [*reading.reply.settings.values(), *reading.reply.identity.values()]
+        assert not [each for each in told if each.state is State.REDACTED]
+
+
+@pytest.mark.parametrize("server", captures())
+def test_the_raw_answer_is_the_answer(server: Capture) -> None:
+    """Of /metrics only the lines used."""
+    for path, body in server.answers.items():
+        raw = read(path, body).raw
+        if path == METRICS:
+            assert set(raw.splitlines()) <= set(body.splitlines())
+        else:
+            assert json.loads(raw) == json.loads(body)
+
+
+# Bounds
+
+
+def test_a_large_answer_is_kept_in_part() -> None:
+    body = json.dumps({"version": "0.32.0", "more": "x" * 500_000}).encode()
+
+    assert len(read(VERSION, body).raw) == RAW_LIMIT
+
+
+def test_an_excerpt_is_bounded_and_holds_no_control_characters() -> None:
+    kept = excerpt(b"\x1b[31m\x07\xff<script>" * 100_000)
+
+    assert len(kept) == EXCERPT_LIMIT
+    assert not HIDDEN.search(kept.decode(errors="replace"))
+    assert excerpt(b"a\tb\nc") == b"a\tb\nc"
+
+
+@given(st.sampled_from(PATHS), st.binary(max_size=200))
+def test_reading_any_bytes_gives_a_reply_or_an_unreadable_error(path: str, body: bytes) -> None:
+    try:
+        assert read(path, body).reply is not None
+    except UnreadableError:
+        refusal(path, body)
+    assert len(excerpt(body)) <= EXCERPT_LIMIT
+
+
+def _mutated(told: Any, place: int, value: Any) -> Any:
+    """Replace the part of a JSON value at one place, counted in depth first."""
+    left = [place]
+
+    def walk(part: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            return value
+        if isinstance(part, dict):
+            return {key: walk(item) for key, item in part.items()}
+        return [walk(item) for item in part] if isinstance(part, list) else part
+
+    return walk(told)
+
+
+SMALL = {
+    path: json.loads(body)
+    for path, body in {**capture("gemma3_plugin").answers, **capture("gemma3").answers}.items()
+    if path not in {METRICS, SERVER_INFO}
+}
+SMALL[SERVER_INFO] = {
+    "vllm_config": {
+        "model_config": {"model": "/m/llama", "dtype": "torch.bfloat16", "max_model_len": 2048},
+        "cache_config": {"block_size": 16, "num_gpu_blocks": 8192, "kv_cache_size_tokens": None},
+        "parallel_config": {"data_parallel_size": 1, "data_parallel_rank": 0},
+        "speculative_config": {"target_model_config": {"a": 1}, "method": "x"},
+        "kv_transfer_config": {
+            "kv_connector_extra_config": {"host": "h", "tiers": [{"port": 1}]},
+            "kv_role": "kv_both",
+        },
+        "kv_events_config": {"endpoint": "tcp://h:1", "topic": "kv@p@m"},
+        "instance_id": "1",
+    },
+    "vllm_env": {"VLLM_X": "1", "VLLM_PORT": 8000},
+}
+
+
+@given(st.sampled_from(sorted(SMALL)), st.integers(1, 120), json_values)
+def test_a_real_answer_with_any_part_replaced_is_read_or_refused(path: str, place: int, value: Any) -> None:
+    body = json.dumps(_mutated(SMALL[path], place, value)).encode()
+    try:
+        first, second = read(path, body), read(path, body)
+    except UnreadableError:
+        refusal(path, body)
+    else:
+        assert first == second
+
+
+@given(st.sampled_from(sorted(SMALL)), json_values)
+def test_reading_any_json_gives_a_reply_or_an_unreadable_error(path: str, value: Any) -> None:
+    body = json.dumps(value).encode()
+    try:
+        assert read(path, body).raw
+    except UnreadableError:
+        refusal(path, body)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["engine", "block_size", "num_gpu_blocks", "cache_dtype", "kv_cache_dtype_skip_layers", "x"]),
+        st.one_of(texts, st.integers().map(str), json_values.map(repr)),
+    )
+)
+def test_reading_any_label_text_gives_a_reply_or_an_unreadable_error(labels: dict[str, str]) -> None:
+    body = f"vllm:cache_config_info{{{rendered(labels)}}} 1.0\n".encode()
+    try:
+        assert read(METRICS, body).reply.engines
+    except UnreadableError:
+        refusal(METRICS, body)
+
+
+def test_the_same_body_gives_an_equal_reply_and_shares_its_settings() -> None:
+    server = capture("llama")
+
+    for path in server.answers:
+        first, second = (replies(server.answers, [path])[0] for _ in range(2))
+        assert first == second
+        assert first.settings is second.settings or not first.settings
+
+
+def test_the_key_that_was_sent_is_gone_from_an_answer_however_it_is_spelt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_also", redaction._Also())
+    redaction.redact_keys(["our-key-4Zq8"])
+    reading = read("/version", rb'{"version": "0.32.0", "note": "our-k\u0065y-4Zq8"}')
+
+    assert b"our-key" not in reading.raw
+    assert b"our-key" not in excerpt(rb'{"note": "our-k\u0065y-4Zq8", "x')

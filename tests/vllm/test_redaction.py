@@ -1,0 +1,345 @@
+"""Secrets are gone at the edge, whatever they hide in; what is no secret stays as it is."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.vllm import redaction
+from dashboard.vllm.redaction import (
+    MARKER,
+    also_redact,
+    holds_known,
+    is_secret,
+    redact,
+    redact_keys,
+    redact_known,
+    redact_prose,
+    redact_text,
+)
+from tests.captured import FOLDER
+from tests.secrets_listed import ARGUMENTS, BROKEN, HEADERS, NESTED, listed
+from tests.strategies import json_named, texts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRET = "SESAME7QX"
+HF_TOKEN = "hf_" + "a1B2" * 8 + "zz"
+NAMES, SHAPES, SETTINGS = listed("names"), listed("shapes"), listed("settings")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_under_a_name_of_secrets_is_redacted(name: str) -> None:
+    assert redact({"a": {name: "plain words"}}) == {"a": {name: MARKER}}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", [None, True, False, 0, 16, 0.5, "", {}, []])
+def test_numbers_booleans_null_and_nothing_are_never_secrets(name: str, value: Any) -> None:
+    assert redact({name: value}) == {name: value}
+
+
+@pytest.mark.parametrize("name", [*SETTINGS, ""])
+def test_other_names_hold_no_secrets(name: str) -> None:
+    assert not is_secret(name)
+    assert redact({name: "sha256"}) == {name: "sha256"}
+
+
+def test_lists_and_objects_below_such_a_name_are_redacted_too() -> None:
+    content = {"credentials": {"user": "bob", "tries": 3, "more": [{"pin": "1234"}]}, "api_key": ["one", "two", 3]}
+
+    assert redact(content) == {
+        "credentials": {"user": MARKER, "tries": 3, "more": [{"pin": MARKER}]},
+        "api_key": [MARKER, MARKER, 3],
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("place", [*ARGUMENTS, *NESTED])
+def test_a_secret_behind_its_name_is_found_wherever_a_value_has_it(name: str, place: str) -> None:
+    content = {"content": {**ARGUMENTS, **NESTED}[place](name, SECRET)}
+
+    assert SECRET in json.dumps(content)
+    assert SECRET not in json.dumps(redact(content))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("place", [*HEADERS, *BROKEN])
+def test_a_secret_behind_its_name_is_found_in_what_is_no_json(name: str, place: str) -> None:
+    content = {**HEADERS, **BROKEN}[place](name, SECRET)
+
+    assert SECRET in content
+    assert SECRET not in redact_prose(content)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_secret_is_found_by_its_shape_wherever_it_is(shape: str) -> None:
+    content = SHAPES[shape].replace("{}", SECRET)
+
+    for value in (
+        content,
+        [content],
+        {"note": content},
+        {content: 1},
+        json.dumps({"a": [content]}),
+        f"it says: {content}",
+    ):
+        assert SECRET not in json.dumps(redact({"x": value}))
+    for text in (content, json.dumps({"a": content})[:-1], json.dumps(json.dumps([content])), f"<p>{content}</p>"):
+        assert SECRET not in redact_prose(text)
+
+
+def _strings(value: Any) -> int:
+    """Count the markers in a JSON value."""
+    return json.dumps(value).count(MARKER)
+
+
+CAPTURES = [pytest.param(each, id=f"{each.parent.name}-{each.name}") for each in sorted(FOLDER.glob("*/*"))]
+
+
+@pytest.mark.parametrize("folder", CAPTURES)
+def test_nothing_that_a_real_server_answers_is_taken_for_a_secret(folder: Path) -> None:
+    """But the key of the one that was started with a key, on its command line."""
+    for file in folder.glob("*.json"):
+        content = json.loads(file.read_bytes())
+        with_key = file.name == "launch.json" and "--api-key" in json.dumps(content)
+
+        assert json.dumps(redact(content)).count(MARKER) == with_key, file.name
+        assert (redact(content) == content) is not with_key, file.name
+
+
+@pytest.mark.parametrize("folder", CAPTURES)
+def test_no_text_of_a_real_server_is_taken_for_a_secret(folder: Path) -> None:
+    for file in (*folder.glob("metrics.txt"), *folder.glob("*info*.json")):
+        assert redact_prose(file.read_text()) == file.read_text(), file.name
+
+
+@pytest.mark.parametrize("file", ["versions.json", "../rules/flags.json"])
+def test_no_setting_or_flag_of_vllm_but_these_is_called_as_a_secret(file: str) -> None:
+    names = set(re.findall(r"[A-Za-z_][\w.-]*", (FOLDER.parents[1] / "dashboard/vllm" / file).read_text()))
+
+    assert {name.rpartition(".")[2] for name in names if is_secret(name)} <= {"hf_token", "hf-token"}
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("redis://bob:s3cr3t@cache:6379/0", f"redis://{MARKER}@cache:6379/0"),
+        ("redis://:s3cr3t@cache", f"redis://{MARKER}@cache"),
+        ("https://bob:p@ss:word@host/x", f"https://{MARKER}@host/x"),
+        ("Bearer abcdef.ghi-jkl", f"Bearer {MARKER}"),
+        (f"--hf {HF_TOKEN}!", f"--hf {MARKER}!"),
+    ],
+)
+def test_secrets_are_known_by_their_shape_under_any_name(text: str, left: str) -> None:
+    assert redact_text(text) == left
+    assert redact([{"note": text}]) == [{"note": left}]
+    assert redact({text: 1}) == {left: 1}
+
+
+@pytest.mark.parametrize(
+    "text", ["http://10.0.0.1:8000/v1", "tcp://*:5557", "kv@pod-1@qwen3", "hf_overrides", "the bearer of news", "a@b.c"]
+)
+def test_what_only_looks_similar_stays(text: str) -> None:
+    assert redact_text(text) == text
+
+
+def test_a_very_long_name_is_judged_like_any_other() -> None:
+    name = "x" * 500 + "_password"
+
+    assert redact({name: "p"}) == {name: MARKER}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hf_token": "SECRET", "a',
+        '{"hf_token": "SECRET',
+        '{"a": {"API_KEY" : "two SECRET words", "b": 1',
+        '{"password": "with \\" quote SECRET"',
+        '{"api_key": ["SECRET", "SECRET"], "x": [',
+        '{"api_key": ["SECRET',
+        '{\\"auth_token\\": \\"SECRET\\"}',
+        "{'secret': 'SECRET'}",
+        "{'token': 'SECRET'}",
+        '{"token": "SECRET", "a',
+        '{"private_key": "SECRET", "passphrase": "SECRET"',
+        "passwd=SECRET",
+        "session-token: SECRET",
+        '{"S3_ACCESS_KEY_ID": "SECRET", "s3_region": "SECRET"}',
+        "api-key=SECRET&x=1",
+        "password: SECRET",
+        'vllm:x{api_key="SECRET",b="1"} 1.0',
+        "Authorization: Bearer SECRETSECRET",
+        "Authorization: Basic SECRET",
+        "authorization: SECRET",
+        "postgres://bob:SECRET@db/x",
+        "Bearer SECRETSECRET",
+        "hf_" + "SECRET" * 4,
+    ],
+)
+def test_secrets_in_a_text_that_is_no_json_are_gone(text: str) -> None:
+    left = redact_prose(text)
+
+    assert "SECRET" not in left
+    assert MARKER in left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hf_token": null, "password": 16, "secret": true, "api_key": [1, 2], "x',
+        "<html><title>502 Bad Gateway</title>",
+        "hf_token=null",
+        "Unexpected token: < in JSON",
+        'vllm:cache_config_info{block_size="16"} 1.0',
+    ],
+)
+def test_prose_without_secrets_stays(text: str) -> None:
+    assert redact_prose(text) == text
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "a",
+        "api_key",
+        "'token':",
+        '"token": "',
+        "s3_",
+        "://",
+        "://a:",
+        "bearer ",
+        '"',
+        '\\"',
+        "api_key: ",
+        'secret":["',
+        "hf_",
+    ],
+)
+def test_redacting_takes_time_in_proportion_to_the_text(word: str) -> None:
+    """Else this test would not end today."""
+    text = word * (200_000 // len(word))
+
+    assert len(redact_prose(text)) <= 3 * len(text)
+
+
+@given(json_named(texts.filter(lambda name: not is_secret(name))))
+def test_what_is_no_secret_stays(value: Any) -> None:
+    assert redact(value) == value
+
+
+@given(json_named(st.one_of(texts, st.sampled_from(NAMES))))
+def test_redacting_twice_is_redacting_once(value: Any) -> None:
+    assert redact(redact(value)) == redact(value)
+
+
+@given(
+    st.recursive(
+        st.just("sesame"),
+        lambda inner: st.one_of(
+            st.lists(inner, min_size=1), st.dictionaries(st.sampled_from(["a", "b"]), inner, min_size=1)
+        ),
+    ),
+    st.sampled_from(NAMES),
+)
+def test_no_nesting_hides_a_secret(value: Any, name: str) -> None:
+    once = redact({"config": [{name: value}]})
+
+    assert "sesame" not in json.dumps(once)
+    assert redact(once) == once
+
+
+@given(st.text(alphabet="abc:/@\"'=[]{}, \\\n\thf_Bearpiky01"))
+def test_redacting_prose_twice_is_redacting_it_once(text: str) -> None:
+    once = redact_prose(text)
+
+    assert redact_prose(once) == once
+
+
+@pytest.mark.parametrize("key", ["our-own-key-4Zq8x", 'our/own"key<4Zq8>\\+x'])
+def test_a_key_that_is_sent_is_found_in_every_form(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_also", redaction._Also())
+    pairs = [base64.b64encode(f"{user}:{key}".encode()).decode() for user in ("", "a", "ab", "abc")]
+    content = [key, quote(key, safe=""), html.escape(key), f"Basic {pairs[1]}", {f"x {key} y": [1, None, key]}, *pairs]
+    assert redact_known(content) == content
+    assert not holds_known(json.dumps(content))
+
+    redact_keys([key, "short", key])
+    left = redact_known(content)
+
+    assert holds_known(json.dumps(content))
+    assert left[:3] == [MARKER] * 3
+    assert left[4] == {f"x {MARKER} y": [1, None, MARKER]}
+    assert all(len(text.replace(MARKER, "")) <= 12 for text in left[5:]), "the user, and what base64 shares with it"
+    assert redact_prose(f"it is {key}") == f"it is {MARKER}"
+    assert redact_known("short") == "short"
+    redact_keys([key])
+
+
+def test_no_more_keys_are_known_than_can_be_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_also", redaction._Also())
+    redact_keys(f"key-number-{number:04}" for number in range(redaction.MOST_KNOWN + 1))
+
+    assert not holds_known("key-number-0000")
+    assert holds_known("key-number-0001")
+
+
+def test_names_and_texts_that_are_remembered_are_bounded() -> None:
+    for number in range(2 * redaction.MAX_REMEMBERED):
+        redact({f"field {number}": f"text {number}"})
+
+    assert len(redaction._NAMES) <= redaction.MAX_REMEMBERED
+    assert len(redaction._CLEAN) <= redaction.MAX_REMEMBERED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the token: abc",
+        "credentials: {token_env: VLLM_API_KEY}",
+        f"password: {MARKER} and more",
+        "Basic abcde is no pair",
+        "Basic authentication",
+        "api_key=null",
+        "password:",
+    ],
+)
+def test_a_text_of_a_setting_without_secrets_stays(text: str) -> None:
+    assert redact_text(text) == text
+
+
+def test_a_list_without_quotes_behind_a_name_is_redacted_in_prose() -> None:
+    assert SECRET not in redact_prose(f"passwords: [{SECRET}]")
+
+
+def test_another_process_redacts_what_this_one_does_once_it_adopts_it() -> None:
+    nothing = redaction.in_force()
+    also_redact(["licence"], [])
+    ours = redaction.in_force()
+    redaction.adopt(nothing)
+    assert redact({"licence": "x"}) == {"licence": "x"}
+
+    redaction.adopt(ours)
+    assert redact({"licence": "x"}) == {"licence": MARKER}
+    redaction.adopt(nothing)
+
+
+def test_further_names_and_patterns_are_redacted_until_there_are_others() -> None:
+    also_redact(["licence"], ["ACME-[0-9]{4}"])
+    content = redact({"the_licence": "x", "note": "ACME-1234"})
+    text = redact_text("licence=x")
+    also_redact([], [])
+
+    assert content == {"the_licence": MARKER, "note": MARKER}
+    assert text == f"licence={MARKER}"
+    assert redact({"the_licence": "x", "note": "ACME-1234"}) == {"the_licence": "x", "note": "ACME-1234"}

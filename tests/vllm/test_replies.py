@@ -1,0 +1,262 @@
+"""What each endpoint's reply says in our words, and what it does not say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dashboard.fleet import Device, EngineReport, Reply, Source, State
+from dashboard.vllm.fields import FIELDS, Field, Meaning, settings_of
+from dashboard.vllm.reading import read
+from tests.captured import INFERENCE_CONFIG, KV_EVENTS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture
+
+
+def told(path: str, value: Any) -> Reply:
+    return read(path, json.dumps(value).encode()).reply
+
+
+def values(reply: Reply) -> dict[str, str]:
+    return {path: each.value for path, each in reply.settings.items()}
+
+
+@pytest.mark.parametrize("version", ["0.32.0", "0.32.0+cpu", "0.32", "dev", "²", "0.32.1rc2"])
+def test_versions_are_compared_whole_as_nixl_does(version: str) -> None:
+    reply = told(VERSION, {"version": version})
+
+    assert reply.version == version
+    assert values(reply) == {"version": json.dumps(version, ensure_ascii=False)}
+
+
+def test_the_rust_frontend_is_reported_by_its_own_version() -> None:
+    server = capture("llama_rust", "0.33.0")
+
+    assert values(told(VERSION, server.json(VERSION))) == {
+        "version": '"0.33.0+cpu"',
+        "rust_frontend_version": '"0.33.0"',
+    }
+
+
+def test_of_the_rust_frontend_s_server_info_only_what_means_the_same_is_read() -> None:
+    """Its environment is text, its parsers and its backends have names of their own, and a null is a default."""
+    reply = told(SERVER_INFO, capture("llama_rust", "0.33.0").json(SERVER_INFO))
+
+    assert values(reply) == {
+        "model_config.model": '"llama_tokenizer"',
+        "model_config.revision": "null",
+        "model_config.hf_overrides": "{}",
+        "model_config.generation_config": '"auto"',
+        "chat_template_content_format": '"auto"',
+        "parallel_config.data_parallel_size": "1",
+    }
+    assert reply.engines == ()
+
+
+def test_models_tell_names_folder_length_and_adapters() -> None:
+    cards = [
+        {"id": "chat", "root": "/mnt/7/llama", "max_model_len": 2048},
+        {"id": "chat-alias", "root": "/mnt/7/llama"},
+        {"id": "sql-adapter", "parent": "chat", "root": "/adapters/sql", "max_model_len": None},
+        {"id": "law-adapter", "parent": "chat"},
+    ]
+
+    reply = told(MODELS, {"data": cards})
+
+    assert reply.served_model_names == ("chat", "chat-alias")
+    assert reply.adapters == {"sql-adapter": "/adapters/sql", "law-adapter": None}
+    assert values(reply) == {
+        "served_model_names": '["chat","chat-alias"]',
+        "model_config.served_model_name": '"chat"',
+        "model_config.model": '"llama"',
+        "model_config.max_model_len": "2048",
+    }
+    assert reply.identity["model_config.model"].value == '"/mnt/7/llama"'
+
+
+def test_models_without_a_card_or_its_details_tell_less() -> None:
+    assert told(MODELS, {"data": []}) == Reply(Source.MODELS)
+    assert set(values(told(MODELS, {"data": [{"id": "x"}]}))) == {
+        "served_model_names",
+        "model_config.served_model_name",
+    }
+
+
+def test_loading_an_adapter_changes_no_setting() -> None:
+    base = {"id": "chat", "root": "org/llama", "max_model_len": 2048}
+
+    assert (
+        told(MODELS, {"data": [base]}).settings
+        is told(MODELS, {"data": [base, {"id": "a", "parent": "chat"}]}).settings
+    )
+
+
+def test_kv_events_are_told_by_the_first_rank_without_its_addresses() -> None:
+    source = {"enable_kv_cache_events": True, "publisher": "zmq", "topic": "kv@pod-1@qwen3"}
+    reply = told(KV_EVENTS, {"1": {**source, "endpoint": "tcp://b:2"}, "0": {**source, "endpoint": "tcp://a:1"}})
+
+    assert values(reply) == {
+        "kv_events_config.enable_kv_cache_events": "true",
+        "kv_events_config.publisher": '"zmq"',
+        "kv_events_config.topic": '"kv@{pod}@qwen3"',
+    }
+    assert reply.identity["kv_events_config.topic"].value == '"kv@pod-1@qwen3"'
+    assert values(told(KV_EVENTS, {})) == {"kv_events_config": "null"}
+
+
+@pytest.mark.parametrize(("size", "blocks"), [(1, 8192), (2, None), (None, None), ("1", None), (True, None)])
+def test_server_info_tells_blocks_only_where_there_is_one_engine(size: Any, blocks: int | None) -> None:
+    """Its number is the sum over the engines of the API server."""
+    config = {
+        "cache_config": {"num_gpu_blocks": 8192, "kv_cache_size_tokens": 5, "kv_cache_max_concurrency": 2.5},
+        "parallel_config": {"data_parallel_size": size, "data_parallel_rank": 3},
+    }
+
+    assert told(SERVER_INFO, {"vllm_config": config}).engines == (EngineReport(3, blocks, 5, 2.5),)
+
+
+def test_server_info_without_capacity_is_an_engine_of_which_nothing_is_told() -> None:
+    assert told(SERVER_INFO, {"vllm_config": {}}).engines == (EngineReport(0),)
+    assert told(SERVER_INFO, {"vllm_config": {"cache_config": {"kv_cache_size_tokens": "16"}}}).engines == (
+        EngineReport(0),
+    )
+
+
+def test_the_configuration_api_tells_settings_engine_devices_and_groups() -> None:
+    reply = told(INFERENCE_CONFIG, capture("gemma3").json(INFERENCE_CONFIG))
+
+    assert reply.engines == (EngineReport(0, 32768),)
+    assert reply.devices == (Device(0, 0, "cpu", 25276510208, None, compute_units=1),)
+    assert [(group.group_id, group.spec_type, group.layers) for group in reply.kv_cache_groups] == [
+        *((number, "SlidingWindowSpec", 1) for number in range(5)),
+        (5, "FullAttentionSpec", 1),
+    ]
+    assert (reply.kv_cache_groups[0].sliding_window, reply.kv_cache_groups[0].extra_retained_tokens) == (512, 0)
+    assert values(reply)["scheduler_config.disable_hybrid_kv_cache_manager"] == "false"
+    assert values(reply)["speculative_config"] == "null"
+    assert values(reply)["lora_config"] == "null"
+    assert not [path for path in values(reply) if "num_gpu_blocks" in path or path.startswith("lora_config.")]
+    assert reply.identity["parallel_config.data_parallel_rank"].value == "0"
+
+
+def test_a_feature_that_is_on_tells_its_options_and_one_that_is_not_named_tells_nothing() -> None:
+    config = {"model": {}, "lora": {"enabled": True, "max_loras": 2, "max_lora_rank": None}, "hma": {"enabled": None}}
+
+    assert {path: (each.value, each.state) for path, each in told(INFERENCE_CONFIG, config).settings.items()} == {
+        "lora_config.max_loras": ("2", State.REPORTED),
+        "lora_config.max_lora_rank": ("null", State.NULL),
+    }
+
+
+def test_a_device_tells_its_capability_as_text_and_groups_count_layers() -> None:
+    config = {
+        "model": {},
+        "parallelism": {"data_parallel_rank": 4},
+        "devices": [{"rank": 0, "name": "H100", "compute_capability": {"major": 9, "minor": 0}}],
+        "kv_cache": {
+            "groups": [
+                {"group_id": 0, "kind": "mamba", "block_size": 1, "layer_count": 7},
+                {"group_id": 1, "kind": "y" * 500, "block_size": 1},
+                {"group_id": 2, "kind": "x", "block_size": 1},
+                {"group_id": 3, "kind": "x", "block_size": 1},
+            ]
+        },
+    }
+
+    reply = told(INFERENCE_CONFIG, config)
+
+    assert reply.devices == (Device(4, 0, "H100", None, "9.0"),)
+    assert [(group.dp_rank, group.layers) for group in reply.kv_cache_groups] == [(4, 7), (4, 0), (4, 0), (4, 0)]
+    assert reply.not_understood == ("KV cache group kind x", f"KV cache group kind {'y' * 100}")
+
+
+def test_server_kv_cache_tells_blocks_tokens_and_groups_and_no_settings() -> None:
+    groups = [{"group_id": 0, "spec_type": "FullAttentionSpec", "block_size": 16}]
+
+    reply = told("/v1/server/kv-cache", {"num_gpu_blocks": 9, "groups": groups, "kv_cache_size_tokens": 144})
+
+    assert (reply.source, reply.settings, reply.engines) == (Source.CONFIG_API, {}, (EngineReport(0, 9, 144),))
+    assert len(reply.kv_cache_groups) == 1
+
+
+def test_a_plugin_s_tokens_are_read_under_its_own_name() -> None:
+    """They are blocks x block_size: 4,194,304 where 664,444 fit. Its requests follow from them, and are not read."""
+    reply = told(f"{PLUGIN}/kv-cache", capture("gemma3_plugin").json(f"{PLUGIN}/kv-cache"))
+
+    assert reply.engines == (EngineReport(0, 32768, 4_194_304),)
+    assert reply.source is Source.PLUGIN
+
+
+def test_a_plugin_tells_names_devices_and_its_connector() -> None:
+    config = {
+        "model": {"served_names": ["chat", "b"], "dtype": "torch.float16"},
+        "kv_transfer": {"kv_role": "kv_producer", "engine_id": "e1"},
+    }
+
+    reply = told(f"{PLUGIN}/config", config)
+
+    assert reply.served_model_names == ("chat", "b")
+    assert values(reply) == {
+        "model_config.dtype": '"float16"',
+        "kv_transfer_config.kv_role": '"kv_producer"',
+        "served_model_names": '["chat","b"]',
+        "model_config.served_model_name": '"chat"',
+    }
+    assert reply.identity["kv_transfer_config.engine_id"].value == '"e1"'
+    devices = told(f"{PLUGIN}/devices", capture("gemma3_plugin").json(f"{PLUGIN}/devices")).devices
+    assert [device.rank for device in devices] == [0]
+
+
+def test_a_connector_that_is_null_is_a_section_that_is_null() -> None:
+    assert values(told(f"{PLUGIN}/config", {"model": {}, "kv_transfer": None})) == {"kv_transfer_config": "null"}
+    assert values(told(f"{PLUGIN}/config", {"model": {}})) == {}
+
+
+@pytest.mark.parametrize("source", FIELDS)
+def test_a_foreign_field_stands_once_in_the_table_and_only_where_it_means_the_same_it_is_a_setting(
+    source: Source,
+) -> None:
+    names = [field.name for field in FIELDS[source]]
+    reply: dict[str, Any] = {}
+    for name, path, meaning in FIELDS[source]:
+        if meaning in {Meaning.RESOLVED, Meaning.ENGINE}:
+            section, _, field = name.rpartition(".")
+            (reply.setdefault(section, {}) if section else reply)[field] = path
+
+    assert len(set(names)) == len(names)
+    assert settings_of(reply, source) == ({}, {})
+
+
+def test_a_section_that_is_no_object_tells_nothing() -> None:
+    assert settings_of({"model": None, "kv_cache": 5}, Source.CONFIG_API) == ({}, {})
+    assert Field("a", "b").meaning is Meaning.SAME
+
+
+@pytest.mark.parametrize(
+    ("parallel", "ranks"),
+    [
+        ({"data_parallel_size": 2}, [0, 1]),
+        ({"data_parallel_size": 2, "data_parallel_external_lb": True, "data_parallel_rank": 1}, [1]),
+        (
+            {
+                "data_parallel_size": 8,
+                "data_parallel_hybrid_lb": True,
+                "data_parallel_size_local": 2,
+                "data_parallel_rank": 4,
+            },
+            [4, 5],
+        ),
+        ({"data_parallel_size": 8, "data_parallel_hybrid_lb": True}, [0]),
+        ({"data_parallel_size": 1}, [0]),
+        ({"data_parallel_size": 10**9}, [0]),
+        ({}, [0]),
+    ],
+)
+def test_server_info_tells_how_many_engines_its_api_server_has(parallel: dict[str, Any], ranks: list[int]) -> None:
+    config = {"parallel_config": parallel, "cache_config": {"num_gpu_blocks": 100, "kv_cache_size_tokens": 800}}
+    reply = told(SERVER_INFO, {"vllm_config": config, "vllm_env": {}})
+
+    assert [each.dp_rank for each in reply.engines] == ranks
+    assert [each.kv_cache_size_tokens for each in reply.engines] == [800] + [None] * (len(ranks) - 1)
+    if len(ranks) > 1:
+        assert {(each.num_gpu_blocks, each.blocks_of_all) for each in reply.engines} == {(None, 100)}

@@ -1,0 +1,268 @@
+"""Facts about vLLM versions that the data has to know, and what it must not claim."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.vllm.versions import build, has_change, is_unsupported, label_type, release
+from tests.tools import make_versions
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+SERVERS = [pytest.param(folder, id=f"{folder.parent.name}-{folder.name}") for folder in sorted(CAPTURES.glob("*/*"))]
+PYTHON_SERVERS = [each for each in SERVERS if "rust" not in str(each.id)]
+LABEL = re.compile(r'(\w+)="')
+
+PAGE = '''
+Source code in vllm/config/cache.py
+@config
+class CacheConfig:
+    """Text."""
+
+    DEFAULT: ClassVar[int] = 16
+    block_size: int = Field(default=None, gt=0)  # type: ignore[assignment]
+    """Text, after: a colon."""
+    mode: InitVar[str] = "x"
+    _resolved: bool = field(default=False, init=False)
+
+    def method(self) -> int:
+        local: int = 1
+        return local
+
+block_size = None class-attribute
+
+@config(config=ConfigDict(arbitrary_types_allowed=True))
+class VllmConfig:
+    """Text."""
+
+    cache_config: CacheConfig = Field(default_factory=CacheConfig)
+    lora_config: LoRAConfig | None = None
+    speculative_config: SpeculativeConfig | None = None
+
+Elsewhere
+@config
+class SpeculativeConfig:
+    target_cache_config: CacheConfig = None
+    extra: CacheConfig | None = None
+    hf_overrides: CacheConfig = None
+
+class Mode(enum.Enum):
+    NONE = 0
+'''
+
+
+def every_path(section: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in section.items():
+        yield prefix + name
+        if isinstance(value, dict):
+            yield from every_path(value, f"{prefix}{name}.")
+
+
+@pytest.mark.parametrize(
+    ("path", "versions"),
+    [
+        ("cache_config.block_size", {"0.12.0", "0.20.2", "0.32.0"}),
+        ("cache_config.hash_block_size", {"0.20.2", "0.32.0"}),
+        ("cache_config.prefix_match_unit", {"0.32.0"}),
+        ("cache_config.kv_cache_size_tokens", {"0.32.0"}),
+        ("cache_config.swap_space", {"0.12.0"}),
+        ("scheduler_config.max_num_partial_prefills", {"0.12.0", "0.20.2"}),
+        ("parallel_config.eplb_config.policy", {"0.20.2", "0.32.0"}),
+        ("attention_config", {"0.20.2", "0.32.0"}),
+        ("attention_config.backend", {"0.20.2", "0.32.0"}),
+        ("parallel_config.fault_tolerance_config.engine_recovery_timeout_sec", {"0.32.0"}),
+        ("cache_config.not_thought_of_yet", set()),
+    ],
+)
+def test_a_setting_is_unsupported_exactly_in_the_versions_without_it(path: str, versions: set[str]) -> None:
+    known = {"0.12.0", "0.20.2", "0.32.0"}
+    assert {version for version in known if not is_unsupported(version, path)} == versions
+
+
+@pytest.mark.parametrize(
+    "version", [None, "", "dev", "0.11.0", "0.12", "0.33.0", "0.34.0", "1.0.0", "0.20.3rc1", "9" * 5000]
+)
+def test_a_setting_of_every_version_is_unsupported_nowhere(version: str | None) -> None:
+    assert not is_unsupported(version, "cache_config.block_size")
+
+
+@pytest.mark.parametrize(
+    "version", [None, "", "dev", "main", "0.11.0", "0.34.0", "1.0.0", "9" * 5000, "0.32.0" + "0" * 10]
+)
+def test_nothing_is_unsupported_in_a_version_outside_of_what_is_known(version: str | None) -> None:
+    assert not is_unsupported(version, "cache_config.not_thought_of_yet")
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "unsupported"),
+    [
+        ("0.25.0", "cache_config.swap_space", True),
+        ("0.15.1", "cache_config.prefix_match_unit", True),
+        ("0.25.0", "cache_config.prefix_match_unit", False),  # came after 0.20.2, nobody says when
+        ("0.25.0", "scheduler_config.max_num_partial_prefills", False),  # went before 0.32.0
+        ("0.28.0", "attention_config.use_cudnn_prefill", True),  # gone in the documentation of code before 0.26.0
+        ("0.26.0", "attention_config.use_cudnn_prefill", True),
+        ("0.24.0", "attention_config.use_cudnn_prefill", False),
+        ("0.28.0", "attention_config.use_prefill_decode_attention", False),  # still there in that documentation
+        ("0.28.0", "kv_transfer_config.kv_role", False),
+        ("0.25.0", "kv_transfer_config.kv_role", False),
+        ("0.32.0rc2", "cache_config.swap_space", True),
+        ("0.32.0rc2", "scheduler_config.max_num_partial_prefills", False),  # went in 0.32.0, or before
+        ("0.20.3.dev5+gabc", "cache_config.swap_space", True),
+        ("0.20.3.dev5+gabc", "cache_config.prefix_match_unit", False),
+        ("0.33.1.dev5+gabc", "cache_config.not_thought_of_yet", False),  # may be 0.34.0
+    ],
+)
+def test_a_version_between_lacks_only_what_all_around_it_lack(version: str, path: str, unsupported: bool) -> None:  # noqa: FBT001
+    assert is_unsupported(version, path) is unsupported
+
+
+@pytest.mark.parametrize("version", ["0.12.0", "0.20.2", "0.25.0", "0.32.0"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "env.VLLM_KV_CACHE_LAYOUT",  # exists in 0.32.0, is not listed where it is not set
+        "env.VLLM_NOT_THOUGHT_OF_YET",
+        "env.PYTHONHASHSEED",
+        "version",
+        "",
+        ".",
+        "cache_config",
+        pytest.param("a." * 500_000, id="a long one"),
+        "kv_transfer_config.kv_role",
+        "kv_transfer_config.kv_connector_extra_config.anything",
+        "additional_config.anything",
+        "model_config.hf_overrides.rope.theta",
+        "compilation_config.inductor_compile_config.anything",
+        "speculative_config.target_model_config.anything",
+        "not_thought_of_yet_config.anything",
+    ],
+)
+def test_what_no_capture_can_tell_is_never_unsupported(version: str, path: str) -> None:
+    assert not is_unsupported(version, path)
+
+
+@pytest.mark.parametrize("server", PYTHON_SERVERS)
+def test_what_a_server_reports_is_not_unsupported_in_its_version(server: Path) -> None:
+    version = json.loads((server / "version.json").read_bytes())["version"]
+    reported = set(every_path(json.loads((server / "server_info.json").read_bytes())["vllm_config"]))
+    assert {"cache_config.block_size", "instance_id"} <= reported
+    assert [path for path in reported if is_unsupported(version, path)] == []
+
+
+@pytest.mark.parametrize("server", PYTHON_SERVERS)
+def test_every_label_of_the_cache_configuration_is_known_and_has_its_type(server: Path) -> None:
+    lines = (server / "metrics.txt").read_text(encoding="utf-8").splitlines()
+    line = next(line for line in lines if line.startswith("vllm:cache_config_info{"))
+    labels = set(LABEL.findall(line)) - {"engine"}
+    fields = json.loads((server / "server_info.json").read_bytes())["vllm_config"]["cache_config"]
+    values = {label: fields[label] for label in labels if fields[label] is not None}
+    assert len(labels) > 20
+    assert [label for label in labels if is_unsupported(server.parent.name, f"cache_config.{label}")] == []
+    assert [label for label in labels if label_type(label) is None] == []
+    assert [label for label, value in values.items() if label_type(label) != type(value).__name__] == []
+
+
+def test_types_of_labels() -> None:
+    """Null in every capture, yet typed: `hash_block_size`. Not a label of the cache: `engine`."""
+    wanted = {"block_size": "int", "gpu_memory_utilization": "float", "hash_block_size": "int", "engine": None}
+    assert {label: label_type(label) for label in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted"),
+    [
+        ("0.32.0", "0.32.0"),
+        ("v0.32.0", "0.32.0"),
+        ("0.32.0+cpu", "0.32.0"),
+        ("0.12.0.post2", "0.12.0"),
+        ("0.32.1.dev12+gabc", "0.32.1"),
+        ("0.32.0rc1", "0.32.0"),
+        ("0.32", "0.32.0"),
+        ("0.32.00", "0.32.0"),
+        ("1.2.3.4", "1.2.3.4"),
+        ("1.2.3.4.5", None),
+        ("0.32." + "9" * 10, None),
+        ("0", None),
+        ("dev", None),
+        ("", None),
+        ("main-0.32.0", None),
+        ("٠.٣٢.٠", None),
+        ("0." + "9" * 5000, None),
+    ],
+)
+def test_release_part_of_a_version(version: str, wanted: str | None) -> None:
+    assert release(version) == wanted
+
+
+@pytest.mark.parametrize("version", ["0.32.0+cpu", "v0.32.0", "0.32"])
+def test_a_version_is_known_by_its_release_part(version: str) -> None:
+    assert is_unsupported(version, "cache_config.swap_space")
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted"),
+    [
+        ("0.24.0", True),
+        ("v0.24.0+cu129", True),
+        ("0.24.0.post1", True),
+        ("0.24.1rc1", True),
+        ("0.32.1.dev580+gabc", True),
+        ("0.23.0", False),
+        ("0.23.0rc1", False),
+        ("0.23.0.dev4", False),
+        ("0.24.0rc1", None),
+        ("0.24.0.dev12+gabc", None),
+        ("0.23.1.dev12+gabc", None),  # made after 0.23.0, of what became 0.24.0 or of 0.23.1
+        ("1.0.0rc1", True),
+        ("0.22.1.dev12", False),
+        ("dev", None),
+        ("0.24.0-rocm", None),
+        ("0.24.0+" + "a" * 5000, None),
+        ("9" * 5000, None),
+        (None, None),
+    ],
+)
+def test_what_came_with_0_24_is_unknown_of_builds_made_between_0_23_and_0_24(
+    version: str | None,
+    wanted: bool | None,  # noqa: FBT001
+) -> None:
+    assert has_change(version, (0, 24, 0)) is wanted
+
+
+def test_builds_are_in_the_order_of_pep_440() -> None:
+    versions = ["0.32.0.dev12+gabc", "0.32.0.dev580+gabc", "0.32.0rc2", "0.32.0", "0.32.0+cu129", "0.32.0.post1"]
+
+    read = [found for version in versions if (found := build(version))]
+
+    assert sorted(read, key=str) != read
+    assert sorted(read) == read
+    assert list(map(str, read)) == versions
+
+
+def test_the_data_is_what_the_captures_say() -> None:
+    """When this fails, run `python tests/tools/make_versions.py` and read the difference."""
+    committed = make_versions.DATA.read_text(encoding="utf-8")
+    kept = make_versions.kept_paths(committed)
+    assert make_versions.render(make_versions.read_captures(CAPTURES), kept) == committed
+
+
+def test_the_documentation_is_read_from_the_source_of_the_classes() -> None:
+    classes = make_versions.documented_classes(PAGE)
+    assert set(make_versions.documented_paths(classes, "VllmConfig")) == {
+        "cache_config.block_size",
+        "cache_config._resolved",
+        "lora_config",
+        "speculative_config.target_cache_config",
+        "speculative_config.extra.block_size",
+        "speculative_config.extra._resolved",
+        "speculative_config.hf_overrides",
+    }
+
+
+def test_a_field_of_two_types_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"cache_config\.block_size is int and str"):
+        make_versions.cache_types([{"cache_config": {"block_size": 16}}, {"cache_config": {"block_size": "16"}}])
