@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from dashboard.fleet.formatting import short_id
 from tests.browser import chromium, tab
 from tests.live.review_story import (
     AGREED,
@@ -165,8 +166,8 @@ def test_the_snapshot_is_reported_in_every_format(story: Story) -> None:
 
     assert reports["pdf"].startswith(b"%PDF-")
     assert reports["html"].startswith(b"<!DOCTYPE html>")
-    assert f"snapshot {story.calm.key} “{MEETING}”" in reports["markdown"].decode()
-    assert f"snapshot {story.calm.key} “{MEETING}”" in reports["html"].decode()
+    assert f"snapshot {short_id(story.calm.key)} “{MEETING}”" in reports["markdown"].decode()
+    assert f"snapshot {short_id(story.calm.key)} “{MEETING}”" in reports["html"].decode()
 
 
 def test_the_check_fails_once_a_replica_deviates_and_its_last_line_says_so(story: Story) -> None:
@@ -213,7 +214,7 @@ def test_the_review_says_what_is_new_since_the_last_one(story: Story) -> None:
 
 def test_what_if_says_that_the_odd_one_would_restart_and_what_to_paste(story: Story) -> None:
     assert "1 of 2 replicas would restart; 1 of 2 has the settings of cohort" in story.split.what_if
-    assert "; 2 critical findings would go, none would come" in story.split.what_if
+    assert "; 1 warning and 1 for information would go, none would come" in story.split.what_if
     assert SECOND in story.split.what_if
     assert story.split.flags == ("--block-size", DEFAULT_BLOCK_SIZE, "--prefix-caching-hash-algo", "sha256")
 
