@@ -103,7 +103,8 @@ def _page(fleet: Fleet, page: str, choices: dict[str, str]) -> Iterator[tuple[st
     yield f"{name}.json", _json(written(report, Format.JSON))
     if page in {"review", "compare"} and choices.keys() <= {"pool"}:
         yield f"{name}.md", written(report, Format.MARKDOWN).decode()
-        yield f"{name}.html", written(report, Format.HTML).decode()
+        if page == "review":  # it has every kind of block
+            yield f"{name}.html", written(report, Format.HTML).decode()
         for output in (Format.CSV, Format.SVG):
             with zipfile.ZipFile(io.BytesIO(written(report, output))) as archive:
                 yield from ((f"{name}.{each}", archive.read(each).decode()) for each in archive.namelist())
