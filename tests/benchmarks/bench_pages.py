@@ -77,8 +77,7 @@ def _served(stack: ExitStack) -> tuple[str, int]:
     command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
     process = stack.enter_context(started(command))
     wait_until_healthy(f"http://127.0.0.1:{port}")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return f"http://127.0.0.1:{port}", int(children[0])
+    return f"http://127.0.0.1:{port}", process.pid
 
 
 def _saved(browser: Browser, url: str, pid: int) -> list[Row]:
@@ -145,7 +144,7 @@ def _drawn(browser: Browser, url: str) -> float:
             began = time.perf_counter()
             page.goto(url)
             page.wait_for_function(
-                "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+                "() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
             )
             page.wait_for_selector("h1, h2, table, [data-testid=stDataFrame]")
             seconds.append(time.perf_counter() - began)
