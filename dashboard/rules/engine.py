@@ -218,13 +218,15 @@ def _finding(
     severity = override or severity
     rollout = _rollout_of(draft, subject) if isinstance(subject, PoolSubject) else None
     is_fixed = draft.severity is not None or override is not None
-    worse = () if is_fixed else _worse_behind(rule, severity, subject)
+    behind = () if is_fixed else _severity_behind(rule, severity, subject)
+    if rollout is not None:
+        severity, behind = severity.milder, tuple((router, other.milder) for router, other in behind)
     replicas = tuple(sorted(set(draft.replicas)))
     pools = subject.pools or _pools_of(replicas, context)
     return Finding(
         id=_id(outcome, draft),
         rule=outcome.rule,
-        severity=severity.milder if rollout is not None else severity,
+        severity=severity,
         confidence=confidence,
         subject=subject.name,
         pools=pools,
@@ -239,16 +241,15 @@ def _finding(
         is_rollout=rollout is not None,
         assumptions=assumptions,
         facet=None if draft.why else facet,
-        severity_behind=tuple((each, bad.milder if rollout is not None else bad) for each, bad in worse),
+        severity_behind=tuple((router, other) for router, other in behind if other.rank < severity.rank),
     )
 
 
-def _worse_behind(rule: Rule, severity: Severity, subject: Subject) -> tuple[tuple[Facet, Severity], ...]:
-    """Return the routers behind which a rule is worse than this, where the router of the pool is not declared."""
+def _severity_behind(rule: Rule, severity: Severity, subject: Subject) -> tuple[tuple[Facet, Severity], ...]:
+    """Return how severe a rule is behind other routers, else as here; none where the pool's router is declared."""
     if not isinstance(subject, PoolSubject) or subject.domain.router_basis is Basis.DECLARED:
         return ()
-    behind = ((facet, rule.severity.get(facet, severity)) for facet in (Facet.PREFIX_HASH, Facet.KV_EVENTS))
-    return tuple((facet, worse) for facet, worse in behind if worse.rank < severity.rank)
+    return tuple((router, rule.severity.get(router, severity)) for router in (Facet.PREFIX_HASH, Facet.KV_EVENTS))
 
 
 def _unknown(draft: Draft, rule: Rule, outcome: Outcome, subject: Subject) -> int:

@@ -354,6 +354,16 @@ def test_a_difference_along_a_rollout_is_one_step_milder_and_marked() -> None:
     assert [(each.is_rollout, each.severity) for each in over.findings] == [(False, Severity.CRITICAL)]
 
 
+def test_along_a_rollout_other_routers_are_named_only_where_it_would_still_be_worse_there() -> None:
+    severity = {Facet.MODEL: Severity.INFO, Facet.PREFIX_HASH: Severity.WARNING, Facet.KV_EVENTS: Severity.CRITICAL}
+    old = {"settings": {BLOCKS: 16, "version": "0.31.0"}, "started_hours_ago": 90, "replicas": 3}
+    new = {"settings": {BLOCKS: 32}, "started_hours_ago": 1}
+    (finding,) = inspected([made(fails, severity=severity)], old, new).findings
+
+    assert (finding.is_rollout, finding.severity) == (True, Severity.INFO)
+    assert finding.severity_behind == ((Facet.KV_EVENTS, Severity.WARNING),)
+
+
 def test_findings_are_sorted_worst_first() -> None:
     mild = made(fails, id="XX-00", name="a-b", severity={Facet.MODEL: Severity.INFO})
     found = inspected([mild, made(fails)], blocks(32), blocks(64, pool="other"))
