@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
+from dashboard.vllm.canonical import SHORT
+
 # Bounded, because versions come from strangers; vLLM's have three parts of one or two digits.
 _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?!\.?\d)", re.ASCII)
-_LONGEST, _LONGEST_PATH = 100, 200  # characters; the longest path in the captures has 93
+_LONGEST = 100  # characters
 _LAST = 10**9  # above every part of a release that is read
 _SHORTEST_RELEASE = 3  # "0.32" is 0.32.0
 # A process asks for a few thousand (version, path) pairs, over and over; 20 MB at worst.
@@ -104,7 +106,7 @@ def is_unsupported(version: str | None, path: str) -> bool:
     stands below a free-form option, for leaves of a section that was null wherever it was seen, and for paths that
     are longer than those of vLLM.
     """
-    return len(version or "") <= _LONGEST and len(path) <= _LONGEST_PATH and _is_unsupported(version or "", path)
+    return len(version or "") <= _LONGEST and len(path) <= SHORT and _is_unsupported(version or "", path)
 
 
 @lru_cache(maxsize=_REMEMBERED_ANSWERS)

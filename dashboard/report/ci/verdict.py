@@ -193,8 +193,10 @@ def _in_part(fleet: Fleet) -> str:
 
 def _undeclared(findings: Iterable[Finding], fail_on: Severity | None) -> list[str]:
     """Say how many findings pass only because no router is declared."""
-    milder = [each for each in findings if fail_on is not None and each.severity.rank > fail_on.rank]
-    worse = [[facet for facet, bad in each.severity_behind if bad.rank <= fail_on.rank] for each in milder if fail_on]
-    routers = sorted({facet for facets in worse for facet in facets}, reverse=True)
-    number = count(sum(map(bool, worse)), "finding")
+    if fail_on is None:
+        return []
+    passing = [each for each in findings if each.severity.rank > fail_on.rank]
+    failing_behind = [{router for router, bad in each.severity_behind if bad.rank <= fail_on.rank} for each in passing]
+    routers = sorted(set().union(*failing_behind), reverse=True)
+    number = count(sum(map(bool, failing_behind)), "finding")
     return [f"router not declared: {number} would fail behind {' or '.join(routers)}"] if routers else []
