@@ -1,21 +1,23 @@
-"""Write the golden outputs anew."""
+"""Write the golden outputs anew, or with `python -m tests.tools.golden FOLDER` into another folder."""
 
 from __future__ import annotations
 
 import shutil
+import sys
+from pathlib import Path
 
 from tests.golden.outputs import FLEETS, FOLDER, outputs
 
 
-def main() -> None:
+def main(folder: Path = FOLDER) -> None:
     """Replace all files; the difference shows what changed."""
     for fleet in FLEETS:
         written = dict(outputs(fleet))
-        shutil.rmtree(FOLDER / fleet, ignore_errors=True)
-        (FOLDER / fleet).mkdir(parents=True)
+        shutil.rmtree(folder / fleet, ignore_errors=True)
+        (folder / fleet).mkdir(parents=True)
         for name, text in written.items():
-            (FOLDER / fleet / name).write_text(text)
+            (folder / fleet / name).write_text(text)
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(Path, sys.argv[1:]))
