@@ -1,7 +1,5 @@
 """The collector: one thread that polls, derives the next fleet and swaps it in. Everyone reads it by `current()`."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc
@@ -9,28 +7,23 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet, says_the_same
-from dashboard.config import policy_of
+from dashboard.config import Options, policy_of
 from dashboard.errors import SnapshotError
+from dashboard.fleet import Snapshot, Target
+from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.credentials import exposed_keys
 from dashboard.sources.polling.poller import Limits, Poller
 from dashboard.store import Snapshots
 from dashboard.vllm.redaction import also_redact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dashboard.config import Options
-    from dashboard.fleet import Snapshot, Target
-    from dashboard.rules.policy import Policy
 
 log = logging.getLogger(__name__)
 

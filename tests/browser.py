@@ -1,18 +1,14 @@
 """A real Chromium for tests: started once, the same on every machine, and pages that have come to rest."""
 
-from __future__ import annotations
-
 import re
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import urljoin
 from weakref import WeakKeyDictionary
 
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Theme: TypeAlias = Literal["light", "dark"]
 T = TypeVar("T")

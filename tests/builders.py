@@ -1,12 +1,11 @@
 """Small builders with good defaults: a test says only what it is about."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.compare import Member, compare_pool
@@ -18,6 +17,7 @@ from dashboard.fleet import (
     Failure,
     FailureKind,
     Fingerprint,
+    Pool,
     ProbeResult,
     Replica,
     ReplicaState,
@@ -29,11 +29,6 @@ from dashboard.fleet import (
 from dashboard.fleet.frames import build
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.policy import Policy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.fleet import Pool
 
 NOW = datetime(2026, 3, 2, 11, 42, 13, tzinfo=UTC)
 POLLED_AT = NOW - timedelta(seconds=8)

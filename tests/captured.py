@@ -1,23 +1,17 @@
 """Captures of real servers: what each one answered, as bodies, as results of probes, as one snapshot."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from dashboard.fleet import ProbeResult, Snapshot, Target
+from dashboard.fleet import ProbeResult, Reply, Snapshot, Target
 from dashboard.sources.polling.probes import BY_PATH
 from dashboard.vllm.reading import read
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from dashboard.fleet import Reply
 
 FOLDER = Path(__file__).parent / "captures"
 AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)

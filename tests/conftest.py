@@ -1,24 +1,18 @@
 """What all tests share: how hard Hypothesis tries, the simulated fleet as it stood at one moment, the README."""
 
-from __future__ import annotations
-
 import re
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 from streamlit.components.v2 import manifest_scanner
 
+from dashboard.analysis.assembly import Fleet
 from tests.frozen import frozen_fleet
 from tests.serving import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.analysis.assembly import Fleet
 
 # Few examples, no deadline on a loaded machine. They are the same in every run of the same tests by one process:
 # Hypothesis also tries the constants of those modules of ours that are imported by then.

@@ -1,14 +1,14 @@
 """Findings and inspections with good defaults, for tests of what shows them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State, cohort_letters
-from dashboard.rules.domain import Basis, Domain, Facet, Router, Store
+from dashboard.rules.domain import Basis, Domain, ImpactContext, Router, Store
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -24,11 +24,6 @@ from dashboard.rules.findings import (
     Suppression,
 )
 from tests.builders import NOW, story
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.analysis.assembly import Fleet
 
 DOMAIN = Domain(
     Router.PREFIX_HASH,
@@ -74,7 +69,7 @@ def finding(fleet: Fleet, replicas: Iterable[str] = ("chat-70b-17",), **more: An
         ),
         "evidence": (evidence(replicas=ids), evidence(value="16", replicas=rest, is_reference=True)),
         "total": len(rest) + len(ids),
-        "facet": Facet.PREFIX_HASH,
+        "facet": ImpactContext.PREFIX_HASH,
     }
     return Finding(**{**given, **more})
 

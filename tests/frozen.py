@@ -1,33 +1,24 @@
 """The simulated fleet, polled once by a clock that stands still."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dashboard import service
-from dashboard.analysis.assembly import build_fleet
+from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.config import Options, policy_of
 from dashboard.demo import default_fleet, in_thread, judging, targets
-from dashboard.demo.describe import Behaviour
+from dashboard.demo.describe import Behaviour, DemoReplica
+from dashboard.fleet import Snapshot, Target
 from dashboard.sources.discovery import Discovery
-from dashboard.sources.polling.poller import Poller
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.demo.describe import DemoReplica
-    from dashboard.fleet import Snapshot, Target
-    from dashboard.sources.polling.poller import Limits
+from dashboard.sources.polling.poller import Limits, Poller
 
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
 ANSWER_SECONDS = 0.012  # that every answer is said to have taken: the clock stands still for that, too

@@ -1,20 +1,14 @@
 """Runs a page as a browser would ask for it, with a fleet put into the service, and hands back what stands on it."""
 
-from __future__ import annotations
-
 import json
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from streamlit.testing.v1 import AppTest
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from tests import builders
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "dashboard" / "web" / "main.py"

@@ -1,7 +1,5 @@
 """Fleets of one poll for tests: what captured servers answered at made-up addresses, and replicas that are gone."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

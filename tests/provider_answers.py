@@ -1,22 +1,16 @@
 """What our provider would have answered on the captured servers: made of what they answered, one dict to be changed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from dashboard.fleet import Source
 from dashboard.vllm.fields import CONFIG_API, SWITCHES, Meaning
 from dashboard.vllm.redaction import redact
 from dashboard.vllm.schemas.fleet_extension import SCHEMA_VERSION
 from dashboard.vllm.schemas.paths import leaves
-from tests.captured import INFERENCE_CONFIG, MODELS, PLUGIN, SERVER_INFO, VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.captured import Capture
+from tests.captured import INFERENCE_CONFIG, MODELS, PLUGIN, SERVER_INFO, VERSION, Capture
 
 STARTED_AT = "2026-03-02T09:00:00Z"
 CPU = {"rank": 0, "name": "cpu", "total_memory_bytes": 25276510208, "compute_capability": None, "num_compute_units": 1}

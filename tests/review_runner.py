@@ -1,20 +1,15 @@
 """Opens the review page with a folder of snapshots, and names what stands on it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from streamlit.testing.v1 import AppTest
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.store import Snapshots
 from tests.builders import NOW
 from tests.page_runner import PAGES, SCRIPT, rerun
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.store import Snapshots
 
 WEEK = timedelta(days=7)
 

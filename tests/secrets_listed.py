@@ -1,15 +1,11 @@
 """Names and shapes of secrets, and the places where a replica may write one: each is a function of name and secret."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 ARGUMENTS: Mapping[str, Callable[[str, str], Any]] = {
     "flag in a list": lambda name, secret: ["serve", "m", f"--{name}", secret, "--port", "8000"],

@@ -1,23 +1,18 @@
 """The dashboard in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from dashboard.web import launch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parents[1]
 END_SECONDS = 30  # longer than `serve` waits for its server

@@ -1,20 +1,14 @@
 """Opens pages with a folder of snapshots beside the live fleet, as a browser would."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from tests import builders
 from tests.page_runner import PAGES, SCRIPT, rerun
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
 
 EVERY_PAGE = (
     "overview",

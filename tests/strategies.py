@@ -1,7 +1,5 @@
 """What Hypothesis makes up: foreign JSON, labels of /metrics, KV cache groups."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

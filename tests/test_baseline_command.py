@@ -1,14 +1,12 @@
 """`baseline` writes what a pool should look like, and `check --baseline` fails where the pool is not like it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread
@@ -16,9 +14,6 @@ from dashboard.fleet import Failure, FailureKind, ReplicaState
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import alike, document, down, fleet, replica
 from tests.report.saved_fleets import saved
-
-if TYPE_CHECKING:
-    from typer.testing import Result
 
 BEGIN = "version: 1\npool: chat\n"
 SEQS = "scheduler_config.max_num_seqs"

@@ -1,33 +1,25 @@
 """`check`: exit codes that a CI job can rely on, and a last line that says why."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from dashboard.analysis.assembly import build_fleet
 from dashboard.cli import cli
-from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import story
 from tests.captured import AT, capture
 from tests.report.saved_fleets import saved
 from tests.rules.test_false_alarms import OPEN, replicas
 from tests.serving import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from typer.testing import Result
-
-    from dashboard.demo import DemoServer
 
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 WHERE = {"rule": "RT-01", "pool": "chat-70b", "owner": "ann", "reason": "a trial"}

@@ -1,33 +1,25 @@
 """The command line: results on standard output alone, sentences on standard error, exit codes that can be relied on."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
 import typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from dashboard.cli import COMMANDS, cli
 from dashboard.cli.pools import no_such_pool
-from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from tests.serving import ROOT, free_port, started, wait_until_healthy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from typer.testing import Result
-
-    from dashboard.demo import DemoServer
 
 FEW = 4
 

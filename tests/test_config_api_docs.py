@@ -1,12 +1,11 @@
 """The description of the configuration API is that of the schema, and its example was really answered."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -18,9 +17,6 @@ from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from tests.captured import capture
 from tests.provider.engines import CONFIG, ApiServer, EngineProcess, thing
 from tests.tools import config_api
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ANSWERS = Path(__file__).parent / "provider" / "answers"  # what the provider said inside live servers, by version
 FILES = sorted(ANSWERS.glob("*/*.json"))

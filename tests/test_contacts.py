@@ -3,14 +3,13 @@
 Where the system allows it the commands also run in a network namespace that has loopback alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 import pytest
@@ -19,10 +18,6 @@ import yaml
 from dashboard.demo import default_fleet, in_thread, targets
 from tests.browser import at_rest, chromium, tab
 from tests.serving import ROOT, dashboard_on
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 # Python tells its audit hooks of each, whatever library asks.
 RECORDER = """

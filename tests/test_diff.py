@@ -1,14 +1,12 @@
 """`diff`: two fleets, saved or live; exit codes as diff tools have them, and a last line that says why."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread, targets
@@ -16,11 +14,6 @@ from dashboard.store import Snapshots
 from tests.analysis.changes.sides import LATER, NEW, RESTARTED, chat, fleet
 from tests.builders import down
 from tests.report.saved_fleets import saved
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from typer.testing import Result
 
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 THEN = fleet(*chat(4), down("chat-05"))

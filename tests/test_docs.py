@@ -1,7 +1,5 @@
 """The documents say what the program does."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the exceptions carry beside their text."""
 
-from __future__ import annotations
-
 from dashboard.errors import OptionsError
 
 

@@ -1,32 +1,24 @@
 """The whole program on a fleet in which every bad answer occurs: each has a kind and a sentence, every page opens."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dashboard import service
-from dashboard.analysis.assembly import build_fleet
+from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.config import Options
-from dashboard.fleet import ReplicaState
+from dashboard.fleet import Replica, ReplicaState
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.fleet.table import to_table
 from dashboard.sources.polling.poller import Poller
 from tests.frozen import AT
 from tests.page_runner import html, open_page
 from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers, changed_metrics, everywhere
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Replica
 
 PAYLOAD = '"><script>alert(1)</script>![x](http://127.0.0.1:1/x.png)[bold]\n\x1b[31m`$x^2$`'
 GOOD = ("good-1", "good-2", "good-3")

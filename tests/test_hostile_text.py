@@ -1,16 +1,16 @@
 """Foreign text in everything that is shown or written: no command to a CI system, nothing hidden, nothing moved."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.cli import cli
 from dashboard.fleet import Note
@@ -26,13 +26,6 @@ from tests.fleet.test_text import RUN, UNSEEN
 from tests.page_runner import open_page
 from tests.report.saved_fleets import saved
 from tests.sources.polling.hostile import HostileServer, answers, changed_metrics
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from typer.testing import Result
-
-    from dashboard.analysis.assembly import Fleet
 
 COMMANDS = (
     "\n::error::owned\r::add-mask::owned\r\n \t::error file=a::owned\x0b::error::owned\u2028::error::owned"

@@ -1,7 +1,5 @@
 """The wheel holds all that runs, and says what it needs; the dashboard in it works outside the checkout."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -10,8 +8,9 @@ import sys
 import zipfile
 from base64 import b64encode
 from email import message_from_bytes
+from email.message import Message
 from importlib.metadata import distribution, entry_points, packages_distributions
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 import pytest
@@ -20,10 +19,6 @@ import dashboard
 from dashboard.provider.switch import NAME
 from tests.serving import ROOT, free_port, started, wait_until_healthy
 from tests.tools.provider_wheel import CUT, WHOLE, cut
-
-if TYPE_CHECKING:
-    from email.message import Message
-    from pathlib import Path
 
 PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt", "requirements-pdf.txt")
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"

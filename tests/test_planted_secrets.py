@@ -11,8 +11,10 @@ import json
 import signal
 import sys
 import zipfile
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -22,6 +24,7 @@ import yaml
 from prometheus_client import generate_latest
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.cli import cli
 from dashboard.config import Options
 from dashboard.report.findings.document import findings_document
@@ -43,12 +46,7 @@ from tests.sources.polling.hostile import CAPTURE, DEV_MODE, Exchange, HostileSe
 from tests.web.test_server import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-    from pathlib import Path
-
     from streamlit.testing.v1 import AppTest
-
-    from dashboard.analysis.assembly import Fleet
 
 KEY = "our/own+key=4Zq8"
 INSIDE = {**ARGUMENTS, **{place: plant for place, plant in NESTED.items() if not place.startswith("long")}}

@@ -1,17 +1,15 @@
 """The command `report`: the review as a file, written whole or not at all, with one sentence on standard error."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
 import subprocess
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread
@@ -20,11 +18,6 @@ from dashboard.store import Snapshots
 from tests.builders import alike, document, fleet, story
 from tests.report.saved_fleets import saved
 from tests.serving import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from typer.testing import Result
 
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

@@ -3,8 +3,6 @@
 The tools of requirements-dev.txt are pinned there: nobody who runs the dashboard installs them.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

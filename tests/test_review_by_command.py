@@ -1,14 +1,13 @@
 """The command `report` finds the last review as the page Review does, so that both write the same bytes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread
 from dashboard.fleet import Note
@@ -17,13 +16,6 @@ from dashboard.store import Snapshots
 from tests.builders import NOW, alike, document, fleet
 from tests.report.saved_fleets import saved
 from tests.review_runner import WEEK, a_finding, earlier, frozen, review
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from typer.testing import Result
-
-    from dashboard.analysis.assembly import Fleet
 
 FIRST = "This is the first review of this fleet"
 NOT_OPENED = "The last review cannot be opened, so what is new since then is not known."

@@ -1,18 +1,11 @@
 """`rules`: the list of all rules, and the page of one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from dashboard.cli import cli
 from dashboard.report.rules.page import rule_page
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
-
-if TYPE_CHECKING:
-    from typer.testing import Result
 
 
 @pytest.fixture(autouse=True)

@@ -1,25 +1,20 @@
 """The collector polls a real server, keeps what it knows, and changes the generation only when something changed."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.demo.describe import DemoReplica, targets
 from dashboard.demo.server import DemoServer, in_thread
 from dashboard.demo.story import HOUR, default_fleet
 from dashboard.sources.discovery import Discovery
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dashboard.analysis.assembly import Fleet
 
 PATIENCE_SECONDS = 30.0
 

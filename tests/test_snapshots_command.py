@@ -1,9 +1,7 @@
 """`snapshots redact` takes secrets out of files that an earlier version wrote, and says where the backup is."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from dashboard.cli import cli
 from dashboard.store import Snapshots
 from tests.builders import NOW
 from tests.store.folders import a_fleet
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECRET = "SESAME7QX"
 

@@ -1,30 +1,22 @@
 """A fleet: all snapshots of one poll, with everything derived from them."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import date, datetime, timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from dashboard.capacity.engines import engines_of
 from dashboard.compare.pool import Member, compare_pool
-from dashboard.fleet import Replica, Role, State, frames
+from dashboard.fleet import Document, Engine, Pool, Replica, Role, Snapshot, State, frames
+from dashboard.fleet.frames import Frames
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
 from dashboard.vllm.canonical import FILLED_IN_LATER
-from dashboard.vllm.facts import facts_of
+from dashboard.vllm.facts import Facts, facts_of
 from dashboard.vllm.versions import is_unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import date, datetime, timedelta
-
-    from dashboard.fleet import Document, Engine, Pool, Snapshot
-    from dashboard.fleet.frames import Frames
-    from dashboard.vllm.facts import Facts
 
 # What a page or a rule can show of a replica: all but when it was asked and the raw answers.
 _TELLING = attrgetter(*(each.name for each in fields(Replica) if each.name not in {"observed_at", "probes"}))

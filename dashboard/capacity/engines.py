@@ -1,20 +1,14 @@
 """Capacity of each engine of one replica: blocks, tokens, requests, bytes, and where each number comes from."""
 
-from __future__ import annotations
-
 import json
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from dashboard.capacity.formula import KEEPS_ALL, Load, concurrency
-from dashboard.fleet import Basis, Engine
+from dashboard.fleet import Basis, Engine, EngineReport, KVCacheGroup, Setting
 from dashboard.vllm.schemas.base import MAX_INTEGER
 from dashboard.vllm.versions import has_change
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.fleet import EngineReport, KVCacheGroup, Setting
 
 # The first release whose log the formula was checked against; 0.12.0 logged hybrid models by another one.
 FORMULA_SINCE = (0, 32, 0)

@@ -14,10 +14,10 @@ Source: vllm/v1/kv_cache_interface.py (max_memory_usage_bytes of each spec) and 
     tokens      = floor(concurrency x max_model_len)
 """
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from dashboard.fleet import KVCacheGroup
 from dashboard.vllm.schemas.kv_cache_groups import (
     ChunkedLocalAttentionGroup,
     CrossAttentionGroup,
@@ -28,11 +28,6 @@ from dashboard.vllm.schemas.kv_cache_groups import (
     SlidingWindowGroup,
     kinds_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.fleet import KVCacheGroup
 
 KEEPS_ALL = kinds_of(FullAttentionGroup, MLAAttentionGroup, SinkFullAttentionGroup)
 SLIDING = kinds_of(SlidingWindowGroup)

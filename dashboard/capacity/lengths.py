@@ -1,16 +1,11 @@
 """Requests of one common length: what each engine could serve if every request were that long."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from dashboard.capacity.engines import load_of
 from dashboard.capacity.formula import concurrency
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.fleet import Engine, KVCacheGroup, Setting
+from dashboard.fleet import Engine, KVCacheGroup, Setting
 
 
 class AtLength(NamedTuple):

@@ -1,13 +1,9 @@
 """Which engines hold much less or more than their peers: against the median of one pool and one kind of device."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
 
 TOLERANCE = 0.10  # share of the median; a proposal, no source gives one
 FEWEST = 3  # engines of one kind that make a median worth naming

@@ -3,8 +3,6 @@
 A command is imported when it is run or asked for its help: the list of commands costs none of them.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 

@@ -1,12 +1,11 @@
 """The command `baseline`: what a pool should look like, as a file, made of what its replicas tell."""
 
-from __future__ import annotations
-
-from pathlib import Path  # noqa: TC003  typer reads it
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.cli.files import hindered, write_file
 from dashboard.cli.pools import no_such_pool
 from dashboard.cli.saved import fleet_of
@@ -14,18 +13,13 @@ from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, TargetsArgumen
 from dashboard.cli.terminal import put, say, wrong, wrong_options
 from dashboard.config.baselines import read_baseline
 from dashboard.config.document import MAX_DOCUMENT_BYTES
-from dashboard.fleet import ReplicaState
+from dashboard.fleet import Baseline, Pool, ReplicaState
 from dashboard.fleet.formatting import count, first_of, middle_cut, one_line
-from dashboard.report.baseline.source import taken_from
+from dashboard.report.baseline.source import Taken, taken_from
 from dashboard.report.baseline.update import updated
 from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
 from dashboard.report.context import context_line, context_of
 from dashboard.rules.policy import Policy
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Baseline, Pool
-    from dashboard.report.baseline.source import Taken
 
 LARGEST = "A"  # cohort
 LONGEST_COMMENT = 80  # characters of what people wrote, in the summary

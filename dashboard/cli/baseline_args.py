@@ -1,19 +1,13 @@
 """Baselines that are named on the command line, read beside those that the options or a saved fleet have."""
 
-from __future__ import annotations
-
 import glob
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dashboard.cli.terminal import wrong_options
 from dashboard.config.baselines import load_baselines, with_given
 from dashboard.errors import OptionsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.fleet import Baseline
+from dashboard.fleet import Baseline
 
 
 def given_baselines(files: Iterable[Path]) -> tuple[Baseline, ...]:

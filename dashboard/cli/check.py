@@ -1,25 +1,25 @@
 """The command `check`: a fleet judged by the rules, for CI."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from dashboard import service
-from dashboard.analysis.assembly import inspected
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.cli.baseline_args import beside, given_baselines
 from dashboard.cli.saved import LIVE, fleet_of
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, Polled, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
+from dashboard.fleet import Baseline
 from dashboard.report.ci.github_annotations import to_github_annotations
 from dashboard.report.ci.junit import to_junit
 from dashboard.report.ci.sarif import to_sarif
-from dashboard.report.ci.verdict import verdict_of
+from dashboard.report.ci.verdict import Verdict, verdict_of
 from dashboard.report.findings.document import findings_document
 from dashboard.report.findings.markdown import to_findings_markdown
 from dashboard.report.findings.table import to_findings_table
@@ -27,13 +27,6 @@ from dashboard.report.fleet.document import to_json
 from dashboard.rules.baseline.unknown_paths import shown_part
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Baseline
-    from dashboard.report.ci.verdict import Verdict
 
 Format = Literal["table", "json", "markdown", "junit", "sarif", "github"]
 Level = Literal["critical", "warning", "info", "never"]

@@ -1,13 +1,11 @@
 """The command `diff`: what changed between two fleets, saved or live."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from dashboard.analysis.assembly import only_pool
-from dashboard.analysis.changes import changes_between
+from dashboard.analysis.assembly import Fleet, only_pool
+from dashboard.analysis.changes import Changes, changes_between
 from dashboard.cli.pools import no_such_pool
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.cli.targets import ConfigOption, options_of
@@ -19,10 +17,6 @@ from dashboard.report.context import context_of
 from dashboard.report.fleet.document import to_json
 from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.changes import Changes
 
 SAME, DIFFERENT = 0, 1  # as diff(1) has it; 2 is wrong usage
 FORMATS = "What to print."

@@ -1,14 +1,9 @@
 """Files that commands read and write: what hinders is told with what to do. They are written whole or not at all."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dashboard.cli.terminal import wrong
 from dashboard.store.writing import write_whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write_file(option: str, file: Path, content: bytes) -> None:

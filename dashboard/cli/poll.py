@@ -1,21 +1,16 @@
 """The command `poll`: every replica once, as a table or as JSON."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from dashboard import service
-from dashboard.analysis.assembly import only_pool
+from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.cli.pools import no_such_pool
 from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, width, wrong
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.fleet.table import to_table
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 
 def poll(

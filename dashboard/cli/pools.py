@@ -1,14 +1,10 @@
 """A pool that is named on the command line and is not there: one sentence for every command."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterable
+from typing import NoReturn
 
 from dashboard.cli.terminal import wrong
 from dashboard.fleet.formatting import natural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MOST_NAMED = 12  # pools that the sentence names before it counts the rest
 

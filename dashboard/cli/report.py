@@ -1,28 +1,24 @@
 """The command `report`: the whole review of a fleet as one file."""
 
-from __future__ import annotations
-
-from pathlib import Path  # noqa: TC003  typer reads it
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.cli.files import write_file
 from dashboard.cli.saved import SAVED, STANDARD_INPUT, noted_fleet
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
+from dashboard.config import Options
 from dashboard.errors import ReportError
 from dashboard.fleet.formatting import size
+from dashboard.report.blocks import Report
 from dashboard.report.formats.export import Format, written
 from dashboard.report.views.review import review_report
 from dashboard.report.views.review_new import Alone
 from dashboard.store import Snapshots
 from dashboard.store.reviews import Last, earlier, last_review, opened
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.config import Options
-    from dashboard.report.blocks import Report
 
 NAMES = {Format.HTML: "HTML", Format.PDF: "PDF", Format.MARKDOWN: "Markdown", Format.JSON: "JSON"}
 FOR_A_FILE = {Format.HTML, Format.PDF}  # nobody reads these in a terminal

@@ -1,7 +1,5 @@
 """The command `rules`: the list of the rules, or the page of one."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,17 +1,18 @@
 """FILE_OR_ID: a fleet that was saved, as a file or as a snapshot of the store, or the fleet as it is now."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.cli.files import hindered
 from dashboard.cli.targets import polled
 from dashboard.cli.terminal import say, wrong
+from dashboard.config import Options
 from dashboard.errors import SnapshotError
+from dashboard.fleet.notes import Notes
 from dashboard.report.fleet.load import MAX_BYTES
 from dashboard.sources.importing.files import unwrapped
 from dashboard.store import Snapshots
@@ -19,11 +20,6 @@ from dashboard.store.carrying import carried_by
 from dashboard.store.packing import EARLIER_DIGITS, id_of
 from dashboard.store.redacting import opened_clean
 from dashboard.store.snapshots import SHORTEST, TYPE_MORE
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.config import Options
-    from dashboard.fleet.notes import Notes
 
 STANDARD_INPUT = "-"
 LIVE = "live"

@@ -1,7 +1,5 @@
 """The commands `serve` and `demo`: the dashboard in the browser, on the fleet of the options or on a simulated one."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

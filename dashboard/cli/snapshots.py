@@ -1,8 +1,6 @@
 """The command `snapshots`: what is done with the files of frozen snapshots."""
 
-from __future__ import annotations
-
-from pathlib import Path  # noqa: TC003  typer reads it
+from pathlib import Path
 from typing import Annotated
 
 import typer

@@ -1,27 +1,22 @@
 """Which replicas a command asks: its options, its addresses, and one poll with its progress."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.cli.terminal import say, wrong, wrong_options
 from dashboard.config import Options, TargetOptions, load_options
 from dashboard.errors import OptionsError
 from dashboard.sources.discovery import Discovery, replica_id
 from dashboard.sources.polling.credentials import exposed_keys
 from dashboard.vllm.redaction import also_redact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.analysis.assembly import Fleet
 
 TARGETS_HELP = (
     "Addresses to ask instead of those of the options. FLEET_CREDENTIALS__TOKEN_ENV names the environment variable "

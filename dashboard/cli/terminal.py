@@ -1,21 +1,17 @@
 """What the commands share: results on standard output, sentences on standard error, exit codes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from dashboard.fleet.formatting import count, uncapitalized
 from dashboard.fleet.text import without_commands
 from dashboard.report.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 FAILED = 1
 WRONG_USAGE = 2

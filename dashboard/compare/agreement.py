@@ -1,16 +1,11 @@
 """Whether a value is the agreed one. How people spell it in YAML does not decide: 16 and "16" are both 16."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State, Tolerance
 from dashboard.fleet.formatting import told_text
 from dashboard.vllm.canonical import LARGEST, SETS, canonical_text, tidy
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Tolerance
 
 MOST_TOLERATED = 6  # values of a set that are named before the rest is counted
 LONGEST_NUMBER = 40  # characters; 2^64 has 20, and no fraction needs more
@@ -54,25 +49,25 @@ def is_tolerated(path: str, tolerance: Tolerance, told: str) -> bool:
     return not too_small and not too_large
 
 
-def agreed_told(expected: str, own: str = "") -> Told:
+def agreed_told(expected: str, own: str = "") -> SettingValue:
     """Return an expected value as it is shown beside a told one: a number as text only where that is one too."""
     if expected == "null":
-        return Told(expected, State.NULL)
+        return SettingValue(expected, State.NULL)
     wanted = json.loads(expected)
     scalar = read_scalar(wanted) if isinstance(wanted, str) else None
     if scalar is None or own.startswith('"'):
-        return Told(expected, State.REPORTED)
-    return Told(canonical_text(scalar), State.REPORTED)
+        return SettingValue(expected, State.REPORTED)
+    return SettingValue(canonical_text(scalar), State.REPORTED)
 
 
-def nearest(tolerance: Tolerance, told: str) -> Told:
+def nearest(tolerance: Tolerance, told: str) -> SettingValue:
     """Return the tolerated value to set in place of one that is not: of a set the first, of a range the near end."""
     if tolerance.any_of:
         return agreed_told(tolerance.any_of[0], told)
     low, high = tolerance.at_least, tolerance.at_most
     number = _number(told)
     is_above = high is not None and (low is None or (number is not None and number > high))
-    return Told(_end(cast("float", high if is_above else low)), State.REPORTED)
+    return SettingValue(_end(cast("float", high if is_above else low)), State.REPORTED)
 
 
 def tolerance_words(tolerance: Tolerance) -> str:
@@ -88,7 +83,7 @@ def tolerance_words(tolerance: Tolerance) -> str:
     return f"at least {low}" if low else f"at most {high}"
 
 
-def say_told(told: Told) -> str:
+def say_told(told: SettingValue) -> str:
     """Write a value for a sentence."""
     return "not set" if told.state is State.NULL else told_text(told.value, told.state)
 

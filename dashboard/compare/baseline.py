@@ -1,20 +1,14 @@
 """What one replica tells, held against what its pool should look like."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.compare.agreement import agreed_told, is_agreed, is_tolerated, nearest, say_told, tolerance_words
 from dashboard.compare.encoding import tell, votes
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.fleet import Setting, Source, State, Told
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from dashboard.fleet import Baseline, Tolerance
+from dashboard.fleet import Baseline, Setting, SettingValue, Source, State, Tolerance
 
 NOTHING_IN_IT = frozenset({"null", "{}"})  # a section of which this is expected has no settings
 
@@ -27,14 +21,14 @@ class Deviation(NamedTuple):
     """
 
     path: str
-    own: Told
-    agreed: Told
+    own: SettingValue
+    agreed: SettingValue
     tolerance: Tolerance | None = None
     comment: str = ""
-    usual: Told | None = None
+    usual: SettingValue | None = None
 
     @property
-    def wanted(self) -> Told:
+    def wanted(self) -> SettingValue:
         """Return the value to set: what most of the pool has within the range, else the nearest one."""
         return self.usual or self.agreed
 
@@ -81,19 +75,19 @@ def agreed_words(baseline: Baseline, path: str) -> str:
     return tolerance_words(baseline.tolerated[path]) if is_compared else ""
 
 
-def fits(baseline: Baseline, path: str, told: Told) -> bool | None:
+def fits(baseline: Baseline, path: str, told: SettingValue) -> bool | None:
     """Tell whether a value of a path is one of those agreed on; None where nothing was, or where it does not matter."""
     is_compared = (path in baseline.expected or path in baseline.tolerated) and not is_ignored(baseline, path)
     return _fits(baseline, path, told) if is_compared else None
 
 
-def usual_values(baseline: Baseline, told: Iterable[Mapping[str, Setting]]) -> Mapping[str, Told]:
+def usual_values(baseline: Baseline, told: Iterable[Mapping[str, Setting]]) -> Mapping[str, SettingValue]:
     """Return, by the path of a tolerated range, the value that more than half of those within it have.
 
     `told` is what each replica of the pool tells.
     """
     ranges = [path for path, tolerance in baseline.tolerated.items() if not tolerance.any_of]
-    within: dict[str, Counter[Told]] = {path: Counter() for path in ranges}
+    within: dict[str, Counter[SettingValue]] = {path: Counter() for path in ranges}
     for settings in told if ranges else ():
         for path in ranges:
             setting = tell(settings, path)
@@ -104,7 +98,7 @@ def usual_values(baseline: Baseline, told: Iterable[Mapping[str, Setting]]) -> M
 
 
 def deviations(
-    baseline: Baseline, settings: Mapping[str, Setting], usual: Mapping[str, Told] | None = None
+    baseline: Baseline, settings: Mapping[str, Setting], usual: Mapping[str, SettingValue] | None = None
 ) -> Deviations:
     """Hold what one replica tells against a baseline. `usual` is of `usual_values`.
 
@@ -131,11 +125,11 @@ def deviations(
     return Deviations(tuple(ordered), *(tuple(found[name]) for name in Deviations._fields[1:]))
 
 
-def _told(setting: Setting) -> Told:
-    return Told(setting.value, setting.state)
+def _told(setting: Setting) -> SettingValue:
+    return SettingValue(setting.value, setting.state)
 
 
-def _fits(baseline: Baseline, path: str, told: Told) -> bool:
+def _fits(baseline: Baseline, path: str, told: SettingValue) -> bool:
     if path in baseline.expected:
         return is_agreed(path, baseline.expected[path], told.value)
     return is_tolerated(path, baseline.tolerated[path], told.value)
@@ -148,10 +142,12 @@ def _below(baseline: Baseline, settings: Mapping[str, Setting], path: str) -> It
     for inner, setting in settings.items():
         is_own = inner.startswith(f"{path}.") and inner not in baseline.expected and inner not in baseline.tolerated
         if is_own and setting.state is State.REPORTED and not is_ignored(baseline, inner):
-            yield Deviation(inner, _told(setting), Told("null", State.NULL), None, baseline.comments.get(path, ""))
+            yield Deviation(
+                inner, _told(setting), SettingValue("null", State.NULL), None, baseline.comments.get(path, "")
+            )
 
 
-def _deviation(baseline: Baseline, path: str, own: Told) -> Deviation:
+def _deviation(baseline: Baseline, path: str, own: SettingValue) -> Deviation:
     comment = baseline.comments.get(path, "")
     if path in baseline.expected:
         return Deviation(path, own, agreed_told(baseline.expected[path], own.value), None, comment)

@@ -1,17 +1,10 @@
 """Which documents go together: those that do not contradict each other."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-from dashboard.compare.encoding import MISSING, NULL, split
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.compare.encoding import Codes
+from dashboard.compare.encoding import MISSING, NULL, Codes, split
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

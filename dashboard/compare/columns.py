@@ -1,19 +1,12 @@
 """The columns of the difference matrix: cohorts, or replicas, and a baseline where it is what they are held against."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from dashboard.compare.pool import is_majority
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
-from dashboard.compare.reference import ReferenceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from dashboard.compare.reference import Reference
-    from dashboard.fleet import Baseline, Document, Pool
+from dashboard.compare.reference import Reference, ReferenceKind
+from dashboard.fleet import Baseline, Document, Pool
 
 MAX_NOTED = 3  # settings that a note names before it counts the rest
 

@@ -1,21 +1,14 @@
 """What is said of prefix sharing where nobody measured it, and of roots that are probably random."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from dashboard.compare.prefix import MAX_NAMED, PREFIX_PATHS, VERSION_PATH, Part, Verdict
+from dashboard.compare.prefix import MAX_NAMED, PREFIX_PATHS, VERSION_PATH, Part, PrefixSentence, Verdict
 from dashboard.compare.random_root import made_up
-from dashboard.compare.sharing import OWN_ROOTS, Share
+from dashboard.compare.sharing import OWN_ROOTS, Hashing, PoolSharing, Share
+from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count, first_of, joined, uncapitalized
 from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dashboard.compare.prefix import PrefixSentence
-    from dashboard.compare.sharing import Hashing, PoolSharing
-    from dashboard.fleet import Pool
 
 DERIVED = "Derived from settings: "
 

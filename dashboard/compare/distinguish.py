@@ -1,11 +1,6 @@
 """The fewest settings that tell a cohort from all others: a smallest hitting set."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 EXACT_SIZE = 3  # more settings than these are no longer read at a glance
 # Settings times cohorts up to which the search is exact: some 60 settings that tell 60 cohorts apart in

@@ -1,23 +1,18 @@
 """Settings of many documents as one matrix of integers, so that comparing is comparing integers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dashboard.fleet import Setting, State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.lookahead import LOOKAHEAD, lookahead_setting
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    # Whether it is known that a vLLM version (None: not known) has no such path.
-    Unsupported = Callable[[str | None, str], bool]
-    Codes = NDArray[np.int32]
+# Whether it is known that a vLLM version (None: not known) has no such path.
+Unsupported = Callable[[str | None, str], bool]
+Codes = NDArray[np.int32]
 
 # Codes below NULL say nothing that another document could contradict: they never vote.
 # UNSUPPORTED stands in no table: it is what MISSING becomes when the version explains it.
@@ -36,7 +31,7 @@ class Table(NamedTuple):
 
     paths: tuple[str, ...]
     codes: Codes
-    told: tuple[Told, ...]
+    told: tuple[SettingValue, ...]
 
 
 def encode(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collection[str] = FILLED_IN_LATER) -> Table:
@@ -58,7 +53,9 @@ def encode(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collecti
         of_path[of_path == NULL] = UNKNOWN
     empty = numbers.get(_NOTHING_IN_IT, NULL)
     kept = [j for j in range(len(paths)) if j not in sections or np.any((codes[:, j] > NULL) & (codes[:, j] != empty))]
-    told = [Told("null", state) for state in VALUELESS] + [Told(text, State.REPORTED) for text in numbers]
+    told = [SettingValue("null", state) for state in VALUELESS] + [
+        SettingValue(text, State.REPORTED) for text in numbers
+    ]
     return Table(tuple(paths[j] for j in kept), codes[:, kept], tuple(told))
 
 

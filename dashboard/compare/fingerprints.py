@@ -1,13 +1,8 @@
 """What a replica's engines say of their block hashes: the digests that decide whether prefixes can be shared."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.fleet import Engine
+from dashboard.fleet import Engine
 
 
 def digests(engines: Sequence[Engine]) -> frozenset[str] | None:

@@ -1,20 +1,14 @@
 """The block hashes that engines tell, as a row of the difference matrix beside the settings that decide them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from dashboard.compare.columns import Column
 from dashboard.compare.matrix import NOTHING_AGREED, Cell, CellState, Row
-from dashboard.compare.reference import ReferenceKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.compare.columns import Column
-    from dashboard.compare.reference import Reference
-    from dashboard.fleet import Engine, Pool, Replica
+from dashboard.compare.reference import Reference, ReferenceKind
+from dashboard.fleet import Engine, Pool, Replica
 
 LABEL = "block hashes"
 SHOWN = 12  # characters of a digest: enough to see which are equal

@@ -1,31 +1,22 @@
 """The difference matrix: what the compare page shows and its CSV holds, before anybody draws it."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dashboard.compare.baseline import agreed_words, fits
-from dashboard.compare.columns import baseline_column, cohort_columns, noted, replica_columns
-from dashboard.compare.encoding import MISSING, NULL, VALUELESS, encode, why_missing
+from dashboard.compare.columns import Column, baseline_column, cohort_columns, noted, replica_columns
+from dashboard.compare.encoding import MISSING, NULL, VALUELESS, Table, Unsupported, encode, why_missing
 from dashboard.compare.pool import COMPARED_AT_LEAST
 from dashboard.compare.prefix import short_name
-from dashboard.compare.reference import ReferenceKind, reference_settings, settings_of, told_by
+from dashboard.compare.reference import Reference, ReferenceKind, reference_settings, settings_of, told_by
+from dashboard.fleet import Baseline, Document, Pool, SettingValue
 from dashboard.vllm.canonical import FILLED_IN_LATER, canonical_text
 from dashboard.vllm.versions import is_unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from dashboard.compare.columns import Column
-    from dashboard.compare.encoding import Table, Unsupported
-    from dashboard.compare.reference import Reference
-    from dashboard.fleet import Baseline, Document, Pool, Told
-
 
 NOTHING_AGREED = "not agreed"  # of a path that the baseline does not name
 
@@ -93,12 +84,12 @@ class _Drawing(NamedTuple):
     silent: Mapping[str, Sequence[int]]
     counts: Sequence[int]
     versions: Sequence[str | None]
-    reference: Mapping[str, Told]
+    reference: Mapping[str, SettingValue]
     marks_ties: bool
     unsupported: Unsupported
     baseline: Baseline | None
 
-    def is_same(self, path: str, told: Told) -> bool | None:
+    def is_same(self, path: str, told: SettingValue) -> bool | None:
         """Tell whether a value stands as the reference has it; None where the reference says nothing of the path."""
         if self.baseline is not None and (fit := fits(self.baseline, path, told)) is not None:
             return fit

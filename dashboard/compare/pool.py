@@ -1,28 +1,31 @@
 """One pool, compared: its cohorts, what differs between them, and how much is equal."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dashboard.compare.cohorts import apart, group, letter, together
 from dashboard.compare.distinguish import fewest
-from dashboard.compare.encoding import NULL, encode, split, votes, why_missing
+from dashboard.compare.encoding import NULL, Codes, Table, Unsupported, encode, split, votes, why_missing
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.fleet import Cohort, Difference, Distinction, Pool, State, Told, ValueCount
+from dashboard.fleet import (
+    Cohort,
+    Difference,
+    Distinction,
+    Document,
+    Pool,
+    Role,
+    Setting,
+    SettingValue,
+    State,
+    ValueCount,
+)
 from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.versions import is_unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from dashboard.compare.encoding import Codes, Table, Unsupported
-    from dashboard.fleet import Document, Role, Setting
 
 MAJORITY_OF = 3  # replicas at least: of two that disagree nobody knows which is right
 COMPARED_AT_LEAST = 2  # replicas: what only one of them tells is compared with nothing
@@ -175,7 +178,7 @@ def _union(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collecti
     return union
 
 
-def _distinctions(unions: Codes, paths: Sequence[str], told: Sequence[Told]) -> list[tuple[Distinction, ...]]:
+def _distinctions(unions: Codes, paths: Sequence[str], told: Sequence[SettingValue]) -> list[tuple[Distinction, ...]]:
     """Return for every cohort the fewest settings that tell it from all others, best known first."""
     candidates = sorted(np.flatnonzero(split(unions)).tolist(), key=lambda column: _preference(paths[column]))
     masks = [apart(unions[:, column].tolist()) for column in candidates]
@@ -202,7 +205,7 @@ def _differences(
         values = _value_counts(read, column, places.tolist(), letters, unsupported)
         voting = [value for value in values if votes(value.state)]
         total = sum(value.count for value in voting)
-        majority = Told(voting[0].value, voting[0].state) if is_majority(voting[0].count, total) else None
+        majority = SettingValue(voting[0].value, voting[0].state) if is_majority(voting[0].count, total) else None
         minority = total - voting[0].count
         found.append((path not in PREFIX_PATHS, minority, path, Difference(path, majority, values)))
     return tuple(difference for *_, difference in sorted(found, key=lambda entry: entry[:3]))

@@ -1,25 +1,18 @@
 """What the settings say of whether replicas can share prefixes, and one plain sentence about it."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from dashboard.compare.encoding import tell, votes
-from dashboard.fleet import State, Told
+from dashboard.compare.encoding import Unsupported, tell, votes
+from dashboard.fleet import Difference, Document, Pool, Setting, SettingValue, State
 from dashboard.fleet.formatting import first_of
 from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.versions import is_unsupported
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    Telling = Mapping[str, Told]  # of some paths, those that have a value
-
-    from dashboard.compare.encoding import Unsupported
-    from dashboard.fleet import Difference, Document, Pool, Setting
+FindingContext = Mapping[str, SettingValue]  # of some paths, those that have a value
 
 VERSION_PATH = "version"
 CACHING_PATH = "cache_config.enable_prefix_caching"
@@ -78,8 +71,8 @@ class Contrast(NamedTuple):
     """A setting of which a cohort tells another value than the one it is held against."""
 
     path: str
-    own: Told
-    other: Told
+    own: SettingValue
+    other: SettingValue
 
 
 class Odd(NamedTuple):
@@ -144,10 +137,10 @@ def short_name(path: str) -> str:
 
 def telling_of(
     settings: Mapping[str, Setting], paths: Sequence[str], filled_in_later: Collection[str] = FILLED_IN_LATER
-) -> Telling:
+) -> FindingContext:
     """Return what settings tell of some paths: values only."""
     found = {path: tell(settings, path, filled_in_later) for path in paths}
-    return {path: Told(s.value, s.state) for path, s in found.items() if s is not None and votes(s.state)}
+    return {path: SettingValue(s.value, s.state) for path, s in found.items() if s is not None and votes(s.state)}
 
 
 def odd_cohorts(pool: Pool, paths: Sequence[str], filled_in_later: Collection[str] = FILLED_IN_LATER) -> list[Odd]:
@@ -155,7 +148,7 @@ def odd_cohorts(pool: Pool, paths: Sequence[str], filled_in_later: Collection[st
 
     It is enough to hold it against those that were the first to tell a path: at most one per path.
     """
-    bases: list[tuple[str, Telling]] = []
+    bases: list[tuple[str, FindingContext]] = []
     odd: dict[tuple[str, tuple[Contrast, ...]], Odd] = {}
     for cohort in pool.cohorts:
         own = telling_of(cohort.settings, paths, filled_in_later)
@@ -168,7 +161,7 @@ def odd_cohorts(pool: Pool, paths: Sequence[str], filled_in_later: Collection[st
     return list(odd.values())
 
 
-def contrasts_between(own: Telling, other: Telling) -> tuple[Contrast, ...]:
+def contrasts_between(own: FindingContext, other: FindingContext) -> tuple[Contrast, ...]:
     """Return what both tell, but not alike."""
     return tuple(
         Contrast(path, told, other[path]) for path, told in own.items() if path in other and told != other[path]
@@ -188,7 +181,7 @@ def _no_majority(ties: Sequence[Difference]) -> Iterator[Part]:
             verb = "has" if len(side.cohorts) == 1 else "have"
             name = "" if place else f"{short_name(tie.path)} "
             yield Part(f"{', ' if place else ''}{_named(side.cohorts)} {verb} {name}")
-            yield _value(Told(side.value, side.state))
+            yield _value(SettingValue(side.value, side.state))
         more = len(sides) - MAX_NAMED
         yield from (Part(f", and {more:,} more values"),) if more > 0 else ()
     if ties:
@@ -246,7 +239,7 @@ def _phrase(contrast: Contrast, *, is_plural: bool) -> Iterator[Part]:
     yield _value(other)
 
 
-def _value(told: Told) -> Part:
+def _value(told: SettingValue) -> Part:
     value = json.loads(told.value)
     return Part(value if isinstance(value, str) else told.value, is_value=True)
 

@@ -1,19 +1,13 @@
 """What a pool is compared with: its majority, one of its cohorts, one of its replicas, or its baseline."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.compare.baseline import agreed_settings
-from dashboard.compare.encoding import NULL, encode
+from dashboard.compare.encoding import NULL, Table, encode
+from dashboard.fleet import Baseline, Document, Pool, Setting, SettingValue
 from dashboard.vllm.canonical import FILLED_IN_LATER
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from dashboard.compare.encoding import Table
-    from dashboard.fleet import Baseline, Document, Pool, Setting, Told
 
 
 class ReferenceKind(StrEnum):
@@ -63,7 +57,7 @@ def reference_values(
     *,
     baseline: Baseline | None = None,
     filled_in_later: Collection[str] = FILLED_IN_LATER,
-) -> Mapping[str, Told]:
+) -> Mapping[str, SettingValue]:
     """Return path -> value for all that the reference tells.
 
     The majority tells nothing of a path without one, such as a tie; where nothing differs, it is what
@@ -73,7 +67,7 @@ def reference_values(
     return told_by(pool, reference, encode(told, filled_in_later))
 
 
-def told_by(pool: Pool, reference: Reference, table: Table) -> Mapping[str, Told]:
+def told_by(pool: Pool, reference: Reference, table: Table) -> Mapping[str, SettingValue]:
     """Return path -> value of the reference. `table` begins with the pool's cohorts and ends with the reference.
 
     The last row only counts when the reference is no part of the pool's comparison: `reference_settings`.
@@ -99,12 +93,12 @@ def settings_of(pool: Pool, documents: Mapping[str, Document], replica: str) -> 
     return next(documents[cohort.held[replica]].settings for cohort in pool.cohorts if replica in cohort.held)
 
 
-def _row(table: Table, row: int) -> Mapping[str, Told]:
+def _row(table: Table, row: int) -> Mapping[str, SettingValue]:
     codes = zip(table.paths, table.codes[row].tolist(), strict=True)
     return {path: table.told[code] for path, code in codes if code >= NULL}
 
 
-def _majority(pool: Pool, table: Table) -> Mapping[str, Told]:
+def _majority(pool: Pool, table: Table) -> Mapping[str, SettingValue]:
     values = {difference.path: difference.majority for difference in pool.differences if difference.majority}
     for path, column in zip(table.paths, table.codes[: len(pool.cohorts)].T.tolist(), strict=True):
         told = {code for code in column if code >= NULL}

@@ -1,12 +1,11 @@
 """Which cohorts can share prefixes: measured by the block hashes that engines tell, else derived from settings."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations, pairwise, starmap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
@@ -14,21 +13,16 @@ from dashboard.compare.prefix import (
     LENGTH_PATHS,
     SHARING_PATHS,
     VERSION_PATH,
+    FindingContext,
     contrasts_between,
     short_name,
     telling_of,
 )
 from dashboard.compare.random_root import SEED_PATHS, SEED_POLICY_PATH, is_doubtful, is_random
-from dashboard.fleet import State, Told
+from dashboard.fleet import Cohort, Engine, Pool, Replica, SettingValue, State
 from dashboard.fleet.formatting import joined
 from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE
 from dashboard.vllm.versions import is_unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.compare.prefix import Telling
-    from dashboard.fleet import Cohort, Engine, Pool, Replica
 
 MOST_COHORTS = 12  # a matrix of more is no longer read by eye, and its cells grow with their square
 DECIDING_PATHS = (*SHARING_PATHS, *SEED_PATHS)
@@ -95,7 +89,7 @@ class Hashing(NamedTuple):
     engines: int
     off: int
     silent: int
-    told: Telling
+    told: FindingContext
     outdated: int = 0
 
     @property
@@ -244,7 +238,7 @@ def although(cohorts: Iterable[Hashing]) -> list[str]:
     ]
 
 
-def _hashing(cohort: Cohort, replicas: Mapping[str, Replica], settings: Telling) -> Hashing:
+def _hashing(cohort: Cohort, replicas: Mapping[str, Replica], settings: FindingContext) -> Hashing:
     members = set(cohort.replicas)
     engines = {each: replicas[each].engines for each in cohort.replicas if not _is_repeated(replicas[each], members)}
     bare = Hashing(cohort.letter, len(engines), 0, {}, frozenset(), 0, 0, 0, settings)
@@ -369,7 +363,7 @@ def same_kv_cache(one: Hashing, other: Hashing) -> tuple[Share, str]:
 
 
 def _follows_dtype(cohort: Hashing) -> bool:
-    return cohort.told.get(KV_PATHS[2], Told(_AUTO, State.REPORTED)).value == _AUTO
+    return cohort.told.get(KV_PATHS[2], SettingValue(_AUTO, State.REPORTED)).value == _AUTO
 
 
 def _lacks(cohort: Hashing, path: str) -> bool:
@@ -387,5 +381,5 @@ def _silent(silent: int) -> str:
     return f"those that tell have equal block hashes; {silent:,} {'does' if silent == 1 else 'do'} not tell"
 
 
-def _only(cohort: Hashing, path: str) -> Telling:
+def _only(cohort: Hashing, path: str) -> FindingContext:
     return {path: cohort.told[path]} if path in cohort.told else {}

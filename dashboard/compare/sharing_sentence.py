@@ -1,9 +1,8 @@
 """Who can share prefixes, in a sentence or three: measured where engines tell block hashes, else from settings."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.compare.derived_sentence import (
     DERIVED,
@@ -21,6 +20,7 @@ from dashboard.compare.prefix import (
     MAX_NAMED,
     SHARING_PATHS,
     VERSION_PATH,
+    Odd,
     Part,
     Verdict,
     contrasts_between,
@@ -30,16 +30,21 @@ from dashboard.compare.prefix import (
     prefix_sentence,
 )
 from dashboard.compare.random_root import SEED_POLICY_PATH
-from dashboard.compare.sharing import LENGTH_ONLY, OTHER_ROOT, Share, although, differ, same_kv_cache, why_not, within
+from dashboard.compare.sharing import (
+    LENGTH_ONLY,
+    OTHER_ROOT,
+    Hashing,
+    PoolSharing,
+    Share,
+    although,
+    differ,
+    same_kv_cache,
+    why_not,
+    within,
+)
+from dashboard.fleet import Document, Pool, Replica
 from dashboard.fleet.formatting import count, middle_cut, one_line
 from dashboard.vllm.lookahead import LOOKAHEAD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.compare.prefix import Odd
-    from dashboard.compare.sharing import Hashing, PoolSharing
-    from dashboard.fleet import Document, Pool, Replica
 
 MEASURED = "Measured: "
 MOST_GROUPS = 3  # of cohorts that share, named in a sentence: the matrix or the list below it names all

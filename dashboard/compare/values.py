@@ -1,20 +1,13 @@
 """All values of one path in a pool, with who tells them and how: what a cell opens."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from dashboard.compare.encoding import VALUELESS, tell, votes, why_missing
-from dashboard.fleet import Source, Told
+from dashboard.compare.encoding import VALUELESS, Unsupported, tell, votes, why_missing
+from dashboard.fleet import Document, Pool, SettingValue, Source, State
 from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.versions import is_unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from dashboard.compare.encoding import Unsupported
-    from dashboard.fleet import Document, Pool, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +43,14 @@ def values(
 
     Every replica that was ever read is in exactly one of them.
     """
-    found: dict[Told, _Holders] = {}
+    found: dict[SettingValue, _Holders] = {}
     for cohort in pool.cohorts:
         for key in cohort.documents:
             setting = tell(documents[key].settings, path, filled_in_later)
             if setting is None:
-                value = Told("null", VALUELESS[why_missing(documents[key].version, path, unsupported)])
+                value = SettingValue("null", VALUELESS[why_missing(documents[key].version, path, unsupported)])
             else:
-                value = Told(setting.value, setting.state)
+                value = SettingValue(setting.value, setting.state)
             holders = found.setdefault(value, _Holders([], [], set()))
             holders.replicas.extend(replica for replica, held in cohort.held.items() if held == key)
             holders.cohorts.append(cohort.letter)
@@ -66,7 +59,7 @@ def values(
     return tuple(_value_held(value, found[value]) for value in order)
 
 
-def _value_held(value: Told, holders: _Holders) -> ValueHeld:
+def _value_held(value: SettingValue, holders: _Holders) -> ValueHeld:
     return ValueHeld(
         value=value.value,
         state=value.state,

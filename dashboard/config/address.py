@@ -1,7 +1,5 @@
 """The one spelling of a replica's address: its id."""
 
-from __future__ import annotations
-
 import re
 from ipaddress import IPv6Address
 

@@ -1,30 +1,23 @@
 """Baselines as people write them: YAML files, each read whole or refused with a sentence per mistake."""
 
-from __future__ import annotations
-
 import glob
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import yaml
 from yaml.nodes import MappingNode, ScalarNode
 
 from dashboard.compare.agreement import read_scalar
-from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, Mistake, dotted, read_document
+from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, Mistake, Place, Value, dotted, read_document
 from dashboard.config.mistakes import no_such_key
 from dashboard.errors import OptionsError
 from dashboard.fleet import Baseline, Tolerance
 from dashboard.vllm.canonical import canonical_text, tidy
 from dashboard.vllm.redaction import redact
 from dashboard.vllm.schemas.paths import MAX_PATH
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
-
-    from dashboard.config.document import Place, Value
 
 FORMAT = "1"
 KEYS = ("version", "pool", "expected", "tolerated", "ignored")

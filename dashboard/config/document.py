@@ -1,12 +1,13 @@
 """YAML as plain values, each with the line it stands on. No aliases, no tags: foreign text cannot grow or build."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn, cast
 
 import yaml
 from yaml.events import (
     AliasEvent,
+    CollectionStartEvent,
+    Event,
     MappingEndEvent,
     MappingStartEvent,
     ScalarEvent,
@@ -14,11 +15,6 @@ from yaml.events import (
     StreamEndEvent,
 )
 from yaml.reader import ReaderError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from yaml.events import CollectionStartEvent, Event
 
 MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it
 MAX_VALUES = 250_000  # the same targets have 120,000

@@ -1,28 +1,21 @@
 """fleet.yaml and the environment become Options, or one sentence per mistake."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
 from dashboard.config.baselines import load_baselines
-from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, Mistake, dotted, read_document
+from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, Mistake, Place, dotted, read_document
 from dashboard.config.mistakes import is_option_name, no_such_key, sentence
 from dashboard.config.model import DEFAULT_FILE, Options
 from dashboard.config.rules import rule_id
 from dashboard.errors import OptionsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pydantic_core import ErrorDetails
-
-    from dashboard.config.document import Place
 
 PREFIX = "FLEET_"
 FILE_VARIABLE = "FLEET_CONFIG"

@@ -1,21 +1,16 @@
 """One sentence per mistake: what is wrong with an option, and what to do."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from types import UnionType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from dashboard.config.document import Place
 from dashboard.config.rules import no_such_rule, rule_id
 from dashboard.fleet.formatting import joined
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from pydantic import BaseModel
-    from pydantic_core import ErrorDetails
-
-    from dashboard.config.document import Place
 
 _SECRET_KEYS = frozenset({"token", "bearer_token", "bearer", "auth_token", "api_key", "password", "secret"})
 _SENTENCES: Mapping[str, str] = {

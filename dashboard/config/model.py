@@ -1,7 +1,5 @@
 """The options, their defaults and bounds. fleet.example.yaml says what each is for."""
 
-from __future__ import annotations
-
 import glob
 import json
 import re

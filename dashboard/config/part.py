@@ -1,7 +1,5 @@
 """What every mapping in fleet.yaml has in common, and the texts that stand in several of them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator

@@ -1,7 +1,5 @@
 """Regular expressions that the operator writes: valid, and of a kind that takes time in proportion to the text."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from math import prod

@@ -1,16 +1,10 @@
 """Options become the policy by which a fleet is judged."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from dashboard.config.model import Options
+from dashboard.config.rules import PoolOptions, RuleOptions, SuppressOptions
 from dashboard.rules.domain import Declared, Expectations
 from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy, RuleChange
-
-if TYPE_CHECKING:
-    from dashboard.config.model import Options
-    from dashboard.config.rules import PoolOptions, RuleOptions, SuppressOptions
 
 
 def policy_of(options: Options) -> Policy:

@@ -1,8 +1,7 @@
 """What the operator says about rules: what pools share, changed rules, findings that somebody answers for."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from datetime import date
 from difflib import get_close_matches
 from enum import StrEnum
@@ -17,11 +16,7 @@ from dashboard.fleet.formatting import joined
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.rules.registry import Rule
+from dashboard.rules.registry import Rule
 
 _ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
 _PLACEHOLDER = re.compile(r"\{(?:host|port|model)\}")

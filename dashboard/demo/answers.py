@@ -5,22 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from dashboard.demo.describe import Behaviour, Speaks
+from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
 from dashboard.demo.hashing import fingerprint
 from dashboard.demo.memory import capacities
-from dashboard.demo.pages import JSON
+from dashboard.demo.pages import JSON, Rendered
 from dashboard.demo.provider import PATHS, page_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.demo.describe import DemoReplica
-    from dashboard.demo.pages import Rendered
 
 GUARDED = ("/v1", "/v2", "/inference", "/cohere")  # vllm/entrypoints/openai/api_server.py, AuthenticationMiddleware
 NANOSECONDS = 1_000_000_000

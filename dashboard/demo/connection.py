@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from dashboard.demo.answers import Answer, Process
 from dashboard.demo.describe import Behaviour
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dashboard.demo.answers import Answer, Process
 
 END_OF_HEAD = b"\r\n\r\n"
 MAX_HEAD_BYTES = 65_536  # h11's limit in uvicorn

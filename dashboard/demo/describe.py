@@ -1,14 +1,10 @@
 """What a simulated replica is: the values that a fleet is described with."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 Value: TypeAlias = bool | int | float | str | tuple[int, ...] | None
 

@@ -1,15 +1,11 @@
 """Fingerprints of simulated engines: equal where algorithm, root and block length are equal, and nowhere else."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dashboard.compare.random_root import RANDOM_WITH
 from dashboard.fleet import Fingerprint
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CANONICAL_TOKENS = 16  # of the block that all engines hash alike, whatever their own block size: vLLM's default
 DIGEST = 16  # hex digits

@@ -4,14 +4,10 @@ Sources: vllm/v1/core/kv_cache_utils.py (grouping, concurrency), vllm/v1/kv_cach
 request), vllm/v1/worker/gpu_worker.py (memory left after profiling).
 """
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.demo.describe import Configuration, DemoReplica
+from dashboard.demo.describe import Configuration, DemoReplica
 
 BYTES_PER_VALUE = 2  # bfloat16
 # What profiling finds beside the weights: CUDA context, graphs, and activations that grow with the batch. Assumed.

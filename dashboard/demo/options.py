@@ -1,12 +1,7 @@
 """What the demo says in fleet.yaml: what its pools share, and the findings that somebody answers for."""
 
-from __future__ import annotations
-
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from datetime import date
+from datetime import date, timedelta
+from typing import Any
 
 SUPPRESSED_FOR = timedelta(days=30)
 

@@ -1,21 +1,15 @@
 """Answers of a simulated server as byte templates: rendered once per configuration, slots filled in per replica."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from dashboard.demo.describe import Speaks
+from dashboard.demo.describe import Configuration, Speaks
 from dashboard.demo.memory import kv_cache_groups
 from dashboard.demo.provider import PLUGIN_NAMES, provider_answers
 from dashboard.demo.vllm_config import server_info, template
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.demo.describe import Configuration
 
 JSON = b"application/json"
 NO_BODY = b""

@@ -1,21 +1,16 @@
 """What our provider inside a simulated vLLM answers: the seed's sections, and `fleet`; what differs is a slot."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs
 
 from dashboard import __version__
+from dashboard.demo.describe import Configuration
 from dashboard.demo.hashing import seed_policy
 from dashboard.demo.memory import kv_cache_groups
 from dashboard.vllm.schemas.fleet_extension import SCHEMA_VERSION
 from dashboard.vllm.schemas.paths import leaves
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.demo.describe import Configuration
 
 PLUGIN_NAMES = ("lora_filesystem_resolver", "fleet_config")  # in VLLM_PLUGINS, as README's line names them
 PATHS = ("/inference/v1/config", "/v1/config")

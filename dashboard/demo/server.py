@@ -1,28 +1,21 @@
 """The simulated fleet as a real HTTP server on loopback: one listening socket per replica, one port for all."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import resource
 import socket
 import threading
 import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.demo.answers import Process
 from dashboard.demo.connection import Connection
-from dashboard.demo.describe import Behaviour
-from dashboard.demo.pages import render
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-
-    from dashboard.demo.describe import Configuration, DemoReplica, Speaks, Value
-    from dashboard.demo.pages import Rendered
+from dashboard.demo.describe import Behaviour, Configuration, DemoReplica, Speaks, Value
+from dashboard.demo.pages import Rendered, render
 
 BACKLOG = 128
 PORT_ATTEMPTS = 20  # a port that is free on one address may be taken on another

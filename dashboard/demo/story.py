@@ -1,19 +1,13 @@
 """The fleet that the simulation shows: five pools, each with something to find."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dashboard.demo.describe import Behaviour, Configuration, DemoReplica, Gpu, Model, Speaks
+from dashboard.demo.describe import Behaviour, Configuration, DemoReplica, Gpu, Model, Speaks, Value
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.demo.describe import Value
-
-    Settings = dict[str, Value]
+Settings = dict[str, Value]
 
 H100 = Gpu("NVIDIA H100 80GB HBM3", 84_942_979_072, (9, 0), 132)
 H200 = Gpu("NVIDIA H200", 150_121_545_728, (9, 0), 132)

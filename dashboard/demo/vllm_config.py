@@ -1,14 +1,11 @@
 """The `VllmConfig` and environment of a simulated server, out of the template of its version."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from dashboard.demo.describe import Configuration
+from dashboard.demo.describe import Configuration
 
 # By the first two numbers of a version: later ones of the same two are taken to answer alike.
 TEMPLATES = {"0.12": "0.12.0", "0.20": "0.20.2", "0.32": "0.32.0"}

@@ -2,7 +2,7 @@
 
 from dashboard.fleet.baselines import Baseline, Tolerance
 from dashboard.fleet.notes import Note
-from dashboard.fleet.pools import Cohort, Difference, Distinction, Pool, Told, ValueCount, cohort_letters
+from dashboard.fleet.pools import Cohort, Difference, Distinction, Pool, SettingValue, ValueCount, cohort_letters
 from dashboard.fleet.replicas import Contradiction, Document, Engine, Replica
 from dashboard.fleet.replies import (
     Device,
@@ -41,11 +41,11 @@ __all__ = [
     "Reply",
     "Role",
     "Setting",
+    "SettingValue",
     "Snapshot",
     "Source",
     "State",
     "Target",
-    "Told",
     "Tolerance",
     "ValueCount",
     "cohort_letters",

@@ -1,17 +1,12 @@
 """How numbers, times and settings are written for people."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from datetime import datetime
 
 from dashboard.fleet import Basis, FailureKind, State
 from dashboard.fleet.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
 
 NOT_KNOWN = "not known"
 STATE_WORDS = {

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from dashboard.errors import FrameError
-from dashboard.fleet import Fingerprint, cohort_letters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.fleet import Document, Pool, Replica
+from dashboard.fleet import Document, Fingerprint, Pool, Replica, cohort_letters
 
 TEXT, INTEGER, NUMBER, TIME, OBJECT = "string", "Int64", "Float64", "datetime64[ns, UTC]", "object"
 

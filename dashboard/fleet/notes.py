@@ -1,12 +1,8 @@
 """What people write down in a review."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
 
 
 class Note(NamedTuple):
@@ -17,5 +13,4 @@ class Note(NamedTuple):
     at: datetime | None = None
 
 
-if TYPE_CHECKING:
-    Notes = Mapping[str, Note]  # by a finding's id, or by the anchor of a part of the review
+Notes = Mapping[str, Note]  # by a finding's id, or by the anchor of a part of the review

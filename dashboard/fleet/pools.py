@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.fleet.replies import Setting
-    from dashboard.fleet.words import Role, State
+from dashboard.fleet.replies import Setting
+from dashboard.fleet.words import Role, State
 
 
-class Told(NamedTuple):
+class SettingValue(NamedTuple):
     """A value and how it stands, without who said it."""
 
     value: str
@@ -60,7 +58,7 @@ class Difference:
     """A setting whose values are not all equal in a pool. `majority` is None on a tie or too few."""
 
     path: str
-    majority: Told | None
+    majority: SettingValue | None
     values: tuple[ValueCount, ...]
 
 

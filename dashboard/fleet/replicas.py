@@ -1,17 +1,13 @@
 """What is known of one replica, with its document and its engines."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from dashboard.fleet.replies import Device, Fingerprint, KVCacheGroup, ProbeResult, Setting
-    from dashboard.fleet.targets import Failure
-    from dashboard.fleet.words import Basis, ReplicaState, Role, Source
+from dashboard.fleet.replies import Device, Fingerprint, KVCacheGroup, ProbeResult, Setting
+from dashboard.fleet.targets import Failure
+from dashboard.fleet.words import Basis, ReplicaState, Role, Source
 
 
 class Contradiction(NamedTuple):

@@ -1,16 +1,12 @@
 """What one replica says in one poll: replies and their parts, results of probes, a snapshot."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from dashboard.fleet.targets import Failure, Target
-    from dashboard.fleet.words import Source, State
+from dashboard.fleet.targets import Failure, Target
+from dashboard.fleet.words import Source, State
 
 
 class Setting(NamedTuple):

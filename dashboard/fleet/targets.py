@@ -1,15 +1,10 @@
 """What is asked: targets, where their secrets are found, and why a probe gave no reply."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from dashboard.fleet.words import FailureKind
+from dashboard.fleet.words import FailureKind
 
 FILE_SCHEME = "file://"  # begins the id of a replica whose answers were saved: nobody asks it, and they tell no time
 

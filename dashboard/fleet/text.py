@@ -3,8 +3,6 @@
 Values are kept and compared as they came.
 """
 
-from __future__ import annotations
-
 import re
 
 # What Azure Pipelines and TeamCity, and GitHub in its older form, look for anywhere in a line of a log.

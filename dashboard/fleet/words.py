@@ -1,7 +1,5 @@
 """The words that values of the nouns are made of."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request  # noqa: TC002  FastAPI reads the annotation when the route is added
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dashboard.provider.answer import Answer, Gathered, answer

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.compare import Matrix
-    from dashboard.report.context import Context
+from dashboard.compare import Matrix
+from dashboard.report.context import Context
 
 
 class Tone(StrEnum):

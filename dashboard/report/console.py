@@ -1,16 +1,10 @@
 """What the terminal shows, made by rich."""
 
-from __future__ import annotations
-
 from io import StringIO
-from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 
 from dashboard.fleet.text import without_commands
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 def printed(*parts: RenderableType, width: int, colour: bool) -> str:

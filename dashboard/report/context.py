@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from dashboard import __version__
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import iso, short_id
 from dashboard.fleet.targets import FILE_SCHEME
 from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import RULE_SET
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
 
 AS_OF = "data as of "
 IMPORTED = "imported "  # of saved answers, which tell no time

@@ -1,13 +1,8 @@
 """The terms of pages and reports, each in one sentence: tooltips and the end of a report say the same."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from dashboard.capacity.outliers import TOLERANCE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TERMS: Mapping[str, str] = {
     "replica": "One vLLM API server behind one address.",

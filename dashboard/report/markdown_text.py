@@ -1,7 +1,5 @@
 """Foreign text in Markdown: it is shown as it is, and can never become markup."""
 
-from __future__ import annotations
-
 import re
 from html import escape
 

@@ -1,15 +1,9 @@
 """Names of replicas and pools as a list shows them: short, on one line, in the order in which people count."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import middle_cut, natural, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.analysis.assembly import Fleet
 
 MOST_NAMED = 3  # replicas whose names stand in a list; more are counted
 LONGEST_NAME = 40  # characters of a replica's or pool's name in a list

@@ -3,19 +3,15 @@
 Times are ISO 8601 in UTC, what is not known is null. Parts that begin with Full are those of `--full`.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 from pydantic.dataclasses import dataclass
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis, FailureKind, ReplicaState, Role, Source, State
 from dashboard.vllm.schemas.base import Count, Moment
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 T = TypeVar("T")
 NativeValue = Annotated[Any, Field(description="native JSON")]

@@ -1,7 +1,5 @@
 """Foreign text on one line, cut at its end."""
 
-from __future__ import annotations
-
 from dashboard.fleet.formatting import one_line
 
 

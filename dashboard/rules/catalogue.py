@@ -1,19 +1,13 @@
 """All rules, each named once, in the order of their ids."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from dashboard.rules.baseline import BASELINE
 from dashboard.rules.behaviour import BEHAVIOUR
 from dashboard.rules.capacity import CAPACITY
 from dashboard.rules.disaggregation import DISAGGREGATION
 from dashboard.rules.identity import IDENTITY
+from dashboard.rules.registry import Rule
 from dashboard.rules.routing import ROUTING
 from dashboard.rules.stores import STORES
-
-if TYPE_CHECKING:
-    from dashboard.rules.registry import Rule
 
 # Raised with every change of what rules find; tests/rules/test_rule_set.py sees to it. Reports and snapshots print it.
 RULE_SET = 7

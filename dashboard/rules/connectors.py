@@ -3,17 +3,11 @@
 Shapes: vllm/config/kv_transfer.py and vllm/distributed/kv_transfer/kv_connector/v1/multi_connector.py.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from dashboard.fleet import State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
+from dashboard.fleet import Setting, State
 
 SECTION = "kv_transfer_config"
 CONNECTOR = f"{SECTION}.kv_connector"

@@ -1,19 +1,12 @@
 """What the replicas of a pool share: it decides what a difference breaks, and how bad that is."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from dashboard.fleet import Role
-from dashboard.rules.connectors import connectors, value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.connectors import Connector
+from dashboard.fleet import Role, Setting
+from dashboard.rules.connectors import Connector, connectors, value
 
 T = TypeVar("T")
 
@@ -45,7 +38,7 @@ class SeedPolicy(StrEnum):
     RANDOM = "random"
 
 
-class Facet(StrEnum):
+class ImpactContext(StrEnum):
     """One reason why a difference can hurt. Severities and explanations of rules are given per facet."""
 
     MODEL = "any pool"  # always: clients expect the same of each replica
@@ -97,19 +90,19 @@ class Domain:
     expects: Expectations = Expectations()
 
     @property
-    def facets(self) -> frozenset[Facet]:
+    def facets(self) -> frozenset[ImpactContext]:
         """Return all reasons why a difference can hurt in this pool."""
-        facets = {Facet.MODEL}
+        facets = {ImpactContext.MODEL}
         if self.router is not Router.NONE:
-            facets.add(Facet(self.router))
+            facets.add(ImpactContext(self.router))
         if self.kv_store is not Store.NONE:
-            facets.add(Facet.KV_STORE)
+            facets.add(ImpactContext.KV_STORE)
         if self.disaggregated:
-            facets.add(Facet.DISAGGREGATED)
+            facets.add(ImpactContext.DISAGGREGATED)
         return frozenset(facets)
 
     @property
-    def known_facets(self) -> frozenset[Facet]:
+    def known_facets(self) -> frozenset[ImpactContext]:
         """Return the facets that are declared or inferred; only a router is ever assumed to be there."""
         assumed = self.router.value if self.router_basis is Basis.ASSUMED else None
         return frozenset(each for each in self.facets if each.value != assumed)
@@ -151,7 +144,7 @@ def domain_of(declared: Declared, roles: Iterable[Role], documents: Iterable[Map
     return Domain(*router, *store, *disaggregated, expects=declared.expects)
 
 
-def assumed_router(router: Router | Facet) -> str:
+def assumed_router(router: Router | ImpactContext) -> str:
     """Return the assumption that a router is of this kind."""
     return f"router is {router}"
 

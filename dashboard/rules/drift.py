@@ -1,23 +1,17 @@
 """Settings that must be equal: within a pool, and across a prefill/decode pair, as drafts of findings."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from dashboard.compare.pool import MAJORITY_OF, is_majority
-from dashboard.fleet import State
+from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count, joined, told_text
 from dashboard.rules import remedy
 from dashboard.rules.findings import Draft, Evidence, Remedy
+from dashboard.rules.subject import Holders, Meaning, PairSubject, PoolSubject
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.fleet import Told
-    from dashboard.rules.subject import Holders, Meaning, PairSubject, PoolSubject
-
-    Compared = Mapping[str, tuple[str, Holders]]  # path -> (noun, who tells which value)
+Compared = Mapping[str, tuple[str, Holders]]  # path -> (noun, who tells which value)
 
 MOST_SIDES = 4  # values that a sentence names before it counts the rest
 
@@ -27,8 +21,8 @@ class Contrast(NamedTuple):
 
     path: str
     noun: str
-    own: Told
-    reference: Told
+    own: SettingValue
+    reference: SettingValue
 
 
 def drift(pool: PoolSubject, nouns: Mapping[str, str], meaning: Meaning | None = None) -> Iterator[Draft]:
@@ -60,7 +54,7 @@ def apart(told: Compared, consequence: str = "") -> Iterator[Draft]:
         yield deviation(told, contrasts, replicas, consequence)
 
 
-def majority(holders: Holders) -> Told | None:
+def majority(holders: Holders) -> SettingValue | None:
     """Return the value that more than half of at least three replicas tell; None without one."""
     total = sum(map(len, holders.values()))
     return next((told for told, ids in holders.items() if is_majority(len(ids), total)), None)
@@ -162,7 +156,7 @@ def unequal(pair: PairSubject, path: str, noun: str, sides: Sequence[Holders]) -
     )
 
 
-def say(told: Told) -> str:
+def say(told: SettingValue) -> str:
     """Write a value for a sentence."""
     return "not set" if told.state is State.NULL else told_text(told.value, told.state)
 

@@ -1,18 +1,18 @@
 """Runs rules over a fleet: every rule on every subject has one outcome, whatever the rule does."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.compare.baseline import agreed_paths
-from dashboard.fleet import Role, cohort_letters
+from dashboard.fleet import Document, Pool, Replica, Role, cohort_letters
 from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.rules.baseline.unknown_paths import unknown_paths
-from dashboard.rules.domain import Basis, Facet, assumed_router, domain_of
+from dashboard.rules.domain import Basis, ImpactContext, assumed_router, domain_of
 from dashboard.rules.findings import (
     CohortShare,
     Confidence,
@@ -22,23 +22,16 @@ from dashboard.rules.findings import (
     Inspection,
     Outcome,
     OutcomeKind,
+    Rollout,
+    Severity,
+    Suppression,
     Unjudged,
 )
-from dashboard.rules.policy import RuleChange
-from dashboard.rules.registry import Scope
+from dashboard.rules.policy import Policy, RuleChange
+from dashboard.rules.registry import Rule, Scope
 from dashboard.rules.rollout import is_explained, remedy_along, rollout_of
-from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject
+from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject, Subject
 from dashboard.rules.suppress import sort_out
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import date, datetime
-
-    from dashboard.fleet import Document, Pool, Replica
-    from dashboard.rules.findings import Rollout, Severity, Suppression
-    from dashboard.rules.policy import Policy
-    from dashboard.rules.registry import Rule
-    from dashboard.rules.subject import Subject
 
 MOST_NEEDS = 12  # settings that a rule lacks and that are named, before the rest is counted
 LONGEST_REASON = 200  # characters of what a rule raised
@@ -197,7 +190,7 @@ def _finding(
     draft: Draft,
     rule: Rule,
     outcome: Outcome,
-    worst: tuple[Facet, Severity],
+    worst: tuple[ImpactContext, Severity],
     override: Severity | None,
     subject: Subject,
     context: _Context,
@@ -245,11 +238,13 @@ def _finding(
     )
 
 
-def _severity_behind(rule: Rule, severity: Severity, subject: Subject) -> tuple[tuple[Facet, Severity], ...]:
+def _severity_behind(rule: Rule, severity: Severity, subject: Subject) -> tuple[tuple[ImpactContext, Severity], ...]:
     """Return how severe a rule is behind other routers, else as here; none where the pool's router is declared."""
     if not isinstance(subject, PoolSubject) or subject.domain.router_basis is Basis.DECLARED:
         return ()
-    return tuple((router, rule.severity.get(router, severity)) for router in (Facet.PREFIX_HASH, Facet.KV_EVENTS))
+    return tuple(
+        (router, rule.severity.get(router, severity)) for router in (ImpactContext.PREFIX_HASH, ImpactContext.KV_EVENTS)
+    )
 
 
 def _unknown(draft: Draft, rule: Rule, outcome: Outcome, subject: Subject) -> int:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import date, datetime
-
-    from dashboard.fleet import State
-    from dashboard.rules.domain import Domain, Facet
+from dashboard.fleet import State
+from dashboard.rules.domain import Domain, ImpactContext
 
 
 class Severity(StrEnum):
@@ -170,8 +168,8 @@ class Finding:
     suppression: Suppression | None = None
     expired: Suppression | None = None
     assumptions: tuple[str, ...] = ()
-    facet: Facet | None = None
-    severity_behind: tuple[tuple[Facet, Severity], ...] = ()
+    facet: ImpactContext | None = None
+    severity_behind: tuple[tuple[ImpactContext, Severity], ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -1,24 +1,19 @@
 """Who holds which value, where it is concluded for each replica and not read from the documents."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
+from dashboard.rules.subject import Holders
 from dashboard.vllm.canonical import canonical_text
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.rules.subject import Holders
-
-NOT_SET = Told("null", State.NULL)
+NOT_SET = SettingValue("null", State.NULL)
 
 
-def held(told: Mapping[str, Told]) -> Holders:
+def held(told: Mapping[str, SettingValue]) -> Holders:
     """Turn replica -> value into value -> replicas, the most frequent first, then by value."""
-    holders: dict[Told, list[str]] = defaultdict(list)
+    holders: dict[SettingValue, list[str]] = defaultdict(list)
     for replica in sorted(told):
         holders[told[replica]].append(replica)
     order = sorted(holders, key=lambda each: (-len(holders[each]), each))
@@ -30,6 +25,6 @@ def held_natively(told: Mapping[str, Any]) -> Holders:
     return held({replica: told_of(value) for replica, value in told.items()})
 
 
-def told_of(value: Any) -> Told:
+def told_of(value: Any) -> SettingValue:
     """Return a native JSON value as what is told; None as an option that is not set."""
-    return NOT_SET if value is None else Told(canonical_text(value), State.REPORTED)
+    return NOT_SET if value is None else SettingValue(canonical_text(value), State.REPORTED)

@@ -1,16 +1,11 @@
 """A rule's docstring as its page: the problem, why it matters where, how to fix, exceptions, evidence, an example."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import dedent
-from typing import TYPE_CHECKING
 
-from dashboard.rules.domain import Facet
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from dashboard.rules.domain import ImpactContext
 
 WHY, FIX, EXCEPTIONS, EVIDENCE, EXAMPLE = "Why it matters", "How to fix", "Exceptions", "Evidence", "Example"
 SECTIONS = (WHY, FIX, EXCEPTIONS, EVIDENCE, EXAMPLE)
@@ -23,7 +18,7 @@ class Page:
     """What a rule's docstring says. `why` is by facet; `evidence` one line per source."""
 
     problem: str
-    why: Mapping[Facet, str]
+    why: Mapping[ImpactContext, str]
     fix: str
     exceptions: str
     evidence: tuple[str, ...]
@@ -51,9 +46,9 @@ def _entries(text: str) -> list[str]:
     return [_flowing(entry) for entry in _ENTRY.split(text) if entry.strip()]
 
 
-def _reason(entry: str) -> tuple[Facet, str]:
+def _reason(entry: str) -> tuple[ImpactContext, str]:
     facet, _, sentence = entry.partition(": ")
-    return Facet(facet), sentence
+    return ImpactContext(facet), sentence
 
 
 def _flowing(text: str) -> str:

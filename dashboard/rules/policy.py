@@ -1,18 +1,13 @@
 """What the operator decides about rules: domains of pools, changed rules, suppressions, baselines."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dashboard.fleet import Baseline
 from dashboard.rules.domain import Declared
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.fleet import Baseline
-    from dashboard.rules.findings import Severity, Suppression
+from dashboard.rules.findings import Severity, Suppression
 
 
 @dataclass(frozen=True, slots=True)

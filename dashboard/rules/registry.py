@@ -1,18 +1,14 @@
 """How a rule is declared: `@rule(...)` over a pure function, whose docstring is its page."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Family, Severity
 from dashboard.rules.page import Page, page_of
-
-if TYPE_CHECKING:
-    from dashboard.rules.domain import Facet
-    from dashboard.rules.findings import Family, Severity
 
 
 class Scope(StrEnum):
@@ -41,7 +37,7 @@ class Rule:
     name: str
     family: Family
     scope: Scope
-    severity: Mapping[Facet, Severity]
+    severity: Mapping[ImpactContext, Severity]
     needs: tuple[str, ...]
     least: int
     check: Check
@@ -50,7 +46,9 @@ class Rule:
     expects: str | None = None
     holds_to_baseline: bool = False
 
-    def severity_in(self, facets: frozenset[Facet], known: frozenset[Facet]) -> tuple[Facet, Severity] | None:
+    def severity_in(
+        self, facets: frozenset[ImpactContext], known: frozenset[ImpactContext]
+    ) -> tuple[ImpactContext, Severity] | None:
         """Return the facet that makes it worst among these, and how bad; None where the rule does not apply.
 
         A facet that is not `known` but assumed makes nothing worse than a warning; of equals a known one decides.
@@ -68,7 +66,7 @@ def rule(
     id: str,  # noqa: A002  as it is called everywhere
     name: str,
     family: Family,
-    severity: Mapping[Facet, Severity],
+    severity: Mapping[ImpactContext, Severity],
     needs: tuple[str, ...],
     scope: Scope = Scope.POOL,
     least: int = 2,

@@ -3,22 +3,15 @@
 `flags.json` is made of vLLM's source by `tests/tools/make_flags.py`.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State
+from dashboard.fleet import SettingValue, State
 from dashboard.rules.findings import Remedy, Snippet
 from dashboard.vllm.versions import build
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.fleet import Told
 
 IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
 SERVED_NAMES = "served_model_names"
@@ -27,7 +20,7 @@ LEFT_OUT = {"env.VLLM_SERVER_DEV_MODE": frozenset({"false", "0", '"0"'})}
 IN_ANY_ORDER = frozenset({"env.VLLM_PLUGINS"})  # a list of which vLLM only asks whether it holds a name
 
 
-def set_to(wanted: Iterable[tuple[str, Told]], sentence: str) -> Remedy:
+def set_to(wanted: Iterable[tuple[str, SettingValue]], sentence: str) -> Remedy:
     """Return a remedy with something to paste for each (path, value), as far as a command line can set it."""
     return of_snippets([pasteable(path, told) for path, told in wanted], sentence)
 
@@ -40,7 +33,7 @@ def of_snippets(typed: Iterable[Snippet | None], sentence: str) -> Remedy:
     return Remedy(sentence, (*([Snippet("flag", flags)] if flags else []), *rest))
 
 
-def pasteable(path: str, told: Told) -> Snippet | None:
+def pasteable(path: str, told: SettingValue) -> Snippet | None:
     """Return what to type for one value; None where nothing can be typed, such as for an option that is not set."""
     section, _, name = path.rpartition(".")
     if section == "env" and (told.state is State.NULL or is_left_out(path, told)):
@@ -61,7 +54,7 @@ def pasteable(path: str, told: Told) -> Snippet | None:
     return Snippet("flag", _flag(flag, value)) if flag else None
 
 
-def is_left_out(path: str, told: Told) -> bool:
+def is_left_out(path: str, told: SettingValue) -> bool:
     """Tell whether a value of a variable is what vLLM has where it is not set."""
     return told.value in LEFT_OUT.get(path, ())
 

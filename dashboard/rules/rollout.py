@@ -1,21 +1,13 @@
 """A rollout in progress, told apart from drift by when replicas started."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
-from dashboard.rules.findings import Remedy, Rollout
+from dashboard.fleet import Replica
+from dashboard.rules.findings import Draft, Remedy, Rollout
+from dashboard.rules.subject import Holders
 from dashboard.vllm.versions import build
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
-    from dashboard.fleet import Replica
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import Holders
 
 VERSIONS = 2  # more of them at one time are no rollout but a mixture
 STUCK_AFTER = timedelta(hours=6)  # without a new start; a proposal, no source gives one

@@ -1,17 +1,10 @@
 """Findings counted: per replica, per pool, of the fleet."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
-from dashboard.rules.findings import OutcomeKind, Tally
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.fleet import Replica
-    from dashboard.rules.findings import Finding, Inspection
+from dashboard.fleet import Replica
+from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Tally
 
 NOT_JUDGED = frozenset({OutcomeKind.SKIPPED, OutcomeKind.ERROR})
 

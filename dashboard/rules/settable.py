@@ -1,28 +1,21 @@
 """How each setting takes its value, and what to type for it: one way for remedies and for what-ifs."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from itertools import islice, product
-from typing import TYPE_CHECKING
 
 from dashboard.compare.agreement import agreed_told
 from dashboard.compare.baseline import is_ignored
-from dashboard.fleet import Setting, Source, State, Told
+from dashboard.fleet import Baseline, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import joined
 from dashboard.rules.capacity.cp_05_compilation import MODES
 from dashboard.rules.capacity.graph_sizes import LARGEST, SEQS, SIZES, SPECULATED, TOKENS, follow
 from dashboard.rules.connectors import value
+from dashboard.rules.findings import Snippet
 from dashboard.rules.remedy import SERVED_NAMES, flag_of, is_left_out, pasteable
 from dashboard.vllm.identity import EVENT_ADDRESSES, EVENT_TOPIC, PATHS_OF_FILES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-    from collections.abc import Set as AbstractSet
-
-    from dashboard.fleet import Baseline
-    from dashboard.rules.findings import Snippet
 
 VERSION = "version"
 GRAPH_MODE = "compilation_config.cudagraph_mode"
@@ -66,7 +59,7 @@ class How(StrEnum):
 
 
 def ways(
-    wanted: Mapping[str, Told], *, derives_sizes: bool, left: Mapping[str, How] | None = None
+    wanted: Mapping[str, SettingValue], *, derives_sizes: bool, left: Mapping[str, How] | None = None
 ) -> Mapping[str, How]:
     """Return how each setting takes the value that is wanted of it, by path.
 
@@ -86,7 +79,10 @@ def waiting(how: Mapping[str, How]) -> AbstractSet[str]:
 
 
 def left_to_people(
-    baseline: Baseline, usual: Mapping[str, Told], told: Callable[[str], Collection[Told]], paths: Iterable[str]
+    baseline: Baseline,
+    usual: Mapping[str, SettingValue],
+    told: Callable[[str], Collection[SettingValue]],
+    paths: Iterable[str],
 ) -> Mapping[str, How]:
     """Return those of a baseline's settings for which nothing is typed.
 
@@ -126,7 +122,7 @@ def _is_as_derived(settings: Mapping[str, Setting], path: str) -> bool:
     return source is not None and own in (source, [source])
 
 
-def _is_open(baseline: Baseline, path: str, told: Callable[[str], Collection[Told]]) -> bool:
+def _is_open(baseline: Baseline, path: str, told: Callable[[str], Collection[SettingValue]]) -> bool:
     """Tell whether an expected value is one that vLLM derives, of settings that may also have others."""
     opened = open_sources(baseline, path)
     if not opened:
@@ -145,7 +141,7 @@ def _is_open(baseline: Baseline, path: str, told: Callable[[str], Collection[Tol
     return False
 
 
-def _possible(baseline: Baseline, path: str, told: Collection[Told]) -> list[str]:
+def _possible(baseline: Baseline, path: str, told: Collection[SettingValue]) -> list[str]:
     """Return values that a setting may have: those agreed on, then those that are told."""
     texts = [baseline.expected[path]] if path in baseline.expected else []
     if tolerance := baseline.tolerated.get(path):
@@ -155,7 +151,7 @@ def _possible(baseline: Baseline, path: str, told: Collection[Told]) -> list[str
     return list(dict.fromkeys(texts))
 
 
-def _how(path: str, wanted: Told, changed: AbstractSet[str], *, derives_sizes: bool) -> How:
+def _how(path: str, wanted: SettingValue, changed: AbstractSet[str], *, derives_sizes: bool) -> How:
     if path == VERSION:
         return How.IMAGE
     if path.startswith("env."):
@@ -168,7 +164,7 @@ def _how(path: str, wanted: Told, changed: AbstractSet[str], *, derives_sizes: b
     return _given(path, wanted, How.FLAG, How.NO_FLAG) if is_plain else How.BY_HAND
 
 
-def typed(path: str, wanted: Told) -> Snippet | None:
+def typed(path: str, wanted: SettingValue) -> Snippet | None:
     """Return what to type for a value; None where nothing can be typed."""
     if path == GRAPH_MODE:
         wanted = wanted._replace(value=MODES.get(wanted.value, wanted.value))
@@ -186,7 +182,7 @@ def optional_words(flags: Iterable[str]) -> str:
     return f"Take {joined(list(flags))} away where set: vLLM derives what they set from the settings above."
 
 
-def is_misfit(path: str, wanted: Told, told: Collection[Told]) -> bool:
+def is_misfit(path: str, wanted: SettingValue, told: Collection[SettingValue]) -> bool:
     """Tell whether a value is none that vLLM can have, going by what all tell: a text where it has a number.
 
     What stands for a number by its name is none of these.
@@ -197,7 +193,7 @@ def is_misfit(path: str, wanted: Told, told: Collection[Told]) -> bool:
     return (_kind(wanted), kinds) in [("text", {"number"}), ("switch", {"number"}), ("text", {"switch"})]
 
 
-def _kind(told: Told) -> str:
+def _kind(told: SettingValue) -> str:
     if told.value in {"true", "false"}:
         return "switch"
     if told.value.startswith('"'):
@@ -205,7 +201,7 @@ def _kind(told: Told) -> str:
     return "other" if told.value.startswith(("[", "{")) else "number"
 
 
-def _given(path: str, wanted: Told, is_set: How, is_not_set: How) -> How:
+def _given(path: str, wanted: SettingValue, is_set: How, is_not_set: How) -> How:
     return is_not_set if wanted.state is not State.REPORTED or is_left_out(path, wanted) else is_set
 
 

@@ -1,19 +1,12 @@
 """Connectors' options as settings that a pool can be compared by: each told by every document, null where left out."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import Setting, State
+from dashboard.fleet import Document, Setting, State
 from dashboard.rules.connectors import EXTRA, option, tells_options
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from dashboard.fleet import Document
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 
 def spelled_out(pool: PoolSubject, names: Collection[str]) -> PoolSubject:

@@ -1,36 +1,29 @@
 """What a rule sees: the replicas of a pool and what they tell, a prefill/decode pair, or the whole fleet."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dashboard.compare.encoding import tell, votes
 from dashboard.compare.fingerprints import canonical_digests
-from dashboard.fleet import ReplicaState, Told
-from dashboard.rules.domain import Facet
+from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, ReplicaState, Setting, SettingValue
+from dashboard.rules.domain import Domain, ImpactContext
+from dashboard.rules.findings import Rollout
 from dashboard.vllm.versions import is_unsupported
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting
-    from dashboard.rules.domain import Domain
-    from dashboard.rules.findings import Rollout
-
-    # What a value means for a comparison, given the rest of what the same document tells.
-    Meaning = Callable[[Told, Mapping[str, Setting]], Told]
-    Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/fingerprints.py
+# What a value means for a comparison, given the rest of what the same document tells.
+Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue]
+Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/fingerprints.py
 
 T = TypeVar("T")
 
 # What can be needed beside settings: parts of a replica that may be empty.
 PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters", "sources")
 FINGERPRINT = "replicas.fingerprint"  # and what a replica's engines computed of their block hashes
-Holders = dict[Told, tuple[str, ...]]  # value -> ids of the replicas that tell it, in the pool's order
+Holders = dict[SettingValue, tuple[str, ...]]  # value -> ids of the replicas that tell it, in the pool's order
 
 
 class _Tellers(NamedTuple):
@@ -102,12 +95,12 @@ class PoolSubject:
         return (self.pool.name,)
 
     @property
-    def facets(self) -> frozenset[Facet]:
+    def facets(self) -> frozenset[ImpactContext]:
         """Return why a difference can hurt here."""
         return self.domain.facets
 
     @property
-    def known_facets(self) -> frozenset[Facet]:
+    def known_facets(self) -> frozenset[ImpactContext]:
         """Return those of them that are not assumed."""
         return self.domain.known_facets
 
@@ -211,12 +204,12 @@ class PoolSubject:
         return _Tellers(need, frozenset(told), len(told), by_document=not told)
 
     def _values(self, path: str, meaning: Meaning | None) -> Holders:
-        holders: dict[Told, list[str]] = defaultdict(list)
+        holders: dict[SettingValue, list[str]] = defaultdict(list)
         for key, ids in self._by_document.items():
             settings = self.documents[key].settings
             setting = tell(settings, path)
             if setting is not None and votes(setting.state):
-                told = Told(setting.value, setting.state)
+                told = SettingValue(setting.value, setting.state)
                 holders[meaning(told, settings) if meaning else told].extend(ids)
         order = sorted(holders, key=lambda told: (-len(holders[told]), _place(told)))
         return {told: tuple(sorted(holders[told])) for told in order}
@@ -240,12 +233,12 @@ class PairSubject:
         return (self.prefill.name, self.decode.name)
 
     @property
-    def facets(self) -> frozenset[Facet]:
+    def facets(self) -> frozenset[ImpactContext]:
         """Return why a difference can hurt here."""
         return self.prefill.facets | self.decode.facets
 
     @property
-    def known_facets(self) -> frozenset[Facet]:
+    def known_facets(self) -> frozenset[ImpactContext]:
         """Return those that are known of either pool."""
         return self.prefill.known_facets | self.decode.known_facets
 
@@ -287,14 +280,14 @@ class FleetSubject:
         return ()
 
     @property
-    def facets(self) -> frozenset[Facet]:
+    def facets(self) -> frozenset[ImpactContext]:
         """Return every reason that holds in any pool."""
-        return frozenset({Facet.MODEL}).union(*(each.facets for each in self.subjects))
+        return frozenset({ImpactContext.MODEL}).union(*(each.facets for each in self.subjects))
 
     @property
-    def known_facets(self) -> frozenset[Facet]:
+    def known_facets(self) -> frozenset[ImpactContext]:
         """Return those that are known of any pool."""
-        return frozenset({Facet.MODEL}).union(*(each.known_facets for each in self.subjects))
+        return frozenset({ImpactContext.MODEL}).union(*(each.known_facets for each in self.subjects))
 
     @property
     def unread(self) -> tuple[Replica, ...]:
@@ -318,7 +311,7 @@ class FleetSubject:
 Subject = PoolSubject | PairSubject | FleetSubject
 
 
-def _place(told: Told) -> tuple[bool, float, Told]:
+def _place(told: SettingValue) -> tuple[bool, float, SettingValue]:
     """Order numbers by size, and what is none after them."""
     try:
         number = float(told.value)

@@ -1,19 +1,15 @@
 """Suppressions: which findings somebody answers for, until which day, and which entries match nothing."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import date
+from dashboard.fleet import Replica
+from dashboard.rules.findings import Finding, Suppression
 
-    from dashboard.fleet import Replica
-    from dashboard.rules.findings import Finding, Suppression
-
-    Narrowed = Callable[[Finding, tuple[str, ...]], Finding]
+Narrowed = Callable[[Finding, tuple[str, ...]], Finding]
 
 
 class Sorted(NamedTuple):

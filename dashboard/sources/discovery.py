@@ -1,19 +1,13 @@
 """Which addresses to poll: the targets of fleet.yaml and of the files that it names."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.config import Options
 from dashboard.config.address import replica_id
+from dashboard.fleet import Target
 from dashboard.sources.file_sd import FileSd
 from dashboard.sources.static import credentials_from, static_targets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.config import Options
-    from dashboard.fleet import Target
 
 __all__ = ["Discovery", "replica_id"]
 

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import glob
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dashboard.config import FileSdOptions
 from dashboard.config.address import replica_id, shown
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Failure, FailureKind, Target
-from dashboard.sources.groups import read_groups
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.config import FileSdOptions
-    from dashboard.fleet import Credentials
-    from dashboard.sources.groups import Group
+from dashboard.fleet import Credentials, Failure, FailureKind, Target
+from dashboard.sources.groups import Group, read_groups
 
 _Stamp = tuple[int, int, int]  # time of change in ns, size in bytes, inode
 

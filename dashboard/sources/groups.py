@@ -1,16 +1,12 @@
 """The file_sd shape: the bytes of a file become groups of addresses with labels, or a sentence says why not."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from dashboard.config import MAX_LABEL_CHARACTERS
 from dashboard.config.document import MAX_DOCUMENT_BYTES, read_document
 from dashboard.errors import UnreadableError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MAX_TARGETS = 50_000  # of one file: ten times the largest fleet that this program is made for
 _META = "__"  # Prometheus drops labels that begin so after relabelling

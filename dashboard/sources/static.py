@@ -1,13 +1,7 @@
 """The targets that are written in fleet.yaml itself."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from dashboard.config import CredentialsOptions, Options
 from dashboard.fleet import Credentials, Target
-
-if TYPE_CHECKING:
-    from dashboard.config import CredentialsOptions, Options
 
 
 def static_targets(options: Options) -> tuple[Target, ...]:

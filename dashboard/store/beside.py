@@ -1,8 +1,6 @@
 """The file beside a snapshot, `ID.notes.json`: read whole or not at all, and never more than an export carries."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -10,9 +8,6 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.fleet.text import safe_json
 from dashboard.store.sidecar import MOST_BYTES, MOST_NOTES, Sidecar
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MIB = 2**20
 LONGEST_PLACE = 80  # characters of the place in a file that is wrong: keys of notes are foreign

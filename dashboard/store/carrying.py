@@ -3,20 +3,13 @@
 Whoever unpacks the file gets the frozen content alone, whose hash is the id.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from dashboard.fleet.notes import Notes
 from dashboard.report.parts import Time
 from dashboard.store.packing import comment_of, commented, packed
 from dashboard.store.redacting import clean_notes, clean_text
-from dashboard.store.sidecar import LONGEST_NAME, MOST_BYTES, MOST_NOTES, NotePart, note_of
-
-if TYPE_CHECKING:
-    from dashboard.fleet.notes import Notes
-    from dashboard.store.sidecar import Sidecar
+from dashboard.store.sidecar import LONGEST_NAME, MOST_BYTES, MOST_NOTES, NotePart, Sidecar, note_of
 
 
 class Carried(BaseModel):

@@ -1,7 +1,5 @@
 """A process of its own, with limited memory and seconds, for documents that somebody else wrote."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

@@ -1,21 +1,15 @@
 """Snapshots as bytes: content that names itself by its hash, and files that somebody may have tampered with."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json
 import zlib
-from typing import TYPE_CHECKING
+from datetime import datetime
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.fleet.load import MAX_BYTES
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
 
 ID_DIGITS = 32  # hexadecimal, 128 bits: nobody makes another fleet of the same id; the first ones are enough to type
 EARLIER_DIGITS = 10  # of a snapshot that was frozen before version 0.2; it keeps its id

@@ -1,21 +1,16 @@
 """A saved fleet without its secrets: it may be of a version that knew fewer of them, or written by anybody."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State
 from dashboard.report.fleet.load import check_nodes, read_snapshot
 from dashboard.store.packing import content_of
+from dashboard.store.sidecar import NotePart, Sidecar
 from dashboard.vllm.redaction import redact, redact_known, redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.store.sidecar import NotePart, Sidecar
 
 
 def opened_clean(content: bytes) -> Fleet:

@@ -1,21 +1,16 @@
 """The last review of a fleet: which of its frozen snapshots that was, and what was written then."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
+from dashboard.fleet import Note
+from dashboard.fleet.notes import Notes
 from dashboard.report.views.review_new import Alone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Note
-    from dashboard.fleet.notes import Notes
-    from dashboard.store.snapshots import Snapshots, Stored
+from dashboard.store.snapshots import Snapshots, Stored
 
 APART = timedelta(hours=4)  # what is frozen to prepare a meeting, and in it, is of one half of a day
 

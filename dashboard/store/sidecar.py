@@ -1,12 +1,12 @@
 """What stands beside a snapshot and may change: its name, notes, and what a list shows of it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from datetime import datetime
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dashboard import __version__
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import one_line
@@ -15,11 +15,6 @@ from dashboard.report.parts import Time, coverage
 from dashboard.rules import rollup
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store.packing import time_of
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
 
 LONGEST_NAME = 80
 LONGEST_NOTE = 4_000

@@ -4,20 +4,24 @@ A fleet changes only where secrets are taken out of it. What is opened, exported
 snapshot may be of a version that knew fewer of them.
 """
 
-from __future__ import annotations
-
 import re
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
+from dashboard.fleet import Note
 from dashboard.fleet.formatting import NUMBER_WORDS, one_line
+from dashboard.fleet.notes import Notes
 from dashboard.report.fleet.load import MAX_BYTES
 from dashboard.store import child
 from dashboard.store.beside import read_beside, to_bytes
-from dashboard.store.carrying import brought_beside, exported
+from dashboard.store.carrying import Carried, brought_beside, exported
 from dashboard.store.packing import (
     EARLIER_DIGITS,
     ID_DIGITS,
@@ -33,16 +37,6 @@ from dashboard.store.redacting import clean_content, clean_sidecar, opened_clean
 from dashboard.store.sidecar import Sidecar, note_of, part_of, sidecar_of, with_name
 from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER, locked, sync_folder, write_whole
 from dashboard.vllm.budgets import SAVED_FLEET, node_count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Note
-    from dashboard.fleet.notes import Notes
-    from dashboard.store.carrying import Carried
 
 SHORTEST = 4  # digits of an id that are enough, where only one snapshot begins so
 TYPE_MORE = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id"

@@ -1,7 +1,5 @@
 """Open a snapshot in this process, to see whether it can be: `store.child` starts it for large ones."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import suppress
 

@@ -1,18 +1,13 @@
 """Files that are written whole or not at all, and the lock of a folder that several processes write to."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from pathlib import Path
 
 LOCK = ".lock"
 LOCK_SECONDS = 10.0  # that a change waits for the others: each takes milliseconds

@@ -1,7 +1,5 @@
 """What a foreign document may cost: bytes and nodes, counted before objects are built from it."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

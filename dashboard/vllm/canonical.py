@@ -1,20 +1,16 @@
 """The one spelling of a value: canonical JSON text."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Setting, Source, State
 from dashboard.vllm.redaction import MARKER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SHORT = 200  # characters of a path or value that many replicas share; in the captures 93 and 266 are the most
 # Of an object that Python writes as `<function f at 0x7f13>`: another address in every process.

@@ -1,18 +1,14 @@
 """Where the sources of one replica meet: one document, and what they contradict each other in."""
 
-from __future__ import annotations
-
 import hashlib
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.fleet import Contradiction, Document, Setting, Source, State
 from dashboard.vllm.schemas.recent import Recent
 from dashboard.vllm.versions import is_unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 MODEL = "model_config.model"
 ID_LENGTH = 12  # hex digits of the SHA-256 that name a document

@@ -1,19 +1,12 @@
 """The devices and KV cache groups of one engine, as configuration endpoints tell them, in our own words."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Device, KVCacheGroup
+from dashboard.vllm.schemas.devices import DeviceReply
 from dashboard.vllm.schemas.fleet_extension import EngineDevice
-from dashboard.vllm.schemas.kv_cache_groups import OtherGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dashboard.vllm.schemas.devices import DeviceReply
-    from dashboard.vllm.schemas.kv_cache_groups import Group
+from dashboard.vllm.schemas.kv_cache_groups import Group, OtherGroup
 
 MAX_NAME = 100  # characters shown of a name that this program does not know
 

@@ -1,15 +1,11 @@
 """Where the reports of one replica's engines meet: one report per DP rank, and who disagrees about its tokens."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from dashboard.fleet import Contradiction, EngineReport, Source
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.schemas.recent import Recent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 TOKENS = "cache_config.kv_cache_size_tokens"
 
@@ -18,7 +14,7 @@ TELLS_TOKENS = frozenset({Source.PROVIDER, Source.SERVER_INFO, Source.METRICS})
 # Of these it is known whether their blocks are one engine's or the sum of all.
 TELLS_BLOCKS = frozenset({Source.PROVIDER, Source.METRICS})
 
-Told = tuple[Source, tuple[EngineReport, ...]]
+SettingValue = tuple[Source, tuple[EngineReport, ...]]
 
 
 class Met(NamedTuple):
@@ -28,7 +24,7 @@ class Met(NamedTuple):
     contradictions: tuple[Contradiction, ...]
 
 
-def meet(told: tuple[Told, ...]) -> Met:
+def meet(told: tuple[SettingValue, ...]) -> Met:
     """Put the reports of one DP rank together, the most trusted source first.
 
     Our provider counts the engines, else /metrics does, else what /server_info is configured with; a source that knows
@@ -40,7 +36,7 @@ def meet(told: tuple[Told, ...]) -> Met:
 _known: Recent[Met] = Recent()
 
 
-def _meet(told: Sequence[Told]) -> Met:
+def _meet(told: Sequence[SettingValue]) -> Met:
     ranks = _ranks(told)
     merged = {rank: EngineReport(rank) for rank in ranks}
     for source, rank, report in _placed(told, ranks):
@@ -48,7 +44,7 @@ def _meet(told: Sequence[Told]) -> Met:
     return Met(tuple(merged.values()), tuple(dict.fromkeys(_contradictions(told, ranks))))
 
 
-def _ranks(told: Sequence[Told]) -> tuple[int, ...]:
+def _ranks(told: Sequence[SettingValue]) -> tuple[int, ...]:
     for counts in (Source.PROVIDER, Source.METRICS):
         for source, reports in told:
             if source is counts:
@@ -58,7 +54,7 @@ def _ranks(told: Sequence[Told]) -> tuple[int, ...]:
     return ()
 
 
-def _placed(told: Iterable[Told], ranks: Sequence[int]) -> Iterator[tuple[Source, int, EngineReport]]:
+def _placed(told: Iterable[SettingValue], ranks: Sequence[int]) -> Iterator[tuple[Source, int, EngineReport]]:
     """Yield every report with the rank that it means."""
     for source, reports in told:
         for place, report in enumerate(reports):
@@ -80,7 +76,7 @@ def _together(known: EngineReport, report: EngineReport) -> EngineReport:
     return told if told.num_gpu_blocks is None else told._replace(blocks_of_all=None)
 
 
-def _contradictions(told: Sequence[Told], ranks: Sequence[int]) -> Iterator[Contradiction]:
+def _contradictions(told: Sequence[SettingValue], ranks: Sequence[int]) -> Iterator[Contradiction]:
     """Yield who tells other tokens than the most trusted source does of the same engine.
 
     /metrics and /server_info tell those of the engine that answered first at start, which may be any of them
@@ -97,7 +93,7 @@ def _contradictions(told: Sequence[Told], ranks: Sequence[int]) -> Iterator[Cont
             yield Contradiction(TOKENS, setting(TOKENS, most, teller), setting(TOKENS, tokens, source))
 
 
-def _kept_tokens(told: Sequence[Told], ranks: Sequence[int]) -> Mapping[int, tuple[int, Source]]:
+def _kept_tokens(told: Sequence[SettingValue], ranks: Sequence[int]) -> Mapping[int, tuple[int, Source]]:
     """Return per rank the tokens that count, and who tells them."""
     kept: dict[int, tuple[int, Source]] = {}
     for source, rank, report in _placed(told, ranks):

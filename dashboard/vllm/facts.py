@@ -1,29 +1,28 @@
 """One snapshot to what is known of its replica: state, pool, role, times, and the merged replies."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeVar
 
-from dashboard.fleet import Failure, FailureKind, ReplicaState, Role, Source
+from dashboard.fleet import (
+    Contradiction,
+    Device,
+    Document,
+    EngineReport,
+    Failure,
+    FailureKind,
+    KVCacheGroup,
+    ProbeResult,
+    ReplicaState,
+    Reply,
+    Role,
+    Setting,
+    Snapshot,
+    Source,
+)
 from dashboard.vllm.documents import TRUST, merge
 from dashboard.vllm.engine_reports import meet
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from dashboard.fleet import (
-        Contradiction,
-        Device,
-        Document,
-        EngineReport,
-        KVCacheGroup,
-        ProbeResult,
-        Reply,
-        Setting,
-        Snapshot,
-    )
 
 Placed = TypeVar("Placed", "Device", "KVCacheGroup")
 

@@ -4,19 +4,13 @@ Configuration endpoints have names of their own. Only what means the same as vLL
 compared with other sources; the rest is listed here too, so that nobody adds it by mistake.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from dashboard.fleet import Source
+from dashboard.fleet import Setting, Source
 from dashboard.vllm.canonical import setting, shared
 from dashboard.vllm.identity import comparable_part, is_identity_path, snapshot_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.fleet import Setting
 
 
 class Meaning(StrEnum):

@@ -1,23 +1,18 @@
 """From the nested VllmConfig to paths: `{"cache_config": {"block_size": 16}}` to `cache_config.block_size`."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from pydantic_core import to_json
 
 from dashboard.errors import UnreadableError
+from dashboard.fleet import Setting, Source
 from dashboard.vllm.canonical import Settings, setting
 from dashboard.vllm.identity import is_identity_variable, take_identity
 from dashboard.vllm.schemas.paths import MAX_PATH, leaves
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.fleet import Setting, Source
 
 MAX_SETTINGS = 20_000  # the largest capture has 1,000
 DIGEST_BYTES = 16  # two configurations share a digest by accident, or by intent, in 1 of 2^64 tries

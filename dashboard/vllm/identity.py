@@ -4,14 +4,9 @@ Sources: vLLM's own list of what data-parallel ranks may differ in (vllm/config/
 of variables that do not matter (vllm/envs.py), and the fields it writes at run time.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+from collections.abc import Iterator
+from typing import Any
 
 # Whole sections that say where to log and profile, not how to serve.
 SECTIONS = frozenset({"profiler_config", "logging_config"})

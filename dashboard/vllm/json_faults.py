@@ -1,7 +1,5 @@
 """Why bytes are no JSON, in words for people: a parser's own speak of its grammar."""
 
-from __future__ import annotations
-
 import re
 
 _PLACE = re.compile(r" at line (\d+) column (\d+)$")

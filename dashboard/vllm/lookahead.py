@@ -4,16 +4,12 @@ Since 0.33 vLLM looks ahead under EAGLE, EAGLE3 and MTP (vllm/config/vllm.py, nu
 dflash and dspark, vllm/config/speculative.py, needs_eagle_block_drop).
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from dashboard.fleet import Setting, Source, State
 from dashboard.vllm.versions import has_change
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LOOKAHEAD = "hash_lookahead_tokens"
 SINCE = (0, 33, 0)

@@ -1,11 +1,10 @@
 """What /metrics says, in our own words: labels, which are all text, get the types of their settings."""
 
-from __future__ import annotations
-
 import ast
 import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
@@ -16,9 +15,6 @@ from dashboard.vllm.schemas.base import MAX_INTEGER
 from dashboard.vllm.schemas.metrics import parse_metrics
 from dashboard.vllm.schemas.recent import Recent
 from dashboard.vllm.versions import label_type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 _Labels: TypeAlias = "tuple[Mapping[str, Setting], Mapping[str, Setting], tuple[str, ...]]"
 MAX_NAME = 100  # characters shown of a name that this program does not know

@@ -1,25 +1,19 @@
 """What our provider's answer says, in our own words: all engines of a server, and its whole configuration."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.errors import UnreadableError
-from dashboard.fleet import EngineReport, Fingerprint, Reply, Source
+from dashboard.fleet import Device, EngineReport, Fingerprint, KVCacheGroup, Reply, Setting, Source
 from dashboard.vllm.canonical import setting, shared
 from dashboard.vllm.engine_parts import devices_of, groups_of, unknown_kinds
 from dashboard.vllm.fields import settings_of
 from dashboard.vllm.flatten import flatten_config
 from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE, lookahead_setting
+from dashboard.vllm.schemas.fleet_extension import EngineInfo, FleetExtension, Unavailable
+from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from dashboard.vllm.schemas.paths import nested
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.fleet import Device, KVCacheGroup, Setting
-    from dashboard.vllm.schemas.fleet_extension import EngineInfo, FleetExtension, Unavailable
-    from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 
 
 def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:

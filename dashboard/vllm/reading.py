@@ -1,22 +1,18 @@
 """One body to one reply: the edge, where foreign JSON and text end and secrets go."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from dashboard.errors import UnreadableError
+from dashboard.fleet import Reply
 from dashboard.fleet.text import visible
 from dashboard.vllm.budgets import budget_of, node_count
 from dashboard.vllm.metrics import read_metrics
 from dashboard.vllm.redaction import holds_known, redact, redact_known, redact_prose
 from dashboard.vllm.replies import READERS
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Reply
 
 RAW_LIMIT = 128 * 1024  # bytes kept of an answer; the largest capture but /metrics has 34 KB
 EXCERPT_LIMIT = 2_000  # bytes kept of an answer that could not be read

@@ -1,17 +1,13 @@
 """Secrets leave here: replaced by a marker before anything is kept, logged or shown. Standard library alone."""
 
-from __future__ import annotations
-
 import binascii
 import html
 import json
 import re
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 from urllib.parse import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MARKER = "[redacted]"
 MAY_HOLD_SECRETS = frozenset({str, dict, list})  # never numbers, booleans, null

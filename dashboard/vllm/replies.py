@@ -1,12 +1,11 @@
 """What each JSON endpoint's reply says, in our own words: foreign models in, `Reply` out."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from dashboard.errors import UnreadableError
-from dashboard.fleet import EngineReport, Reply, Source
+from dashboard.fleet import EngineReport, Reply, Setting, Source
 from dashboard.vllm.engine_parts import devices_of, groups_of, unknown_kinds
 from dashboard.vllm.fields import settings_of
 from dashboard.vllm.flatten import flatten_config
@@ -19,11 +18,6 @@ from dashboard.vllm.schemas.kv_event_sources import MAX_RANKS, KVEventSourcesRep
 from dashboard.vllm.schemas.served_models import ServedModelsReply
 from dashboard.vllm.schemas.server_info import ServerInfoReply
 from dashboard.vllm.schemas.version import VersionReply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from dashboard.fleet import Setting
 
 
 def read_version(payload: Any) -> Reply:

@@ -1,11 +1,10 @@
 """The audit log: who changed or exported which snapshot. One JSON object a line, on standard error."""
 
-from __future__ import annotations
-
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
 
@@ -13,9 +12,6 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import iso
 from dashboard.service import utc_now
 from dashboard.web.edge import PEER_HEADER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 LONGEST_VALUE = 200  # characters of what a visitor typed or sent
 UNKNOWN = "unknown"  # outside of a server

@@ -1,21 +1,15 @@
 """The button that gives what is looked at as a baseline: a file that says what the pool should look like."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import streamlit as st
 
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import Reference
+from dashboard.fleet import Pool
 from dashboard.fleet.formatting import middle_cut
 from dashboard.report.baseline.source import taken_from
 from dashboard.report.baseline.yaml_file import baseline_yaml
 from dashboard.report.context import context_line, context_of
 from dashboard.web import links
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import Reference
-    from dashboard.fleet import Pool
 
 LARGEST = "A"  # cohort; what a baseline is made of unless the reference is another cohort or a replica
 LONGEST_NAME = 60  # characters

@@ -1,24 +1,16 @@
 """The bars of the Capacity page: per DP rank, per GPU, per pool."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from dashboard.capacity.outliers import medians, outliers
-from dashboard.fleet import Basis, formatting
-from dashboard.report.capacity.ranks import GIB, Measure, is_at_most, peers, value
+from dashboard.capacity.outliers import Outlier, medians, outliers
+from dashboard.fleet import Basis, Device, formatting
+from dashboard.report.capacity.pools import PoolCapacity
+from dashboard.report.capacity.ranks import GIB, Measure, Rank, is_at_most, peers, value
 from dashboard.report.capacity.remarks import least
 from dashboard.report.capacity.totals import short_device
 from dashboard.report.capacity.words import amount, brief, name_of, percent
 from dashboard.web.charts import Bar, Level
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.capacity.outliers import Outlier
-    from dashboard.fleet import Device
-    from dashboard.report.capacity.pools import PoolCapacity
-    from dashboard.report.capacity.ranks import Rank
 
 MOST_BARS = 240  # in one chart: about five pixels each on a wide screen
 NOT_COUNTED = "not counted: last read too long ago, or a second address of one process"

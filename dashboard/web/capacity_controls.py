@@ -1,8 +1,7 @@
 """The controls of Capacity. Every choice stands in the URL under the name of its key."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -10,9 +9,6 @@ from dashboard.fleet.formatting import one_line
 from dashboard.report.capacity.ranks import Measure
 from dashboard.report.capacity.words import parse_length
 from dashboard.web import choices, links
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # The options are what the reader sees and what stands in the URL: a bound widget writes its labels there.
 RANK, GPU, POOL = "DP rank", "GPU", "pool"

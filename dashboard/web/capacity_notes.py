@@ -1,26 +1,16 @@
 """What stands around the bars, as HTML: who holds less, what is an upper bound, what is not known and why."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
 
-from dashboard.capacity.outliers import outliers
-from dashboard.fleet import formatting
-from dashboard.report.capacity.remarks import first_of_names, remarks, uncounted
+from dashboard.capacity.outliers import Outlier, outliers
+from dashboard.fleet import Replica, formatting
+from dashboard.report.capacity.ranks import Measure, Rank
+from dashboard.report.capacity.remarks import Remark, first_of_names, remarks, uncounted
 from dashboard.report.capacity.totals import device_noun, short_device
 from dashboard.report.capacity.words import name_of, outlier_sentence, percent, rank_name
 from dashboard.web import links, markup
-from dashboard.web.capacity_bars import devices_of, held_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.capacity.outliers import Outlier
-    from dashboard.fleet import Replica
-    from dashboard.report.capacity.ranks import Measure, Rank
-    from dashboard.report.capacity.remarks import Remark
-    from dashboard.web.capacity_bars import OnDevice
+from dashboard.web.capacity_bars import OnDevice, devices_of, held_of
 
 MOST_OUTLIERS = 6  # named one by one; all of them stand in the table of ranks
 MOST_KINDS = 6  # rows of the share of device memory

@@ -1,28 +1,22 @@
 """The parts of the Capacity page for one fleet and one choice: figures, HTML, a table. Nothing here draws."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
+import pandas as pd
+import plotly.graph_objects as go
 
-from dashboard.report.capacity.ranks import Measure, outliers_of, silent_replicas, value
+from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.outliers import Outlier
+from dashboard.report.capacity.pools import PoolCapacity
+from dashboard.report.capacity.ranks import Measure, Rank, outliers_of, silent_replicas, value
 from dashboard.report.capacity.totals import device_noun
 from dashboard.report.capacity.words import amount, lead, most_common_reason, tick_texts, title
 from dashboard.web import capacity_bars, capacity_notes, charts, markup
+from dashboard.web.capacity_bars import Chart
 from dashboard.web.capacity_controls import GPU, POOL, Choice
 from dashboard.web.capacity_tables import pools_table, ranks_table
 from dashboard.web.chart_axis import NARROWEST, NARROWEST_ALONE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
-    import plotly.graph_objects as go
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.capacity.outliers import Outlier
-    from dashboard.report.capacity.pools import PoolCapacity
-    from dashboard.report.capacity.ranks import Rank
-    from dashboard.web.capacity_bars import Chart
 
 PER_RANK_NOTE = "One bar for each DP rank. Click a bar to open its replica."
 PER_GPU_NOTE = "One bar for each {noun}, in GiB: its KV cache inside its memory. Click a bar to open its replica."

@@ -1,23 +1,16 @@
 """The tables of Capacity: the pools as HTML, the ranks as a dataframe."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from dashboard.capacity.outliers import Outlier
 from dashboard.fleet import formatting
+from dashboard.report.capacity.pools import PoolCapacity, Sum
 from dashboard.report.capacity.ranks import GIB, Measure, Rank
 from dashboard.report.capacity.words import length_words, naive_sentence, name_of, percent, ranks_text, sum_text
 from dashboard.web import markup
-from dashboard.web.capacity_controls import address
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.capacity.outliers import Outlier
-    from dashboard.report.capacity.pools import PoolCapacity, Sum
-    from dashboard.web.capacity_controls import Choice
+from dashboard.web.capacity_controls import Choice, address
 
 NOT_SERVED = "not served"
 _NAIVE = "Blocks × block size would say"

@@ -1,28 +1,19 @@
 """Draws the Capacity page: the sentence, the bars of the chosen pool, what is said around them, the tables."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
+import plotly.graph_objects as go
 import streamlit as st
 
-from dashboard.report.capacity.pools import pools_of
-from dashboard.report.capacity.ranks import Measure, outliers_of, ranks_of
+from dashboard.analysis.assembly import Fleet
+from dashboard.report.capacity.pools import PoolCapacity, pools_of
+from dashboard.report.capacity.ranks import Measure, Rank, outliers_of, ranks_of
 from dashboard.web import charts
-from dashboard.web.capacity_parts import Parts, parts_of
+from dashboard.web.capacity_controls import Choice
+from dashboard.web.capacity_parts import Drawing, Parts, parts_of
 from dashboard.web.shared import shared
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    import plotly.graph_objects as go
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.capacity.pools import PoolCapacity
-    from dashboard.report.capacity.ranks import Rank
-    from dashboard.web.capacity_controls import Choice
-    from dashboard.web.capacity_parts import Drawing
 
 BESIDE = (3.4, 1)  # widths of the bars and of what stands beside them
 

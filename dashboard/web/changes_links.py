@@ -1,22 +1,15 @@
 """Where what changed leads: settings, rules and pools to the pages of the fleet that has them."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.changes import Changes, SettingGroup, Side
 from dashboard.fleet.formatting import one_line
-from dashboard.report.blocks import Entries
+from dashboard.report.blocks import Block, Entries, Entry, Line, Part
 from dashboard.report.changes.words import pool_name
 from dashboard.report.views.finding_entries import rule_words
 from dashboard.web import links
-from dashboard.web.review_blocks import Leads, by_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.analysis.changes import Changes, SettingGroup, Side
-    from dashboard.report.blocks import Block, Entry, Line, Part
+from dashboard.web.review_blocks import LinkMap, by_name
 
 BEFORE = frozenset({"gone-findings", "unjudged-findings"})  # parts that speak of what only the first side has
 
@@ -26,7 +19,7 @@ def at(side: Side, page: str, **choices: str | None) -> str:
     return links.live(page, **{links.SNAPSHOT: side.snapshot, **choices})
 
 
-def leads(changes: Changes) -> Leads:
+def leads(changes: Changes) -> LinkMap:
     """Return where all that is marked by `linked` leads, the parts of the page themselves, and pools in tables."""
     after, findings = changes.after, changes.findings
     here = {anchor: f"#{section(anchor)}" for anchor in ("findings", "settings", "replicas", "capacity")}
@@ -49,7 +42,7 @@ def leads(changes: Changes) -> Leads:
     }
     pools = {each.pool for each in changes.capacity.pools if each.pool is not None and each.after.ranks}
     rows = {pool_name(pool): at(after, links.COMPARE, pool=pool) for pool in pools}
-    return Leads({**here, **then, **now, **settings}, rows, _replicas(changes))
+    return LinkMap({**here, **then, **now, **settings}, rows, _replicas(changes))
 
 
 def _replicas(changes: Changes) -> dict[str, str]:

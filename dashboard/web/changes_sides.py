@@ -1,21 +1,15 @@
 """The two fleets that Changes compares, as its address names them: what the frame of the page speaks of, too."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple, cast
+from collections.abc import Mapping
+from typing import NamedTuple, cast
 
 import streamlit as st
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
-from dashboard.report.context import compared, context_of
+from dashboard.report.context import Context, compared, context_of
 from dashboard.web import links, snapshots_compare, state
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.context import Context
 
 SETTLED = "compared_sides"  # in the session: both sides of this run; None on every other page
 

@@ -1,25 +1,19 @@
 """Draws what changed between two fleets: the exported report on a page, with links into both."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
+from dashboard.report.blocks import Part, Report
 from dashboard.report.context import context_of
 from dashboard.report.views.changes import changes_report
 from dashboard.web import changes_links, empty, links, markup, review_blocks, share, snapshots_compare
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from streamlit.delta_generator import DeltaGenerator
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.blocks import Part, Report
-    from dashboard.web.changes_sides import Chosen, Sides
+from dashboard.web.changes_sides import Chosen, Sides
 
 Stamp = tuple[int, "datetime | None", str]  # which fleet it is, and what its snapshot is called
 
@@ -86,9 +80,9 @@ def shown(before: Stamp, after: Stamp, _before: Fleet, _after: Fleet) -> Shown:
     )
 
 
-def _part(part: Part, leads: review_blocks.Leads) -> str:
+def _part(part: Part, leads: review_blocks.LinkMap) -> str:
     return f'<h2 id="{changes_links.section(part.anchor)}">{markup.text(part.title)}</h2>{_blocks(part, leads)}'
 
 
-def _blocks(part: Part, leads: review_blocks.Leads) -> str:
+def _blocks(part: Part, leads: review_blocks.LinkMap) -> str:
     return "".join(piece.html for piece in review_blocks.drawn(part, leads))

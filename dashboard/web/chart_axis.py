@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.web.markup import text as escape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dashboard.web.charts import Bar
 
 # A chart is as wide as its page; labels are laid out for the narrowest one that has to be readable (1024 px).

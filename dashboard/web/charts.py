@@ -1,20 +1,14 @@
 """Plotly figures of capacity: bars beside each other, grouped by who they belong to. Pure: values in, figure out."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
 from dashboard.report.formats.matrix_html import colour
-from dashboard.web.chart_axis import NARROWEST, axis_of
+from dashboard.web.chart_axis import NARROWEST, Axis, axis_of
 from dashboard.web.markup import text as escape
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dashboard.web.chart_axis import Axis
 
 LABEL_SIZE, TEXT_SIZE = 12, 13  # px
 HEIGHT = 340  # px

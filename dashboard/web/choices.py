@@ -4,14 +4,10 @@ Streamlit has a binding of its own (`bind="query-params"`), but where two pages 
 the name from every link that leads from one to the other.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import streamlit as st
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 YES, NO = "true", "false"
 WITHOUT = "ignored_choices"  # in the session: what the URL says and this run cannot follow, by name

@@ -1,21 +1,15 @@
 """The controls of Compare. Every choice stands in the URL under the name of its key."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from dashboard.compare import BASELINE, MAJORITY, parse_reference
+from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.report.glossary import TERMS
 from dashboard.report.pools.compared import Choice
 from dashboard.web import choices, links
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.fleet import Baseline, Pool
 
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 # What a control shows is also what stands in the URL.

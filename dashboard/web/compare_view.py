@@ -1,9 +1,12 @@
 """What Compare shows of one pool: the band that decides prefix sharing, the matrix, and the line on what is hidden."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import Matrix
+from dashboard.fleet import Pool, Replica
 from dashboard.report.formats.matrix_html import matrix_html
 from dashboard.report.pools.compared import (
     Choice,
@@ -16,19 +19,11 @@ from dashboard.report.pools.compared import (
     members_of,
     pool_named,
 )
+from dashboard.rules.domain import Domain
 from dashboard.web import markup
 from dashboard.web.prefix_words import prefix_band
 from dashboard.web.shared import shared
 from dashboard.web.sharing_matrix import sharing_matrix
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import Matrix
-    from dashboard.fleet import Pool, Replica
-    from dashboard.rules.domain import Domain
 
 COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
 

@@ -1,22 +1,18 @@
 """Limits of the web server: descriptors, connections, seconds until a request is there, lines of log."""
 
-from __future__ import annotations
-
+import asyncio
 import logging
 import os
 import resource
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-    from types import FrameType
 
 MOST_CONNECTIONS = 4096
 SESSION_DESCRIPTORS = 4  # its websocket, and the three of an event loop that Streamlit makes

@@ -1,27 +1,22 @@
 """What is decided about a request before Streamlit sees it: Host, Origin, and the security headers of the answer."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import logging
 import re
 import time
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from dashboard.config import Options
+from dashboard.config import Options
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,5 @@
 """The empty states. Each says why there is nothing to see, and what to do."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from dashboard.web import links, markup

@@ -1,24 +1,17 @@
 """The filters of the page Findings. Every choice stands in the URL under the name of its key."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import one_line
-from dashboard.report.findings.listed import Choice
+from dashboard.report.findings.listed import Choice, Known
 from dashboard.report.glossary import TERMS
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Family, Severity
 from dashboard.web import choices, links
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.findings.listed import Known
 
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
 FILTERS = (links.SEVERITY, links.FAMILY, links.POOL, links.RULE, links.SEARCH)

@@ -1,29 +1,23 @@
 """One finding, opened: what is wrong, why it matters here, what it rests on, what to do."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count
 from dashboard.fleet.text import visible
+from dashboard.report.findings.listed import Known, Listed
 from dashboard.report.findings.words import how_sure
 from dashboard.report.pools.domain_words import known_how, rollout_words
 from dashboard.report.views.finding_entries import where_of
 from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Finding, Inspection, Remedy
 from dashboard.web import findings_words, links, markup
 from dashboard.web.findings_controls import rule_title
 from dashboard.web.findings_entries import tags
 from dashboard.web.findings_evidence import People, compare_links, evidence_table, replicas_html
 from dashboard.web.findings_rule import marked, rule_html
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.findings.listed import Known, Listed
-    from dashboard.rules.findings import Finding, Inspection, Remedy
 
 MOST_NAMED = 60  # replicas of one finding by name; the page Replicas lists all
 MOST_SIBLINGS = 24  # other pools with the same finding, as links

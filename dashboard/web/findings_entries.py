@@ -1,20 +1,13 @@
 """The list of findings as HTML: one entry each, worst first, dense enough to read twenty at a glance."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from dashboard.fleet.formatting import count
+from dashboard.report.findings.listed import Listed
 from dashboard.report.names import brief
-from dashboard.rules.findings import Confidence
+from dashboard.rules.findings import Confidence, Finding
 from dashboard.web import findings_words, links, markup
 from dashboard.web.findings_controls import rule_title
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.report.findings.listed import Listed
-    from dashboard.rules.findings import Finding
 
 MOST_ENTRIES = 40  # entries drawn; filters narrow the list, which nobody reads to its end
 MUCH_UNKNOWN = 4  # a finding says in the list that it is unknown on many: on a quarter of its replicas, or more

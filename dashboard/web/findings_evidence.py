@@ -1,19 +1,14 @@
 """What a finding rests on, as a table: each setting, its values, who told them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from dashboard.fleet import State
 from dashboard.fleet.formatting import STATE_WORDS, count, middle_cut, natural, one_line, whole_text
 from dashboard.report.names import brief
+from dashboard.rules.findings import Evidence, Finding
 from dashboard.web import links, markup
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from dashboard.rules.findings import Evidence, Finding
 
 HEAD = (("Setting", ""), ("Value", ""), ("Told by", ""))
 ROUTER = "router"  # the holder of what a router was configured with

@@ -1,19 +1,13 @@
 """What is left out of the findings on purpose: those that somebody answers for, and differences that are ignored."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
+from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count
+from dashboard.report.findings.listed import Listed
 from dashboard.report.views.finding_entries import where_of
+from dashboard.rules.findings import Finding
 from dashboard.web import findings_words, links, markup
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.fleet import Pool
-    from dashboard.report.findings.listed import Listed
-    from dashboard.rules.findings import Finding
 
 MOST_ROWS = 100  # rows of a table
 MOST_PATHS = 8  # settings that a cell names

@@ -1,16 +1,10 @@
 """The list of findings of one fleet, derived once for all sessions that show it."""
 
-from __future__ import annotations
+from datetime import datetime
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.report.findings.listed import Known, known_findings
 from dashboard.web.shared import shared
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
 
 
 @shared(max_entries=4)

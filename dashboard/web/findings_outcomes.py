@@ -1,29 +1,22 @@
 """What became of all rules, as tables: passed, skipped, not applicable; and what raised."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 import streamlit as st
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, middle_cut, one_line
 from dashboard.report.findings.judged_rules import without_subject
+from dashboard.report.findings.listed import Choice, Known
 from dashboard.report.names import brief
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.findings import Outcome, OutcomeKind
 from dashboard.web import choices, links, markup
 from dashboard.web.findings_controls import rule_title
 from dashboard.web.findings_exempt import MOST_ROWS, ignored_html, suppressed_html
 from dashboard.web.shared import shared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.findings.listed import Choice, Known
-    from dashboard.rules.findings import Outcome
 
 # What a control shows is also what stands in the URL.
 PASSED, SKIPPED, NOT_APPLICABLE, SUPPRESSED, IGNORED = "Passed", "Skipped", "Not applicable", "Suppressed", "Ignored"

@@ -1,16 +1,11 @@
 """The documentation of one rule, out of its docstring, as HTML: our own text, still escaped."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Severity
+from dashboard.rules.registry import Rule
 from dashboard.web import markup
-
-if TYPE_CHECKING:
-    from dashboard.rules.domain import Facet
-    from dashboard.rules.findings import Severity
-    from dashboard.rules.registry import Rule
 
 GITHUB = "https://github.com"
 _SOURCE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)|https://[^\s)]+")
@@ -18,7 +13,7 @@ _CODE = re.compile(r"`([^`]+)`")
 INDENT = "    "  # a paragraph that is all indented is something typed
 
 
-def rule_html(rule: Rule, here: Facet | None = None) -> str:
+def rule_html(rule: Rule, here: ImpactContext | None = None) -> str:
     """Write a rule's page. `here` is the facet that counts in the pool at hand."""
     page = rule.page
     reasons = "".join(
@@ -42,7 +37,7 @@ def marked(text: str) -> str:
     return _CODE.sub(r"<code>\1</code>", markup.text(text))
 
 
-def _reason(facet: Facet, severity: Severity | None, sentence: str, *, is_here: bool) -> str:
+def _reason(facet: ImpactContext, severity: Severity | None, sentence: str, *, is_here: bool) -> str:
     how = f" {markup.muted(severity)}" if severity else ""
     here = ' <span class="tag">here</span>' if is_here else ""
     return f"<li>{markup.bold(facet)}{how}{here}: {marked(sentence)}</li>"

@@ -1,16 +1,15 @@
 """Puts the page Findings together: head, filters, the list, the finding that is open, all rules."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.report.findings import head as findings_head
 from dashboard.report.findings import listed as listed_findings
 from dashboard.report.findings.judged_rules import judged_rules
-from dashboard.report.findings.listed import Choice
+from dashboard.report.findings.listed import Choice, Known, Listed
 from dashboard.web import (
     empty,
     findings_controls,
@@ -21,12 +20,6 @@ from dashboard.web import (
     links,
     markup,
 )
-
-if TYPE_CHECKING:
-    from streamlit.delta_generator import DeltaGenerator
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.findings.listed import Known, Listed
 
 _reveal = st.components.v2.component(
     "findings_reveal", js=Path(__file__).with_name("findings_reveal.js").read_text(encoding="utf-8")

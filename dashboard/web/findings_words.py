@@ -1,20 +1,14 @@
 """What the page Findings says in words: its head, who is concerned, why a domain makes it bad."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from dashboard.fleet.formatting import joined
 from dashboard.report.blocks import Style
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.names import brief
+from dashboard.rules.findings import CohortShare, Evidence, Finding, Severity
 from dashboard.web import links, markup
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.rules.findings import CohortShare, Evidence, Finding, Severity
 
 MOST_CHIPS = 4  # cohorts of one finding that a list shows
 

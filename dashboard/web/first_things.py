@@ -1,24 +1,17 @@
 """The worst findings on Overview, one entry each: what is wrong, what it breaks, on which replicas."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, joined
-from dashboard.report.findings.cohorts import are_few, named_cohorts
+from dashboard.report.findings.cohorts import NamedCohort, are_few, named_cohorts
 from dashboard.report.findings.first import first_findings
+from dashboard.report.findings.listed import Listed
 from dashboard.report.findings.words import assumed
 from dashboard.report.names import brief
 from dashboard.web import findings_list, links, markup
 from dashboard.web.findings_rule import marked
 from dashboard.web.findings_words import beside, chips, sentence_html
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.findings.cohorts import NamedCohort
-    from dashboard.report.findings.listed import Listed
 
 MOST_POOLS = 2  # pools of one entry that are named before they are counted
 

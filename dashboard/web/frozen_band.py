@@ -1,23 +1,18 @@
 """What every page says above and below of where its data is from: a frozen snapshot, its context."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import streamlit as st
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import iso, joined, middle_cut
-from dashboard.report.context import context_of, context_parts, seen_with
+from dashboard.report.context import Context, context_of, context_parts, seen_with
 from dashboard.rules.catalogue import RULE_SET
+from dashboard.store import Stored
 from dashboard.web import choices, links, markup
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.context import Context
-    from dashboard.store import Stored
-    from dashboard.web.changes_sides import Sides
+from dashboard.web.changes_sides import Sides
 
 NONE_OF_THEM = "are no choices here: the page is shown as without them"
 NOT_COMPARED = "nothing is compared"

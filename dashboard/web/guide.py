@@ -1,7 +1,5 @@
 """The guide for a first visit: three sentences that go away for good when the reader has read them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import streamlit as st

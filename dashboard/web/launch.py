@@ -1,7 +1,5 @@
 """Starting the dashboard's web server, and ending it."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os
@@ -9,15 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import FrameType
 
 from dashboard.config import FILE_VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-    from types import FrameType
 
 STOP_SECONDS = 10  # the server ends within a second, unless something blocks it; then it is killed
 CLOSE_SECONDS = 2  # that open pages have to close

@@ -1,7 +1,5 @@
 """Addresses of pages: the one place that knows their names and the names of what stands in the URL."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import cast
 from urllib.parse import parse_qs, urlencode, urlsplit

@@ -1,18 +1,12 @@
 """The script behind every page: the pages' addresses, the header, the page itself, and where its data is from."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.web import changes_sides, choices, empty, frozen_band, links, markup, masthead, meeting, share, state
-
-if TYPE_CHECKING:
-    from streamlit.navigation.page import StreamlitPage
-
-    from dashboard.analysis.assembly import Fleet
 
 ICON = Path(__file__).with_name("icon.png")
 

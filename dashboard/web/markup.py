@@ -1,18 +1,13 @@
 """Small pieces of HTML. Whatever comes in is escaped here; what comes out is safe to show."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from dashboard.fleet.text import visible
 from dashboard.report.formats.matrix_html import colour
 from dashboard.report.glossary import TERMS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 # What a sentence claims: up to what follows as a reason or more, or to its end; a dot inside of 0.32.0 ends nothing.
 _CLAIM = re.compile(r"[^:.;]+(?:[:.](?=\S)[^:.;]*)*")

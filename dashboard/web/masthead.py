@@ -1,27 +1,20 @@
 """The header of every page: whose fleet, how many answered, how old the data is, what can be shared, and a pause."""
 
-from __future__ import annotations
-
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import formatting
 from dashboard.report.context import as_of_words
 from dashboard.report.findings.words import answered
 from dashboard.rules import rollup
 from dashboard.web import links, markup, state
+from dashboard.web.changes_sides import Sides
 from dashboard.web.tally import tally_glyphs
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from streamlit.delta_generator import DeltaGenerator
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.web.changes_sides import Sides
 
 TICK_SECONDS = 5  # how often a session looks for a newer fleet; a look costs a few milliseconds
 STALE_INTERVALS = 3  # data older than this many poll intervals is called stale

@@ -1,7 +1,5 @@
 """The difference matrix in the app: a table whose cells open by click, Tab and Enter."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

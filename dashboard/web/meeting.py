@@ -1,18 +1,14 @@
 """Meeting mode: larger type, nothing moves, and an agenda by which the keyboard leads from section to section."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import streamlit as st
 
 from dashboard.fleet.formatting import short_id
 from dashboard.report.context import as_of
 from dashboard.web import frozen_band, links, markup, state
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 BEGIN = "begin_meeting"
 KEYS = (

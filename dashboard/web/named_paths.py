@@ -1,16 +1,10 @@
 """The findings that name a setting or a replica, as a list."""
 
-from __future__ import annotations
+from collections.abc import Iterable
 
-from typing import TYPE_CHECKING
-
+from dashboard.rules.findings import Finding
 from dashboard.web import findings_words, links, markup
 from dashboard.web.findings_controls import rule_title
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.rules.findings import Finding
 
 
 def finding_lines(findings: Iterable[Finding]) -> str:

@@ -1,11 +1,13 @@
 """What Overview shows of a fleet, as HTML: the headline, the cards, the lists."""
 
-from __future__ import annotations
+from datetime import datetime
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from dashboard.report.blocks import Tone
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Replica
+from dashboard.report.blocks import Figure, Tone
 from dashboard.report.findings import headline
+from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.order import ordered
 from dashboard.report.pools.prefix_words import prefix_sentences
 from dashboard.report.views.overview import more_words
@@ -15,15 +17,6 @@ from dashboard.web import links, markup
 from dashboard.web.first_things import first_things
 from dashboard.web.pool_table import pool_table
 from dashboard.web.shared import shared
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Replica
-    from dashboard.report.blocks import Figure
-    from dashboard.report.findings.headline import Standing
-
 
 MOST_POOLS = 15  # rows before the lists below; the calmest pools beyond them are one click away
 
@@ -63,7 +56,7 @@ def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Over
     )
 
 
-def _cards(fleet: Fleet, now: Standing) -> list[str]:
+def _cards(fleet: Fleet, now: FleetSummary) -> list[str]:
     """Draw the six numbers; those that a page can show lead there."""
     shown = overview_figures(fleet, now)
     addresses = {

@@ -1,26 +1,19 @@
 """The table of pools on Overview: each with its cohorts as one stacked bar, what is wrong first."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import Role, formatting
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import SharingSentence
+from dashboard.fleet import Cohort, Pool, Replica, Role, formatting
 from dashboard.report.capacity.totals import device_words, total
 from dashboard.report.formats.matrix_html import colour
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import versions_text
 from dashboard.report.pools.prefix_words import is_needed
+from dashboard.rules.findings import Inspection, Tally
 from dashboard.web import links, markup
 from dashboard.web.prefix_words import prefix_words
 from dashboard.web.tally import tally_glyphs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import SharingSentence
-    from dashboard.fleet import Cohort, Pool, Replica
-    from dashboard.rules.findings import Inspection, Tally
 
 HEAD = (
     ("Pool", ""),

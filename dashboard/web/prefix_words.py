@@ -1,21 +1,14 @@
 """Whether a pool's replicas can share prefixes: in a few words, and as a sentence with its values."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
-from dashboard.compare import Verdict
+from dashboard.compare import Part, SharingSentence, Verdict
 from dashboard.compare.derived_sentence import DERIVED
 from dashboard.compare.sharing_sentence import MEASURED
+from dashboard.fleet import Pool
 from dashboard.report.pools.prefix_words import severity, short_words
+from dashboard.rules.findings import Severity
 from dashboard.web import markup
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.compare import Part, SharingSentence
-    from dashboard.fleet import Pool
-    from dashboard.rules.findings import Severity
 
 _BASES = {MEASURED.strip(), DERIVED.strip()}
 _SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "good:", Verdict.UNKNOWN: "unknown:", Verdict.OFF: "off:"}

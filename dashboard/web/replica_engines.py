@@ -1,18 +1,11 @@
 """The engines, devices and KV cache groups of one replica, as HTML tables."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import Basis, formatting
+from dashboard.fleet import Basis, Device, Engine, KVCacheGroup, Replica, formatting
 from dashboard.report.capacity.ranks import GIB
 from dashboard.web import markup
 from dashboard.web.capacity_notes import NO_DEVICES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.fleet import Device, Engine, KVCacheGroup, Replica
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
 MOST_NAMES = 12

@@ -1,18 +1,11 @@
 """How the engines of one replica hash their blocks, beside the other replicas of its pool. HTML from values."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from dashboard.compare.fingerprints import canonical_digests, digests
-from dashboard.fleet import State, formatting
+from dashboard.fleet import Engine, Replica, Setting, State, formatting
 from dashboard.web import markup
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.fleet import Engine, Replica, Setting
 
 TITLE = "Block hashes"
 SEED = "seed_policy"  # the provider alone tells it

@@ -1,33 +1,25 @@
 """The head of a replica's page: how it stands, where it belongs, what is odd about it. HTML from values."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from datetime import datetime
 
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import formatting
+from dashboard.fleet import Cohort, Contradiction, Pool, Replica, ReplicaState, formatting
 from dashboard.report.blocks import Tone
 from dashboard.report.capacity.totals import total
 from dashboard.report.findings.head import NOUNS
-from dashboard.report.replicas.differences import from_majority
+from dashboard.report.replicas.differences import Apart, from_majority
+from dashboard.report.replicas.settings import ReadCoverage
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.report.replicas.standing import mark, standing_words
+from dashboard.rules.findings import Severity
 from dashboard.web import links, markup
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from dashboard.fleet import Cohort, Contradiction, Pool, Replica, ReplicaState
-    from dashboard.report.replicas.differences import Apart
-    from dashboard.report.replicas.settings import Reach
-    from dashboard.rules.findings import Severity
 
 LONGEST_NAME = 60  # characters
 MOST_CONTRADICTIONS = 12  # shown one by one
 MOST_UNKNOWN = 6  # kinds that are named
 
 
-def head(replica: Replica, reach: Reach | None, worst: Severity | None = None) -> str:
+def head(replica: Replica, reach: ReadCoverage | None, worst: Severity | None = None) -> str:
     """Head the page: the name, a way back, and how the replica stands. `reach` is None where nothing was read.
 
     `worst` is the worst severity of its findings. State and findings have a glyph each. A replica that answers is not
@@ -47,7 +39,9 @@ def _marks(state: ReplicaState, worst: Severity | None) -> str:
     return "".join(f"{each} " for each in drawn)
 
 
-def cards(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Reach, now: datetime | None) -> str:
+def cards(
+    replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: ReadCoverage, now: datetime | None
+) -> str:
     """Show where the replica belongs and what it is, in one row."""
     return markup.cards(
         [
@@ -121,7 +115,7 @@ def _pool(replica: Replica, pool: Pool | None) -> str:
     return markup.card("Pool", name, f"{role}{where}", explained="pool")
 
 
-def _differences(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: Reach) -> str:
+def _differences(replica: Replica, pool: Pool | None, apart: Sequence[Apart], reach: ReadCoverage) -> str:
     if pool is None or replica.document is None:
         return markup.card("Differs from its pool", markup.muted("?"), "its settings were never read")
     if not reach.compared:

@@ -1,20 +1,14 @@
 """What to type so that a replica without the provider tells more of itself. Text and lines to copy, from values."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from dashboard import __version__
-from dashboard.fleet import ReplicaState, Source, State
+from dashboard.fleet import Replica, ReplicaState, Setting, Source, State
 from dashboard.rules.behaviour.provider_plugin import ASKED, NAME, is_older
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.fleet import Replica, Setting
 
 VARIABLE = "env.VLLM_PLUGINS"
 INSTALL = f"pip install --no-deps vllm_fleet_provider-{__version__}-py3-none-any.whl"

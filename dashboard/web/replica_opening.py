@@ -4,8 +4,6 @@
 choices, and Back would lead there instead of to what the reader saw.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import streamlit as st

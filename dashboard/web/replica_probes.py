@@ -1,18 +1,12 @@
 """The probes of one replica: what each was asked, what became of it, and the raw answer."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
-from dashboard.fleet import Source, formatting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.fleet import ProbeResult
+from dashboard.fleet import ProbeResult, Source, formatting
 
 LONGEST = 60_000  # characters of a raw answer that are shown; a browser colours them in a moment
 NOT_KEPT = "A snapshot keeps no raw answers, only what was read from them."

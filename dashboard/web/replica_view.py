@@ -1,16 +1,20 @@
 """Draws the page of one replica."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
+import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.fleet import formatting
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Pool, Replica, formatting
 from dashboard.fleet.text import visible
 from dashboard.report.names import replica_names
 from dashboard.report.replicas import settings as replica_settings
 from dashboard.report.replicas.beside import beside_its_pool
+from dashboard.report.replicas.differences import Apart
 from dashboard.rules.findings import Severity
 from dashboard.web import (
     choices,
@@ -25,17 +29,6 @@ from dashboard.web import (
     state,
 )
 from dashboard.web.shared import shared
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    import pandas as pd
-    from streamlit.delta_generator import DeltaGenerator
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Pool, Replica
-    from dashboard.report.replicas.differences import Apart
 
 MOST_FINDINGS = 12  # shown above the tabs; the page Findings lists all
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")
@@ -59,7 +52,7 @@ class Known(NamedTuple):
     pool: Pool | None
     apart: tuple[Apart, ...]
     settings: pd.DataFrame
-    reach: replica_settings.Reach
+    reach: replica_settings.ReadCoverage
     hashes: str  # HTML
     offer: replica_offer.Offer | None
 

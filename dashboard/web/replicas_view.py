@@ -1,25 +1,19 @@
 """Draws the page Replicas: the sentence, the filters, the table, its CSV."""
 
-from __future__ import annotations
+from datetime import datetime
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
+import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState, formatting
 from dashboard.report.context import as_of
 from dashboard.report.findings import headline
 from dashboard.report.replicas import table as replica_table
 from dashboard.web import choices, links, markup
 from dashboard.web.shared import shared
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    import pandas as pd
-    from streamlit.delta_generator import DeltaGenerator
-
-    from dashboard.analysis.assembly import Fleet
 
 EVERY_POOL, EVERY_STATE = "all pools", "all"
 ROW, HEAD, TALLEST = 35, 37, 702  # px of the table

@@ -1,20 +1,13 @@
 """Which review the page is held against: the last one, or an earlier one that the reader chooses."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import streamlit as st
 
 from dashboard import service
-from dashboard.store.reviews import last_review, opened
+from dashboard.analysis.assembly import Fleet
+from dashboard.store import Stored
+from dashboard.store.reviews import Earlier, Last, last_review, opened
 from dashboard.web import choices, links, markup
 from dashboard.web.snapshots_list import words
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.store import Stored
-    from dashboard.store.reviews import Earlier, Last
 
 
 def chosen(known: Earlier, fleet: Fleet) -> Last:

@@ -1,20 +1,27 @@
 """Blocks of a report as the pages draw them: the same words as in an export, in the look of the pages. HTML."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from html import unescape
 from itertools import groupby
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.report.blocks import (
+    Block,
+    Cell,
     Chart,
+    Column,
     DifferenceTable,
     Entries,
+    Entry,
+    Figure,
     Figures,
+    Line,
     Paragraph,
+    Part,
+    Piece,
     Style,
     Table,
     Tone,
@@ -23,11 +30,6 @@ from dashboard.report.formats.matrix_html import matrix_html
 from dashboard.report.formats.svg_chart import to_svg
 from dashboard.report.names import brief
 from dashboard.web import markup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from dashboard.report.blocks import Block, Cell, Column, Entry, Figure, Line, Part, Piece
 
 MOST_ROWS = 15  # of a table before the rest is folded
 LEVEL = 3  # of the headings within a section of a page
@@ -42,7 +44,7 @@ _STYLES: Mapping[Style, Callable[[object], str]] = {
 }
 
 
-class Leads(NamedTuple):
+class LinkMap(NamedTuple):
     """Where things lead: places of a report by their anchor, and what stands first in a row of a table by its text.
 
     `names` are replicas by their name, wherever a text names one. Settings of a table have the anchor `row_anchor`.
@@ -53,20 +55,20 @@ class Leads(NamedTuple):
     names: Mapping[str, str] = MappingProxyType({})
 
 
-NOWHERE = Leads({}, {})
+NOWHERE = LinkMap({}, {})
 
 
-class Fold(NamedTuple):
+class Collapse(NamedTuple):
     """How many lines of an entry are shown, None for all, and what the fold over its other lines is called."""
 
     shown: int | None
     title: str
 
 
-OPEN = Fold(None, "")
+OPEN = Collapse(None, "")
 
 
-class Drawn(NamedTuple):
+class HtmlFragment(NamedTuple):
     """A piece of a page as HTML. A chart is SVG, which needs a way of its own to the browser."""
 
     html: str
@@ -85,33 +87,33 @@ def row_anchor(table: str, path: str) -> str:
     return f"{table} {path}"
 
 
-def drawn(part: Part, leads: Leads = NOWHERE) -> tuple[Drawn, ...]:
+def drawn(part: Part, leads: LinkMap = NOWHERE) -> tuple[HtmlFragment, ...]:
     """Draw a part without its title, its inner parts each under its own heading."""
     return tuple(
-        Drawn("".join(each.html for each in run), is_chart=is_chart)
+        HtmlFragment("".join(each.html for each in run), is_chart=is_chart)
         for is_chart, run in groupby(_pieces(part, leads, LEVEL), key=lambda each: each.is_chart)
     )
 
 
-def _pieces(part: Part, leads: Leads, level: int) -> Iterable[Drawn]:
-    yield from (Drawn(block_html(block, leads), isinstance(block, Chart)) for block in part.blocks)
+def _pieces(part: Part, leads: LinkMap, level: int) -> Iterable[HtmlFragment]:
+    yield from (HtmlFragment(block_html(block, leads), isinstance(block, Chart)) for block in part.blocks)
     for inner in part.parts:
         if inner.is_aside:
-            yield Drawn(_aside(inner, leads), is_chart=False)
+            yield HtmlFragment(_aside(inner, leads), is_chart=False)
             continue
         title, address = markup.text(inner.title), leads.anchors.get(inner.anchor)
         linked = markup.link(address, title) if address else title
-        yield Drawn(f"<h{level}>{linked}</h{level}>", is_chart=False)
+        yield HtmlFragment(f"<h{level}>{linked}</h{level}>", is_chart=False)
         yield from _pieces(inner, leads, level + 1)
 
 
-def _aside(part: Part, leads: Leads) -> str:
-    """Fold a part that few will read."""
+def _aside(part: Part, leads: LinkMap) -> str:
+    """Collapse a part that few will read."""
     inside = "".join(block_html(block, leads) for block in part.blocks)
     return f"<details><summary>{markup.text(part.title)}</summary>{inside}</details>"
 
 
-def block_html(block: Block, leads: Leads = NOWHERE) -> str:
+def block_html(block: Block, leads: LinkMap = NOWHERE) -> str:
     """Draw one block."""
     match block:
         case Paragraph():
@@ -128,12 +130,12 @@ def block_html(block: Block, leads: Leads = NOWHERE) -> str:
             return f'<figure class="drawing">{to_svg(block, standalone=False)}</figure>'
 
 
-def entries_html(entries: tuple[Entry, ...], leads: Leads = NOWHERE, fold: Fold = OPEN) -> str:
+def entries_html(entries: tuple[Entry, ...], leads: LinkMap = NOWHERE, fold: Collapse = OPEN) -> str:
     """Draw statements as a list. `fold` says what of each one is read on demand."""
     return markup.entries(entry_parts(entry, leads, fold) for entry in entries)
 
 
-def entry_parts(entry: Entry, leads: Leads = NOWHERE, fold: Fold = OPEN) -> tuple[str, str, str]:
+def entry_parts(entry: Entry, leads: LinkMap = NOWHERE, fold: Collapse = OPEN) -> tuple[str, str, str]:
     """Return the kind of an entry's stripe, what it says, and what stands at its right."""
     mark = f"{markup.glyph(entry.tone, f'{entry.tone}:')} " if entry.tone is not Tone.PLAIN else ""
     if entry.anchor in leads.anchors:  # a link holds no other one
@@ -154,44 +156,44 @@ def noted_html(line: Line) -> str:
     return f'<blockquote class="noted">{line_html(line)}</blockquote>'
 
 
-def line_html(line: Line, leads: Leads = NOWHERE) -> str:
+def line_html(line: Line, leads: LinkMap = NOWHERE) -> str:
     """Draw one line of text."""
     return "".join(_piece(piece, leads) for piece in line)
 
 
-def _piece(piece: Piece, leads: Leads) -> str:
+def _piece(piece: Piece, leads: LinkMap) -> str:
     drawn = _STYLES[piece.style](piece.text).replace("\n", "<br>")
     if address := leads.anchors.get(piece.anchor):
         return markup.link(address, drawn)
     return drawn if piece.style is Style.CODE else _linked(drawn, leads)
 
 
-def _linked(drawn: str, leads: Leads) -> str:
+def _linked(drawn: str, leads: LinkMap) -> str:
     """Make links of the replicas that are named in HTML without links."""
     if not leads.names:
         return drawn
     return "".join(_word(each, leads) for each in _BETWEEN.split(drawn))
 
 
-def _word(drawn: str, leads: Leads) -> str:
+def _word(drawn: str, leads: LinkMap) -> str:
     address = leads.names.get(unescape(drawn))
     return markup.link(address, drawn) if address else drawn
 
 
-def _paragraph(block: Paragraph, leads: Leads) -> str:
+def _paragraph(block: Paragraph, leads: LinkMap) -> str:
     inside = line_html(block.line, leads)
     if block.tone is Tone.PLAIN:
         return f"<p>{inside}</p>"
     return markup.notice(block.tone, f"{markup.glyph(block.tone, f'{block.tone}:')} {inside}")
 
 
-def _figure(figure: Figure, leads: Leads) -> str:
+def _figure(figure: Figure, leads: LinkMap) -> str:
     mark = markup.glyph(figure.tone, "") if figure.tone is not Tone.PLAIN else ""
     value, note = f"{mark}{markup.text(figure.value)}", markup.parts(figure.note)
     return markup.card(figure.label, value, note, address=leads.anchors.get(figure.anchor))
 
 
-def _table(block: Table, leads: Leads) -> str:
+def _table(block: Table, leads: LinkMap) -> str:
     head = [(column.title, _kind(column)) for column in block.columns]
     rows = [[_first(row[0], leads), *(_cell(cell, leads) for cell in row[1:])] for row in block.rows]
     note = f'<div class="foot">{markup.text(block.note)}</div>' if block.note else ""
@@ -201,7 +203,7 @@ def _table(block: Table, leads: Leads) -> str:
 
 
 def _more(caption: str, head: list[tuple[str, str]], rows: list[list[str]]) -> str:
-    """Fold the rest of a long table."""
+    """Collapse the rest of a long table."""
     if not rows:
         return ""
     return f"<details><summary>and {len(rows):,} more</summary>{markup.table(caption, head, rows)}</details>"
@@ -211,12 +213,12 @@ def _kind(column: Column) -> str:
     return "number" if column.is_number else "code" if column.is_code else ""
 
 
-def _first(cell: Cell, leads: Leads) -> str:
+def _first(cell: Cell, leads: LinkMap) -> str:
     address = leads.rows.get(cell.text)
     return markup.link(address, markup.bold(cell.text)) if address else _cell(cell, leads)
 
 
-def _cell(cell: Cell, leads: Leads) -> str:
+def _cell(cell: Cell, leads: LinkMap) -> str:
     word = "" if str(cell.tone) in cell.text.lower() else f"{cell.tone}:"  # read aloud once
     mark = f"{markup.glyph(cell.tone, word)} " if cell.tone is not Tone.PLAIN else ""
     letter = f"{markup.letter(cell.letter)} " if cell.letter else ""
@@ -225,7 +227,7 @@ def _cell(cell: Cell, leads: Leads) -> str:
     return f"{mark}{letter}{day}"
 
 
-def _differences(block: DifferenceTable, leads: Leads) -> str:
+def _differences(block: DifferenceTable, leads: LinkMap) -> str:
     notes = "".join(f'<div class="foot">{markup.text(note)}</div>' for note in block.notes)
     anchors = {row.path: row_anchor(block.name, row.path) for row in block.matrix.rows}
     drawn = matrix_html(

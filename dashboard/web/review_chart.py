@@ -1,7 +1,5 @@
 """Charts on a page: SVG, which Streamlit's own HTML leaves out."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 _JS = """\

@@ -1,19 +1,13 @@
 """What the fields of a review are called for those who hear them: every finding by a name of its own."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from dashboard.fleet.formatting import first_of
 from dashboard.report.capacity.words import name_of
+from dashboard.report.findings.listed import Listed
 from dashboard.report.names import MOST_NAMED, brief, names_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.report.findings.listed import Listed
 
 MOST_POOLS = 3  # that a label names
 _NO_NAME = re.compile(r"[^\w./-]+")  # what could be Markdown, as which Streamlit reads a label

@@ -1,8 +1,7 @@
 """The fields of a review: who answers for a finding, and what was agreed. Kept beside the snapshot when left."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -12,10 +11,6 @@ from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.store.sidecar import LONGEST_NAME, LONGEST_NOTE
 from dashboard.web import audit, markup, state
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 NOTHING = Note("")
 BOTH_KEPT = "Somebody else wrote here at the same time: both are kept."

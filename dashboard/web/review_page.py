@@ -1,29 +1,23 @@
 """Puts the Review page together: the agenda, the sections, and the notes that are taken on a snapshot."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import streamlit as st
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
+from dashboard.fleet import Note
+from dashboard.fleet.notes import Notes
+from dashboard.report.blocks import Report
 from dashboard.report.views.finding_entries import note_lines
 from dashboard.report.views.review import FINE, review_report
+from dashboard.store.reviews import Last
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.web import audit, frozen_band, links, markup, meeting, review_blocks, review_chart, review_notes, state
 from dashboard.web.meeting import Item
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Note
-    from dashboard.fleet.notes import Notes
-    from dashboard.report.blocks import Report
-    from dashboard.store.reviews import Last
-    from dashboard.web.review_blocks import Drawn
-    from dashboard.web.review_view import Rank, Section, Topic
+from dashboard.web.review_blocks import HtmlFragment
+from dashboard.web.review_view import Rank, Section, Topic
 
 FREEZE = "freeze_review"
 PROBLEM = "freeze_review_problem"
@@ -86,7 +80,7 @@ def draw_body(section: Section, snapshot: str | None, notes: Notes) -> None:
             _draw_note(snapshot, section.anchor, "this section", notes.get(section.anchor))
 
 
-def _draw_pieces(pieces: Sequence[Drawn], key: str) -> None:
+def _draw_pieces(pieces: Sequence[HtmlFragment], key: str) -> None:
     for place, piece in enumerate(pieces):
         if piece.is_chart:
             review_chart.chart(piece.html, key=f"{key}_{place}")

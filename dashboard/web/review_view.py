@@ -1,39 +1,29 @@
 """What the Review page shows of a fleet: the sections of the exported review, made once for all sessions."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
-from dashboard.fleet import ReplicaState
-from dashboard.report.blocks import Entries, Paragraph, Style, Table
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Note, ReplicaState
+from dashboard.fleet.notes import Notes
+from dashboard.report.blocks import Block, Entries, Entry, Paragraph, Part, Style, Table
 from dashboard.report.capacity.words import name_of
-from dashboard.report.findings.listed import grouped
+from dashboard.report.findings.listed import Listed, grouped
 from dashboard.report.views.finding_entries import finding_anchor, note_lines
 from dashboard.report.views.review import AGENDA, FINDINGS, FINE, NOT_JUDGED, NOT_READ, SUPPRESSED, review_report
 from dashboard.report.views.review_capacity import CAPACITY
 from dashboard.report.views.review_differences import DIFFERENCES
-from dashboard.report.views.review_new import CUT, NEW
+from dashboard.report.views.review_new import CUT, NEW, Alone
 from dashboard.report.views.slugs import slugs
 from dashboard.rules.findings import Severity
 from dashboard.web import findings_list, links, markup, review_blocks
-from dashboard.web.review_blocks import Fold, Leads, by_name, row_anchor
+from dashboard.web.review_blocks import Collapse, HtmlFragment, LinkMap, by_name, row_anchor
 from dashboard.web.review_labels import labels
 from dashboard.web.shared import shared
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Note
-    from dashboard.fleet.notes import Notes
-    from dashboard.report.blocks import Block, Entry, Part
-    from dashboard.report.findings.listed import Listed
-    from dashboard.report.views.review_new import Alone
-    from dashboard.web.review_blocks import Drawn
-
-    Noted = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
+Noted = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
 
 
 class Topic(NamedTuple):
@@ -60,8 +50,8 @@ class Section(NamedTuple):
     title: str
     short: str
     amount: str
-    pieces: tuple[Drawn, ...]
-    folded: tuple[Drawn, ...]
+    pieces: tuple[HtmlFragment, ...]
+    folded: tuple[HtmlFragment, ...]
     ranks: tuple[Rank, ...]
 
     @property
@@ -92,7 +82,7 @@ _SHORT = {
 _ELSEWHERE = frozenset({f"{NEW}-at-a-glance", f"{NEW}-replicas", f"{NEW}-capacity"})
 
 # A meeting reads the critical findings whole; of the others the sentence and the rule, and the rest on demand.
-_FOLDED = Fold(1, "Why, and what to do")
+_FOLDED = Collapse(1, "Why, and what to do")
 
 
 class _Drawing(NamedTuple):
@@ -103,7 +93,7 @@ class _Drawing(NamedTuple):
 
     groups: Mapping[str, Sequence[Listed]]
     names: Mapping[str, str]
-    leads: Leads
+    leads: LinkMap
     before: Notes
 
 
@@ -194,7 +184,7 @@ def _topic(entry: Entry, label: str, drawing: _Drawing) -> Topic:
     return Topic(ids, label, review_blocks.entries_html((own,), drawing.leads, fold), noted)
 
 
-def _leads(fleet: Fleet, groups: Mapping[str, Sequence[Listed]], before: str | None) -> Leads:
+def _leads(fleet: Fleet, groups: Mapping[str, Sequence[Listed]], before: str | None) -> LinkMap:
     """Say where numbers, entries on findings, rows of pools and what stands in the appendix lead in the app.
 
     `before` is the id of the snapshot of the last review.
@@ -223,7 +213,7 @@ def _leads(fleet: Fleet, groups: Mapping[str, Sequence[Listed]], before: str | N
     findings = {anchor: links.to(links.FINDINGS, finding=group[0].key) for anchor, group in groups.items()}
     pools = {name_of(pool.name): links.to(links.CAPACITY, pool=pool.name) for pool in fleet.pools}
     names = by_name((each.name, links.to(links.REPLICA_PAGE, replica=each.id)) for each in fleet.replicas)
-    return Leads({**places, **findings, **settings}, pools, names)
+    return LinkMap({**places, **findings, **settings}, pools, names)
 
 
 def _amounts(fleet: Fleet) -> Mapping[str, str]:
@@ -237,7 +227,7 @@ def _amounts(fleet: Fleet) -> Mapping[str, str]:
     return {anchor: f"{number:,}" for anchor, number in counted.items() if number}
 
 
-def _appendix(parts: Sequence[Part], leads: Leads) -> str:
+def _appendix(parts: Sequence[Part], leads: LinkMap) -> str:
     """Say where what an exported review holds in its appendix stands in the app."""
     told = [
         markup.link(leads.anchors[part.anchor], markup.text(part.title))

@@ -1,40 +1,31 @@
 """What answers besides the pages: the collector's life, probes (/healthz, /livez, /readyz), /metrics and /api/v1."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections import Counter
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import Metric
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from dashboard import service
-from dashboard.config import load_options
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import Options, load_options
 from dashboard.errors import OptionsError
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import to_document, to_json
-from dashboard.report.parts import coverage
+from dashboard.report.parts import Part, coverage
 from dashboard.report.plain import plain
 from dashboard.rules.findings import OutcomeKind
 from dashboard.web.connections import limit_log, raise_descriptor_limit
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
-    from contextlib import AbstractAsyncContextManager
-    from datetime import datetime
-
-    from prometheus_client.metrics_core import Metric
-    from starlette.requests import Request
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.config import Options
-    from dashboard.report.parts import Part
 
 WRONG_OPTIONS = 2  # the exit code of every program for wrong usage
 INTERVALS_UNTIL_STALE = 2

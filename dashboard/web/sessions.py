@@ -1,7 +1,5 @@
 """Sessions whose page was closed: what Streamlit keeps of them, and when it is let go."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from streamlit import runtime

@@ -1,27 +1,22 @@
 """What a reader takes away of a page: a frozen snapshot with its link, and the page as a file."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import streamlit as st
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
+from dashboard.report.blocks import Report
 from dashboard.report.formats.export import SUFFIXES, Format, written
+from dashboard.store import Stored
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.web import audit, links, markup
+from dashboard.web.changes_sides import Sides
 from dashboard.web.snapshots_list import UNNAMED, as_of, name_or_default
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.blocks import Report
-    from dashboard.store import Stored
-    from dashboard.web.changes_sides import Sides
 
 OFFERED = "offered_view"
 FROZEN = "frozen_just_now"

@@ -1,17 +1,12 @@
 """Who can share prefixes with whom, as a small table of cohorts; of very many cohorts, as a list of groups."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from dashboard.compare import Share
 from dashboard.compare.sharing import MOST_COHORTS, Cell, PoolSharing
 from dashboard.fleet.formatting import count
 from dashboard.report.pools.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.web import markup
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _GLYPHS = {Share.YES: "good", Share.NO: "differs", Share.PARTLY: "partly", Share.UNKNOWN: "unknown"}
 _ONE = markup.said("one replica")

@@ -1,20 +1,14 @@
 """Which two fleets are compared: two snapshots, or one and the newest poll."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from dashboard import service
 from dashboard.fleet.formatting import one_line
+from dashboard.store import Stored
 from dashboard.web import links
 from dashboard.web.snapshots_list import words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.store import Stored
 
 SIDES = {links.FROM: "Before", links.TO: "After"}
 

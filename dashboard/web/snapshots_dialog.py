@@ -1,22 +1,16 @@
 """One snapshot in a dialog: rename it, take it away as a file, delete it after a second question."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count
+from dashboard.store import Stored
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.web import audit, links, markup
 from dashboard.web.snapshots_list import UNNAMED, as_of, name_or_default, times
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from dashboard.store import Stored
 
 ASKED = "snapshot_to_delete"
 

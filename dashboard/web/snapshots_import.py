@@ -1,11 +1,11 @@
 """Files that are dropped onto the page: made into fleets, frozen, and opened."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, NamedTuple, cast
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from dashboard import service
 from dashboard.errors import SnapshotError
@@ -14,11 +14,6 @@ from dashboard.sources.importing import File, Refused, import_files
 from dashboard.store.sidecar import LONGEST_NAME, with_name
 from dashboard.web import audit, links, markup, replica_opening
 from dashboard.web.uploads import MAX_FILE_BYTES, MIB
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 DONE, ROUND = "imported", "import_round"  # in the session: what became of the last import, and how many there were
 SAID_SECONDS = 0.2  # until the browser has heard of it: reading a large file locks the interpreter for seconds

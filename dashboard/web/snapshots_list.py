@@ -1,21 +1,15 @@
 """The list of frozen snapshots: what each holds, the newest data first. HTML."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime
 
 from dashboard.fleet.formatting import count, iso, one_line, short_id, size
 from dashboard.report.context import AS_OF, IMPORTED
 from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity
+from dashboard.store import Stored
+from dashboard.store.sidecar import Sidecar
 from dashboard.web import links, markup
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from dashboard.store import Stored
-    from dashboard.store.sidecar import Sidecar
 
 MOST_LISTED = 100  # the others are found by search
 UNNAMED = "without a name"

@@ -1,23 +1,17 @@
 """Draws the page of all snapshots: what there is, how one is opened, which two are compared."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count
+from dashboard.store import Listed, Stored
 from dashboard.store.reviews import earlier, last_review
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.web import choices, links, markup, replica_opening, snapshots_compare, state
 from dashboard.web.snapshots_list import UNNAMED, matching, table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.store import Listed, Stored
 
 MANY = 8  # snapshots from which on a search helps
 ID = "snapshot_id"

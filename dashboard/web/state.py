@@ -1,19 +1,14 @@
 """Which fleet this session shows: the newest one, the one that it was paused at, or a frozen snapshot."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
+from datetime import datetime
+from typing import cast
 
 import streamlit as st
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.web import links
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
 
 FLEET = "shown_fleet"
 LAST = "last_live_fleet"

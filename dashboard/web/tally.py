@@ -1,16 +1,9 @@
 """Findings counted, as glyphs with numbers: what tables, cards and the header show."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from dashboard.fleet.formatting import count
 from dashboard.report.findings.head import NOUNS
-from dashboard.rules.findings import Severity
+from dashboard.rules.findings import Severity, Tally
 from dashboard.web import links, markup
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Tally
 
 
 def tally_glyphs(tally: Tally, *, pool: str | None = None) -> str:

@@ -1,19 +1,12 @@
 """What could not be read, and why, one entry per replica."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from datetime import datetime
 
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import ReplicaState, formatting
+from dashboard.fleet import Replica, ReplicaState, formatting
 from dashboard.report.names import brief
 from dashboard.report.replicas.standing import mark, reason
 from dashboard.web import links, markup
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from dashboard.fleet import Replica
 
 MOST = 8  # entries on Overview; the page Replicas lists all
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse
 from streamlit import runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.types import ASGIApp, Receive, Scope, Send
     from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 

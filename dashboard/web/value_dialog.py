@@ -1,26 +1,19 @@
 """What the matrix opens: every value of one path with who has it and who said it, or the replicas of one cohort."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import streamlit as st
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.compare import ValueHeld, values
-from dashboard.fleet import State
+from dashboard.fleet import Cohort, Pool, State
 from dashboard.fleet.formatting import STATE_WORDS, count, natural, whole_text
 from dashboard.report.names import replica_names
 from dashboard.report.pools.named_paths import by_path
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.web import links, markup, named_paths, replica_opening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Cohort, Pool
-    from dashboard.web.matrix import Opened
+from dashboard.web.matrix import Opened
 
 MOST_TOLD = 10  # different texts shown of which a part is equal
 MOST_NAMED = 60  # replicas named per value; the page Replicas lists all

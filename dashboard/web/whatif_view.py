@@ -1,16 +1,17 @@
 """What Compare says below its table: what would change if all replicas of the pool were like one cohort."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import streamlit as st
 
-from dashboard.analysis.whatif import converge
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.whatif import Group, Paste, WhatIf, converge
 from dashboard.analysis.whatif.words import (
     HOW_WORDS,
     LATER,
     NOTHING_APPLIED,
+    Pasted,
     after_words,
     before_words,
     cautions,
@@ -25,21 +26,13 @@ from dashboard.analysis.whatif.words import (
     value_words,
     verdict_lists,
 )
+from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.report.names import brief, names_of
+from dashboard.rules.findings import Finding
 from dashboard.web import choices, links, markup
 from dashboard.web.findings_words import chips, sentence_html
 from dashboard.web.shared import shared
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.whatif import Group, Paste, WhatIf
-    from dashboard.analysis.whatif.words import Pasted
-    from dashboard.fleet import Baseline, Pool
-    from dashboard.rules.findings import Finding
 
 NOTHING = "nothing"  # what is chosen while the part is closed; it stands in no URL
 BASELINE = "baseline"

@@ -1,9 +1,8 @@
 """From snapshots to a fleet: what many replicas share, in which pools, and that their order means nothing."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +15,6 @@ from dashboard.rules.policy import Policy
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, capture, snapshot
 from tests.polled_fleets import OPEN, at, built, gone
 from tests.sources.polling.hostile import changed_metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def told(fleet: Fleet) -> tuple[Any, ...]:

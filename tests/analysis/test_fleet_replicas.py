@@ -1,7 +1,5 @@
 """How each replica of a fleet stands: down, stale, one process with another, in contradiction, with its engines."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """`make bench`: every budget, one table after the other."""
 
-from __future__ import annotations
-
 import sys
 
 from tests.benchmarks import bench_core, bench_network, bench_pages, bench_review, bench_soak, bench_start

@@ -11,9 +11,10 @@ import gc
 import json
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -24,9 +25,6 @@ from dashboard.rules.catalogue import ALL_RULES  # noqa: E402
 from dashboard.sources.polling.probes import BY_PATH  # noqa: E402
 from dashboard.vllm.reading import read  # noqa: E402
 from dashboard.vllm.schemas import recent  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 CAPTURE = ROOT / "tests" / "captures" / "0.32.0" / "llama"
 FILES = {

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
 import httpx
@@ -29,9 +30,6 @@ from dashboard.fleet import Target  # noqa: E402
 from dashboard.sources.polling.client import Client  # noqa: E402
 from dashboard.sources.polling.poller import Limits, Poller  # noqa: E402
 from dashboard.sources.polling.probes import PROBES  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 CAPTURE = ROOT / "tests" / "captures" / "0.32.0" / "llama"
 REPLICAS = 1_000

@@ -13,21 +13,17 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
+from playwright.sync_api import Browser
 
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour
 from tests.browser import chromium, settle, tab, visit
 from tests.serving import free_port, started, wait_until_healthy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
 
 Row = tuple[str, float, float]  # what, figure, budget
 

@@ -3,8 +3,6 @@
 `make bench-vllm` runs it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -12,18 +10,16 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 
 from dashboard.provider.switch import NAME
 from tests.live.installed import install
 from tests.live.servers import CONFIG, Kind, Server, running
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WITHOUT, WITH = Kind("without", "llama"), Kind("with", "llama", plugins=(NAME,))
 STARTS = 2  # of each; the second time in the other order

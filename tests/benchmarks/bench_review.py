@@ -4,18 +4,17 @@ Run it with `python -m tests.benchmarks.bench_review`. Every figure is in times 
 measured in the same run: a slower machine is slower in both.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dashboard.analysis.assembly import inspected
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.whatif import converge
-from dashboard.fleet import Baseline
+from dashboard.fleet import Baseline, Snapshot
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.views.review import review_report
@@ -24,12 +23,6 @@ from dashboard.vllm.schemas import recent
 from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, POOLS, best, captured, first_poll, fleet_of, snapshot
 from tests.captured import INFERENCE_CONFIG, capture
 from tests.provider_answers import provider_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Snapshot
 
 POOL = "pool-0"
 MOST_BYTES = 2e6  # of a review as HTML, for 1,000 replicas

@@ -5,8 +5,6 @@ at a raised rate: replicas that restart with another configuration, hostile ones
 `--steady 1000` polls that many replicas that do not change instead, as often as an hour of 15 s has polls.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import itertools
@@ -16,9 +14,10 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
 import httpx
@@ -32,6 +31,7 @@ from dashboard.web import launch
 from tests.serving import free_port, started, wait_until_healthy
 from tests.sources.polling.hostile import (
     CAPTURE,
+    Exchange,
     HostileServer,
     answers,
     changed_metrics,
@@ -39,11 +39,6 @@ from tests.sources.polling.hostile import (
     tiny_objects,
     trickles,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from tests.sources.polling.hostile import Exchange
 
 CHURNING, SESSIONS = 60, 8
 MINUTES = 4.0

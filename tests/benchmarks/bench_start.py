@@ -3,8 +3,6 @@
 Run it with `python -m tests.benchmarks.bench_start`.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Laws of capacity: whatever is told, numbers fit, nothing is counted twice, and reported is reported."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

@@ -1,8 +1,7 @@
 """Capacity of the captured servers, equal to what vLLM logged at start; and of engines of which less is told."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import pytest
 
@@ -32,9 +31,6 @@ from tests.captured import (
     has_python_api,
     snapshot,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 OLD = {"0.12.0", "0.20.2"}  # they report no kv_cache_size_tokens
 GIB = 2**30

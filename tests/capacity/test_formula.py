@@ -1,7 +1,5 @@
 """vLLM's formula: blocks of one request in each kind of KV cache group, and its laws."""
 
-from __future__ import annotations
-
 from math import inf
 from typing import Any
 

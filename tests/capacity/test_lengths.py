@@ -1,7 +1,5 @@
 """Requests of one common length: by the formula, by division where every token takes the same room, or unknown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

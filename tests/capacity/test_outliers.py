@@ -1,7 +1,5 @@
 """Engines far from the median of their kind."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

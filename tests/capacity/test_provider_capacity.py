@@ -1,21 +1,14 @@
 """Capacity as our provider tells it: every rank's own numbers, those that vLLM logged."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
 from dashboard.capacity.engines import engines_of
-from dashboard.fleet import Basis
+from dashboard.fleet import Basis, Engine
 from dashboard.vllm.facts import facts_of
 from tests.captured import Capture, capture, captures, has_python_api, snapshot
 from tests.provider_answers import with_provider
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.fleet import Engine
 
 
 def engines(server: Capture, fingerprints: Sequence[str] = ("one root",)) -> tuple[Engine, ...]:

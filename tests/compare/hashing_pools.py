@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from dashboard.compare import Verdict, compare_pool, pool_sharing, sharing_sentence
+from dashboard.compare import Share, SharingSentence, Verdict, compare_pool, pool_sharing, sharing_sentence
 from dashboard.compare.pool import Member
-from dashboard.fleet import Fingerprint, Role
+from dashboard.compare.sharing import PoolSharing
+from dashboard.fleet import Document, Fingerprint, Pool, Replica, Role
 from tests.builders import SAME_KV, document, hashing, replica
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.compare import Share, SharingSentence
-    from dashboard.compare.sharing import PoolSharing
-    from dashboard.fleet import Document, Pool, Replica
-
-    Mark = str | Fingerprint | None
-    Cohort = tuple[Mapping[str, Any], Sequence[Sequence[Mark]]]  # its settings, and per replica its engines' marks
+Mark = str | Fingerprint | None
+Cohort = tuple[Mapping[str, Any], Sequence[Sequence[Mark]]]  # its settings, and per replica its engines' marks
 
 OFF = Fingerprint(reason="prefix caching is off, so this engine hashes no blocks")
 NOBODY: list[Mark] = [None]

@@ -1,19 +1,13 @@
 """Small pools for tests of comparing: documents from plain values, and what Hypothesis draws them from."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
 from dashboard.compare import Member, compare_pool
-from dashboard.fleet import Document, Role, Setting, Source, State
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.fleet import Pool
+from dashboard.fleet import Document, Pool, Role, Setting, Source, State
 
 # What a drawn path may be told as; None is a path that is left out.
 TOLD: Sequence[Any] = (None, 1, 2, "x", {}, State.NULL, State.UNKNOWN, State.REDACTED)

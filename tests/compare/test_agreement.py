@@ -1,12 +1,10 @@
 """How people spell a value does not decide whether a replica has it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 
 from dashboard.compare.agreement import agreed_told, is_agreed, is_tolerated, nearest, read_scalar, tolerance_words
-from dashboard.fleet import State, Told, Tolerance
+from dashboard.fleet import SettingValue, State, Tolerance
 from dashboard.vllm.canonical import canonical_text
 from tests.strategies import json_values
 
@@ -122,11 +120,11 @@ def test_a_tolerance_holds_its_values_and_its_ends(tolerance: Tolerance, good: l
     ],
 )
 def test_what_was_agreed_is_shown_as_what_is_told_beside_it(expected: str, own: str, shown: str) -> None:
-    assert agreed_told(expected, own) == Told(shown, State.REPORTED)
+    assert agreed_told(expected, own) == SettingValue(shown, State.REPORTED)
 
 
 def test_an_option_that_should_not_be_set_is_no_value() -> None:
-    assert agreed_told("null", "1") == Told("null", State.NULL)
+    assert agreed_told("null", "1") == SettingValue("null", State.NULL)
 
 
 @pytest.mark.parametrize(
@@ -148,5 +146,5 @@ def test_an_option_that_should_not_be_set_is_no_value() -> None:
 def test_of_several_values_the_nearest_is_offered_and_all_are_named(
     tolerance: Tolerance, told: str, value: str, words: str
 ) -> None:
-    assert nearest(tolerance, told) == Told(value, State.REPORTED)
+    assert nearest(tolerance, told) == SettingValue(value, State.REPORTED)
     assert tolerance_words(tolerance) == words

@@ -1,23 +1,17 @@
 """What one replica tells, held against what its pool should look like."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, fits
-from dashboard.fleet import Baseline, State, Told, Tolerance
+from dashboard.fleet import Baseline, Setting, SettingValue, State, Tolerance
 from tests.compare.pools import PATHS, TOLD, setting
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.fleet import Setting
-
 BLOCK, SEQS = "cache_config.block_size", "scheduler_config.max_num_seqs"
-NOT_SET = Told("null", State.NULL)
+NOT_SET = SettingValue("null", State.NULL)
 
 
 def told(values: Mapping[str, Any]) -> dict[str, Setting]:
@@ -51,10 +45,14 @@ def test_a_deviation_says_what_is_told_what_was_agreed_and_what_people_wrote() -
 
     first, second = deviations(agreed, told({"a": 32, "b": 1})).deviating
 
-    assert (first.path, first.own, first.agreed) == ("a", Told("32", State.REPORTED), Told("16", State.REPORTED))
+    assert (first.path, first.own, first.agreed) == (
+        "a",
+        SettingValue("32", State.REPORTED),
+        SettingValue("16", State.REPORTED),
+    )
     assert (first.tolerance, first.comment, first.agreed_words) == (None, "why", "16")
     assert (second.agreed, second.tolerance, second.agreed_words) == (
-        Told("0.95", State.REPORTED),
+        SettingValue("0.95", State.REPORTED),
         low,
         "0.9 to 0.95",
     )
@@ -75,8 +73,8 @@ def test_null_is_a_value_and_what_is_not_told_is_not_known() -> None:
 
     assert found.same == ("a",)
     assert [(each.path, each.own, each.agreed) for each in found.deviating] == [
-        ("b", NOT_SET, Told("1", State.REPORTED)),
-        ("c", Told("1", State.REPORTED), NOT_SET),
+        ("b", NOT_SET, SettingValue("1", State.REPORTED)),
+        ("c", SettingValue("1", State.REPORTED), NOT_SET),
     ]
     assert found.not_told == ("d",)
 
@@ -123,7 +121,7 @@ def test_the_expected_values_stand_as_settings_of_a_reference_without_what_does_
     agreed = baseline({"a": '"0.90"', "b": "null", "x.y": "1"}, tolerated={"c": Tolerance(("1",))}, ignored=("x.*",))
 
     assert {path: each[:2] for path, each in agreed_settings(agreed).items()} == {
-        "a": Told("0.9", State.REPORTED),
+        "a": SettingValue("0.9", State.REPORTED),
         "b": NOT_SET,
     }
     assert agreed_paths(agreed) == ("a", "b", "c")
@@ -131,7 +129,7 @@ def test_the_expected_values_stand_as_settings_of_a_reference_without_what_does_
 
 def test_on_what_nothing_was_agreed_no_value_is_right_or_wrong() -> None:
     agreed = baseline({"a": "1", "x": "1"}, tolerated={"b": Tolerance(("1",))}, ignored=("x",))
-    one, two = (Told(text, State.REPORTED) for text in "12")
+    one, two = (SettingValue(text, State.REPORTED) for text in "12")
 
     assert [fits(agreed, path, one) for path in ("a", "b", "c", "x")] == [True, True, None, None]
     assert [fits(agreed, path, two) for path in ("a", "b")] == [False, False]

@@ -1,21 +1,18 @@
 """A pool held against its baseline: it is a column of its own, and what it tolerates is the same."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.compare import (
     BASELINE,
     MAJORITY,
+    Matrix,
+    Row,
     build_matrix,
     parse_reference,
     reference_values,
 )
-from dashboard.fleet import Baseline, State, Told, Tolerance
+from dashboard.fleet import Baseline, SettingValue, State, Tolerance
 from tests.compare.pools import pool_of
-
-if TYPE_CHECKING:
-    from dashboard.compare import Matrix, Row
 
 AGREED = Baseline(
     "chat",
@@ -113,10 +110,10 @@ def test_its_values_are_those_expected() -> None:
     pool, documents = pool_of(*HOLDERS)
 
     assert reference_values(pool, documents, BASELINE, baseline=AGREED) == {
-        "block": Told("16", State.REPORTED),
-        "seed": Told("0", State.REPORTED),
-        "lora.rank": Told("null", State.NULL),
-        "gone": Told("1", State.REPORTED),
+        "block": SettingValue("16", State.REPORTED),
+        "seed": SettingValue("0", State.REPORTED),
+        "lora.rank": SettingValue("null", State.NULL),
+        "gone": SettingValue("1", State.REPORTED),
     }
 
 

@@ -1,7 +1,5 @@
 """Which rows of codes go together."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

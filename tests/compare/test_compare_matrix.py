@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,21 +12,19 @@ from dashboard.compare import (
     PREFIX_PATHS,
     Cell,
     CellState,
+    Matrix,
     Member,
     Reference,
     ReferenceKind,
+    Row,
     build_matrix,
     compare_pool,
 )
 from dashboard.compare.encoding import tell, votes
-from dashboard.fleet import Role, State
+from dashboard.fleet import Document, Role, State
 from tests.compare.pools import compared, document, fleets, pool_of
 
-if TYPE_CHECKING:
-    from dashboard.compare import Matrix, Row
-    from dashboard.fleet import Document
-
-    Fleet = tuple[list[Member], dict[str, Document]]
+Fleet = tuple[list[Member], dict[str, Document]]
 
 HOLDERS: tuple[tuple[int, dict[str, Any]], ...] = (
     (5, {"cache_config.block_size": 16, "model_config.dtype": "bfloat16", "seed": 0, "alone": 1, "key": 1}),

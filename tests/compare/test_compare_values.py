@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +9,7 @@ from dashboard.compare import Member, ValueHeld, compare_pool, values
 from dashboard.fleet import Document, Role, Source, State
 from tests.compare.pools import PATHS, compared, fleets, pool_of, setting
 
-if TYPE_CHECKING:
-    Fleet = tuple[list[Member], dict[str, Document]]
+Fleet = tuple[list[Member], dict[str, Document]]
 
 
 def test_values_say_who_has_them_and_the_most_frequent_comes_first() -> None:

@@ -1,18 +1,11 @@
 """What is said of prefix sharing where not all engines tell: derived from settings, doubted, or not known."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from dashboard.compare import Share, Verdict
 from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH
 from dashboard.compare.random_root import SEED_POLICY_PATH
-from tests.compare.hashing_pools import BLOCK, NOBODY, OFF, VERSION, differs, said, told
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.compare.hashing_pools import Cohort
+from tests.compare.hashing_pools import BLOCK, NOBODY, OFF, VERSION, Cohort, differs, said, told
 
 XXHASH = {ALGORITHM_PATH: "xxhash"}
 DOUBT = (

@@ -1,7 +1,5 @@
 """The fewest settings that tell a cohort from all others."""
 
-from __future__ import annotations
-
 from functools import reduce
 from itertools import combinations
 from operator import or_

@@ -1,23 +1,17 @@
 """Documents as a table of codes: what is told of a path, by itself or by its section."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from hypothesis import given
 
+from dashboard.compare import Member
 from dashboard.compare.encoding import encode, tell, votes
-from dashboard.fleet import Source, State, Told
+from dashboard.fleet import Document, SettingValue, Source, State
 from tests.compare.pools import PATHS, document, fleets, setting
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-    from dashboard.compare import Member
-    from dashboard.fleet import Document
-
-
-def told(*documents: Mapping[str, Any]) -> dict[str, list[Told]]:
+def told(*documents: Mapping[str, Any]) -> dict[str, list[SettingValue]]:
     table = encode([document("d", settings).settings for settings in documents])
     columns = zip(table.paths, table.codes.T.tolist(), strict=True)
     return {path: [table.told[code] for code in column] for path, column in columns}
@@ -26,34 +20,44 @@ def told(*documents: Mapping[str, Any]) -> dict[str, list[Told]]:
 def test_a_null_section_says_null_of_the_leaves_that_others_have() -> None:
     rows = told({"lora_config": None}, {"lora_config.max_loras": 4})
 
-    assert rows == {"lora_config.max_loras": [Told("null", State.NULL), Told("4", State.REPORTED)]}
+    assert rows == {"lora_config.max_loras": [SettingValue("null", State.NULL), SettingValue("4", State.REPORTED)]}
 
 
 def test_an_empty_section_says_null_of_the_leaves_that_others_have() -> None:
     rows = told({"extra": {}}, {"extra.a.b": 4}, {"extra": None})
 
-    assert rows == {"extra.a.b": [Told("null", State.NULL), Told("4", State.REPORTED), Told("null", State.NULL)]}
+    assert rows == {
+        "extra.a.b": [
+            SettingValue("null", State.NULL),
+            SettingValue("4", State.REPORTED),
+            SettingValue("null", State.NULL),
+        ]
+    }
 
 
 def test_a_section_that_is_one_value_keeps_its_row_and_contradicts_the_leaves_of_others() -> None:
     rows = told({"quantization": "fp8"}, {"quantization.bits": 4})
 
-    assert rows["quantization"] == [Told('"fp8"', State.REPORTED), Told("null", State.ABSENT)]
-    assert rows["quantization.bits"] == [Told("null", State.NULL), Told("4", State.REPORTED)]
+    assert rows["quantization"] == [SettingValue('"fp8"', State.REPORTED), SettingValue("null", State.ABSENT)]
+    assert rows["quantization.bits"] == [SettingValue("null", State.NULL), SettingValue("4", State.REPORTED)]
 
 
 def test_a_section_that_nobody_looked_into_stays_a_row_of_its_own() -> None:
-    assert told({"lora_config": None}, {}) == {"lora_config": [Told("null", State.NULL), Told("null", State.ABSENT)]}
+    assert told({"lora_config": None}, {}) == {
+        "lora_config": [SettingValue("null", State.NULL), SettingValue("null", State.ABSENT)]
+    }
 
 
 def test_an_empty_object_is_a_value_unlike_null() -> None:
-    assert told({"extra": {}}, {"extra": None}) == {"extra": [Told("{}", State.REPORTED), Told("null", State.NULL)]}
+    assert told({"extra": {}}, {"extra": None}) == {
+        "extra": [SettingValue("{}", State.REPORTED), SettingValue("null", State.NULL)]
+    }
 
 
 def test_a_redacted_section_makes_its_leaves_redacted_not_null() -> None:
     rows = told({"extra": State.REDACTED}, {"extra.key": "x"})
 
-    assert rows["extra.key"][0] == Told("null", State.REDACTED)
+    assert rows["extra.key"][0] == SettingValue("null", State.REDACTED)
 
 
 def test_null_is_unknown_where_the_engine_fills_the_value_in_later() -> None:
@@ -81,7 +85,7 @@ def test_one_document_is_read_as_the_whole_table_is(fleet: tuple[list[Member], d
     for path, column in zip(table.paths, table.codes.T.tolist(), strict=True):
         for settings, code in zip(documents, column, strict=True):
             one = tell(settings, path)
-            one_told = Told("null", State.ABSENT) if one is None else Told(one.value, one.state)
+            one_told = SettingValue("null", State.ABSENT) if one is None else SettingValue(one.value, one.state)
             assert table.told[code] == one_told
 
 

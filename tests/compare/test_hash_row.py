@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
-from dashboard.compare import BASELINE, MAJORITY, CellState, Reference, ReferenceKind, hash_row
+from dashboard.compare import BASELINE, MAJORITY, CellState, Reference, ReferenceKind, Row, hash_row
 from dashboard.compare.columns import Column, baseline_column
 from dashboard.fleet import Baseline, Cohort, Fingerprint, Pool, Role
 from tests.builders import hashing, replica
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.compare import Row
-
-    Mark = str | Fingerprint | None
-    Held = Sequence[Sequence[Mark]]  # of one column, its replicas' engines
+Mark = str | Fingerprint | None
+Held = Sequence[Sequence[Mark]]  # of one column, its replicas' engines
 
 SAME, DIFFERS, UNKNOWN, ABSENT = CellState.SAME, CellState.DIFFERS, CellState.UNKNOWN, CellState.ABSENT
 OFF = Fingerprint(reason="prefix caching is off")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,13 +11,10 @@ from hypothesis import strategies as st
 
 from dashboard.compare import PREFIX_PATHS, Member, compare_pool
 from dashboard.compare.encoding import encode, tell, votes
-from dashboard.fleet import Distinction, Document, Role, Source, State, Told, ValueCount
+from dashboard.fleet import Difference, Distinction, Document, Pool, Role, SettingValue, Source, State, ValueCount
 from tests.compare.pools import compared, document, fleets, pool_of, setting
 
-if TYPE_CHECKING:
-    from dashboard.fleet import Difference, Pool
-
-    Fleet = tuple[list[Member], dict[str, Document]]
+Fleet = tuple[list[Member], dict[str, Document]]
 
 HASH, BLOCK = "cache_config.prefix_caching_hash_algo", "cache_config.block_size"
 EXAMPLE: tuple[tuple[int, dict[str, Any]], ...] = (
@@ -47,7 +44,7 @@ def test_differences_say_the_majority_and_every_value_with_its_cohorts() -> None
     pool, _ = pool_of(*EXAMPLE)
 
     assert [difference.path for difference in pool.differences] == [HASH, BLOCK]
-    assert pool.differences[1].majority == Told("16", State.REPORTED)
+    assert pool.differences[1].majority == SettingValue("16", State.REPORTED)
     assert pool.differences[1].values == (
         ValueCount("16", State.REPORTED, 16, ("A", "C")),
         ValueCount("32", State.REPORTED, 2, ("B",)),
@@ -76,21 +73,21 @@ def test_three_against_three_is_a_tie() -> None:
     assert only(pool_of((3, {"seed": 0}), (3, {"seed": 1}))[0]).majority is None
 
 
-@pytest.mark.parametrize(("holders", "majority"), [(1, None), (2, Told("0", State.REPORTED))])
-def test_a_majority_is_more_than_half_of_at_least_three_replicas(holders: int, majority: Told | None) -> None:
+@pytest.mark.parametrize(("holders", "majority"), [(1, None), (2, SettingValue("0", State.REPORTED))])
+def test_a_majority_is_more_than_half_of_at_least_three_replicas(holders: int, majority: SettingValue | None) -> None:
     assert only(pool_of((holders, {"seed": 0}), (1, {"seed": 1}))[0]).majority == majority
 
 
 def test_the_majority_is_of_replicas_not_of_documents() -> None:
     pool, _ = pool_of((5, {"seed": 0, "x": 0}), (1, {"seed": 1, "x": 0}), (1, {"seed": 1, "x": 1}))
 
-    assert {difference.majority for difference in pool.differences} == {Told("0", State.REPORTED)}
+    assert {difference.majority for difference in pool.differences} == {SettingValue("0", State.REPORTED)}
 
 
 def test_null_is_a_value_that_differs_and_can_be_the_majority() -> None:
     pool, _ = pool_of((3, {"cache_config.kv_offloading_size": None}), (1, {"cache_config.kv_offloading_size": 64}))
 
-    assert only(pool).majority == Told("null", State.NULL)
+    assert only(pool).majority == SettingValue("null", State.NULL)
 
 
 @pytest.mark.parametrize("state", [State.UNKNOWN, State.REDACTED])
@@ -157,7 +154,7 @@ def test_a_null_section_differs_from_its_leaves_and_is_no_row_of_its_own() -> No
     pool, _ = pool_of((3, {"lora_config": None}), (1, {"lora_config.max_loras": 4}))
 
     assert only(pool).path == "lora_config.max_loras"
-    assert only(pool).majority == Told("null", State.NULL)
+    assert only(pool).majority == SettingValue("null", State.NULL)
     assert pool.equal == 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +13,7 @@ from dashboard.compare.prefix import short_name
 from dashboard.fleet import Document, Role, State
 from tests.compare.pools import compared, document, fleets, pool_of
 
-if TYPE_CHECKING:
-    Fleet = tuple[list[Member], dict[str, Document]]
+Fleet = tuple[list[Member], dict[str, Document]]
 
 VERSION, CACHING, HASH, BLOCK, HASH_BLOCK, UNIT = PREFIX_PATHS
 ALL: dict[str, Any] = {VERSION: "0.32.0", CACHING: True, HASH: "sha256_cbor", BLOCK: 16, HASH_BLOCK: 16, UNIT: 16}

@@ -1,24 +1,18 @@
 """Where the root of block hashes is made up, as settings tell."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from dashboard.compare.prefix import ALGORITHM_PATH, telling_of
+from dashboard.compare.prefix import ALGORITHM_PATH, FindingContext, telling_of
 from dashboard.compare.random_root import SEED_PATH, SEED_PATHS, SEED_POLICY_PATH, is_doubtful, is_random, made_up
 from tests.builders import document
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.compare.prefix import Telling
 
 VERSION = "version"
 
 
-def telling(settings: Mapping[str, Any]) -> Telling:
+def telling(settings: Mapping[str, Any]) -> FindingContext:
     """What settings tell; None is told as not set."""
     return telling_of(document(settings, base={}).settings, [VERSION, ALGORITHM_PATH, *SEED_PATHS])
 

@@ -1,7 +1,5 @@
 """What a pool is compared with, and what that tells."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.compare import (
@@ -13,10 +11,10 @@ from dashboard.compare import (
     parse_reference,
     reference_values,
 )
-from dashboard.fleet import Role, State, Told
+from dashboard.fleet import Role, SettingValue, State
 from tests.compare.pools import document, pool_of
 
-SIXTEEN, NULL = Told("16", State.REPORTED), Told("null", State.NULL)
+SIXTEEN, NULL = SettingValue("16", State.REPORTED), SettingValue("null", State.NULL)
 HOLDERS = (
     (3, {"block": 16, "seed": 0, "lora": None, "quiet": State.UNKNOWN}),
     (1, {"block": 32, "seed": 0, "lora.rank": 8}),
@@ -24,19 +22,19 @@ HOLDERS = (
 )
 
 
-def values(reference: Reference) -> dict[str, Told]:
+def values(reference: Reference) -> dict[str, SettingValue]:
     pool, documents = pool_of(*HOLDERS)
     return dict(reference_values(pool, documents, reference))
 
 
 def test_the_majority_tells_its_values_and_what_is_equal_everywhere() -> None:
-    assert values(MAJORITY) == {"block": SIXTEEN, "seed": Told("0", State.REPORTED), "lora.rank": NULL}
+    assert values(MAJORITY) == {"block": SIXTEEN, "seed": SettingValue("0", State.REPORTED), "lora.rank": NULL}
 
 
 def test_the_majority_tells_nothing_where_there_is_none() -> None:
     pool, documents = pool_of((2, {"block": 16, "seed": 0}), (2, {"block": 32, "seed": 0}))
 
-    assert reference_values(pool, documents, MAJORITY) == {"seed": Told("0", State.REPORTED)}
+    assert reference_values(pool, documents, MAJORITY) == {"seed": SettingValue("0", State.REPORTED)}
 
 
 def test_the_majority_tells_nothing_where_only_a_stale_replica_disagrees() -> None:
@@ -48,7 +46,7 @@ def test_the_majority_tells_nothing_where_only_a_stale_replica_disagrees() -> No
 
 
 def test_a_cohort_tells_what_its_members_say_together() -> None:
-    assert values(Reference(ReferenceKind.COHORT, "B"))["block"] == Told("32", State.REPORTED)
+    assert values(Reference(ReferenceKind.COHORT, "B"))["block"] == SettingValue("32", State.REPORTED)
     assert values(Reference(ReferenceKind.COHORT, "A"))["lora.rank"] == NULL
 
 

@@ -1,8 +1,7 @@
 """Which cohorts can share prefixes by what engines tell of their block hashes, and the laws of sharing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,19 +19,14 @@ from dashboard.compare.sharing import (
     OTHER_ROOT,
     OWN_ROOTS,
     REPLICA_ROOTS,
+    Hashing,
     although,
     between,
     within,
 )
 from dashboard.fleet import Fingerprint, Role
 from tests.builders import document, hashing, replica
-from tests.compare.hashing_pools import BLOCK, OFF, VERSION, alone, pair, shared, told
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.compare.sharing import Hashing
-    from tests.compare.hashing_pools import Cohort, Mark
+from tests.compare.hashing_pools import BLOCK, OFF, VERSION, Cohort, Mark, alone, pair, shared, told
 
 
 def test_equal_digests_share() -> None:

@@ -1,8 +1,7 @@
 """Which cohorts can share prefixes where not all engines tell their block hashes: what settings say."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -15,9 +14,6 @@ from dashboard.fleet import Fingerprint, Role
 from dashboard.vllm.lookahead import UPGRADE
 from tests.builders import document, replica
 from tests.compare.hashing_pools import BLOCK, OFF, VERSION, alone, pair
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def test_an_engine_that_hashes_no_blocks_shares_with_nobody_not_even_its_equals() -> None:

@@ -1,8 +1,7 @@
 """Who can share prefixes, in plain sentences: short, and true for what engines told."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -13,12 +12,7 @@ from dashboard.compare.random_root import SEED_POLICY_PATH
 from dashboard.fleet import Fingerprint, Role, State
 from dashboard.vllm.lookahead import UPGRADE
 from tests.builders import document, hashing, replica, setting
-from tests.compare.hashing_pools import BLOCK, NOBODY, VERSION, differs, pair, said, shared, told
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.compare.hashing_pools import Cohort, Mark
+from tests.compare.hashing_pools import BLOCK, NOBODY, VERSION, Cohort, Mark, differs, pair, said, shared, told
 
 OTHER_LAYOUT = " B cannot share KV cache with A: kv_cache_layout differs."
 ABSENT = setting(None, State.ABSENT)

@@ -1,7 +1,5 @@
 """The id of a replica: one for all spellings of an address, a sentence for what is none."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,10 +1,8 @@
 """Baselines are read as people write them, and refused with a sentence that says where and why."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,9 +12,6 @@ from dashboard.config import Options, load_options, policy_of
 from dashboard.config.baselines import LONGEST_COMMENT, read_baseline, with_given
 from dashboard.errors import OptionsError
 from dashboard.fleet import Baseline, Tolerance
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WHOLE = """\
 # made of cohort A

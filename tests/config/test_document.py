@@ -1,7 +1,5 @@
 """YAML as text with lines; whatever the bytes are, a value or a mistake."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

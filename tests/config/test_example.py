@@ -1,12 +1,12 @@
 """fleet.example.yaml is valid, and documents every option."""
 
-from __future__ import annotations
-
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
+import pytest
 from pydantic import BaseModel
 
 from dashboard.config import (
@@ -19,11 +19,6 @@ from dashboard.config import (
     policy_of,
 )
 from dashboard.rules.domain import Router
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "fleet.example.yaml"
 

@@ -1,18 +1,13 @@
 """fleet.yaml and the environment: what they give, and one sentence per mistake."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dashboard.config import Options, PollOptions, TargetOptions, load_options
 from dashboard.errors import OptionsError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KEYS = ", ".join(Options.model_fields)
 

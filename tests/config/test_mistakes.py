@@ -1,7 +1,5 @@
 """Every bound and type of the options has a sentence of its own."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

@@ -1,11 +1,8 @@
 """What fleet.yaml says about rules becomes the policy by which a fleet is judged."""
 
-from __future__ import annotations
-
 import os
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +11,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
-
-if TYPE_CHECKING:
-    from dashboard.rules.registry import Rule
+from dashboard.rules.registry import Rule
 
 
 @pytest.fixture(autouse=True)

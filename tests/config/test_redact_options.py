@@ -1,9 +1,8 @@
 """What the operator calls secret is redacted; a pattern that could stop the program is refused where it is written."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +10,6 @@ from dashboard.config import load_options
 from dashboard.config.patterns import checked
 from dashboard.errors import OptionsError
 from dashboard.vllm.redaction import MARKER, also_redact, is_secret, redact, redact_prose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

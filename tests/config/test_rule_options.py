@@ -1,10 +1,8 @@
 """Every mistake in what fleet.yaml says about rules ends with one sentence, with its line."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -13,14 +11,10 @@ from dashboard.config import Options, load_options, policy_of
 from dashboard.config.rules import no_such_rule, options_of
 from dashboard.errors import OptionsError
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
-from dashboard.rules.domain import Facet
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.policy import RuleChange
-from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.registry import Rule
+from dashboard.rules.registry import Rule, rule
 
 KNOWN = "{rule: RT-01, owner: me, reason: why, until: 2026-12-31"
 
@@ -48,7 +42,9 @@ def made() -> Rule:
     ) -> tuple[Draft, ...]:
         raise AssertionError(tolerance, least, strict, unit)
 
-    declared = rule(id="XX-01", name="made-up", family=Family.CAPACITY, severity={Facet.MODEL: Severity.INFO}, needs=())
+    declared = rule(
+        id="XX-01", name="made-up", family=Family.CAPACITY, severity={ImpactContext.MODEL: Severity.INFO}, needs=()
+    )
     return declared(check)
 
 

@@ -1,18 +1,11 @@
 """The default fleet, served once for all tests that only ask."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from dashboard.demo import default_fleet, in_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.demo import DemoServer
-    from dashboard.demo.describe import DemoReplica
+from dashboard.demo import DemoServer, default_fleet, in_thread
+from dashboard.demo.describe import DemoReplica
 
 NOW = 1_795_000_000.0
 

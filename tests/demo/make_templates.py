@@ -4,8 +4,6 @@ The captures come from servers on CPU; what a server on GPU says otherwise is li
 becomes a slot: `<<name>>` inside a string, `"<<=name>>"` for a whole value that is no string.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,15 +1,8 @@
 """What the dashboard finds in the simulated fleet: the story, and nothing beside it that would hide it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import Source
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Replica
-    from dashboard.rules.findings import Finding
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Replica, Source
+from dashboard.rules.findings import Finding
 
 
 def _named(fleet: Fleet) -> dict[str, Replica]:

@@ -1,7 +1,5 @@
 """The simulated engines hold what vLLM would say they hold."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

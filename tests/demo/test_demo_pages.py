@@ -1,12 +1,11 @@
 """The answers have the shape of real ones: the same keys, types and series."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +13,6 @@ from dashboard.demo.answers import Process
 from dashboard.demo.describe import Configuration, DemoReplica, Speaks
 from dashboard.demo.pages import render
 from dashboard.demo.story import default_fleet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 NOW = 1_795_000_000.0

@@ -1,25 +1,19 @@
 """The simulated provider: it holds to the contract, agrees with what else the replica says, and tells the story."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from dashboard.demo.answers import Process
-from dashboard.demo.describe import Behaviour, Speaks
+from dashboard.demo.answers import Answer, Process
+from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
 from dashboard.demo.pages import render
 from dashboard.demo.story import default_fleet
 from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from dashboard.vllm.schemas.paths import leaves
-
-if TYPE_CHECKING:
-    from dashboard.demo.answers import Answer
-    from dashboard.demo.describe import DemoReplica
 
 CAPTURES = Path(__file__).parents[1] / "captures" / "0.32.0"
 NOW = 1_795_000_000.0

@@ -1,28 +1,21 @@
 """The simulated fleet over real HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json
 import re
 import resource
 import socket
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from dashboard.demo import Restart, default_fleet, in_thread, running
-from dashboard.demo.describe import Behaviour, Speaks
+from dashboard.demo import DemoServer, Restart, default_fleet, in_thread, running
+from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
 from dashboard.demo.story import API_KEY
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.demo import DemoServer
-    from dashboard.demo.describe import DemoReplica
 
 NOW = 1_795_000_000.0
 OPEN = ("/metrics", "/version", "/v1/models", "/kv_event_sources", "/health", "/load")

@@ -1,22 +1,16 @@
 """The default fleet tells the story that it is meant to tell."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.demo import default_fleet, targets
 from dashboard.demo.answers import Process
-from dashboard.demo.describe import Behaviour, Speaks
+from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
 from dashboard.demo.pages import render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.demo.describe import DemoReplica
 
 FLEET = default_fleet()
 NOW = 1_795_000_000.0

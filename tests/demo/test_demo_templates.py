@@ -1,7 +1,5 @@
 """The shipped templates are what the captures give."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

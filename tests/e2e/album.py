@@ -1,20 +1,16 @@
 """The committed screenshots, and a report in which what changed stands side by side."""
 
-from __future__ import annotations
-
 import html
 import io
 import os
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tests.e2e.pictures import difference, looks_like, packed, read, side_by_side
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 FOLDER = Path(__file__).parent / "screenshots"
 RESULTS = Path(__file__).parents[2] / "test-results"

@@ -1,22 +1,15 @@
 """The fleets that are looked at, each as it stood at one moment, by name."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING
 
-from dashboard.analysis.assembly import empty_fleet, inspected
+from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.demo import default_fleet
 from dashboard.fleet import Baseline, FailureKind
 from tests import builders
 from tests.frozen import AT, frozen_fleet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from dashboard.analysis.assembly import Fleet
 
 STORY = "story"  # the simulated fleet, with something to find in every pool
 WAITING = "waiting"  # the first poll has not ended

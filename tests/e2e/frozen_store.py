@@ -1,22 +1,17 @@
 """Two frozen snapshots of the simulated fleet: as it was two weeks earlier, when less was wrong, and as it is."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.demo import default_fleet
+from dashboard.demo.describe import DemoReplica
 from dashboard.store import Snapshots
 from tests.e2e.frozen_fleets import STORY, frozen
 from tests.frozen import AT, frozen_fleet
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.demo.describe import DemoReplica
 
 # Stand in addresses for the ids of the snapshots, which change with every version of the program.
 BEFORE, LATEST = "SNAPSHOT-BEFORE", "SNAPSHOT-LATEST"

@@ -1,16 +1,11 @@
 """Two pictures of one page: whether they differ so that it is seen, and both side by side with what differs."""
 
-from __future__ import annotations
-
 import io
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Between runs of one Chromium nothing changes; between versions edges of letters do, by less than this.
 SHADE = 16  # of 255, in the channel that changed most

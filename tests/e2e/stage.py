@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import httpx
+from playwright.sync_api import Browser, Page
 
-from tests.browser import HEIGHT, at_rest, grow, grow_late, tab
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import ExitStack
-
-    from playwright.sync_api import Browser, Page
-
-    from tests.browser import Theme
-    from tests.e2e.states import Look, State
+from tests.browser import HEIGHT, Theme, at_rest, grow, grow_late, tab
+from tests.e2e.states import Look, State
 
 STILL = "screenshot=1"
 PATIENCE_SECONDS = 60.0  # a fleet is polled when it is shown for the first time

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 from urllib.parse import urlencode
 
+from playwright.sync_api import Page
+
+from tests.browser import Theme
 from tests.e2e.frozen_fleets import AGREED, BARE, DOWN, NOTHING, STORY, UNIFORM, UNNAMED, WAITING
 from tests.e2e.frozen_store import BEFORE, LATEST
 from tests.frozen import PORT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from playwright.sync_api import Page
-
-    from tests.browser import Theme
 
 USUAL_WIDTH = 1600
 

@@ -1,10 +1,8 @@
 """The committed screenshots are compared, updated, and reported; none is committed that no state needs."""
 
-from __future__ import annotations
-
 import io
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -12,9 +10,6 @@ from PIL import Image
 from tests.e2e import album
 from tests.e2e.pictures import packed
 from tests.e2e.states import STATES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIZE = (64, 48)
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import settle, tab, url_has, visit
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-    from dashboard.analysis.assembly import Fleet
-    from tests.browser import Theme
+from dashboard.analysis.assembly import Fleet
+from tests.browser import Theme, settle, tab, url_has, visit
 
 pytestmark = pytest.mark.browser
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, Page
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.views.review import review_report
-from tests.browser import at_rest, tab
+from tests.browser import Theme, at_rest, tab
 from tests.e2e.frozen_fleets import STORY
 from tests.e2e.states import CHAT, FINDING, HASHED_OTHERWISE, at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from playwright.sync_api import Browser, Page
-
-    from dashboard.analysis.assembly import Fleet
-    from tests.browser import Theme
 
 pytestmark = pytest.mark.browser
 

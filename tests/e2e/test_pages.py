@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
+from dashboard.analysis.assembly import Fleet
 from tests.browser import settle, tab, url_has, visit
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-    from dashboard.analysis.assembly import Fleet
 
 pytestmark = pytest.mark.browser
 

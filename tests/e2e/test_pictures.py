@@ -1,7 +1,5 @@
 """The comparison of screenshots fails when an area changed, and only then; what changed stands side by side."""
 
-from __future__ import annotations
-
 from PIL import Image, ImageDraw
 
 from tests.e2e.pictures import CHANGED, GAP, NOTHING, difference, side_by_side

@@ -1,15 +1,16 @@
 """README's proxy in a real nginx: page, websocket, audit log; and what is said without the option."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import select
 import shutil
 import socket
+import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -18,11 +19,6 @@ from playwright.sync_api import expect
 from dashboard.web import launch
 from tests.browser import chromium, settle
 from tests.serving import free_port, started, wait_until_healthy
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NAME = "fleet.example.com"
 USER, WORD = "ann", "word"

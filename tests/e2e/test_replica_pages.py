@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
+from dashboard.analysis.assembly import Fleet
 from tests.browser import settle, visit
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from dashboard.analysis.assembly import Fleet
 
 pytestmark = pytest.mark.browser
 

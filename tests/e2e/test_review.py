@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.store import Snapshots
 from tests.browser import settle, tab, visit
 from tests.frozen import AT
 from tests.serving import ROOT, free_port, started, wait_until_healthy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, Locator, Page
-
-    from dashboard.analysis.assembly import Fleet
 
 pytestmark = pytest.mark.browser
 

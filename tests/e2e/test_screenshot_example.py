@@ -1,13 +1,11 @@
 """What README says about screenshot tests of one's own fleet works as it stands there."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,9 +14,6 @@ from tests.browser import NAMES
 from tests.e2e.frozen_fleets import STORY
 from tests.e2e.frozen_store import LATEST
 from tests.e2e.pictures import difference, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.browser
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import Browser
 
 from tests.e2e.album import Change, compare, expected, is_updating, tally, write_report
 from tests.e2e.stage import Stage
-from tests.e2e.states import STATES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.e2e.states import State
+from tests.e2e.states import STATES, State
 
 pytestmark = pytest.mark.browser
 

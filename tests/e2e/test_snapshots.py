@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.store import Snapshots
 from tests.browser import settle, tab, visit
 from tests.captured import SERVER_INFO, capture
 from tests.frozen import AT
 from tests.serving import dashboard_on
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, Page
-
-    from dashboard.analysis.assembly import Fleet
 
 pytestmark = pytest.mark.browser
 

@@ -1,7 +1,5 @@
 """Numbers, times and settings read as people write them."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 

@@ -1,10 +1,8 @@
 """The five frames: their columns, types and keys, also for an empty fleet and for hostile text and numbers."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -14,9 +12,6 @@ from dashboard.fleet import Basis, Device, Failure, FailureKind, Fingerprint, KV
 from dashboard.fleet.frames import COLUMNS, KEYS, Frames
 from dashboard.vllm.schemas.base import MAX_INTEGER
 from tests.builders import POLLED_AT, alike, devices, document, down, engine, fleet, replica, story
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HOSTILE = "<script>alert(1)</script> **b** \x1b[31m\n\u202e=1+1,'\"\\"
 GROUP = KVCacheGroup(0, 0, "SlidingWindowSpec", 16, 4096, 2, sliding_window=512, num_kv_heads=8, dtype="bfloat16")

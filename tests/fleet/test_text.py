@@ -1,7 +1,5 @@
 """Foreign text is neutralized in one place: nothing hidden, nothing moved, no command to a CI system."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.report.changes.document import changes_document
 from dashboard.report.changes.table import to_changes_table
@@ -34,11 +36,7 @@ from tests.page_runner import open_page
 from tests.report.saved_fleets import built_of_captures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from streamlit.testing.v1 import AppTest
-
-    from dashboard.analysis.assembly import Fleet
 
 FOLDER = Path(__file__).parent / "files"
 FLEETS = ("demo", "captures")

@@ -3,19 +3,14 @@
 `make golden` writes them anew; the difference is then read in the commit.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.golden.outputs import FLEETS, FOLDER
 from tests.serving import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,7 @@
 """A LoRA adapter for the tiny llama, all zeros, written as PEFT does."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 RANK = 8
 HIDDEN, QUERY = 64, 128  # hidden_size, and num_attention_heads x head_dim (tests/models/llama/config.json)

@@ -1,7 +1,5 @@
 """What the live tests share: the environment of vLLM, the provider in it, and plugins of others beside it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,20 +1,15 @@
 """The dashboard's command line on live servers, as an operator runs it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from tests.live.servers import Server
 from tests.serving import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from tests.live.servers import Server
 
 
 class Checked(NamedTuple):

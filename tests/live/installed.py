@@ -1,17 +1,12 @@
 """The provider as an operator installs it: from its wheel, beside vLLM's environment, which stays as it is."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.serving import ROOT
 from tests.tools.provider_wheel import cut
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROJECT = ("LICENSE", "README.md", "pyproject.toml", "requirements.txt", "requirements-pdf.txt")
 

@@ -7,21 +7,15 @@ import re
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser import settle, visit
-from tests.live.servers import Kind
+from tests.live.servers import Kind, Server
 from tests.serving import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from playwright.sync_api import Page
-
-    from tests.live.servers import Server
 
 NAMES = ("chat-1", "chat-2")
 ODD = ("--block-size", "32", "--prefix-caching-hash-algo", "sha256_cbor")

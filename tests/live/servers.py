@@ -1,24 +1,20 @@
 """Live vLLM servers on loopback: tiny models with random weights, CPU only."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.serving import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 MODELS = Path(__file__).parents[1] / "models"
 START_SECONDS = 300  # 25 on an idle machine with two cores

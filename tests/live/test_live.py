@@ -1,11 +1,11 @@
 """The whole program against live vLLM servers of one served name: what differs is shown, capacity is vLLM's own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,10 +14,6 @@ from tests.browser import chromium, tab, visit
 from tests.live.dashboard_runs import poll
 from tests.live.servers import Kind, Server, running
 from tests.serving import ROOT, dashboard_on
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.vllm
 NAME = ("--served-model-name", "chat")

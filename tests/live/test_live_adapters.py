@@ -1,8 +1,8 @@
 """LoRA adapters on a live server: those loaded at its start, and those that come and go."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -10,10 +10,6 @@ import pytest
 from dashboard.provider.switch import NAME
 from tests.live.adapters import write_adapter
 from tests.live.servers import ANSWER_SECONDS, CONFIG, Kind, Server, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.vllm
 LORA = ("--enable-lora", "--max-loras", "2", "--max-lora-rank", "16")

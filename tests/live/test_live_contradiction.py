@@ -4,19 +4,14 @@ It is in no package registry: its captured answers stand for it (tests/captures/
 the same model and the same options.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from dashboard.provider.switch import NAME
 from tests.live.dashboard_runs import check, options, poll
 from tests.live.servers import CONFIG, Kind, Server, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.vllm
 HYBRID = Kind("hybrid", "gemma3", plugins=(NAME, "captured_introspection"))

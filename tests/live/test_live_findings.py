@@ -1,9 +1,9 @@
 """The findings on live vLLM servers: none in a clean pool, and the right one for each replica that is not like it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +11,6 @@ from tests.browser import chromium, tab, visit
 from tests.live.dashboard_runs import check, options, poll
 from tests.live.servers import Kind, Server, running
 from tests.serving import dashboard_on
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.vllm
 NAME = ("--served-model-name", "chat")

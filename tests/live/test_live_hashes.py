@@ -1,17 +1,13 @@
 """Fingerprints on live servers against the block hashes that their engines really compute for one prompt."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from dashboard.provider.switch import NAME
 from tests.live.dashboard_runs import Checked, check, options, poll
 from tests.live.servers import CONFIG, Kind, Server, running
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.vllm
 BOTH = (NAME, "fleet_witness")

@@ -1,9 +1,8 @@
 """vLLM 0.33 on live servers: lookahead block hashes under EAGLE and MTP, and what the Rust frontend does not report."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -11,9 +10,6 @@ from dashboard.provider.switch import NAME
 from tests.captured import capture
 from tests.live.dashboard_runs import Checked, check, options, poll
 from tests.live.servers import CONFIG, Kind, running
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.vllm, pytest.mark.vllm_033]
 BOTH = (NAME, "fleet_witness")

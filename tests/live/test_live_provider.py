@@ -1,11 +1,10 @@
 """The provider on a live server of each kind: capacity as vLLM logs it, KV cache groups as the engine holds them."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +16,6 @@ from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, capture
 from tests.live.dashboard_runs import check, options
 from tests.live.servers import CONFIG, Kind, Server, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.vllm
 BOTH = (NAME, "fleet_witness")

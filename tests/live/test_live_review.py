@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from playwright.sync_api import Page
 
 from dashboard.fleet.formatting import short_id
 from tests.browser import chromium, tab
@@ -29,11 +31,6 @@ from tests.live.review_story import (
 )
 from tests.live.servers import Server, running
 from tests.serving import dashboard_on, free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.vllm
 FIRST, SECOND = NAMES

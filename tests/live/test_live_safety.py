@@ -1,10 +1,9 @@
 """The provider does nothing unless it is named, opens nothing else, and no answer of it holds a secret."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,10 +11,6 @@ import pytest
 from dashboard.provider.switch import NAME
 from dashboard.vllm.redaction import MARKER
 from tests.live.servers import ANSWER_SECONDS, CONFIG, Kind, Server, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.vllm
 PATHS = (CONFIG, "/v1/config")

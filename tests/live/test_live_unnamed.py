@@ -1,16 +1,11 @@
 """Installed but not named the provider does nothing, whether VLLM_PLUGINS is not set or names another plugin."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.live.servers import CONFIG, Kind, Server, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.vllm
 KINDS = (Kind("nothing-named", "llama"), Kind("another-named", "llama", plugins=("fleet_witness",)))

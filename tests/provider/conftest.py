@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import pytest
 
+from tests.captured import Capture
 from tests.provider.engines import ApiServer, EngineProcess
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, Protocol
 
-    from tests.captured import Capture
+class Serve(Protocol):
+    """Starts an API server in front of engines; one engine unless others are given."""
 
-    class Serve(Protocol):
-        """Starts an API server in front of engines; one engine unless others are given."""
-
-        def __call__(
-            self, server: Capture, *engines: EngineProcess, started: bool = True, client: Any = None
-        ) -> ApiServer: ...
+    def __call__(
+        self, server: Capture, *engines: EngineProcess, started: bool = True, client: Any = None
+    ) -> ApiServer: ...
 
 
 @pytest.fixture

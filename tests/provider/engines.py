@@ -1,16 +1,15 @@
 """Stand-ins for vLLM's objects, made of what real servers told: engine processes, their workers, the API server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import make_dataclass
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 from fastapi import FastAPI
@@ -18,14 +17,9 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from dashboard.provider.plugin import endpoint, register
 from dashboard.vllm.schemas.paths import OBJECTS
-from tests.captured import INFERENCE_CONFIG, MODELS, SERVER_INFO, capture
+from tests.captured import INFERENCE_CONFIG, MODELS, SERVER_INFO, Capture, capture
 from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum, modules
 from tests.provider_answers import lookahead
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tests.captured import Capture
 
 CONFIG = "/inference/v1/config"
 CPU = {"rank": 0, "name": "cpu", "total_memory_bytes": 25276510208, "compute_capability": None, "num_compute_units": 1}

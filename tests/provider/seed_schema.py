@@ -1,7 +1,5 @@
 """The configuration API's schema as it was proposed (vllm-project/vllm#38147): names of fields, and their types."""
 
-from __future__ import annotations
-
 TEXT, INTEGER, NUMBER, TRUTH, NOTHING = str, int, float, bool, type(None)
 # The seed's field names and types; vLLM 0.32.0 has no `max_num_partial_prefills`, a CPU no compute capability.
 SEED: dict[str, dict[str, tuple[type, ...]]] = {

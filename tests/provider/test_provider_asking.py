@@ -1,22 +1,17 @@
 """Asking the engines: once, in every version's way, and never so that the server stops or waits for long."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from dashboard.provider import endpoint
 from tests.captured import capture
+from tests.provider.conftest import Serve
 from tests.provider.engines import EngineClient, EngineProcess, broken, strictly, thing
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.provider.conftest import Serve
 
 LLAMA, DP2 = capture("llama"), capture("llama_dp2")
 LOGGER = "vllm.plugins.fleet_config"

@@ -1,18 +1,12 @@
 """The block size that is told: the one that the engine counts by, as it told the API server at its start."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from tests.captured import capture
+from tests.provider.conftest import Serve
 from tests.provider.engines import EngineProcess
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from tests.provider.conftest import Serve
 
 MAMBA = capture("mamba2")
 DEFAULT, OWN = 128, 2048  # tokens: what the platform sets the engine's copy back to, and what its blocks hold

@@ -1,24 +1,18 @@
 """What the provider answers on stand-ins of the captured servers: the seed's schema, field by field, and `fleet`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from dashboard.vllm.schemas.fleet_extension import FleetExtension
 from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from dashboard.vllm.schemas.paths import leaves
-from tests.captured import INFERENCE_CONFIG, SERVER_INFO, capture, captures, has_python_api
+from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, capture, captures, has_python_api
+from tests.provider.conftest import Serve
 from tests.provider.engines import EngineProcess, broken, thing
 from tests.provider.seed_schema import DEVICE, GROUP, SEED
 from tests.provider.vllm_modules import Dtype
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    from tests.captured import Capture
-    from tests.provider.conftest import Serve
 
 IS_NEW = captures(lambda server: server.version in {"0.32.0", "0.33.0"} and has_python_api(server))
 ASKED = captures(lambda server: INFERENCE_CONFIG in server.answers and has_python_api(server))

@@ -1,13 +1,12 @@
 """Of an engine where something is missing, raises or has another type, the rest is told, and that is named."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -16,9 +15,6 @@ from dashboard.provider.answer import Gathered, answer
 from dashboard.vllm.schemas.inference_config import InferenceConfigReply
 from tests.captured import capture
 from tests.provider.engines import EngineProcess, broken, strictly, thing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 # Fields that are told twice, and those that are made of another: where the answer says why they are null.
 SAME = {

@@ -1,9 +1,7 @@
 """The fingerprint: equal where equal tokens give equal block hashes, and nowhere else."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,12 +10,10 @@ from hypothesis import strategies as st
 from dashboard.provider.gathering import Gathering
 from dashboard.provider.hashing import MAX_TOKENS, fingerprint_of, hashing_of
 from tests.captured import capture
+from tests.provider.conftest import Serve
 from tests.provider.engines import EngineProcess, broken, thing
 from tests.provider.vllm_modules import HASH_FUNCTIONS
 from tests.tools import config_api
-
-if TYPE_CHECKING:
-    from tests.provider.conftest import Serve
 
 LLAMA = capture("llama")
 UTILS, CORE = "vllm.v1.core.kv_cache_utils", "vllm.v1.engine.core"

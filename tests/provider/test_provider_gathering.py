@@ -1,7 +1,5 @@
 """Reading foreign objects: what cannot be had is null and named; what JSON cannot hold becomes what it can."""
 
-from __future__ import annotations
-
 import enum
 import logging
 from typing import Any

@@ -1,14 +1,13 @@
 """How vLLM loads the provider: nothing happens unless it is named, and nothing heavy is imported."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import CodeType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +17,6 @@ from tests.captured import capture
 from tests.provider.engines import EngineProcess, thing
 from tests.provider.vllm_modules import module
 from tests.serving import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAVY = {"pandas", "numpy", "httpx", "streamlit", "plotly", "yaml", "aiohttp", "typer"}
 IN_AN_ENGINE = {"annotated_types", "dashboard", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}

@@ -1,9 +1,7 @@
 """What a client may ask for, and what it is told when it asks for something else."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,13 +10,8 @@ from hypothesis import strategies as st
 from dashboard.provider import answer as answers
 from dashboard.provider.parameters import WrongParameterError, asked_of
 from tests.captured import capture
-from tests.provider.engines import EngineProcess, strictly, thing
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from tests.provider.conftest import Serve
-    from tests.provider.engines import ApiServer
+from tests.provider.conftest import Serve
+from tests.provider.engines import ApiServer, EngineProcess, strictly, thing
 
 LLAMA, DP2 = capture("llama"), capture("llama_dp2")
 WRONG_RANKS = ["2", "-1", "01x", "", " 1", "1.0", "1e0", "٢", "²", "9" * 11, "9" * 5000, "%00", "<b>EVIL</b>", "null"]

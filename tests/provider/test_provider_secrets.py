@@ -1,19 +1,14 @@
 """No secret leaves vLLM by the configuration API, wherever vLLM accepts one."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.captured import capture
+from tests.provider.conftest import Serve
 from tests.provider.engines import ApiServer, EngineProcess, thing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.provider.conftest import Serve
 
 LLAMA = capture("llama")
 SECRET = "SESAME-b3c4d5"

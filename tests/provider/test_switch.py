@@ -1,17 +1,12 @@
 """What VLLM_PLUGINS must be so that the provider is loaded and nothing else changes."""
 
-from __future__ import annotations
-
 import runpy
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dashboard.provider.switch import IDLE_UNLESS_NAMED, has_vllm, installed, is_named, listing, named, suggestion
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GENERAL, ENDPOINTS, PLATFORM = "vllm.general_plugins", "vllm.endpoint_plugins", "vllm.platform_plugins"
 OURS = {GENERAL: ("fleet_config",), ENDPOINTS: ("fleet_config",)}

@@ -1,20 +1,14 @@
 """Stand-ins for the modules of vLLM 0.32.0 that the provider imports, one set per process."""
 
-from __future__ import annotations
-
 import enum
 import hashlib
 import os
 import pickle
+from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.captured import SERVER_INFO, VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tests.captured import Capture
+from tests.captured import SERVER_INFO, VERSION, Capture
 
 
 class Dtype:

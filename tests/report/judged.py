@@ -1,10 +1,10 @@
 """Findings made by hand, and a fleet that has them: for the formats that only write."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State
 from dashboard.rules.domain import Basis, Domain, Router, Store
 from dashboard.rules.findings import (
@@ -21,11 +21,6 @@ from dashboard.rules.findings import (
     Suppression,
 )
 from tests import builders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.analysis.assembly import Fleet
 
 EVIL = "<b>![x](http://h/x.png)|`@all #1 \x1b[31m\u202e]]>&%::error::\r\nhttps://www.h.io \x00\ufffe*_~$x$"
 UNTIL = date(2026, 4, 30)

@@ -1,14 +1,13 @@
 """Reports with every kind of block: one as a meeting would see it, one that is an attack, one of a large fleet."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING
 
-from dashboard.compare import MAJORITY, build_matrix
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import MAJORITY, Matrix, build_matrix
 from dashboard.report.blocks import (
     Bar,
+    Block,
     Cell,
     Chart,
     Column,
@@ -29,11 +28,6 @@ from dashboard.report.blocks import (
 )
 from dashboard.report.context import Context
 from tests.builders import HOSTILE, hostile, story
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import Matrix
-    from dashboard.report.blocks import Block
 
 AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)
 CONTEXT = Context(

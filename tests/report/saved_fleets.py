@@ -1,16 +1,11 @@
 """Fleets of captured servers, and what a fleet is saved as."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.report.fleet.document import to_document, to_json
-from tests.captured import AT, captures, snapshot
+from tests.captured import AT, Capture, captures, snapshot
 from tests.polled_fleets import INTERVAL, OPEN
-
-if TYPE_CHECKING:
-    from tests.captured import Capture
 
 
 def saved(fleet: Fleet, indent: int | None = None) -> bytes:

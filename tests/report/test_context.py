@@ -1,7 +1,5 @@
 """The context of a comparison tells both sides, each with all that belongs to it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from dashboard.report.context import Context, compared, context_of, context_parts, short_parts

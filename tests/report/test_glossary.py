@@ -1,7 +1,5 @@
 """Every term is explained in one sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.fleet import Basis

@@ -1,7 +1,5 @@
 """Foreign text in Markdown: shown as it is, whatever it holds."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 

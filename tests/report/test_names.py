@@ -1,7 +1,5 @@
 """Names fit for a list."""
 
-from __future__ import annotations
-
 from dashboard.report.names import LONGEST_NAME, brief
 from tests.builders import HOSTILE
 

@@ -1,41 +1,39 @@
 """Cases of rules in YAML: a small fleet, and what one rule should say of it. cases/README.md tells how to write one."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from dashboard.config.baselines import read_baseline
 from dashboard.fleet import (
+    Baseline,
     Basis,
     Contradiction,
     Device,
+    Document,
+    Engine,
     Failure,
     FailureKind,
     Fingerprint,
     KVCacheGroup,
+    Replica,
     ReplicaState,
     Role,
+    Setting,
     Source,
     State,
 )
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.rules.policy import Policy, RuleChange
+from dashboard.rules.registry import Rule
 from tests import builders
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from dashboard.fleet import Baseline, Document, Engine, Replica, Setting
-    from dashboard.rules.findings import Inspection, Outcome
-    from dashboard.rules.registry import Rule
 
 FOLDER = Path(__file__).parent / "cases"
 VERSION = "0.32.0"  # of every replica that says nothing else

@@ -1,24 +1,18 @@
 """Pools for tests of routing rules, and what these rules say of them."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dashboard.analysis.assembly import build_fleet
+from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.engine import inspect_fleet
+from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
 from dashboard.rules.routing import ROUTING
 from tests import builders, captured
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.rules.findings import Inspection
-    from tests.captured import Capture
+from tests.captured import Capture
 
 ALGORITHM = "cache_config.prefix_caching_hash_algo"
 SEED = "env.PYTHONHASHSEED"

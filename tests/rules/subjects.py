@@ -1,16 +1,12 @@
 """Subjects of rules, built of the same entries as cases."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from dashboard.rules.domain import Declared, domain_of
 from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
 from tests import builders
 from tests.rules.case import built
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def pool(

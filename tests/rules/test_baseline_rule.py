@@ -1,23 +1,17 @@
 """What BL-01 finds can be traced to the baseline's file, and a baseline for no pool is told of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet import Baseline, State, Tolerance
 from dashboard.report.ci.verdict import failing
 from dashboard.report.findings.document import findings_document
 from dashboard.rules.domain import Declared, Router
-from dashboard.rules.findings import Evidence, Severity
+from dashboard.rules.findings import Evidence, Finding, Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.vllm.canonical import canonical_text
 from dashboard.web.findings_evidence import People, evidence_table
 from tests.builders import HOSTILE, NOW, alike, document, fleet, replica
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Finding
 
 SEQS = "scheduler_config.max_num_seqs"
 AGREED = Baseline("agreed", "chat", {SEQS: "128"}, comments={SEQS: "fits the GPU"}, file="baselines/agreed.yaml")

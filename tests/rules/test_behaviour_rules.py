@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dashboard.analysis.assembly import build_fleet
-from dashboard.fleet import Source
+from dashboard.fleet import Replica, Source
 from dashboard.rules.behaviour import BEHAVIOUR
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.findings import Inspection, OutcomeKind
 from dashboard.rules.policy import Policy
+from dashboard.rules.registry import Rule
 from tests import builders
-from tests.captured import AT, METRICS, MODELS, VERSION, captures, snapshot
+from tests.captured import AT, METRICS, MODELS, VERSION, Capture, captures, snapshot
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.fleet import Replica
-    from dashboard.rules.findings import Inspection
-    from dashboard.rules.registry import Rule
-    from tests.captured import Capture
-
-    Told = tuple[dict[str, Any], dict[str, Any]]  # settings of a replica, and what else it is given
+SettingValue = tuple[dict[str, Any], dict[str, Any]]  # settings of a replica, and what else it is given
 
 HOSTILE: list[Any] = [
     "16",
@@ -54,7 +48,7 @@ PATHS = sorted(
 STOCK = (METRICS, VERSION, MODELS)  # what a vLLM that nobody changed answers
 
 
-def inspected(told: Sequence[Told], rules: Sequence[Rule] = BEHAVIOUR) -> Inspection:
+def inspected(told: Sequence[SettingValue], rules: Sequence[Rule] = BEHAVIOUR) -> Inspection:
     """Judge a pool of replicas, each by its settings and by what else it is given."""
     replicas: list[Replica] = []
     documents = []
@@ -82,7 +76,7 @@ def test_no_value_of_any_setting_makes_a_rule_raise(value: Any) -> None:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("path", PATHS)
 def test_sentences_stay_short_and_on_one_line_whatever_the_values(path: str) -> None:
-    fleet: list[Told] = [({path: value}, {}) for value in HOSTILE]
+    fleet: list[SettingValue] = [({path: value}, {}) for value in HOSTILE]
 
     for finding in inspected(fleet).findings:
         assert finding.sentence.isprintable()
@@ -135,7 +129,7 @@ def test_the_provider_is_not_offered_where_vllm_is_too_old_for_it(
     versions: list[str | None], *, installs: bool, says: str
 ) -> None:
     """0.20.2 loads no endpoint plugins; where the version is not known, it may."""
-    fleet: list[Told] = [({"env.VLLM_SERVER_DEV_MODE": True}, {"version": version}) for version in versions]
+    fleet: list[SettingValue] = [({"env.VLLM_SERVER_DEV_MODE": True}, {"version": version}) for version in versions]
     (finding,) = inspected(fleet, [BY_ID["CO-14"]]).findings
 
     assert ("install the provider" in finding.remedy.sentence) is installs
@@ -152,7 +146,7 @@ def test_what_is_pasted_for_the_provider_unloads_no_other_plugin() -> None:
 
 
 def test_a_quantization_that_no_flag_sets_is_of_the_models_files() -> None:
-    fleet: list[Told] = [({"model_config.quantization": None}, {})] * 3
+    fleet: list[SettingValue] = [({"model_config.quantization": None}, {})] * 3
     fleet.append(({"model_config.quantization": "fp8"}, {}))
 
     (finding,) = inspected(fleet, [BY_ID["CO-04"]]).findings
@@ -164,7 +158,7 @@ def test_a_quantization_that_no_flag_sets_is_of_the_models_files() -> None:
 
 
 def test_two_models_without_a_majority_leave_the_choice_to_the_operator() -> None:
-    fleet: list[Told] = [({"model_config.model": f"org/{name}"}, {}) for name in ("a", "b")]
+    fleet: list[SettingValue] = [({"model_config.model": f"org/{name}"}, {}) for name in ("a", "b")]
 
     (finding,) = inspected(fleet, [BY_ID["CO-03"]]).findings
 
@@ -173,7 +167,7 @@ def test_two_models_without_a_majority_leave_the_choice_to_the_operator() -> Non
 
 
 def test_a_model_whose_whole_name_is_no_text_is_not_pasted() -> None:
-    fleet: list[Told] = [({"model_config.model": 3}, {})] * 3
+    fleet: list[SettingValue] = [({"model_config.model": 3}, {})] * 3
     fleet.append(({"model_config.model": "other"}, {}))
 
     (finding,) = inspected(fleet, [BY_ID["CO-03"]]).findings
@@ -205,7 +199,7 @@ def test_replicas_without_an_answer_on_their_models_count_as_unknown_for_adapter
 
 def test_evidence_of_queue_limits_is_what_replicas_tell_not_what_was_computed() -> None:
     path = "scheduler_config.max_num_queued_reqs"
-    fleet: list[Told] = [({path: 512, "parallel_config.data_parallel_size": size}, {}) for size in (1, 1, 1, 2)]
+    fleet: list[SettingValue] = [({path: 512, "parallel_config.data_parallel_size": size}, {}) for size in (1, 1, 1, 2)]
 
     (finding,) = inspected(fleet, [BY_ID["CO-11"]]).findings
 

@@ -1,9 +1,7 @@
 """Rules on capacity: what cases cannot show, such as foreign names and numbers of any size."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,11 +10,9 @@ from dashboard.fleet import Basis
 from dashboard.rules.capacity import CAPACITY
 from dashboard.rules.capacity.graph_sizes import LARGEST, SEQS, SIZES, SPECULATED, TOKENS, covering, derived
 from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Draft
 from tests.builders import HOSTILE
 from tests.rules import subjects
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Draft
 
 STRANGE: list[Any] = [None, True, -1, 0.5, 2**63, "16", "", HOSTILE, [], [[1]], {}, {"a": [None]}]
 

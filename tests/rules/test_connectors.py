@@ -1,19 +1,13 @@
 """Connectors are read from a document however they are nested, and nothing strange stops the reading."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from dashboard.fleet import State
+from dashboard.fleet import Setting, State
 from dashboard.rules.connectors import CONNECTOR, EXTRA, ROLE, SECTION, Connector, connectors, option, tells_options
 from tests.builders import document, setting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.fleet import Setting
 
 HOSTILE: list[Any] = [
     None,

@@ -1,27 +1,22 @@
 """Rules on prefill and decode: whatever replicas tell, they judge it, and where nothing is wrong they are silent."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from dashboard.fleet import Document, Replica
 from dashboard.rules.disaggregation import DISAGGREGATION
 from dashboard.rules.disaggregation.partners import partners
 from dashboard.rules.disaggregation.pd_17_side_channel import is_own
 from dashboard.rules.domain import Declared
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.findings import Inspection, OutcomeKind
 from dashboard.rules.policy import Policy
+from dashboard.rules.registry import Rule
 from tests import builders
 from tests.rules.case import built
 from tests.rules.subjects import pool, whole
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Document, Replica
-    from dashboard.rules.findings import Inspection
-    from dashboard.rules.registry import Rule
 
 HOSTILE: list[Any] = [
     *(None, 0, -1, 2**64, 0.5, True, False, "", "16", "auto", "*", "<script>", "\x00\u202e", "x" * 5000),

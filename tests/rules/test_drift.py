@@ -1,18 +1,12 @@
 """What must be equal, and is not, becomes drafts: by value, by majority, by tie; within a pool and across a pair."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.drift import across, drift
 from tests.rules.subjects import pair, pool
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.fleet import Setting
 
 BLOCKS, SEQS = "cache_config.block_size", "scheduler_config.max_num_seqs"
 NOUNS = {BLOCKS: "block size", SEQS: "number of requests at once"}
@@ -91,8 +85,8 @@ def test_a_tie_of_many_values_names_the_first_and_counts_the_rest() -> None:
 
 
 def test_a_meaning_makes_two_spellings_one() -> None:
-    def meaning(told: Told, _settings: Mapping[str, Setting]) -> Told:
-        return Told(json.dumps(16), State.REPORTED) if told.state is State.NULL else told
+    def meaning(told: SettingValue, _settings: Mapping[str, Setting]) -> SettingValue:
+        return SettingValue(json.dumps(16), State.REPORTED) if told.state is State.NULL else told
 
     assert not list(drift(pool({"replicas": 3, **settings(16)}, settings(None)), {BLOCKS: "block size"}, meaning))
 

@@ -1,15 +1,14 @@
 """The engine gives every rule one outcome on every subject, whatever the rule does."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dashboard.fleet import State
-from dashboard.rules.domain import Declared, Facet, Router
+from dashboard.rules.domain import Declared, ImpactContext, Router
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import (
     CohortShare,
@@ -17,6 +16,7 @@ from dashboard.rules.findings import (
     Draft,
     Evidence,
     Family,
+    Inspection,
     OutcomeKind,
     Remedy,
     Severity,
@@ -24,20 +24,14 @@ from dashboard.rules.findings import (
     Unjudged,
 )
 from dashboard.rules.policy import Policy, RuleChange
-from dashboard.rules.registry import Scope, rule
+from dashboard.rules.registry import Rule, Scope, rule
+from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
 from tests import builders
 from tests.rules.case import built
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Inspection
-    from dashboard.rules.registry import Rule
-    from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
-
 BLOCKS = "cache_config.block_size"
 FIX = Remedy("Do something.")
-SEVERITY = {Facet.MODEL: Severity.WARNING, Facet.KV_EVENTS: Severity.CRITICAL}
+SEVERITY = {ImpactContext.MODEL: Severity.WARNING, ImpactContext.KV_EVENTS: Severity.CRITICAL}
 
 
 def made(check: Any, **more: Any) -> Rule:
@@ -107,7 +101,9 @@ def test_severity_and_reason_are_those_of_the_facet_that_makes_it_worst() -> Non
 
 def approximately(**more: Any) -> Rule:
     """A rule that is critical behind an approximate router, and worth knowing elsewhere."""
-    return made(guesses, severity={Facet.MODEL: Severity.INFO, Facet.APPROXIMATE: Severity.CRITICAL}, **more)
+    return made(
+        guesses, severity={ImpactContext.MODEL: Severity.INFO, ImpactContext.APPROXIMATE: Severity.CRITICAL}, **more
+    )
 
 
 def guesses(subject: PoolSubject) -> Iterator[Draft]:
@@ -131,11 +127,11 @@ def test_a_router_that_is_only_assumed_makes_nothing_worse_than_a_warning_and_is
     assert (known.severity, known.confidence, known.assumptions) == (Severity.CRITICAL, Confidence.REPORTED, ())
     assert known.why == "The router guesses wrong."
     assert assumed.id == known.id
-    assert assumed.facet is known.facet is Facet.APPROXIMATE
+    assert assumed.facet is known.facet is ImpactContext.APPROXIMATE
 
 
 def test_a_reason_that_is_known_goes_before_one_as_bad_that_is_assumed() -> None:
-    severity = {Facet.APPROXIMATE: Severity.CRITICAL, Facet.MODEL: Severity.WARNING}
+    severity = {ImpactContext.APPROXIMATE: Severity.CRITICAL, ImpactContext.MODEL: Severity.WARNING}
     (finding,) = inspected([made(guesses, severity=severity)], blocks(32)).findings
 
     assert (finding.severity, finding.why, finding.assumptions) == (Severity.WARNING, "Clients notice.", ())
@@ -145,7 +141,7 @@ def test_what_a_rule_assumes_makes_its_finding_a_warning_at_most_and_is_listed()
     def assuming(subject: PoolSubject) -> Iterator[Draft]:
         yield from (replace(each, assumptions=("seed is unset",)) for each in fails(subject))
 
-    critical = {"severity": {Facet.MODEL: Severity.CRITICAL}}
+    critical = {"severity": {ImpactContext.MODEL: Severity.CRITICAL}}
     (assumed,) = inspected([made(assuming, **critical)], blocks(32)).findings
     (known,) = inspected([made(fails, **critical)], blocks(32)).findings
 
@@ -161,7 +157,7 @@ def test_what_a_rule_calls_critical_itself_is_a_warning_too_where_it_rests_on_an
     def for_another_reason(subject: PoolSubject) -> Iterator[Draft]:
         yield from (replace(each, why="fleet.yaml expects 16.") for each in critical(subject))
 
-    severity = {Facet.APPROXIMATE: Severity.WARNING}
+    severity = {ImpactContext.APPROXIMATE: Severity.WARNING}
     (assumed,) = inspected([made(critical, severity=severity)], blocks(32)).findings
     (known,) = inspected([made(for_another_reason, severity=severity)], blocks(32)).findings
 
@@ -170,7 +166,11 @@ def test_what_a_rule_calls_critical_itself_is_a_warning_too_where_it_rests_on_an
 
 
 def test_a_finding_names_the_routers_behind_which_it_would_be_worse_where_none_is_declared() -> None:
-    severity = {Facet.MODEL: Severity.INFO, Facet.PREFIX_HASH: Severity.CRITICAL, Facet.KV_EVENTS: Severity.INFO}
+    severity = {
+        ImpactContext.MODEL: Severity.INFO,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.INFO,
+    }
     rule = made(fails, severity=severity)
     declared = Policy(pools={"chat": Declared(router=Router.APPROXIMATE)})
     set_by_hand = Policy(rules={rule.id: RuleChange(severity=Severity.INFO)})
@@ -179,18 +179,22 @@ def test_a_finding_names_the_routers_behind_which_it_would_be_worse_where_none_i
     (chosen,) = inspected([rule], blocks(32), policy=set_by_hand).findings
 
     assert (undeclared.severity, undeclared.assumptions) == (Severity.INFO, ())
-    assert undeclared.severity_behind == ((Facet.PREFIX_HASH, Severity.CRITICAL),)
+    assert undeclared.severity_behind == ((ImpactContext.PREFIX_HASH, Severity.CRITICAL),)
     assert known.severity_behind == chosen.severity_behind == ()
 
 
 def test_a_router_that_settings_show_is_not_declared_either() -> None:
     """Events are published, but a router that hashes prefixes may listen to them all the same."""
-    severity = {Facet.MODEL: Severity.INFO, Facet.PREFIX_HASH: Severity.CRITICAL, Facet.KV_EVENTS: Severity.INFO}
+    severity = {
+        ImpactContext.MODEL: Severity.INFO,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.INFO,
+    }
     publishing = {"settings": {BLOCKS: 32, "kv_events_config.enable_kv_cache_events": True}}
     (finding,) = inspected([made(fails, severity=severity)], publishing).findings
 
     assert (finding.severity, finding.assumptions) == (Severity.INFO, ())
-    assert finding.severity_behind == ((Facet.PREFIX_HASH, Severity.CRITICAL),)
+    assert finding.severity_behind == ((ImpactContext.PREFIX_HASH, Severity.CRITICAL),)
 
 
 def test_a_severity_that_the_operator_set_stays_whatever_is_assumed() -> None:
@@ -212,7 +216,7 @@ def test_an_assumed_router_that_another_pool_really_has_is_no_assumption_for_bot
         for subject in fleet.subjects:
             yield from fails(subject)
 
-    rule_ = made(everywhere, scope=Scope.FLEET, severity={Facet.APPROXIMATE: Severity.CRITICAL})
+    rule_ = made(everywhere, scope=Scope.FLEET, severity={ImpactContext.APPROXIMATE: Severity.CRITICAL})
     policy = Policy(pools={"chat": Declared(router=Router.APPROXIMATE)})
     entries = (blocks(32), blocks(16, pool="other"))
 
@@ -271,7 +275,7 @@ def test_a_comparison_does_not_apply_to_a_single_replica() -> None:
 
 
 def test_a_rule_for_another_domain_does_not_apply() -> None:
-    (outcome,) = inspected([made(fails, severity={Facet.KV_STORE: Severity.INFO})], blocks(32)).outcomes
+    (outcome,) = inspected([made(fails, severity={ImpactContext.KV_STORE: Severity.INFO})], blocks(32)).outcomes
 
     assert (outcome.kind, outcome.reason) == (OutcomeKind.NOT_APPLICABLE, "Only for: kv-store.")
 
@@ -313,7 +317,7 @@ def test_prefill_is_paired_with_the_decode_pool_of_its_name_else_of_its_model() 
         blocks(16, pool="d", role="decode", served=["x"]),
         blocks(16, pool="lonely", role="decode", served=["y"]),
     ]
-    found = inspected([made(both, scope=Scope.PAIR, severity={Facet.DISAGGREGATED: Severity.INFO})], *entries)
+    found = inspected([made(both, scope=Scope.PAIR, severity={ImpactContext.DISAGGREGATED: Severity.INFO})], *entries)
 
     assert {each.pools for each in found.findings} == {("a/prefill", "a/decode"), ("p", "a/decode"), ("p", "d")}
 
@@ -355,17 +359,21 @@ def test_a_difference_along_a_rollout_is_one_step_milder_and_marked() -> None:
 
 
 def test_along_a_rollout_other_routers_are_named_only_where_it_would_still_be_worse_there() -> None:
-    severity = {Facet.MODEL: Severity.INFO, Facet.PREFIX_HASH: Severity.WARNING, Facet.KV_EVENTS: Severity.CRITICAL}
+    severity = {
+        ImpactContext.MODEL: Severity.INFO,
+        ImpactContext.PREFIX_HASH: Severity.WARNING,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+    }
     old = {"settings": {BLOCKS: 16, "version": "0.31.0"}, "started_hours_ago": 90, "replicas": 3}
     new = {"settings": {BLOCKS: 32}, "started_hours_ago": 1}
     (finding,) = inspected([made(fails, severity=severity)], old, new).findings
 
     assert (finding.is_rollout, finding.severity) == (True, Severity.INFO)
-    assert finding.severity_behind == ((Facet.KV_EVENTS, Severity.WARNING),)
+    assert finding.severity_behind == ((ImpactContext.KV_EVENTS, Severity.WARNING),)
 
 
 def test_findings_are_sorted_worst_first() -> None:
-    mild = made(fails, id="XX-00", name="a-b", severity={Facet.MODEL: Severity.INFO})
+    mild = made(fails, id="XX-00", name="a-b", severity={ImpactContext.MODEL: Severity.INFO})
     found = inspected([mild, made(fails)], blocks(32), blocks(64, pool="other"))
 
     assert [(each.severity, each.subject) for each in found.findings] == [

@@ -3,22 +3,21 @@
 Whatever their number, their addresses, and how much each of them tells.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations, cycle, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from dashboard.analysis.assembly import build_fleet
-from dashboard.fleet import Snapshot, Target
+from dashboard.fleet import Document, Replica, Snapshot, Target
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import OutcomeKind, Severity
+from dashboard.rules.findings import Inspection, OutcomeKind, Severity
 from dashboard.rules.policy import Policy
 from tests.builders import compared
 from tests.captured import (
@@ -36,12 +35,6 @@ from tests.captured import (
     snapshot,
 )
 from tests.provider_answers import provider_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from dashboard.fleet import Document, Replica
-    from dashboard.rules.findings import Inspection
 
 OPEN = frozenset({METRICS, VERSION, MODELS, KV_EVENTS})
 INTERVAL = timedelta(seconds=15)

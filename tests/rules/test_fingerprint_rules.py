@@ -1,15 +1,14 @@
 """Rules on what engines computed of their block hashes: what YAML cases cannot show: evidence, ids, foreign digests."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import build_fleet
-from dashboard.fleet import Fingerprint
+from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.fleet import Engine, Fingerprint
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Declared, Expectations, SeedPolicy
 from dashboard.rules.findings import Confidence, OutcomeKind, Severity
@@ -18,12 +17,6 @@ from dashboard.rules.subject import FINGERPRINT
 from tests import builders, captured
 from tests.provider_answers import with_provider
 from tests.rules.routing_pools import ALGORITHM, HASHING, judged
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Engine
 
 BLOCK = "cache_config.block_size"
 POLICY = "seed_policy"

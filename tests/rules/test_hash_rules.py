@@ -1,9 +1,7 @@
 """Rules on block hashes, RT-05 and RT-06: what YAML cases cannot show: remedies, reasons, real answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,10 +9,8 @@ from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
 from dashboard.rules.findings import Confidence, Severity
 from dashboard.rules.routing.roots import RootKind, root_of
 from tests import builders, captured
+from tests.captured import Capture
 from tests.rules.routing_pools import ALGORITHM, HASHING, SEED, judged, pool_of, pool_of_captures, said
-
-if TYPE_CHECKING:
-    from tests.captured import Capture
 
 
 def deserved(capture: Capture, number: int) -> list[tuple[str, Confidence]]:

@@ -1,10 +1,9 @@
 """Rules on identity: replicas on one host, ranks, foreign addresses, and failures of every kind."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -21,9 +20,6 @@ from dashboard.rules.subject import FleetSubject, PoolSubject
 from tests import builders
 from tests.builders import HOSTILE
 from tests.rules import subjects
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 STRANGE: list[Any] = [None, True, -1, 0.5, 2**63, "16", "", HOSTILE, [], [[1]], {}, {"a": [None]}]
 EVENTS = {"kv_events_config.enable_kv_cache_events": True}

@@ -1,10 +1,8 @@
 """A rule's docstring is read into its page."""
 
-from __future__ import annotations
-
 import pytest
 
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.page import page_of
 
 WHOLE = """Blocks differ.
@@ -40,7 +38,10 @@ def test_every_section_is_read() -> None:
     page = page_of(WHOLE)
 
     assert page.problem == "Blocks differ.\n\nMore of the problem on two lines."
-    assert page.why == {Facet.MODEL: "One thing on two lines.", Facet.KV_EVENTS: "Another: with a colon."}
+    assert page.why == {
+        ImpactContext.MODEL: "One thing on two lines.",
+        ImpactContext.KV_EVENTS: "Another: with a colon.",
+    }
     assert page.fix == "Do this and that.\n\nThen rest."
     assert page.exceptions == "None."
     assert page.evidence == ("vllm/config/cache.py", "owner/repo#1")

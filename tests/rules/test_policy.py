@@ -1,7 +1,5 @@
 """What fleet.yaml says of a pool holds under its own name first, else under the first glob."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.rules.domain import Declared, Router

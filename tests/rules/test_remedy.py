@@ -1,19 +1,17 @@
 """What to type for a setting is what vLLM itself would take."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
 import pytest
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.findings import Remedy, Snippet
 
 
-def told(value: Any) -> Told:
-    return Told(json.dumps(value), State.REPORTED)
+def told(value: Any) -> SettingValue:
+    return SettingValue(json.dumps(value), State.REPORTED)
 
 
 @pytest.mark.parametrize(
@@ -45,14 +43,14 @@ def test_a_value_is_pasted_as_a_shell_needs_it(path: str, value: Any, kind: str,
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("cache_config.block_size", Told("null", State.NULL)),
-        ("env.VLLM_X", Told("null", State.UNKNOWN)),
+        ("cache_config.block_size", SettingValue("null", State.NULL)),
+        ("env.VLLM_X", SettingValue("null", State.UNKNOWN)),
         ("cache_config.no_such_setting", told(1)),
         ("device", told("cuda")),
         ("version", told("nightly")),
     ],
 )
-def test_what_no_command_line_can_set_is_not_pasted(path: str, value: Told) -> None:
+def test_what_no_command_line_can_set_is_not_pasted(path: str, value: SettingValue) -> None:
     assert remedy.pasteable(path, value) is None
 
 
@@ -72,4 +70,4 @@ def test_what_sets_a_path_is_its_flag_its_variable_or_the_path() -> None:
 
 
 def test_a_variable_that_is_not_set_is_unset_by_pasting() -> None:
-    assert remedy.pasteable("env.VLLM_X", Told("null", State.NULL)) == Snippet("env", "unset VLLM_X")
+    assert remedy.pasteable("env.VLLM_X", SettingValue("null", State.NULL)) == Snippet("env", "unset VLLM_X")

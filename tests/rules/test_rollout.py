@@ -1,25 +1,18 @@
 """A rollout is told apart from a mixture by when replicas started, and a difference along it from any other."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.fleet import State, Told
-from dashboard.rules.findings import Draft, Remedy, Snippet
+from dashboard.fleet import Replica, SettingValue, State
+from dashboard.rules.findings import Draft, Remedy, Rollout, Snippet
 from dashboard.rules.rollout import STUCK_AFTER, TOGETHER, is_explained, remedy_along, rollout_of
+from dashboard.rules.subject import Holders
 from tests import builders
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.fleet import Replica
-    from dashboard.rules.findings import Rollout
-    from dashboard.rules.subject import Holders
 
 OLD, NEW = "0.20.2", "0.32.0"
 A_SECOND, A_MINUTE = 1 / 3600, 1 / 60  # in hours
@@ -38,7 +31,7 @@ def going(*members: Replica) -> Rollout | None:
 
 def told(*held: tuple[Any, Sequence[Replica]]) -> Holders:
     """The values of one setting, each with the replicas that tell it."""
-    return {Told(str(value), State.REPORTED): tuple(each.id for each in replicas) for value, replicas in held}
+    return {SettingValue(str(value), State.REPORTED): tuple(each.id for each in replicas) for value, replicas in held}
 
 
 def half_way() -> tuple[list[Replica], list[Replica], Rollout]:

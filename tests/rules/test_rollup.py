@@ -1,7 +1,5 @@
 """Findings are counted per replica, per pool and of the fleet, with what is unknown beside."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dashboard.rules import rollup

@@ -1,21 +1,16 @@
 """Routing rules: what YAML cases cannot show: foreign types, real answers, where a value was told."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dashboard.fleet import Source, State
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
-from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.rules.routing import ROUTING
 from tests import builders
 from tests.rules.routing_pools import ALGORITHM, SEED, judged, pool_of, said
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Finding
 
 EVENTS = "kv_events_config.enable_kv_cache_events"
 ENDPOINT = "kv_events_config.endpoint"

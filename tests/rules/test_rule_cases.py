@@ -1,20 +1,12 @@
 """Every rule says of the fleets in its cases what they expect: one test for all of them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import Confidence, Severity
-from tests.rules.case import cases, most_telling
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from dashboard.rules.findings import Finding
-    from tests.rules.case import Case
+from dashboard.rules.findings import Confidence, Finding, Severity
+from tests.rules.case import Case, cases, most_telling
 
 
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: f"{case.rule}: {case.name}")

@@ -1,26 +1,20 @@
 """What holds for all rules together, on fleets put together from the cases of every rule."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.fleet import Document, Replica
 from dashboard.rules.behaviour.co_14_open_routes import PLUGINS
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.findings import Finding, Inspection, OutcomeKind
 from dashboard.rules.policy import Policy
 from tests import builders
 from tests.rules.case import built, cases
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.fleet import Document, Replica
-    from dashboard.rules.findings import Finding, Inspection
 
 ENTRIES = [entry for case in cases() for entry in case.fleet]
 # Rules that judge each replica for itself: what they say of one never depends on another.

@@ -1,14 +1,9 @@
 """Who changes what rules find raises RULE_SET, which reports and snapshots print to be told apart."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dashboard.rules.catalogue import RULE_SET
 from tests.tools.rule_set import COMMITTED, code_of, digest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOW = "raise RULE_SET in dashboard/rules/catalogue.py, then run python -m tests.tools.rule_set"
 

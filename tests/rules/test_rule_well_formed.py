@@ -1,19 +1,14 @@
 """No rule without its page, its cases, its remedy, its evidence."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Family, OutcomeKind
+from dashboard.rules.registry import Rule
 from tests.rules.case import FOLDER, cases_of, rule_of
-
-if TYPE_CHECKING:
-    from dashboard.rules.registry import Rule
 
 PREFIXES = {
     Family.ROUTING: "RT",

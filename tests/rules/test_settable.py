@@ -1,18 +1,16 @@
 """How a setting takes its value, and which values are left to people."""
 
-from __future__ import annotations
-
 import pytest
 
-from dashboard.fleet import Baseline, State, Told, Tolerance
+from dashboard.fleet import Baseline, SettingValue, State, Tolerance
 from dashboard.rules.remedy import pasteable
 from dashboard.rules.settable import How, is_misfit, left_to_people, ways
 from dashboard.vllm.canonical import canonical_text
 
 
-def told(*values: str) -> list[Told]:
+def told(*values: str) -> list[SettingValue]:
     """Return values as they are told."""
-    return [Told(each, State.REPORTED) for each in values]
+    return [SettingValue(each, State.REPORTED) for each in values]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +36,7 @@ def test_a_text_where_all_tell_a_number_or_a_switch_is_no_value(
 
 def test_what_is_not_set_fits_everywhere() -> None:
     """To take an option away is to set no wrong value."""
-    assert not is_misfit("cache_config.block_size", Told("null", State.NULL), told("16"))
+    assert not is_misfit("cache_config.block_size", SettingValue("null", State.NULL), told("16"))
 
 
 def test_only_ranges_without_a_usual_value_and_misfits_are_left_to_people() -> None:

@@ -1,21 +1,16 @@
 """Rules on shared stores: whatever replicas tell, they judge it, and where nothing is wrong they are silent."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dashboard.rules.domain import Store
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.findings import Inspection, OutcomeKind
 from dashboard.rules.policy import Policy
 from dashboard.rules.stores import STORES
 from tests import builders
 from tests.rules.case import built, declared
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Inspection
 
 EXTRA = "kv_transfer_config.kv_connector_extra_config"
 CONNECTOR = "kv_transfer_config.kv_connector"

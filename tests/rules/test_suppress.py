@@ -1,30 +1,25 @@
 """Suppressions take exactly what they name, until their day is over; everything else stays as it was."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.fleet import State
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Finding, Remedy, Severity, Suppression
 from dashboard.rules.policy import Policy
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.rollup import by_pool
+from dashboard.rules.subject import FleetSubject
 from dashboard.rules.suppress import Sorted, sort_out
 from tests import builders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dashboard.rules.subject import FleetSubject
 
 TODAY = builders.NOW.date()
 YESTERDAY = TODAY - timedelta(days=1)
@@ -237,7 +232,7 @@ def test_what_is_suppressed_in_one_pool_no_longer_counts_there() -> None:
         id="ID-99",
         name="made-up",
         family=Family.IDENTITY,
-        severity={Facet.MODEL: Severity.WARNING},
+        severity={ImpactContext.MODEL: Severity.WARNING},
         needs=(),
         scope=Scope.FLEET,
         least=1,

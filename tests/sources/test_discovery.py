@@ -1,18 +1,13 @@
 """All targets together: each once, in the order as written, with credentials that are only named."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dashboard.config import CredentialsOptions, FileSdOptions, Options, TargetOptions
 from dashboard.fleet import Credentials, Target
 from dashboard.sources.discovery import Discovery, replica_id
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def options(folder: Path, *targets: object, **more: object) -> Options:

@@ -1,20 +1,14 @@
 """Targets from file_sd files: read again when they change, kept as stale when they fail."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dashboard.config import FileSdOptions
-from dashboard.fleet import Credentials, FailureKind
+from dashboard.fleet import Credentials, FailureKind, Target
 from dashboard.sources.file_sd import FileSd
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Target
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,5 @@
 """The file_sd shape: what Prometheus takes, and a sentence for what it does not."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 

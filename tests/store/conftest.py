@@ -1,18 +1,11 @@
 """A folder of snapshots, and the id of the first one in it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dashboard.store import Snapshots
 from tests.builders import NOW
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
 from tests.store.folders import a_fleet
 
 

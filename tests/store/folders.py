@@ -1,17 +1,12 @@
 """A small fleet to freeze, and a disk that is full."""
 
-from __future__ import annotations
-
 import resource
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dashboard.analysis.assembly import Fleet
 from tests import builders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.analysis.assembly import Fleet
 
 
 def a_fleet(**more: Any) -> Fleet:

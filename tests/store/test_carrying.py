@@ -1,12 +1,10 @@
 """An exported snapshot is one file that carries its name and notes, and is still the frozen bytes to everybody else."""
 
-from __future__ import annotations
-
 import gzip
 import subprocess
 import zlib
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,9 +18,6 @@ from dashboard.store.sidecar import MOST_BYTES, MOST_NOTES
 from tests import builders
 from tests.builders import HOSTILE, NOW, POLLED_AT
 from tests.report.saved_fleets import built_of_captures
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOTE = Note("Ana restarts it.\nAsk Bo: größer?", "ana", datetime(2026, 3, 2, tzinfo=UTC))
 SIMPLE = packed(b"{}")

@@ -1,7 +1,5 @@
 """Notes beside a snapshot are kept, changed and taken away; what people wrote is never lost."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

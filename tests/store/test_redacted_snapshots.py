@@ -1,14 +1,13 @@
 """A snapshot of a version that knew fewer secrets shows none of them, and keeps its id when they are taken out."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import to_document, to_json
@@ -20,11 +19,6 @@ from dashboard.vllm.redaction import MARKER
 from tests.builders import NOW
 from tests.report.saved_fleets import built_of_captures
 from tests.store.folders import a_fleet
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
 
 SECRET = "SESAME7QX"
 SETTINGS = {

@@ -1,9 +1,7 @@
 """Which earlier snapshot is taken for the last review, and what is said where it cannot be read."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dashboard.fleet import Note
 from dashboard.report.views.review_new import Alone
@@ -11,9 +9,6 @@ from dashboard.store import Snapshots
 from dashboard.store.reviews import APART, Earlier, Last, earlier, last_review, opened
 from tests import builders
 from tests.builders import NOW
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MINUTE, WEEK = timedelta(minutes=1), timedelta(days=7)
 SHOWN = builders.fleet(polled_at=NOW)

@@ -1,12 +1,10 @@
 """A folder of snapshots is found, changed and damaged by people and programs: nothing of that is a traceback."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +14,6 @@ from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.store.writing import LOCK
 from tests.builders import HOSTILE, NOW
 from tests.store.folders import a_fleet, full_disk
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_folder_that_is_not_there_yet_holds_nothing(tmp_path: Path) -> None:

@@ -1,15 +1,13 @@
 """A fleet that is frozen opens as it was: the same fleet is the same snapshot, at any time and on any disk."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from dashboard.analysis.assembly import empty_fleet, inspected
+from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.errors import SnapshotError
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
@@ -22,11 +20,6 @@ from tests.polled_fleets import built
 from tests.provider_answers import with_provider
 from tests.report.saved_fleets import built_of_captures
 from tests.sources.polling.hostile import changed_metrics
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
 
 LATER = AT + timedelta(days=40)
 POLICY = Policy(

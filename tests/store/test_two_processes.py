@@ -1,7 +1,5 @@
 """Several processes share one folder of snapshots: no acknowledged note is lost."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -9,18 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.store import Snapshots, writing
+from dashboard.store import Snapshots, Stored, writing
 from tests.builders import NOW
 from tests.store.folders import a_fleet
-
-if TYPE_CHECKING:
-    from dashboard.store import Stored
 
 ROOT = Path(__file__).parents[2]
 EACH = 60

@@ -1,7 +1,5 @@
 """docs/command-line.md: the help of every command, as it is printed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from typer.testing import CliRunner

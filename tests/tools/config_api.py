@@ -1,7 +1,5 @@
 """The description of the configuration API that is generated from its schema: OpenAPI, and tables of fields."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

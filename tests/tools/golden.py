@@ -1,7 +1,5 @@
 """Write the golden outputs anew, or with `python -m tests.tools.golden FOLDER` into another folder."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ usage: make_flags.py FOLDER, where FOLDER holds the `vllm` package. vLLM declare
 have no section; their flags are made of their names (vllm/entrypoints/common/cli_args.py, before 0.33 in `launchers`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Cut the provider's own wheel out of the whole one: what vLLM's Python needs, and small enough for a ConfigMap."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

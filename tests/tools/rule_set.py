@@ -3,8 +3,6 @@
 It is of the rules' code without docstrings and comments: what they say of themselves may change, what they find not.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 from pathlib import Path

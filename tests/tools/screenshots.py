@@ -1,7 +1,5 @@
 """Take the committed screenshots anew, remove those of states that are no more, and show side by side what changed."""
 
-from __future__ import annotations
-
 import os
 import sys
 

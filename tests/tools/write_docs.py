@@ -1,7 +1,5 @@
 """Write what is generated under docs/; a test fails when it is stale."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Nodes are counted before objects are built, whatever stands in strings."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

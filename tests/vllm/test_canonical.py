@@ -1,7 +1,5 @@
 """The normal form: one spelling for one value, and the state that it stands in."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from typing import Any

@@ -1,7 +1,5 @@
 """Where the sources of one replica meet: what is kept, what contradicts, and the name of the document."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

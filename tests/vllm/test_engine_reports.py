@@ -1,7 +1,5 @@
 """What sources say of the same engines: who counts them, whose number stands, and who contradicts whom."""
 
-from __future__ import annotations
-
 from dashboard.fleet import Contradiction, EngineReport, Fingerprint, Setting, Source, State
 from dashboard.vllm.engine_reports import TOKENS, Met, meet
 

@@ -1,10 +1,9 @@
 """What is known of a replica from one snapshot: its state, name, pool and role, and its merged engines."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,6 +19,7 @@ from dashboard.fleet import (
     ReplicaState,
     Reply,
     Role,
+    Setting,
     Snapshot,
     Source,
     Target,
@@ -28,11 +28,6 @@ from dashboard.sources.polling.probes import BY_PATH
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.facts import NO_CACHE, RUST_FRONTEND, Facts, facts_of
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture, snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.fleet import Setting
 
 REFUSED = Failure(FailureKind.REFUSED, "Nothing listens there.")
 KEY = Failure(FailureKind.UNAUTHORIZED, "It wants a key.")

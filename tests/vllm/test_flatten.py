@@ -1,7 +1,5 @@
 """From the nested VllmConfig to paths: what is compared, what identifies, what is left out."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

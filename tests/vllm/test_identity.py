@@ -1,7 +1,5 @@
 """What identifies a replica and is never compared: each path of the list, and what stays beside it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Why bytes are no JSON is told in words of people, not of a parser."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic_core import from_json
 

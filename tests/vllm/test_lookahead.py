@@ -1,7 +1,5 @@
 """How far block hashes look ahead: derived from settings, and what is unknown where one is not reported."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What /metrics says in our words: labels get the types of their settings, sums of engines are divided or left."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 

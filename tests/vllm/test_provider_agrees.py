@@ -1,8 +1,6 @@
 """A replica that is read through our provider, beside the same one read through /server_info, on all captures."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
@@ -12,9 +10,6 @@ from dashboard.vllm.facts import Facts, facts_of
 from dashboard.vllm.lookahead import LOOKAHEAD
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, captures, has_python_api, snapshot
 from tests.provider_answers import PROVIDER_ONLY, provider_body, with_provider
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # What only engines know: null in the API server's own configuration; and what mostly follows from other settings.
 FILLED_IN = {"cache_config.hash_block_size", "cache_config.cache_hit_alignment_tokens", LOOKAHEAD}

@@ -1,7 +1,5 @@
 """What our provider's answer says of a server, for every rank, and what is no answer of it."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The edge: whatever the body is, a reply comes out or one plain sentence, and no secret with either."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

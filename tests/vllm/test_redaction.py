@@ -1,12 +1,11 @@
 """Secrets are gone at the edge, whatever they hide in; what is no secret stays as it is."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -28,9 +27,6 @@ from dashboard.vllm.redaction import (
 from tests.captured import FOLDER
 from tests.secrets_listed import ARGUMENTS, BROKEN, HEADERS, NESTED, listed
 from tests.strategies import json_named, texts
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECRET = "SESAME7QX"
 HF_TOKEN = "hf_" + "a1B2" * 8 + "zz"

@@ -1,7 +1,5 @@
 """What each endpoint's reply says in our words, and what it does not say."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -42,7 +42,7 @@ class VllmConfig:
     lora_config: LoRAConfig | None = None
     speculative_config: SpeculativeConfig | None = None
 
-Elsewhere
+OtherSideStatus
 @config
 class SpeculativeConfig:
     target_cache_config: CacheConfig = None

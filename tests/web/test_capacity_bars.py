@@ -1,7 +1,5 @@
 """The bars of Capacity: which are drawn, what they say, where the medians stand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dashboard.fleet import Basis

@@ -1,16 +1,9 @@
 """What stands around the bars: outliers, bounds, what is not known and why."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import Basis
+from dashboard.fleet import Basis, Replica
 from dashboard.report.capacity.ranks import GIB, Measure, outliers_of, ranks_of
 from dashboard.web.capacity_notes import NO_DEVICES, device_shares, lines, outlier_entries
 from tests.builders import HOSTILE, alike, devices, document, down, engine, fleet, replica
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Replica
 
 DOCUMENT = document()
 TOKENS = Measure.TOKENS

@@ -1,7 +1,5 @@
 """The tables of Capacity: pools added up once, and every rank."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

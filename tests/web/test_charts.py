@@ -1,7 +1,5 @@
 """Figures of capacity: what is drawn where, and labels that can be read at any number of bars."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is chosen stands in the URL, and what stands in the URL is chosen."""
 
-from __future__ import annotations
-
 from streamlit.testing.v1 import AppTest
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import uvicorn
+from starlette.types import Receive, Scope, Send
 
 from dashboard.web.connections import (
     MOST_CONNECTIONS,
@@ -19,11 +21,6 @@ from dashboard.web.connections import (
     Server,
     connection_limit,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
-
-    from starlette.types import Receive, Scope, Send
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 SHORT = 0.1  # seconds

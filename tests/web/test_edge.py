@@ -1,9 +1,8 @@
 """Host, Origin and headers: what is decided before Streamlit sees a request."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import httpx
 import pytest
@@ -13,9 +12,6 @@ from starlette.middleware import Middleware
 
 from dashboard.config import Options
 from dashboard.web import edge, server
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 LISTED = ("fleet.example.com", "*.corp.example.com")
 MINE = "http://127.0.0.1:8501"

@@ -1,7 +1,5 @@
 """What stands around the evidence of one finding."""
 
-from __future__ import annotations
-
 from dashboard.web import findings_detail
 from tests.builders import HOSTILE, story
 from tests.findings_builder import finding, inspected_story, judged, suppression

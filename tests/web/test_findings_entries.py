@@ -1,7 +1,5 @@
 """What an entry of the list says beside its sentence."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,13 +1,9 @@
 """The evidence of a finding: every value with who told it, the reference marked, what differs from it tinted."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from dashboard.fleet import State
-from dashboard.rules.findings import Severity
+from dashboard.rules.findings import Evidence, Severity
 from dashboard.web.findings_evidence import (
     MOST_COHORTS,
     MOST_ROWS,
@@ -18,9 +14,6 @@ from dashboard.web.findings_evidence import (
 )
 from tests.builders import story
 from tests.findings_builder import BLOCK_SIZE, evidence, finding
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Evidence
 
 FLEET = story()
 IDS = tuple(each.id for each in FLEET.replicas if each.pool == "chat-70b")

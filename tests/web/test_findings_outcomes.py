@@ -1,7 +1,5 @@
 """What became of all rules: few lines for many pools, each with the reason."""
 
-from __future__ import annotations
-
 from dashboard.rules.findings import OutcomeKind
 from dashboard.web.findings_exempt import MOST_ROWS, ignored_html, suppressed_html
 from dashboard.web.findings_list import known

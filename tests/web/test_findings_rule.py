@@ -1,19 +1,14 @@
 """The page of a rule, as HTML of our own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.page import page_of
+from dashboard.rules.registry import Rule
 from dashboard.web.findings_rule import marked, rule_html
-
-if TYPE_CHECKING:
-    from dashboard.rules.registry import Rule
 
 WORDS = """Something is <wrong>.
 
@@ -38,7 +33,7 @@ Example:
 """
 
 
-def shown(here: Facet | None = None) -> str:
+def shown(here: ImpactContext | None = None) -> str:
     """The page of a rule with these words."""
     return rule_html(replace(BY_ID["RT-01"], page=page_of(WORDS)), here)
 
@@ -80,7 +75,7 @@ def test_threads_and_addresses_are_links_that_open_apart() -> None:
 
 def test_the_reason_that_counts_here_is_marked() -> None:
     """Only that one, and how bad it makes the rule."""
-    html = shown(Facet.KV_STORE)
+    html = shown(ImpactContext.KV_STORE)
 
     assert '<b>kv-store</b> <span class="mute">critical</span> <span class="tag">here</span>: It hurts more.' in html
     assert html.count(">here<") == 1

@@ -1,21 +1,15 @@
 """Findings in words: values are seen, numbers of replicas are not taken for them, and how a domain is known is said."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dashboard.fleet import State
-from dashboard.rules.findings import CohortShare
+from dashboard.rules.findings import CohortShare, Evidence
 from dashboard.web import findings_words
 from dashboard.web.first_things import first_things
 from tests.findings_builder import evidence
 from tests.report.judged import fleet, in_cohorts
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Evidence
 
 
 @pytest.mark.parametrize(

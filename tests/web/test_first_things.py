@@ -1,7 +1,5 @@
 """The worst findings stand on Overview as sentences with what they break, on whom, and links."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

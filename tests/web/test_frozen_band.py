@@ -1,9 +1,7 @@
 """Every page says where its data is from, whatever anybody writes into an address."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +10,6 @@ from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.page_runner import html, rerun
 from tests.snapshot_pages import EVERY_PAGE, shown_beside, visit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def footer(**url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard import service
@@ -12,8 +13,6 @@ from tests.builders import NOW
 from tests.snapshot_pages import shown_beside, visit
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from streamlit.testing.v1 import AppTest
 
 MOST_WORDS = 22  # of a sentence that is read standing

@@ -1,7 +1,5 @@
 """Addresses carry choices, and survive whatever a name holds."""
 
-from __future__ import annotations
-
 import json
 from urllib.parse import parse_qs, urlsplit
 

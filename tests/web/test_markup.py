@@ -1,7 +1,5 @@
 """Whatever comes into a piece of HTML is escaped there."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.report.glossary import TERMS

@@ -1,7 +1,5 @@
 """The header's line is true at every moment."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path

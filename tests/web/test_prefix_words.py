@@ -1,10 +1,9 @@
 """In a few words: do a pool's replicas agree on what decides prefix sharing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import SharingSentence
 from dashboard.fleet import Fingerprint
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.prefix_words import is_doubtful, is_needed, is_unshared, prefix_sentences, severity
@@ -13,10 +12,6 @@ from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.web.prefix_words import prefix_band, prefix_words
 from tests.builders import CONFIG, HASHING, HOSTILE, SAME_KV, alike, document, down, fleet, hashing, replica, story
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import SharingSentence
 
 
 def words(told: Fleet, pool: int = 0) -> str:

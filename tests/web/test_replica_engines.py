@@ -1,7 +1,5 @@
 """Engines, devices and KV cache groups of one replica."""
 
-from __future__ import annotations
-
 import re
 
 from dashboard.fleet import Basis, KVCacheGroup

@@ -1,18 +1,12 @@
 """How a replica's engines hash their blocks, beside the other replicas of its pool."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.fleet import Fingerprint, Setting, Source, State
+from dashboard.fleet import Engine, Fingerprint, Replica, Setting, Source, State
 from dashboard.web.replica_hashes import NOT_TOLD, SEEDS, block_hashes, likeness, peers, seed_policy
 from tests.builders import HOSTILE, engine, replica, setting
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Engine, Replica
 
 OFF = Fingerprint(None, None, "Prefix caching is off.")
 SILENT: tuple[Fingerprint | None, ...] = (None,)

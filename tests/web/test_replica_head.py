@@ -1,20 +1,18 @@
 """The head of a replica's page: how it stands, where it belongs, what is odd about it."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 
-from dashboard.fleet import Contradiction, Failure, FailureKind, ReplicaState, Reply, Role, Source, State, Told
+from dashboard.fleet import Contradiction, Failure, FailureKind, ReplicaState, Reply, Role, SettingValue, Source, State
 from dashboard.report.replicas.differences import Apart
-from dashboard.report.replicas.settings import Reach
+from dashboard.report.replicas.settings import ReadCoverage
 from dashboard.rules.findings import Severity
 from dashboard.web import markup
 from dashboard.web.replica_head import cards, contradictions, head, notices
 from tests.builders import HOSTILE, NOW, alike, document, down, engine, fleet, probe, replica, setting
 
 USUAL = document()
-WHOLE, NOTHING = Reach(97, 97, 97), Reach(0, 0, 97)
+WHOLE, NOTHING = ReadCoverage(97, 97, 97), ReadCoverage(0, 0, 97)
 
 
 def test_the_head_says_in_a_sentence_how_the_replica_stands() -> None:
@@ -26,7 +24,9 @@ def test_the_head_says_in_a_sentence_how_the_replica_stands() -> None:
 
 
 def test_the_head_says_how_much_of_its_pool_the_replica_tells() -> None:
-    assert "Up: it answers. It tells 56 of the 524 settings that its pool tells." in head(replica(), Reach(56, 56, 524))
+    assert "Up: it answers. It tells 56 of the 524 settings that its pool tells." in head(
+        replica(), ReadCoverage(56, 56, 524)
+    )
 
 
 def test_the_head_names_the_best_answer_that_was_had() -> None:
@@ -44,14 +44,16 @@ def test_only_what_was_read_whole_is_called_good() -> None:
     (pool,) = fleet(alike("chat", 3, USUAL), [USUAL]).pools
     member = replica("chat-01", document=USUAL)
     assert "glyph good" in cards(member, pool, (), WHOLE, NOW)
-    little = cards(member, pool, (), Reach(31, 30, 524), NOW)
+    little = cards(member, pool, (), ReadCoverage(31, 30, 524), NOW)
     assert "glyph good" not in little
     assert "of 30 settings compared" in little
 
 
 def test_what_nobody_else_tells_is_not_compared() -> None:
     (pool,) = fleet([replica(document=USUAL)], [USUAL]).pools
-    assert "no other replica tells its settings" in cards(replica(document=USUAL), pool, (), Reach(17, 0, 17), NOW)
+    assert "no other replica tells its settings" in cards(
+        replica(document=USUAL), pool, (), ReadCoverage(17, 0, 17), NOW
+    )
 
 
 def test_the_cards_say_where_it_belongs() -> None:
@@ -69,7 +71,7 @@ def test_the_cards_say_where_it_belongs() -> None:
 def test_differences_lead_to_compare_with_this_replica_as_reference() -> None:
     (pool,) = fleet(alike("chat", 3, USUAL), [USUAL]).pools
     member = replica("chat-01", document=USUAL)
-    told = cards(member, pool, (Apart("cache_config.block_size", Told("16", State.REPORTED)),), WHOLE, NOW)
+    told = cards(member, pool, (Apart("cache_config.block_size", SettingValue("16", State.REPORTED)),), WHOLE, NOW)
     assert 'href="compare?pool=chat&amp;reference=http%3A%2F%2Fchat-01%3A8000"' in told
     assert "of 97 settings compared, <a" in told
 

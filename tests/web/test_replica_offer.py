@@ -1,7 +1,5 @@
 """The lines that switch the provider on, for a replica that has none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The probes of one replica: what became of each, and its raw answer."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from dashboard.fleet import Failure, FailureKind, Reply, Source

@@ -1,7 +1,5 @@
 """Blocks of a report say on a page what they say in an export, and nothing foreign in them becomes markup."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.report.blocks import (
@@ -21,10 +19,10 @@ from dashboard.report.blocks import (
     Tone,
     plain,
 )
-from dashboard.web.review_blocks import Fold, Leads, block_html, drawn, entries_html
+from dashboard.web.review_blocks import Collapse, LinkMap, block_html, drawn, entries_html
 from tests.builders import HOSTILE
 
-LEADS = Leads({"there": "findings?finding=1", "part": "compare?pool=a"}, {"chat": "capacity?pool=chat"})
+LEADS = LinkMap({"there": "findings?finding=1", "part": "compare?pool=a"}, {"chat": "capacity?pool=chat"})
 CHART = Chart("ranks", "Ranks", "tokens", (Bar(HOSTILE, 3.0),))
 
 
@@ -78,7 +76,7 @@ def test_an_entry_shows_its_tone_lines_side_and_what_can_be_pasted() -> None:
 def test_a_note_stands_apart_and_last() -> None:
     entry = Entry(Tone.PLAIN, plain("Wrong."), snippets=("--a 1",), notes=(plain("ann: <done>"),))
 
-    shown = entries_html((entry,), fold=Fold(0, "More"))
+    shown = entries_html((entry,), fold=Collapse(0, "More"))
 
     assert '</details><blockquote class="noted">ann: &lt;done&gt;</blockquote>' in shown
 
@@ -92,7 +90,7 @@ def test_a_tone_that_a_cell_says_itself_is_not_read_aloud_twice() -> None:
 
 
 def test_a_table_marks_its_cells_and_aligns_its_columns() -> None:
-    shown = block_html(table(1, "chat"), Leads({}, {"chat 0": "capacity?pool=chat"}))
+    shown = block_html(table(1, "chat"), LinkMap({}, {"chat 0": "capacity?pool=chat"}))
 
     assert '<a href="capacity?pool=chat"><b>chat 0</b></a>' in shown
     assert '<td class="number"><span class="glyph warning"' in shown
@@ -139,12 +137,14 @@ def test_nothing_foreign_becomes_markup() -> None:
 
 def test_what_is_read_on_demand_is_folded_and_the_rest_is_not() -> None:
     entry = Entry(Tone.WARNING, plain("It differs."), lines=(plain("RT-01"), plain("Because.")), snippets=("--x 1",))
-    folded = entries_html((entry,), fold=Fold(1, "Why, and what to do"))
+    folded = entries_html((entry,), fold=Collapse(1, "Why, and what to do"))
 
     assert "It differs.<small>RT-01</small><details><summary>Why, and what to do</summary>" in folded
     assert "<small>Because.</small><pre>--x 1</pre></details>" in folded
     assert "<details>" not in entries_html((entry,))
-    assert "<details>" not in entries_html((Entry(Tone.INFO, plain("Short."), lines=(plain("x"),)),), fold=Fold(1, ""))
+    assert "<details>" not in entries_html(
+        (Entry(Tone.INFO, plain("Short."), lines=(plain("x"),)),), fold=Collapse(1, "")
+    )
 
 
 def test_a_part_that_few_will_read_is_folded_under_its_title() -> None:

@@ -1,18 +1,12 @@
 """Every field of a review is heard under a name of its own, which says no more than it must."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.report.findings.listed import grouped, known_findings
-from dashboard.rules.findings import Severity
+from dashboard.rules.findings import Finding, Severity
 from dashboard.web.review_labels import labels
 from tests.builders import HOSTILE
 from tests.report.judged import fleet, in_cohorts
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Finding
 
 ONE, TWO = in_cohorts(B=(1,)), in_cohorts(B=(2,))
 

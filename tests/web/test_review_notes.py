@@ -1,7 +1,5 @@
 """Two people who write one note at the same time lose nothing; whoever changed nothing overwrites nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.fleet import Note

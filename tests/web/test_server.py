@@ -1,29 +1,23 @@
 """What answers beside the pages says how old the data is, and never answers with a page for an unknown path."""
 
-from __future__ import annotations
-
 import asyncio
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from starlette.applications import Starlette
 
 from dashboard import service
-from dashboard.analysis.assembly import empty_fleet
+from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.config import Options
 from dashboard.rules.findings import Confidence, Finding, Inspection, Outcome, OutcomeKind, Remedy, Severity
 from dashboard.web import server
 from tests.frozen import AT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
 
 
 class Client:

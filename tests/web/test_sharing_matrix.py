@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import unescape
-from typing import TYPE_CHECKING
 
 from dashboard.compare import pool_sharing
 from dashboard.compare.sharing import MOST_COHORTS
@@ -12,10 +12,7 @@ from dashboard.report.pools.sharing_words import MOST_GROUPS
 from dashboard.web.sharing_matrix import sharing_matrix
 from tests.builders import HOSTILE, SAME_KV, document, fleet, hashing, replica
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    Held = Sequence[str | None]  # of one cohort, the digest of each replica
+Held = Sequence[str | None]  # of one cohort, the digest of each replica
 
 
 def drawn(*cohorts: Held, algorithm: Sequence[str] = ()) -> str:

@@ -1,23 +1,17 @@
 """The address decides which fleet is shown, and what moves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from tests import builders
 from tests.builders import NOW
 from tests.page_runner import html, rerun
 from tests.snapshot_pages import shown_beside, visit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
 
 
 @pytest.fixture

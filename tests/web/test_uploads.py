@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from starlette.types import Message, Receive, Scope, Send
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
 from dashboard.web.uploads import MIB, SERVER_BYTES, SESSION_BYTES, Uploads
-
-if TYPE_CHECKING:
-    from starlette.types import Message, Receive, Scope, Send
 
 OK = 200
 

@@ -1,7 +1,5 @@
 """What a reader opens stands in the URL, and leaves it when it is closed."""
 
-from __future__ import annotations
-
 import pytest
 from streamlit.testing.v1 import AppTest
 

@@ -1,7 +1,5 @@
 """The server as a hostile page, client or operator's signal meets it: in a process of its own, on loopback."""
 
-from __future__ import annotations
-
 import os
 import resource
 import select
@@ -10,19 +8,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import pytest
 
 from dashboard.web import launch
 from tests.serving import ROOT, START_SECONDS, free_port, started, wait_until_healthy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 FOREIGN = "evil.example"
 # Before anything else is imported: every name that the process looks up is written to a file.

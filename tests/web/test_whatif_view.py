@@ -1,13 +1,12 @@
 """What the part below Compare's table is made of, as HTML."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif import Verdicts, converge
 from dashboard.analysis.whatif.words import Pasted
+from dashboard.fleet import Replica
 from dashboard.web.whatif_view import (
     MOST_FINDINGS,
     MOST_RANKS,
@@ -17,10 +16,6 @@ from dashboard.web.whatif_view import (
     paste_html,
 )
 from tests.builders import HOSTILE, alike, devices, document, engine, fleet, replica
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Replica
 
 LARGER = {"cache_config.block_size": 32}
 

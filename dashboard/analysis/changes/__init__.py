@@ -2,17 +2,17 @@
 
 from dashboard.analysis.changes.between import changes_between
 from dashboard.analysis.changes.capacity_nouns import Amount, CapacityChanges, PoolCapacity, RankChange
-from dashboard.analysis.changes.finding_nouns import Elsewhere, FindingChanges, KeptFinding, LoneFinding
+from dashboard.analysis.changes.finding_nouns import FindingChanges, OneSidedFinding, OtherSideStatus, PersistingFinding
 from dashboard.analysis.changes.nouns import (
     Changes,
-    Reach,
+    OneSidedSettings,
+    ReadCoverage,
     ReplicaChanges,
     Seen,
     SettingChanges,
     SettingGroup,
     Share,
     Side,
-    Silence,
     Stayed,
     ValueChange,
 )
@@ -21,20 +21,20 @@ __all__ = [
     "Amount",
     "CapacityChanges",
     "Changes",
-    "Elsewhere",
     "FindingChanges",
-    "KeptFinding",
-    "LoneFinding",
+    "OneSidedFinding",
+    "OneSidedSettings",
+    "OtherSideStatus",
+    "PersistingFinding",
     "PoolCapacity",
     "RankChange",
-    "Reach",
+    "ReadCoverage",
     "ReplicaChanges",
     "Seen",
     "SettingChanges",
     "SettingGroup",
     "Share",
     "Side",
-    "Silence",
     "Stayed",
     "ValueChange",
     "changes_between",

@@ -1,19 +1,14 @@
 """All that changed from one fleet to another, in one value."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.capacity import capacity_changes
 from dashboard.analysis.changes.findings import finding_changes
-from dashboard.analysis.changes.nouns import Changes, Reach, Side
+from dashboard.analysis.changes.nouns import Changes, ReadCoverage, Side
 from dashboard.analysis.changes.replicas import replica_changes
 from dashboard.analysis.changes.settings import setting_changes
 from dashboard.fleet import ReplicaState
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 
 def changes_between(before: Fleet, after: Fleet) -> Changes:
@@ -33,7 +28,7 @@ def changes_between(before: Fleet, after: Fleet) -> Changes:
 def _side(fleet: Fleet) -> Side:
     states = [replica.state for replica in fleet.replicas]
     counts = (states.count(state) for state in (ReplicaState.UP, ReplicaState.PARTIAL, ReplicaState.DOWN))
-    return Side(fleet.name, fleet.polled_at, fleet.snapshot, Reach(len(states), *counts))
+    return Side(fleet.name, fleet.polled_at, fleet.snapshot, ReadCoverage(len(states), *counts))
 
 
 def _options(fleet: Fleet) -> tuple[object, ...]:

@@ -1,20 +1,13 @@
 """What a fleet holds before and after: KV cache by pool and in total, and the ranks that hold clearly more or less."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.capacity_nouns import Amount, CapacityChanges, PoolCapacity, RankChange
 from dashboard.analysis.changes.replicas import pairs
 from dashboard.capacity.outliers import TOLERANCE
-from dashboard.fleet import Basis
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Engine, Replica
+from dashboard.fleet import Basis, Engine, Replica
 
 _WEAKNESS = (Basis.UNKNOWN, Basis.REPORTED, Basis.DERIVED, Basis.ASSUMED)
 

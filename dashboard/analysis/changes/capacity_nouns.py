@@ -1,7 +1,5 @@
 """What two fleets hold: frozen values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,18 +1,12 @@
 """How findings of two fleets stand to each other: frozen values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from dashboard.rules.findings import Severity
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Finding, OutcomeKind, Suppression
+from dashboard.rules.findings import Finding, OutcomeKind, Severity, Suppression
 
 
-class Elsewhere(StrEnum):
+class OtherSideStatus(StrEnum):
     """What the other side says of a finding that it does not have."""
 
     JUDGED = "judged"  # its replicas were read there, and the rule found nothing
@@ -21,7 +15,7 @@ class Elsewhere(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LoneFinding:
+class OneSidedFinding:
     """A finding that only one side has, and what became of its replicas on the other.
 
     There they are `absent`, `unread`, or `silent`: read, but no longer telling what the finding is about. `outcome`
@@ -30,7 +24,7 @@ class LoneFinding:
 
     finding: Finding
     is_suppressed: bool
-    elsewhere: Elsewhere
+    elsewhere: OtherSideStatus
     absent: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
@@ -39,7 +33,7 @@ class LoneFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFinding:
+class PersistingFinding:
     """A finding of both sides: the same rule, pools and values. `suppressed_*` are its replicas that are suppressed.
 
     `joined` and `left` are replicas that it has on one side only, and those of them are `unread` that the other side
@@ -85,31 +79,31 @@ class KeptFinding:
 class FindingChanges:
     """Findings by their id, suppressed ones too; the worst first."""
 
-    new: tuple[LoneFinding, ...] = ()
-    gone: tuple[LoneFinding, ...] = ()
-    kept: tuple[KeptFinding, ...] = ()
+    new: tuple[OneSidedFinding, ...] = ()
+    gone: tuple[OneSidedFinding, ...] = ()
+    kept: tuple[PersistingFinding, ...] = ()
 
     @property
-    def standing(self) -> tuple[LoneFinding, ...]:
+    def standing(self) -> tuple[OneSidedFinding, ...]:
         """Return what is new and not suppressed."""
         return tuple(each for each in self.new if not each.is_suppressed)
 
     @property
-    def over(self) -> tuple[LoneFinding, ...]:
+    def over(self) -> tuple[OneSidedFinding, ...]:
         """Return what is gone because it was solved, or because its replicas are."""
-        return tuple(each for each in self.gone if each.elsewhere is not Elsewhere.NOT_JUDGED)
+        return tuple(each for each in self.gone if each.elsewhere is not OtherSideStatus.NOT_JUDGED)
 
     @property
-    def unjudged(self) -> tuple[LoneFinding, ...]:
+    def unjudged(self) -> tuple[OneSidedFinding, ...]:
         """Return what is gone because nobody looked: not judged any more."""
-        return tuple(each for each in self.gone if each.elsewhere is Elsewhere.NOT_JUDGED)
+        return tuple(each for each in self.gone if each.elsewhere is OtherSideStatus.NOT_JUDGED)
 
     @property
-    def spread(self) -> tuple[KeptFinding, ...]:
+    def spread(self) -> tuple[PersistingFinding, ...]:
         """Return those of both sides that more replicas have than before; what is for information does not spread."""
         return tuple(each for each in self.kept if each.spread and each.after.severity is not Severity.INFO)
 
     @property
-    def changed(self) -> tuple[KeptFinding, ...]:
+    def changed(self) -> tuple[PersistingFinding, ...]:
         """Return those of both sides that changed."""
         return tuple(each for each in self.kept if each.is_changed)

@@ -1,23 +1,17 @@
 """Which findings are new, gone or still there; and whether what is gone was looked at at all."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from dashboard.analysis.changes.finding_nouns import Elsewhere, FindingChanges, KeptFinding, LoneFinding
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.finding_nouns import FindingChanges, OneSidedFinding, OtherSideStatus, PersistingFinding
 from dashboard.analysis.changes.settings import is_read
 from dashboard.compare.encoding import tell, votes
+from dashboard.fleet import Engine, Replica
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import OutcomeKind
+from dashboard.rules.findings import Finding, Outcome, OutcomeKind
 from dashboard.rules.subject import FINGERPRINT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Engine, Replica
-    from dashboard.rules.findings import Finding, Outcome
 
 RAN = frozenset({OutcomeKind.FAILED, OutcomeKind.PASSED})
 ENGINES, DEVICES = "engines.", "devices."  # what evidence names beside settings begins so, then a field's name
@@ -73,7 +67,7 @@ def _look(fleet: Fleet) -> _Look:
     return _Look(fleet, replicas, {(each.rule, each.subject): each for each in fleet.inspection.outcomes})
 
 
-def _lone(found: _Found, own: _Look, other: _Look) -> LoneFinding:
+def _lone(found: _Found, own: _Look, other: _Look) -> OneSidedFinding:
     """Say of a finding of one side why the other does not have it."""
     finding = found.finding
     there = [each for each in found.replicas if each in other.replicas]
@@ -82,12 +76,12 @@ def _lone(found: _Found, own: _Look, other: _Look) -> LoneFinding:
     silent = [each for each in there if each not in unread and not _tells(paths, each, own, other)]
     outcome = other.outcomes.get((finding.rule, finding.subject))
     if found.replicas and not there:
-        elsewhere = Elsewhere.NOT_THERE
+        elsewhere = OtherSideStatus.NOT_THERE
     elif unread or silent or outcome is None or outcome.kind not in RAN:
-        elsewhere = Elsewhere.NOT_JUDGED
+        elsewhere = OtherSideStatus.NOT_JUDGED
     else:
-        elsewhere = Elsewhere.JUDGED
-    return LoneFinding(
+        elsewhere = OtherSideStatus.JUDGED
+    return OneSidedFinding(
         finding=finding,
         is_suppressed=found.is_suppressed,
         elsewhere=elsewhere,
@@ -135,11 +129,11 @@ def _has(engine: Engine, name: str) -> bool:
     return getattr(engine, name, None) is not None
 
 
-def _kept(then: _Found, now: _Found, look_then: _Look, look_now: _Look) -> KeptFinding:
+def _kept(then: _Found, now: _Found, look_then: _Look, look_now: _Look) -> PersistingFinding:
     ended = now.finding.expired
     joined, left = now.replicas - then.replicas, then.replicas - now.replicas
     unread = {*_lost(joined, look_now, look_then), *_lost(left, look_then, look_now)}
-    return KeptFinding(
+    return PersistingFinding(
         before=then.finding,
         after=now.finding,
         joined=tuple(sorted(joined)),

@@ -1,22 +1,18 @@
 """What changes between two fleets is made of: frozen values. `before` and `after` are the sides, whatever their age."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+from dashboard.analysis.changes.capacity_nouns import CapacityChanges
+from dashboard.analysis.changes.finding_nouns import FindingChanges
+from dashboard.fleet import ReplicaState, SettingValue, State
 
-    from dashboard.analysis.changes.capacity_nouns import CapacityChanges
-    from dashboard.analysis.changes.finding_nouns import FindingChanges
-    from dashboard.fleet import ReplicaState, State, Told
-
-    Pools = tuple[str | None, str | None]  # where replicas were and are; None: in no pool
+Pools = tuple[str | None, str | None]  # where replicas were and are; None: in no pool
 
 
-class Reach(NamedTuple):
+class ReadCoverage(NamedTuple):
     """How many targets there are, and how many could be read."""
 
     targets: int = 0
@@ -31,7 +27,7 @@ class Side(NamedTuple):
     fleet: str
     polled_at: datetime | None
     snapshot: str | None
-    reach: Reach
+    reach: ReadCoverage
 
 
 class Seen(NamedTuple):
@@ -120,8 +116,8 @@ class ValueChange(NamedTuple):
     """A setting that both sides tell, with another value."""
 
     path: str
-    before: Told
-    after: Told
+    before: SettingValue
+    after: SettingValue
 
 
 class Share(NamedTuple):
@@ -148,7 +144,7 @@ class SettingGroup:
     start_untold: int
 
 
-class Silence(NamedTuple):
+class OneSidedSettings(NamedTuple):
     """Settings that only one side tells of some replicas, and why the other has no value: no change is known."""
 
     pools: Pools
@@ -165,8 +161,8 @@ class SettingChanges:
     """
 
     groups: tuple[SettingGroup, ...] = ()
-    no_longer_told: tuple[Silence, ...] = ()
-    now_told: tuple[Silence, ...] = ()
+    no_longer_told: tuple[OneSidedSettings, ...] = ()
+    now_told: tuple[OneSidedSettings, ...] = ()
     ignored: tuple[str, ...] = ()
     compared: int = 0
     unread_before: tuple[str, ...] = ()

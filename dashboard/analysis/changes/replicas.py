@@ -1,18 +1,11 @@
 """Which replicas came, went, restarted or changed their state."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.nouns import ReplicaChanges, Seen, Stayed
-from dashboard.fleet import cohort_letters
+from dashboard.fleet import Replica, cohort_letters
 from dashboard.fleet.formatting import natural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Replica
 
 
 def pairs(before: Fleet, after: Fleet) -> tuple[tuple[Replica, Replica], ...]:

@@ -1,27 +1,19 @@
 """Which settings changed, by documents: what a thousand replicas share is compared once."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from dashboard.analysis.changes.nouns import SettingChanges, SettingGroup, Share, Silence, ValueChange
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.nouns import OneSidedSettings, Pools, SettingChanges, SettingGroup, Share, ValueChange
 from dashboard.analysis.changes.replicas import pairs
-from dashboard.compare.encoding import NULL, encode, why_missing
+from dashboard.compare.encoding import NULL, Table, encode, why_missing
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.fleet import ReplicaState, State, cohort_letters
+from dashboard.fleet import Document, Replica, ReplicaState, State, cohort_letters
 from dashboard.vllm.versions import is_unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.changes.nouns import Pools
-    from dashboard.compare.encoding import Table
-    from dashboard.fleet import Document, Replica
 
 
 class _Kind(NamedTuple):
@@ -148,7 +140,7 @@ def _group(kinds: Sequence[_Kind], changes: Iterable[ValueChange], members: Memb
 
 def _silences(
     found: Mapping[_Kind, Sequence[_Difference]], members: Members, *, is_told_now: bool
-) -> tuple[Silence, ...]:
+) -> tuple[OneSidedSettings, ...]:
     """Put together the settings that only one side tells of the same replicas, for the same reason."""
     kinds: dict[tuple[Pools, str, State], list[_Kind]] = defaultdict(list)
     for kind, differences in found.items():
@@ -159,7 +151,7 @@ def _silences(
     for (_, path, why), holders in kinds.items():
         together[tuple(holders), why].append(path)
     told = [
-        Silence(
+        OneSidedSettings(
             holders[0].pools,
             tuple(sorted(paths)),
             tuple(sorted(now.id for kind in holders for _, now in members[kind])),

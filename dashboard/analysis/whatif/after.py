@@ -1,22 +1,15 @@
 """Documents and replicas as they would be after the restart, as far as that can be known."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.whatif.target import Contrast, Contrasts
 from dashboard.compare.encoding import tell
-from dashboard.fleet import Document, Role, Setting, Source
+from dashboard.fleet import Document, Engine, Replica, Role, Setting, SettingValue, Source
 from dashboard.vllm.documents import document_id, version_of
 from dashboard.vllm.facts import ROLE_OF, ROLES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.analysis.whatif.target import Contrast, Contrasts
-    from dashboard.fleet import Engine, Replica, Told
 
 VERSION = "version"
 ROLE = "kv_transfer_config.kv_role"
@@ -84,7 +77,7 @@ def _set(settings: dict[str, Setting], contrast: Contrast, target: Mapping[str, 
     settings[contrast.path] = Setting(*contrast.wanted, own.source if own else Source.SERVER_INFO)
 
 
-def _role(replica: Replica, changed: Mapping[str, Told]) -> Role:
+def _role(replica: Replica, changed: Mapping[str, SettingValue]) -> Role:
     """Return what a replica does: its label says it, else the role that it would be given for KV transfer."""
     if ROLE not in changed or replica.labels.get("role", "").lower() in ROLES:
         return replica.role
@@ -92,7 +85,7 @@ def _role(replica: Replica, changed: Mapping[str, Told]) -> Role:
     return ROLE_OF.get(wanted, Role.BOTH) if isinstance(wanted, str) else Role.BOTH
 
 
-def _names(replica: Replica, changed: Mapping[str, Told]) -> tuple[str, ...]:
+def _names(replica: Replica, changed: Mapping[str, SettingValue]) -> tuple[str, ...]:
     if SERVED_NAMES not in changed:
         return replica.served_model_names
     wanted = json.loads(changed[SERVED_NAMES].value)

@@ -1,23 +1,15 @@
 """KV cache after the restart: what engines that are set up so already hold on the same device, or unknown."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from statistics import median
-from typing import TYPE_CHECKING
 
 from dashboard.analysis.whatif.nouns import Capacity, RankChange
-from dashboard.analysis.whatif.target import told_of
+from dashboard.analysis.whatif.target import Contrasts, told_of
 from dashboard.capacity.engines import load_of
-from dashboard.fleet import Basis, Engine
+from dashboard.fleet import Basis, Document, Engine, Replica, Setting
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.analysis.whatif.target import Contrasts
-    from dashboard.fleet import Document, Replica, Setting
 
 # What decides how much KV cache an engine gets and how many tokens that is: globs over paths. vLLM loads the weights,
 # runs the largest batch once, captures CUDA graphs, and gives the KV cache what is left of its share of the memory

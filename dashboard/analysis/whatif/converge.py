@@ -1,35 +1,25 @@
 """What would change if a pool converged to a cohort or a baseline: the fleet before and after, side by side."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from dashboard.analysis.assembly import assembled
+from dashboard.analysis.assembly import Fleet, assembled
 from dashboard.analysis.whatif.after import VERSION, document_after, replica_after
 from dashboard.analysis.whatif.capacity import Expected, engines_after, summed
 from dashboard.analysis.whatif.judged import judged
-from dashboard.analysis.whatif.nouns import Group, WhatIf
+from dashboard.analysis.whatif.nouns import Group, RankChange, WhatIf
 from dashboard.analysis.whatif.paste import changes_of, in_turn
 from dashboard.analysis.whatif.router import router_changes
-from dashboard.analysis.whatif.target import contrasts, target_of, told_by, told_of
+from dashboard.analysis.whatif.target import Contrasts, Target, contrasts, target_of, told_by, told_of
 from dashboard.analysis.whatif.verdicts import verdicts, without_rollout
 from dashboard.compare.baseline import agreed_settings, usual_values
-from dashboard.fleet import Baseline, cohort_letters
+from dashboard.fleet import Baseline, Document, Pool, Replica, Setting, SettingValue, cohort_letters
 from dashboard.fleet.formatting import count
 from dashboard.rules.capacity.graph_sizes import follow
-from dashboard.rules.settable import left_to_people
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.whatif.nouns import RankChange
-    from dashboard.analysis.whatif.target import Contrasts, Target
-    from dashboard.fleet import Document, Pool, Replica, Setting, Told
-    from dashboard.rules.findings import Rollout
-    from dashboard.rules.settable import How
+from dashboard.rules.findings import Rollout
+from dashboard.rules.settable import How, left_to_people
 
 
 class _Plan(NamedTuple):
@@ -43,7 +33,7 @@ class _Plan(NamedTuple):
     target: Target
     contrasts: Mapping[str, Contrasts]
     documents: Mapping[str, Document]
-    usual: Mapping[str, Told]
+    usual: Mapping[str, SettingValue]
 
     @property
     def restarting(self) -> tuple[Replica, ...]:
@@ -157,7 +147,7 @@ def _groups(fleet: Fleet, plan: _Plan) -> Iterator[Group]:
         yield Group(tuple(replicas), cohorts, changes, *in_turn(changes))
 
 
-def _usual(members: Sequence[Replica], documents: Mapping[str, Document], target: Target) -> Mapping[str, Told]:
+def _usual(members: Sequence[Replica], documents: Mapping[str, Document], target: Target) -> Mapping[str, SettingValue]:
     """Return what most of the pool has of each range that a baseline tolerates, of those read lately if there are."""
     if not isinstance(target, Baseline):
         return {}
@@ -172,7 +162,7 @@ def _left(fleet: Fleet, plan: _Plan, told: Contrasts) -> Mapping[str, How]:
         return {}
     held = [fleet.documents[key].settings for key in plan.contrasts]
 
-    def values(path: str) -> set[Told]:
+    def values(path: str) -> set[SettingValue]:
         return {own for settings in held if (own := told_of(settings, path)) is not None}
 
     return left_to_people(plan.target, plan.usual, values, [each.path for each in told])

@@ -1,22 +1,15 @@
 """The fleet as it would be, judged: only what can have changed is judged again."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from datetime import datetime
+from typing import TypeVar
 
-from dashboard.analysis.assembly import inspected
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import Family, Inspection
+from dashboard.rules.findings import Family, Finding, Inspection, Outcome
 from dashboard.rules.registry import Scope
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.rules.findings import Finding, Outcome
 
 Judged = TypeVar("Judged", bound="Finding | Outcome")
 

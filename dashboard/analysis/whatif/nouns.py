@@ -1,23 +1,20 @@
 """What a what-if is made of: frozen values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Basis, Told
-    from dashboard.rules.findings import Finding, Rollout
-    from dashboard.rules.settable import How
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Basis, SettingValue
+from dashboard.rules.findings import Finding, Rollout
+from dashboard.rules.settable import How
 
 
 class Change(NamedTuple):
     """One setting of some replicas: what they tell, what they would tell, and how it is set."""
 
     path: str
-    before: Told
-    after: Told
+    before: SettingValue
+    after: SettingValue
     how: How
 
 
@@ -118,8 +115,8 @@ class RouterChange(NamedTuple):
     """
 
     expects: str
-    before: Told
-    after: Told
+    before: SettingValue
+    after: SettingValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,17 @@
 """What to type for one group of replicas: flags, environment variables, and values of a Helm chart."""
 
-from __future__ import annotations
-
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import yaml
 
 from dashboard.analysis.whatif.nouns import Change, Paste
+from dashboard.analysis.whatif.target import Contrasts
 from dashboard.fleet.formatting import one_line
 from dashboard.rules.remedy import lever
 from dashboard.rules.settable import VARIABLE, How, optional, typed, waiting, ways
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.whatif.target import Contrasts
 
 CHART = "the vLLM production-stack chart"
 # Kubernetes replaces $(NAME) in arguments and variables by a variable's value; $$ is a dollar.

@@ -1,11 +1,12 @@
 """What a router must know of a pool that converged, and no rule judges: fleet.yaml does not say what it expects."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.nouns import RouterChange
+from dashboard.fleet import SettingValue
 from dashboard.rules.domain import Router, SeedPolicy
 from dashboard.rules.routing.hashes import counted_as_one
 from dashboard.rules.routing.narrowing import caching
@@ -13,14 +14,7 @@ from dashboard.rules.routing.roots import SEED_POLICY
 from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
 from dashboard.rules.routing.rt_02_router_block_size import covered
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
-from dashboard.rules.subject import PoolSubject
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Told
-    from dashboard.rules.subject import Holders
+from dashboard.rules.subject import Holders, PoolSubject
 
 
 class _Needed(NamedTuple):
@@ -71,14 +65,14 @@ def _changes(now: PoolSubject, then: PoolSubject) -> Iterator[RouterChange]:
             yield RouterChange(needed.expects, usual, wanted)
 
 
-def _values(pool: PoolSubject, path: str, first: Told | None = None) -> Holders:
+def _values(pool: PoolSubject, path: str, first: SettingValue | None = None) -> Holders:
     """Return who has which value, most first; values with which engines hash alike count as one: as `first` if told."""
     if path == BLOCK_SIZE:
         return pool.values(path, covered)
     return counted_as_one(pool.values(path), pool.fingerprints(), first)
 
 
-def _only_value(held: Holders) -> Told | None:
+def _only_value(held: Holders) -> SettingValue | None:
     """Return the one value that all have; None also for random seeds: no router knows those, and rules judge them."""
     if len(held) != 1:
         return None

@@ -1,30 +1,24 @@
 """What the documents of a pool tell otherwise than the target: one of its cohorts, or a baseline."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dashboard.compare.baseline import agreed_paths, deviations
 from dashboard.compare.encoding import NULL, encode, tell, votes
-from dashboard.fleet import Baseline, Cohort, Told
+from dashboard.fleet import Baseline, Cohort, Document, Pool, Setting, SettingValue
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.fleet import Document, Pool, Setting
-
-    Target = Cohort | Baseline
+Target = Cohort | Baseline
 
 
 class Contrast(NamedTuple):
     """A setting that a document tells otherwise than the target."""
 
     path: str
-    own: Told
-    wanted: Told
+    own: SettingValue
+    wanted: SettingValue
 
 
 Contrasts = tuple[Contrast, ...]
@@ -45,7 +39,7 @@ def contrasts(
     documents: Mapping[str, Document],
     target: Target,
     ignored: Sequence[str] = (),
-    usual: Mapping[str, Told] | None = None,
+    usual: Mapping[str, SettingValue] | None = None,
 ) -> Mapping[str, Contrasts]:
     """Return, per document of a pool, what it tells otherwise than the target, by path; what only one tells is none.
 
@@ -75,10 +69,10 @@ def told_by(target: Target, paths: Iterable[str]) -> frozenset[str]:
     return frozenset(path for path in paths if told_of(target.settings, path) is not None)
 
 
-def told_of(settings: Mapping[str, Setting], path: str) -> Told | None:
+def told_of(settings: Mapping[str, Setting], path: str) -> SettingValue | None:
     """Return the value that a document has for a path, its own or by a section above it; None where it has none."""
     setting = tell(settings, path)
-    return Told(setting.value, setting.state) if setting is not None and votes(setting.state) else None
+    return SettingValue(setting.value, setting.state) if setting is not None and votes(setting.state) else None
 
 
 def _against_cohort(held: Mapping[str, Document], target: Cohort) -> Mapping[str, list[Contrast]]:

@@ -1,23 +1,17 @@
 """Findings before and after: what would go, what would come, and what is known only after the restart."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.nouns import Verdicts
 from dashboard.analysis.whatif.target import told_of
+from dashboard.fleet import Replica
 from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Evidence, Finding
 from dashboard.rules.identity.id_08_version import vllm_version_differs
 from dashboard.rules.subject import FINGERPRINT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Replica
-    from dashboard.rules.findings import Evidence, Finding
 
 ADAPTERS = "adapters"
 # What evidence names beside settings, by how its path begins: what a running engine measured or loaded ends with it.

@@ -1,21 +1,14 @@
 """A what-if in plain sentences, for the page and for exports. All of it is text: what is foreign is not escaped."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from dashboard.fleet import Basis, State
+from dashboard.analysis.whatif.nouns import Capacity, Change, Group, Paste, RankChange, Verdicts, WhatIf
+from dashboard.fleet import Basis, SettingValue, State
 from dashboard.fleet.formatting import count, exact, first_of, joined, middle_cut, one_line, short, told_text
-from dashboard.rules.findings import Severity
+from dashboard.rules.findings import Finding, Severity
 from dashboard.rules.settable import IMAGE_FIRST, How, optional_words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dashboard.analysis.whatif.nouns import Capacity, Change, Group, Paste, RankChange, Verdicts, WhatIf
-    from dashboard.fleet import Told
-    from dashboard.rules.findings import Finding
 
 MOST_CHANGES = 3  # settings of a group that its title names before it counts the rest
 MOST_NAMES = 4  # replicas or settings that a sentence names
@@ -151,7 +144,7 @@ def group_words(group: Group) -> str:
     return f"{count(len(group.replicas), 'replica')}: {joined(words)}"
 
 
-def value_words(told: Told) -> str:
+def value_words(told: SettingValue) -> str:
     """Write one value of a setting on one line."""
     return "not set" if told.state is State.NULL else told_text(told.value, told.state)
 

@@ -1,17 +1,12 @@
 """Whose settings a baseline is made of: a cohort's or a replica's."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.compare.reference import settings_of
+from dashboard.fleet import Pool, Setting
 from dashboard.fleet.formatting import count
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Pool, Setting
 
 
 class Taken(NamedTuple):

@@ -1,26 +1,21 @@
 """A baseline brought up to what replicas tell now: in its text only that changes which is no longer true."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from dashboard.compare.agreement import is_agreed
 from dashboard.compare.baseline import is_ignored
+from dashboard.fleet import Baseline, Setting
 from dashboard.report.baseline.yaml_file import agreeable, place, section, writable
 from dashboard.report.baseline.yaml_text import yaml_pair, yaml_value
 from dashboard.vllm.canonical import canonical_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.fleet import Baseline, Setting
-
-    Entry = tuple[Node, Node]  # a key and its value
+Entry = tuple[Node, Node]  # a key and its value
 
 INDENT = "  "
 _BEHIND_KEY = re.compile(r"\s*:")

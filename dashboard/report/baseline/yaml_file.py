@@ -1,19 +1,14 @@
 """A baseline as a YAML file for people to edit, made of what replicas tell."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.compare.encoding import votes
+from dashboard.fleet import Setting
 from dashboard.report.baseline.yaml_text import is_writable, yaml_comment, yaml_pair, yaml_scalar
 from dashboard.rules.settable import derived
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.fleet import Setting
 
 DEEPEST = 15  # levels of a value; the reader of options goes 20 deep, and a baseline's values begin two deep
 # The engine computes these of other settings (vllm/config/cache.py): nothing sets them, so nobody agrees on them.

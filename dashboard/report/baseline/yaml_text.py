@@ -1,7 +1,5 @@
 """JSON values as YAML that every reader of YAML takes for the same, each on one line."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

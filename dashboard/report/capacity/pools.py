@@ -1,18 +1,12 @@
 """The capacity of each pool: its ranks added up once, with the weakest basis of what was added."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from dashboard.capacity.formula import KEEPS_ALL
 from dashboard.fleet import Basis
-from dashboard.report.capacity.ranks import counted_once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dashboard.report.capacity.ranks import Rank
+from dashboard.report.capacity.ranks import Rank, counted_once
 
 _WEAKNESS = (Basis.REPORTED, Basis.DERIVED, Basis.ASSUMED)
 

@@ -1,21 +1,14 @@
 """Every DP rank of the fleet with what Capacity says of it: its value, whether it counts, who its peers are."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.lengths import AtLength, requests_at
-from dashboard.capacity.outliers import outliers
-from dashboard.fleet import Basis, cohort_letters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.capacity.outliers import Outlier
-    from dashboard.fleet import Engine, Replica, Setting
+from dashboard.capacity.outliers import Outlier, outliers
+from dashboard.fleet import Basis, Engine, Replica, Setting, cohort_letters
 
 GIB = 2**30
 NO_BYTES = "No reply tells its bytes or its KV cache groups. A stock vLLM tells neither; the provider tells both."

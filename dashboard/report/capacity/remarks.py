@@ -1,19 +1,13 @@
 """What bars of ranks do not show, in words: what is an upper bound, what is not known and why, what is not counted."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, joined
-from dashboard.report.capacity.ranks import is_at_most, value, why_unknown
+from dashboard.report.capacity.ranks import Measure, Rank, is_at_most, value, why_unknown
 from dashboard.report.capacity.words import name_of, rank_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dashboard.fleet import Replica
-    from dashboard.report.capacity.ranks import Measure, Rank
 
 MOST_NAMED = 4  # ranks named in one line, and reasons of upper bounds that are told
 

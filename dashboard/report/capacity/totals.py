@@ -1,17 +1,11 @@
 """KV cache capacity added up for a glance: tokens, bytes and devices, with the weakest basis of what was added."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from dashboard.fleet import Basis
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.fleet import Device, Replica
+from dashboard.fleet import Basis, Device, Replica
 
 MOST_DEVICES = 2  # kinds named for one pool
 CPU = "cpu"  # what vLLM's CPU platform calls its device

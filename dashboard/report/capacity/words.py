@@ -1,21 +1,13 @@
 """What the Capacity page says in words: numbers with unit and bound, sentences on outliers and on what is unknown."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from dashboard.capacity.outliers import TOLERANCE, tied
+from dashboard.capacity.outliers import TOLERANCE, Outlier, tied
 from dashboard.fleet import Basis, formatting
-from dashboard.report.capacity.ranks import Measure, is_at_most, peers, value, why_unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.capacity.outliers import Outlier
-    from dashboard.report.capacity.pools import PoolCapacity, Sum
-    from dashboard.report.capacity.ranks import Rank
+from dashboard.report.capacity.pools import PoolCapacity, Sum
+from dashboard.report.capacity.ranks import Measure, Rank, is_at_most, peers, value, why_unknown
 
 LONGEST_NAME = 40  # characters of a foreign name in a chart or sentence
 EXACT_BELOW = 100  # requests from here on are whole numbers

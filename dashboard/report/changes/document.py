@@ -4,11 +4,12 @@ The models of `changes_parts` are the contract: docs/changes.schema.json is made
 the same bytes.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from dashboard import __version__
+from dashboard.analysis import changes
+from dashboard.fleet import SettingValue
 from dashboard.report.changes.parts import (
     AmountPart,
     BriefFindingPart,
@@ -33,13 +34,7 @@ from dashboard.report.changes.parts import (
 from dashboard.report.changes.words import headline, lead, warnings
 from dashboard.report.parts import Coverage, ToldPart, native
 from dashboard.rules.catalogue import RULE_SET
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.analysis import changes
-    from dashboard.fleet import Told
-    from dashboard.rules.findings import Finding, Suppression
+from dashboard.rules.findings import Finding, Suppression
 
 SCHEMA_VERSION = 1
 
@@ -123,7 +118,7 @@ def _group(group: changes.SettingGroup) -> SettingGroupPart:
     )
 
 
-def _told(told: Told) -> ToldPart:
+def _told(told: SettingValue) -> ToldPart:
     return ToldPart(value=native(told.value), state=told.state)
 
 
@@ -131,7 +126,7 @@ def _shares(shares: Iterable[changes.Share]) -> tuple[SharePart, ...]:
     return tuple(SharePart(cohort=each.letter or None, count=each.number) for each in shares)
 
 
-def _silence(each: changes.Silence) -> SilencePart:
+def _silence(each: changes.OneSidedSettings) -> SilencePart:
     before, after = each.pools
     return SilencePart(pool_before=before, pool_after=after, paths=each.paths, replicas=each.replicas, why=each.why)
 
@@ -149,7 +144,7 @@ def _brief(finding: Finding) -> Mapping[str, Any]:
     return {name: getattr(finding, name) for name in BriefFindingPart.model_fields}
 
 
-def _lone(each: changes.LoneFinding) -> LoneFindingPart:
+def _lone(each: changes.OneSidedFinding) -> LoneFindingPart:
     return LoneFindingPart(
         **_brief(each.finding),
         suppressed=each.is_suppressed,
@@ -162,7 +157,7 @@ def _lone(each: changes.LoneFinding) -> LoneFindingPart:
     )
 
 
-def _kept(each: changes.KeptFinding) -> KeptFindingPart:
+def _kept(each: changes.PersistingFinding) -> KeptFindingPart:
     return KeptFindingPart(
         **_brief(each.after),
         severity_before=each.before.severity,

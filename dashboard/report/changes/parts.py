@@ -1,12 +1,10 @@
 """What the JSON document of changes is made of. Times are ISO 8601 in UTC, what is not known is null."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from pydantic import Field
 
-from dashboard.analysis.changes import Elsewhere
+from dashboard.analysis.changes import OtherSideStatus
 from dashboard.fleet import Basis, ReplicaState, State
 from dashboard.report.parts import Coverage, Many, Part, Time, ToldPart
 from dashboard.rules.findings import OutcomeKind, Severity
@@ -119,7 +117,7 @@ class LoneFindingPart(BriefFindingPart):
     """A finding that only one side has, and what became of it on the other."""
 
     suppressed: bool
-    elsewhere: Elsewhere = Field(description="whether the other side judged it; `not judged` is not solved")
+    elsewhere: OtherSideStatus = Field(description="whether the other side judged it; `not judged` is not solved")
     absent: Many[str] = Field(description="its replicas that the other side does not have")
     unread: Many[str] = Field(description="its replicas that the other side could not read")
     silent: Many[str] = Field(description="its replicas that do not tell there what it is about")

@@ -1,24 +1,16 @@
 """What changed, as text for a terminal: the report without its appendices."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from dashboard.report.blocks import Entries, Figures, Paragraph, Style, Table, Tone
+from dashboard.report.blocks import Block, Entries, Entry, Figures, Line, Paragraph, Part, Report, Style, Table, Tone
 from dashboard.report.console import printed
 from dashboard.report.context import context_line
 from dashboard.report.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import RenderableType
-
-    from dashboard.report.blocks import Block, Entry, Line, Part, Report
 
 LONGEST = 1000  # characters of one line
 LONGEST_CELL = 200

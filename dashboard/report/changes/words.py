@@ -1,33 +1,27 @@
 """What changed between two fleets, in sentences. Foreign text in them is as it is: the format escapes it."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
-from dashboard.analysis.changes import Elsewhere
+from dashboard.analysis.changes import (
+    Amount,
+    Changes,
+    OneSidedFinding,
+    OneSidedSettings,
+    OtherSideStatus,
+    PersistingFinding,
+    PoolCapacity,
+    SettingGroup,
+    Share,
+    ValueChange,
+)
+from dashboard.analysis.changes.nouns import Pools
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.fleet import Basis
 from dashboard.fleet.formatting import STATE_WORDS, count, exact, first_of, joined, told_text
 from dashboard.report.findings.words import MOST_NAMES, named, suppressions
 from dashboard.report.names import brief, names_of
 from dashboard.rules.findings import OutcomeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.analysis.changes import (
-        Amount,
-        Changes,
-        KeptFinding,
-        LoneFinding,
-        PoolCapacity,
-        SettingGroup,
-        Share,
-        Silence,
-        ValueChange,
-    )
-    from dashboard.analysis.changes.nouns import Pools
 
 NO_POOL = "no pool"
 NO_CHANGE = "0 %"
@@ -125,7 +119,7 @@ def restarts_words(group: SettingGroup) -> str:
     return f"{known}{f'; {silent}' if group.start_untold else ''}."
 
 
-def silence_words(silence: Silence, *, is_told_now: bool) -> str:
+def silence_words(silence: OneSidedSettings, *, is_told_now: bool) -> str:
     """Write what only one side tells: `40 settings of 2 replicas of chat: not reported any more (a, b and 38 more)`."""
     why = STATE_WORDS[silence.why]
     how = f"{why} before" if is_told_now else f"{why} now"
@@ -134,14 +128,14 @@ def silence_words(silence: Silence, *, is_told_now: bool) -> str:
     return f"{count(len(silence.paths), 'setting')} of {who}, {how}: {paths}."
 
 
-def lone_words(lone: LoneFinding, names: Mapping[str, str], *, is_new: bool) -> list[str]:
+def lone_words(lone: OneSidedFinding, names: Mapping[str, str], *, is_new: bool) -> list[str]:
     """Say why only one side has a finding: solved, not judged, its replicas not there."""
     number = len(lone.finding.replicas)
     its = "Its replica" if number == 1 else f"Its {number:,} replicas"
     told = []
-    if lone.elsewhere is Elsewhere.NOT_THERE:
+    if lone.elsewhere is OtherSideStatus.NOT_THERE:
         told.append(f"{its} {'was' if number == 1 else 'were'} not there before." if is_new else f"{its} left.")
-    elif lone.elsewhere is Elsewhere.NOT_JUDGED:
+    elif lone.elsewhere is OtherSideStatus.NOT_JUDGED:
         told.append(f"{'Was not judged before' if is_new else 'Not judged any more'}: {_why(lone, names)}.")
     elif not is_new:
         told.append(_looked_at(lone, its))
@@ -150,7 +144,7 @@ def lone_words(lone: LoneFinding, names: Mapping[str, str], *, is_new: bool) -> 
     return told
 
 
-def kept_words(kept: KeptFinding, names: Mapping[str, str]) -> list[str]:
+def kept_words(kept: PersistingFinding, names: Mapping[str, str]) -> list[str]:
     """Say how a finding of both sides changed, a sentence each."""
     told = []
     if kept.has_other_severity:
@@ -171,7 +165,7 @@ def kept_words(kept: KeptFinding, names: Mapping[str, str]) -> list[str]:
     return told
 
 
-def spread_to(found: Iterable[KeptFinding]) -> str:
+def spread_to(found: Iterable[PersistingFinding]) -> str:
     """Write on how many more replicas findings are now: `to 1 more replica`."""
     return f"to {count(len({replica for each in found for replica in each.spread}), 'more replica')}"
 
@@ -285,7 +279,7 @@ def _held(changes: Changes) -> list[str]:
     return [", ".join(words)]
 
 
-def _why(lone: LoneFinding, names: Mapping[str, str]) -> str:
+def _why(lone: OneSidedFinding, names: Mapping[str, str]) -> str:
     """Say why a rule did not judge on the other side what it found on this one."""
     told = []
     if lone.outcome is None:
@@ -299,14 +293,14 @@ def _why(lone: LoneFinding, names: Mapping[str, str]) -> str:
     return ", and ".join(told)
 
 
-def _looked_at(lone: LoneFinding, its: str) -> str:
+def _looked_at(lone: OneSidedFinding, its: str) -> str:
     left = f"; {len(lone.absent):,} left" if lone.absent else ""
     if not lone.finding.replicas:
         return "The rule was judged again."
     return f"{its} {'was' if len(lone.finding.replicas) == 1 else 'were'} read again{left}."
 
 
-def _suppressed(kept: KeptFinding, names: Mapping[str, str]) -> str:
+def _suppressed(kept: PersistingFinding, names: Mapping[str, str]) -> str:
     if kept.is_suppressed_after:
         return f"Now {suppressions([kept.after]).rstrip('.')}."
     if kept.suppressed_after:

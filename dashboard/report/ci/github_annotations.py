@@ -4,24 +4,17 @@ GitHub shows ten errors and ten warnings of a step; the rest stands in the log a
 pools is one annotation, and the summary comes before all.
 """
 
-from __future__ import annotations
+from collections.abc import Iterator, Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.text import without_commands
+from dashboard.report.ci.verdict import Verdict
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.ci.verdict import Verdict
-    from dashboard.rules.findings import Finding, Inspection, Remedy, Snippet
+from dashboard.rules.findings import Finding, Inspection, Remedy, Severity, Snippet
 
 LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 LONGEST = 1000  # characters of one line

@@ -3,26 +3,18 @@
 The elements are those of Jenkins' junit-10.xsd (jenkinsci/xunit-plugin), at most one result in a case.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.text import visible, without_commands
-from dashboard.report.ci.verdict import failing
+from dashboard.report.ci.verdict import Verdict, failing
 from dashboard.report.findings import words
 from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import OutcomeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.ci.verdict import Verdict
-    from dashboard.rules.findings import Finding, Outcome, Severity
+from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 
 LONGEST = 1000  # characters of an attribute
 NO_JUDGEMENT = frozenset({OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE})

@@ -4,30 +4,23 @@ Property names are those of the OASIS standard, sections 3.13 to 3.58. A finding
 a file: these are its logical locations. GitHub's code scanning demands a file too; it is the one with the options.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote
 
 from dashboard import __version__
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.text import safe_json
-from dashboard.report.ci.verdict import PASSED
+from dashboard.report.ci.verdict import PASSED, Verdict
 from dashboard.report.findings import words
 from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.report.rules.page import headline, page_path, rule_page, severities
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.findings import OutcomeKind, Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.ci.verdict import Verdict
-    from dashboard.rules.findings import Finding, Outcome
-    from dashboard.rules.registry import Rule
+from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
+from dashboard.rules.registry import Rule
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 VERSION = "2.1.0"

@@ -1,23 +1,17 @@
 """Whether a checked fleet has passed: the exit code of `check`, and one sentence that says why."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, joined
 from dashboard.report.findings.words import answered, counted, named, places
 from dashboard.report.parts import coverage
 from dashboard.report.plain import plain
 from dashboard.rules.baseline import deviates_from_baseline
-from dashboard.rules.findings import OutcomeKind, Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.rules.findings import Finding, Outcome
+from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
 NOUNS = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Severity.INFO: "info finding"}

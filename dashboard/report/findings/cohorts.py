@@ -1,16 +1,11 @@
 """Whose a finding is: its cohorts, each with the names of its own replicas, in one order everywhere."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from dashboard.fleet.formatting import natural
 from dashboard.report.names import MOST_NAMED
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.rules.findings import CohortShare, Finding
+from dashboard.rules.findings import CohortShare, Finding
 
 
 class NamedCohort(NamedTuple):

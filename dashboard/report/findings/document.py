@@ -3,15 +3,17 @@
 The models are the contract: docs/findings.schema.json is made of them; the fleet document carries the same parts.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, cast
 
 from pydantic import Field
 
 from dashboard import __version__
+from dashboard.analysis.assembly import Fleet
 from dashboard.compare import pool_sharing, sharing_sentence
+from dashboard.fleet import Pool, Replica
 from dashboard.report.findings.document_parts import (
     CohortSharePart,
     DisaggregatedPart,
@@ -25,6 +27,7 @@ from dashboard.report.findings.document_parts import (
     ReplicaName,
     RolloutPart,
     RouterPart,
+    SharesPrefixes,
     SnippetPart,
     StorePart,
     SuppressionPart,
@@ -32,18 +35,10 @@ from dashboard.report.findings.document_parts import (
 )
 from dashboard.report.names import replica_names
 from dashboard.report.parts import Coverage, Many, Part, Time, coverage, native
+from dashboard.rules import domain, findings
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import OutcomeKind
 from dashboard.rules.rollup import by_pool, of_fleet
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Pool, Replica
-    from dashboard.report.findings.document_parts import SharesPrefixes
-    from dashboard.rules import domain, findings
 
 SCHEMA_VERSION = 1
 

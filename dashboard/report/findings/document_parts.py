@@ -1,7 +1,5 @@
 """The parts of the document of findings: each a model, and so a part of the contract."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Literal
 
@@ -9,7 +7,7 @@ from pydantic import Field
 
 from dashboard.fleet import State
 from dashboard.report.parts import Many, NativeValue, Part, Time
-from dashboard.rules.domain import Basis, Facet, Router, SeedPolicy, Store
+from dashboard.rules.domain import Basis, ImpactContext, Router, SeedPolicy, Store
 from dashboard.rules.findings import Confidence, Family, OutcomeKind, Severity
 
 SharesPrefixes = Literal["yes", "no", "unknown"]
@@ -95,7 +93,7 @@ class FindingPart(Part):
     assumptions: Many[str] = Field(
         default=(), description="what severity or sentence rest on though nobody reports it; then a warning at most"
     )
-    severity_behind: dict[Facet, Severity] = Field(
+    severity_behind: dict[ImpactContext, Severity] = Field(
         default_factory=dict, description="where the router is not declared: the routers behind which it would be worse"
     )
 

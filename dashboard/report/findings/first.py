@@ -1,17 +1,11 @@
 """The worst findings of a fleet: what is looked at first, the same of many pools once."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from dashboard.report.findings.listed import grouped, known_findings
+from dashboard.analysis.assembly import Fleet
+from dashboard.report.findings.listed import Known, Listed, grouped, known_findings
 from dashboard.rules.findings import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.findings.listed import Known, Listed
 
 MOST = 8  # entries; the list of findings holds all
 UNREAD = "ID-05"  # replicas that could not be read have a list of their own beside this one

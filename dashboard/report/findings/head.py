@@ -1,20 +1,12 @@
 """What is said above a list of findings: how many, what that rests on, how far calm goes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count
-from dashboard.report.findings.judged_rules import judged_rules, rules_words
+from dashboard.report.findings.judged_rules import JudgedRules, judged_rules, rules_words
 from dashboard.report.findings.words import answered
-from dashboard.rules.findings import Severity
+from dashboard.rules.findings import Inspection, Severity, Tally
 from dashboard.rules.rollup import of_fleet
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.findings.judged_rules import JudgedRules
-    from dashboard.rules.findings import Inspection, Tally
 
 NOUNS = {
     Severity.CRITICAL: ("critical finding", "critical findings"),

@@ -1,27 +1,20 @@
 """Says how the fleet is, in a sentence: what is wrong first."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from dashboard.fleet import ReplicaState, formatting
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Pool, Replica, ReplicaState, formatting
 from dashboard.report.findings.head import tally_words
 from dashboard.report.findings.judged_rules import judged_rules
 from dashboard.rules import rollup
-from dashboard.rules.findings import Severity, Tally
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Pool, Replica
-    from dashboard.rules.findings import Inspection, Rollout
+from dashboard.rules.findings import Inspection, Rollout, Severity, Tally
 
 MOST_NAMES = 3  # pools that a sentence names before it counts the rest
 
 
-class Standing(NamedTuple):
+class FleetSummary(NamedTuple):
     """What is counted of a fleet. `read` are the pools of which anything was, `unread` the replicas not read whole."""
 
     replicas: int
@@ -35,11 +28,11 @@ class Standing(NamedTuple):
     by_pool: Mapping[str, Tally]
 
 
-def standing(fleet: Fleet) -> Standing:
+def standing(fleet: Fleet) -> FleetSummary:
     """Count what the headline and the cards speak of."""
     states = [replica.state for replica in fleet.replicas]
     unread = [replica for replica in fleet.replicas if replica.state is not ReplicaState.UP]
-    return Standing(
+    return FleetSummary(
         replicas=len(states),
         down=states.count(ReplicaState.DOWN),
         partial=states.count(ReplicaState.PARTIAL),
@@ -57,7 +50,7 @@ def is_split(pool: Pool) -> bool:
     return len(pool.cohorts) > 1
 
 
-def title(now: Standing) -> str:
+def title(now: FleetSummary) -> str:
     """Say in one sentence how the fleet is: `2 pools have critical findings; 1 replica is down`."""
     if now.down == now.replicas:
         return "No replica answers"
@@ -74,7 +67,7 @@ def title(now: Standing) -> str:
     return f"{'Nothing needs attention' if now.read else 'Nothing could be judged'}{down}"
 
 
-def replicas_title(now: Standing) -> str:
+def replicas_title(now: FleetSummary) -> str:
     """Say how many replicas there are and how they stand: `40 replicas: 1 down and 2 read in part`."""
     words = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} read in part" if now.partial else ""]
     wrong = formatting.joined([word for word in words if word])
@@ -83,7 +76,7 @@ def replicas_title(now: Standing) -> str:
 
 
 def more(
-    now: Standing,
+    now: FleetSummary,
     unshared: Sequence[str],
     inspection: Inspection,
     *,
@@ -109,7 +102,7 @@ def more(
     return "No finding in what was read." if now.unread or now.found.unknown else "No finding."
 
 
-def calm(now: Standing, fleet: Fleet) -> list[str]:
+def calm(now: FleetSummary, fleet: Fleet) -> list[str]:
     """Say in sentences what stands where no rule found anything: what was judged, and what that leaves open.
 
     The first is how many rules looked; the others are what differs though no rule is about it, and what was not read.
@@ -121,7 +114,7 @@ def calm(now: Standing, fleet: Fleet) -> list[str]:
     return [silent, *([said] if differ else []), *([unread] if unread else [])]
 
 
-def worst_in(now: Standing, severity: Severity) -> list[str]:
+def worst_in(now: FleetSummary, severity: Severity) -> list[str]:
     """Return the pools whose worst finding has this severity."""
     return [pool for pool, tally in now.by_pool.items() if tally.worst is severity]
 

@@ -1,17 +1,12 @@
 """What became of all rules, each counted once, so that the numbers add up."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.fleet.formatting import count
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.findings import Outcome, OutcomeKind
+from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.rules.registry import Scope
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Inspection
 
 NO_PAIR = "No prefill pool with a decode pool of its model is there."
 NOTHING_READ = "No replica was read."

@@ -1,19 +1,13 @@
 """Which findings a list holds: each with a key for the address, filtered, equal ones of many pools together."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from dashboard.fleet import cohort_letters
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Replica, cohort_letters
 from dashboard.rules.catalogue import BY_ID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Replica
-    from dashboard.rules.findings import Family, Finding, Severity
+from dashboard.rules.findings import Family, Finding, Severity
 
 
 class Listed(NamedTuple):

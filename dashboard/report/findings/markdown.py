@@ -1,21 +1,15 @@
 """The findings of a fleet as Markdown, for a comment on a pull request: what is foreign can never become markup."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.text import without_commands
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.markdown_text import MOST_CHARACTERS, escaped, fenced, with_code, within
 from dashboard.report.names import replica_names
 from dashboard.rules.catalogue import BY_ID
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.rules.findings import Finding, Inspection, Snippet
+from dashboard.rules.findings import Finding, Inspection, Snippet
 
 MOST_LINES = 50  # of what is suppressed, skipped or not read; the rest is counted
 PAGES = "`python -m dashboard rules ID` prints the page of a rule, such as `python -m dashboard rules RT-01`."

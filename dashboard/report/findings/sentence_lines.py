@@ -1,21 +1,14 @@
 """Sentences on findings as lines in which values and what is typed are set as code."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from dashboard.fleet import State
 from dashboard.fleet.formatting import told_text
-from dashboard.report.blocks import Piece, Style
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.report.blocks import Line
-    from dashboard.rules.findings import Evidence
+from dashboard.report.blocks import Line, Piece, Style
+from dashboard.rules.findings import Evidence
 
 WORDS_OF = ("/", "replicas.")  # paths of evidence that is no setting: a route, a replica's own state
 _CODE = re.compile(r"`([^`]+)`")

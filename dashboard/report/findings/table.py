@@ -1,12 +1,12 @@
 """The findings of a fleet as text for a terminal: what is wrong, where, why it matters, what to type."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count
 from dashboard.report.console import printed
 from dashboard.report.findings import words
@@ -14,15 +14,7 @@ from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.names import replica_names
 from dashboard.report.plain import plain
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import RenderableType
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.rules.findings import Finding
+from dashboard.rules.findings import Finding, Severity
 
 MOST_LINES = 12  # of what is suppressed, skipped or down; the rest is counted
 LONGEST = 1000  # characters of one sentence

@@ -1,25 +1,27 @@
 """Findings in words, for every text that the command line prints. What is foreign in them is escaped by the format."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, first_of, iso
 from dashboard.report.findings.cohorts import named_cohorts, room_for
 from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Basis, assumed_router
-from dashboard.rules.findings import Confidence, OutcomeKind, Severity
+from dashboard.rules.findings import (
+    CohortShare,
+    Confidence,
+    Finding,
+    Inspection,
+    OutcomeKind,
+    Remedy,
+    Severity,
+    Snippet,
+)
 from dashboard.rules.registry import Scope
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy, Snippet
 
 MOST_NAMES = 4  # replicas or pools that a line names before it counts the rest
 GLYPHS = {Severity.CRITICAL: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}

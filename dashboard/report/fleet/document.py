@@ -4,15 +4,16 @@ The models are the contract: docs/fleet.schema.json is made of them. With `--ful
 that `load.read_snapshot` makes the same fleet of it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter
 
 from dashboard import __version__
-from dashboard.fleet import cohort_letters
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Cohort, Device, Difference, Failure, ProbeResult, Replica, Setting, cohort_letters
 from dashboard.fleet.text import safe_json
 from dashboard.report.findings.document import finding_parts, fleet_tally, judged_pools
 from dashboard.report.findings.document_parts import FindingPart, JudgedPoolPart, TallyPart
@@ -45,13 +46,6 @@ from dashboard.report.parts import (
 )
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.vllm.canonical import SHORT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Cohort, Device, Difference, Failure, ProbeResult, Replica, Setting
 
 SCHEMA_VERSION: Literal[2] = 2
 MOST_KNOWN = 16_384  # settings that are written once: a fleet says the same a thousand times

@@ -4,18 +4,17 @@ The replicas stand as they stood when the poll ended: whether a rollout goes on 
 suppression is expired is asked of the day on which somebody looks.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, date, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from dashboard.analysis.assembly import assembled, inspected
+from dashboard.analysis.assembly import Fleet, assembled, inspected
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import (
     Contradiction,
@@ -29,24 +28,18 @@ from dashboard.fleet import (
     Replica,
     Reply,
     Setting,
+    Source,
+    State,
 )
 from dashboard.report.fleet.document import MOST_KNOWN, SCHEMA_VERSION, FullFleetDocument
 from dashboard.report.fleet.policy_part import policy_from
-from dashboard.report.parts import FingerprintPart
+from dashboard.report.parts import FingerprintPart, FullReplicaPart, OfReplicaPart, ProbePart, Reason, SettingPart
 from dashboard.report.plain import plain
 from dashboard.rules.policy import Policy
 from dashboard.vllm.budgets import SAVED_FLEET, node_count
 from dashboard.vllm.canonical import canonical_text, is_short, tidy
 from dashboard.vllm.documents import version_of
 from dashboard.vllm.json_faults import json_fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from datetime import date, datetime
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Source, State
-    from dashboard.report.parts import FullReplicaPart, OfReplicaPart, ProbePart, Reason, SettingPart
 
 MAX_BYTES = SAVED_FLEET.max_bytes  # 1,000 replicas of the benchmark take 23 MB, indented
 COMMAND = "poll --format json --full"

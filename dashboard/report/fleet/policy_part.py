@@ -1,9 +1,8 @@
 """What the operator decided about rules, as a part of a saved fleet: by it the fleet is judged again as it was."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -14,9 +13,6 @@ from dashboard.rules.domain import Declared, Expectations, Router, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.vllm.canonical import canonical_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class DeclaredPart(Part):

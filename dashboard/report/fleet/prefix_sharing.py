@@ -1,18 +1,12 @@
 """Who of a pool can share prefixes, as a part of the fleet document."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.compare import Share, Verdict, pool_sharing, sharing_sentence
+from dashboard.fleet import Pool, Replica
 from dashboard.report.parts import Many, Part
 from dashboard.rules.findings import Confidence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Pool, Replica
 
 
 class SharingCellPart(Part):

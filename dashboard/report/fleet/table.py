@@ -1,26 +1,18 @@
 """A fleet as text for a terminal: replicas, cohorts, and what differs."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
-
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dashboard.fleet import ReplicaState, State, cohort_letters
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Engine, Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import count, told_text
 from dashboard.report.console import printed
 from dashboard.report.parts import coverage
 from dashboard.report.plain import plain
 from dashboard.report.pools.prefix_words import prefix_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rich.console import RenderableType
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Engine, Pool, Replica
 
 MOST_DIFFERENCES = 12  # per pool; the rest is counted
 LONGEST_SENTENCE = 500  # characters

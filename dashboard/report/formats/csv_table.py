@@ -1,20 +1,24 @@
 """One table of a report as CSV, with the context of its data as a comment above."""
 
-from __future__ import annotations
-
 import csv
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from dashboard.report.blocks import Cell, Column, Entries, Line, Table, Tone, list_cell, value_of
-from dashboard.report.context import context_line
+from dashboard.report.blocks import (
+    Cell,
+    Column,
+    DifferenceTable,
+    Entries,
+    Entry,
+    Line,
+    Table,
+    Tone,
+    Value,
+    list_cell,
+    value_of,
+)
+from dashboard.report.context import Context, context_line
 from dashboard.report.formats.matrix_csv import comment, matrix_csv, safe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.report.blocks import DifferenceTable, Entry, Value
-    from dashboard.report.context import Context
 
 LETTERS = "Cohort"  # head of the column with the letters that stand before the texts of another one
 BETWEEN = ", "  # entries of a list in one cell

@@ -1,14 +1,12 @@
 """A report as a file: which formats there are, what each is called, and what is in it."""
 
-from __future__ import annotations
-
 import io
 import zipfile
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from dashboard.report.blocks import Chart, DifferenceTable, Entries, Table
+from dashboard.report.blocks import Block, Chart, DifferenceTable, Entries, Part, Report, Table
 from dashboard.report.context import context_line
 from dashboard.report.formats.csv_table import entries_table, to_table_csv
 from dashboard.report.formats.html_page import to_html
@@ -16,11 +14,6 @@ from dashboard.report.formats.json_document import to_report_json
 from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.formats.pdf import to_pdf
 from dashboard.report.formats.svg_chart import to_svg
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dashboard.report.blocks import Block, Part, Report
 
 _NEW_YEAR_1980 = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can hold: no clock, so the same bytes
 

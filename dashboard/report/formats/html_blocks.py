@@ -1,19 +1,27 @@
 """The blocks of a report as HTML. Whatever comes in is escaped here, and what cannot be seen is made visible."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from dashboard.fleet.formatting import count
 from dashboard.fleet.text import visible
 from dashboard.report.blocks import (
+    Block,
+    Cell,
     Chart,
+    Column,
     DifferenceTable,
     Entries,
+    Entry,
+    Figure,
     Figures,
+    Line,
     Paragraph,
+    Part,
+    Piece,
+    Report,
     Style,
     Table,
     Tone,
@@ -21,11 +29,6 @@ from dashboard.report.blocks import (
 from dashboard.report.formats.matrix_html import MOST_COLUMNS, breakable, colour, matrix_html
 from dashboard.report.formats.svg_chart import to_svgs
 from dashboard.report.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dashboard.report.blocks import Block, Cell, Column, Entry, Figure, Line, Part, Piece, Report
 
 LONGEST = 4_000  # characters of one text; nobody reads more, and a foreign value can be a megabyte
 LONGEST_SNIPPET = 40_000

@@ -1,21 +1,14 @@
 """A report as one HTML file that stands alone: no script, nothing fetched, the same bytes for the same report."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.text import without_commands
-from dashboard.report.context import context_line, short_parts
+from dashboard.report.blocks import Part, Report
+from dashboard.report.context import Context, context_line, short_parts
 from dashboard.report.formats.html_blocks import Anchors, block_html, text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.report.blocks import Part, Report
-    from dashboard.report.context import Context
 
 # Nothing may be fetched or run; style sheets only from the file itself.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

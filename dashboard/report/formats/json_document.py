@@ -6,20 +6,16 @@ The models are the contract: docs/report.schema.json is made of them.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, Literal, assert_never
 
 from pydantic import BeforeValidator, Field
 
 from dashboard.compare import CellState
 from dashboard.fleet.text import safe_json
 from dashboard.report import blocks
-from dashboard.report.blocks import Tone
-from dashboard.report.context import context_line
+from dashboard.report.blocks import Block, Line, Report, Tone
+from dashboard.report.context import Context, context_line
 from dashboard.report.parts import Many, NativeValue, Part, Time, native
-
-if TYPE_CHECKING:
-    from dashboard.report.blocks import Block, Line, Report
-    from dashboard.report.context import Context
 
 SCHEMA_VERSION: Literal[1] = 1
 

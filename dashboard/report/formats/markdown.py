@@ -1,25 +1,36 @@
 """A report as Markdown, for an issue or a chat: what is foreign can never become markup, and it fits into a comment."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, assert_never
 
-from typing import TYPE_CHECKING, NamedTuple, assert_never
-
+from dashboard.compare.columns import Column
+from dashboard.compare.matrix import Row
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.text import without_commands
-from dashboard.report.blocks import Chart, DifferenceTable, Entries, Figures, Paragraph, Style, Table, Tone
+from dashboard.report.blocks import (
+    Block,
+    Cell,
+    Chart,
+    DifferenceTable,
+    Entries,
+    Entry,
+    Figure,
+    Figures,
+    Line,
+    Paragraph,
+    Part,
+    Piece,
+    Report,
+    Style,
+    Table,
+    Tone,
+)
 from dashboard.report.context import context_line
 from dashboard.report.findings.words import GLYPHS
 from dashboard.report.formats.matrix_html import MOST_COLUMNS, cell_text, is_cohort
 from dashboard.report.formats.svg_chart import amount, told
 from dashboard.report.markdown_text import LONGEST, MOST_CHARACTERS, begun, escaped, fenced, within
 from dashboard.report.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dashboard.compare.columns import Column
-    from dashboard.compare.matrix import Row
-    from dashboard.report.blocks import Block, Cell, Entry, Figure, Line, Part, Piece, Report
 
 MOST_ITEMS = 100  # rows of a table, entries of a list; the rest is counted
 LONG_LIST = 12  # a longer list is folded

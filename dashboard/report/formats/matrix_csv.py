@@ -1,19 +1,13 @@
 """The difference matrix as CSV: what the page shows, a row per path and a column per cohort or replica."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from dashboard.compare import Cell, Column, Matrix
 from dashboard.fleet.formatting import one_line
 from dashboard.report.formats.matrix_html import cell_text, is_cohort
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.compare import Cell, Column, Matrix
 
 # A spreadsheet runs what begins so, also in full width; where `;` separates cells, it splits a quoted one there too.
 FORMULA_STARTS = tuple("=+-@＝＋－＠﹢﹣﹦﹫")

@@ -1,19 +1,12 @@
 """The difference matrix as an HTML table, every value escaped. The app and reports draw the same one."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from html import escape, unescape
-from typing import TYPE_CHECKING
 
-from dashboard.compare import CellState
+from dashboard.compare import Cell, CellState, Column, Matrix, Row
 from dashboard.fleet import State
 from dashboard.fleet.formatting import one_line, told_text
 from dashboard.fleet.text import HIDDEN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.compare import Cell, Column, Matrix, Row
 
 COHORT_COLOURS = 6  # classes c0 to c5 of the style sheet, then again from the first
 UNBROKEN = 20  # characters of a value that has no places to break

@@ -3,8 +3,6 @@
 The pages of 1,000 replicas take half a minute and 0.6 GB: neither is taken from a server that others are looking at.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

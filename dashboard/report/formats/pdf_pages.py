@@ -1,16 +1,11 @@
 """The process that makes a PDF: HTML comes in, pages go out. WeasyPrint, an extra, is loaded here."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from dashboard import __version__
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 WHEEL = f"vllm_fleet_dashboard-{__version__}-py3-none-any.whl"
 HOW = (

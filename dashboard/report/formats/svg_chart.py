@@ -1,22 +1,16 @@
 """A chart as SVG, drawn without a browser: horizontal bars from zero, their median, and what stands out."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.fleet.formatting import NOT_KNOWN, count, middle_cut
-from dashboard.report.blocks import Tone
+from dashboard.report.blocks import Bar, Chart, Tone
 from dashboard.report.formats.matrix_html import COHORT_COLOURS, colour
 from dashboard.report.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dashboard.report.blocks import Bar, Chart
 
 WIDTH = 1200  # of the drawing, in its own units; a page scales it
 LONGEST = 400  # characters of a text before it is cut to its place

@@ -1,12 +1,24 @@
 """One pool laid out as a reader asked for: what decides prefix sharing, the settings, and what is not shown."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from dashboard.compare import BASELINE, PREFIX_PATHS, build_matrix, hash_row, pool_sharing, sharing_sentence
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import (
+    BASELINE,
+    PREFIX_PATHS,
+    Matrix,
+    PoolSharing,
+    Reference,
+    SharingSentence,
+    build_matrix,
+    hash_row,
+    pool_sharing,
+    sharing_sentence,
+)
 from dashboard.compare.random_root import SEED_PATHS
+from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count, joined, middle_cut, natural
 from dashboard.report.capacity.totals import device_words
 from dashboard.report.context import as_of
@@ -15,16 +27,9 @@ from dashboard.report.formats.matrix_html import MOST_COLUMNS
 from dashboard.report.pools.domain_words import shared_words
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.prefix_words import severity
+from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import Matrix, PoolSharing, Reference, SharingSentence
-    from dashboard.fleet import Pool, Replica
-    from dashboard.rules.domain import Domain
 
 MOST_NAMED = 3  # replicas that are not counted, by name
 

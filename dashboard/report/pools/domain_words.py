@@ -1,27 +1,20 @@
 """What the replicas of a pool share, in words: why a difference hurts there."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from dashboard.fleet.formatting import count, iso
-from dashboard.rules.domain import Basis, Facet, Store
+from dashboard.rules.domain import Basis, Domain, ImpactContext, Store
 from dashboard.rules.drift import capital
-
-if TYPE_CHECKING:
-    from dashboard.rules.domain import Domain
-    from dashboard.rules.findings import Finding, Inspection, Rollout
+from dashboard.rules.findings import Finding, Inspection, Rollout
 
 HOW_KNOWN = {Basis.DECLARED: "fleet.yaml", Basis.INFERRED: "detected", Basis.ASSUMED: "assumed"}
 
 
-def domain_words(domain: Domain, facet: Facet) -> str:
+def domain_words(domain: Domain, facet: ImpactContext) -> str:
     """Write what of a pool makes a difference hurt, and how that is known; nothing of what hurts in any pool."""
-    if facet is Facet.MODEL:
+    if facet is ImpactContext.MODEL:
         return ""
-    if facet is Facet.KV_STORE:
+    if facet is ImpactContext.KV_STORE:
         words, basis = _store(domain), domain.kv_store_basis
-    elif facet is Facet.DISAGGREGATED:
+    elif facet is ImpactContext.DISAGGREGATED:
         words, basis = f"prefill and decode: separate ({HOW_KNOWN[domain.disaggregated_basis]})", Basis.DECLARED
     else:
         words, basis = _router(domain), domain.router_basis

@@ -1,14 +1,9 @@
 """Which settings of a pool a finding names, and which findings those are: what a comparison marks."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.rules.findings import Finding, Inspection, Severity
+from dashboard.rules.findings import Finding, Inspection, Severity
 
 
 def by_path(inspection: Inspection, pool: str) -> Mapping[str, list[Finding]]:

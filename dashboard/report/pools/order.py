@@ -1,20 +1,12 @@
 """The pools of a fleet in the order in which they need a look, and the versions of one."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping
 
-from typing import TYPE_CHECKING
-
-from dashboard.compare import Verdict
-from dashboard.fleet import ReplicaState
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import SharingSentence, Verdict
+from dashboard.fleet import Pool, Replica, ReplicaState
 from dashboard.report.pools.prefix_words import is_needed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import SharingSentence
-    from dashboard.fleet import Pool, Replica
-    from dashboard.rules.findings import Tally
+from dashboard.rules.findings import Tally
 
 MOST_VERSIONS = 2  # versions that are named; of more, the lowest and the highest
 

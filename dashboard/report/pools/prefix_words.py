@@ -1,26 +1,17 @@
 """Whether a pool's replicas can share prefixes: how bad the verdict is, and in a few words."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING
 
-from dashboard.compare import PREFIX_PATHS, Verdict, pool_sharing, sharing_sentence
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import PREFIX_PATHS, SharingSentence, Verdict, pool_sharing, sharing_sentence
 from dashboard.compare.prefix import VERSION_PATH, is_tie
 from dashboard.compare.sharing import DECIDING_PATHS
-from dashboard.fleet import State
+from dashboard.fleet import Difference, Pool, Replica, State
 from dashboard.fleet.formatting import first_of
-from dashboard.rules.domain import Router, Store
+from dashboard.rules.domain import Domain, Router, Store
+from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.subject import FINGERPRINT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import SharingSentence
-    from dashboard.fleet import Difference, Pool, Replica
-    from dashboard.rules.domain import Domain
-    from dashboard.rules.findings import Finding, Inspection, Severity
 
 MOST_LETTERS = 4  # cohorts named in a table's cell
 _TOLD = {State.REPORTED, State.NULL}

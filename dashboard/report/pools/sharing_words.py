@@ -1,17 +1,10 @@
 """Who of a pool can share prefixes with whom, in words: between two cohorts, and of very many as lines."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.compare import Share
+from dashboard.compare import PoolSharing, Share
 from dashboard.compare.sharing import within
 from dashboard.fleet.formatting import count, first_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.compare import PoolSharing
 
 MOST_GROUPS = 8  # lines of the list; the rest is counted
 MOST_LETTERS = 12  # of one group, before the rest is counted

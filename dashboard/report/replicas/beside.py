@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dashboard.report.replicas.differences import apart_from_majority
-from dashboard.report.replicas.settings import comparable, reach, settings_table
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Pool, Replica
+from dashboard.report.replicas.differences import Apart, apart_from_majority
+from dashboard.report.replicas.settings import ReadCoverage, comparable, reach, settings_table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Pool, Replica
-    from dashboard.report.replicas.differences import Apart
-    from dashboard.report.replicas.settings import Reach
 
 
 class Beside(NamedTuple):
@@ -22,7 +19,7 @@ class Beside(NamedTuple):
     pool: Pool | None
     apart: tuple[Apart, ...]
     settings: pd.DataFrame
-    reach: Reach
+    reach: ReadCoverage
 
 
 def beside_its_pool(fleet: Fleet, replica: Replica) -> Beside:

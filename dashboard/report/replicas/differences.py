@@ -1,22 +1,17 @@
 """In which settings a document differs from the majority of its pool."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from dashboard.compare.encoding import tell, votes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.fleet import Document, Pool, Told
+from dashboard.fleet import Document, Pool, SettingValue
 
 
 class Apart(NamedTuple):
     """A setting in which a document differs. `majority` is None where no value has the majority."""
 
     path: str
-    majority: Told | None
+    majority: SettingValue | None
 
 
 def apart_from_majority(pool: Pool, document: Document) -> tuple[Apart, ...]:

@@ -1,20 +1,14 @@
 """The settings of one replica: each with its value, state and source, beside what most of its pool have."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
 from dashboard.compare.encoding import votes
-from dashboard.fleet import State, formatting
+from dashboard.fleet import Document, Pool, Setting, SettingValue, State, formatting
+from dashboard.report.replicas.differences import Apart
 from dashboard.report.replicas.sources import SOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from dashboard.fleet import Document, Pool, Setting, Told
-    from dashboard.report.replicas.differences import Apart
 
 TOP = "top"  # the section of settings that stand in none, such as version
 LONGEST = 300  # characters of a value in a cell; the whole one is shown when its row is selected
@@ -25,7 +19,7 @@ SAME, NOT_COMPARED = "same", "not compared"
 SHOWN = ("Section", "Setting", "Value", POOL_HAS, "State", "Told by")
 
 
-class Reach(NamedTuple):
+class ReadCoverage(NamedTuple):
     """How far the settings of one replica were read: how many, how many beside others, how many its pool tells."""
 
     read: int
@@ -62,9 +56,11 @@ def comparable(pool: Pool, others: Iterable[Document]) -> frozenset[str]:
     return frozenset(told.difference(pool.ignored))
 
 
-def reach(rows: pd.DataFrame, of_pool: Collection[str]) -> Reach:
+def reach(rows: pd.DataFrame, of_pool: Collection[str]) -> ReadCoverage:
     """Count a table of settings; `of_pool` are all paths that the replicas of its pool tell."""
-    return Reach(len(rows), int((~rows[POOL_HAS].isin([NOT_COMPARED, formatting.NOT_KNOWN])).sum()), len(of_pool))
+    return ReadCoverage(
+        len(rows), int((~rows[POOL_HAS].isin([NOT_COMPARED, formatting.NOT_KNOWN])).sum()), len(of_pool)
+    )
 
 
 def filtered(rows: pd.DataFrame, *, section: str | None, search: str, only_differences: bool) -> pd.DataFrame:
@@ -106,5 +102,5 @@ def _as_others(setting: Setting, *, known: bool) -> str:
     return SAME if known else NOT_COMPARED
 
 
-def _majority(told: Told | None) -> str:
+def _majority(told: SettingValue | None) -> str:
     return f"{DIFFERS}{formatting.told_text(told.value, told.state)}" if told else NO_MAJORITY

@@ -1,14 +1,9 @@
 """Which of a replica's answers is the best that was had, in words."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from dashboard.fleet import Source
 from dashboard.vllm.documents import TRUST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 SOURCES: Mapping[Source, str] = {
     Source.PROVIDER: "the provider",

@@ -1,17 +1,10 @@
 """How one replica stands, as a mark and in a sentence: whether it answers, and why it was not read whole."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import ReplicaState
+from dashboard.fleet import Replica, ReplicaState
 from dashboard.fleet.frames import STALE_TARGET
 from dashboard.report.blocks import Tone
+from dashboard.report.replicas.settings import ReadCoverage
 from dashboard.report.replicas.sources import best_answer
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Replica
-    from dashboard.report.replicas.settings import Reach
 
 IN_PART = "Answers, but its cache configuration could not be read."
 
@@ -29,7 +22,7 @@ def reason(replica: Replica) -> str:
     return replica.failure.detail if replica.failure else IN_PART
 
 
-def standing_words(replica: Replica, reach: Reach | None) -> str:
+def standing_words(replica: Replica, reach: ReadCoverage | None) -> str:
     """Say whether it answers, how much it tells, by whom best. `reach` is None where nothing was read."""
     words = {ReplicaState.PARTIAL: "Read in part", ReplicaState.DOWN: "Down"}
     sentence = "Up: it answers." if replica.state is ReplicaState.UP else f"{words[replica.state]}: {reason(replica)}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 import pandas as pd
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState, Role, Source, formatting
 from dashboard.report.blocks import Tone
 from dashboard.report.formats.matrix_csv import safe
@@ -16,12 +19,6 @@ from dashboard.report.replicas.sources import best_answer
 from dashboard.report.replicas.standing import mark
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
 
 SIGNS = {Tone.PLAIN: "", Tone.UNKNOWN: "? "}  # before the word of a state
 WORST = {"critical": "! critical", "warning": "▲ warning", "info": "i info"}

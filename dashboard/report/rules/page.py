@@ -1,18 +1,12 @@
 """A rule's page as Markdown: what `rules ID` prints, and docs/rules/ID.md holds."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dashboard.rules.registry import Scope
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.rules.registry import Rule
+from dashboard.rules.registry import Rule, Scope
 
 FOLDER = "docs/rules"
 SCOPES = {

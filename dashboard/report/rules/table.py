@@ -1,18 +1,12 @@
 """All rules as text for a terminal."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from rich.table import Table
 
 from dashboard.report.console import printed
 from dashboard.report.rules.page import headline, worst
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.rules.registry import Rule
+from dashboard.rules.registry import Rule
 
 NAMES_FROM = 120  # columns: with fewer the names would leave the problems too little room
 

@@ -1,12 +1,12 @@
 """What the page Capacity says, as a report: the KV cache of every DP rank, and who holds less than its peers."""
 
-from __future__ import annotations
+from collections.abc import Iterable
 
-from typing import TYPE_CHECKING
-
-from dashboard.report.blocks import Paragraph, Part, Report, Tone, plain
+from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.outliers import Outlier
+from dashboard.report.blocks import Block, Paragraph, Part, Report, Tone, plain
 from dashboard.report.capacity.pools import pools_of
-from dashboard.report.capacity.ranks import Measure, outliers_of, ranks_of, silent_replicas
+from dashboard.report.capacity.ranks import Measure, Rank, outliers_of, ranks_of, silent_replicas
 from dashboard.report.capacity.words import lead, most_common_reason, name_of, title
 from dashboard.report.context import context_of
 from dashboard.report.views.capacity_blocks import (
@@ -19,14 +19,6 @@ from dashboard.report.views.capacity_blocks import (
 )
 from dashboard.report.views.glossary import BASIS, REQUESTS, glossary
 from dashboard.report.views.slugs import slugs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.capacity.outliers import Outlier
-    from dashboard.report.blocks import Block
-    from dashboard.report.capacity.ranks import Rank
 
 
 def capacity_report(

@@ -1,13 +1,14 @@
 """KV cache capacity as blocks of a report: bars by DP rank, outliers, tables of ranks and pools, what is not known."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from dashboard.capacity.outliers import medians
+from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.outliers import Outlier, medians
 from dashboard.fleet import Basis, formatting
 from dashboard.report.blocks import (
     Bar,
+    Block,
     Cell,
     Chart,
     Column,
@@ -18,11 +19,13 @@ from dashboard.report.blocks import (
     Style,
     Table,
     Tone,
+    Value,
     data_table,
     number_cell,
     plain,
 )
-from dashboard.report.capacity.ranks import GIB, Measure, is_at_most, outliers_of, peers, value
+from dashboard.report.capacity.pools import PoolCapacity, Sum
+from dashboard.report.capacity.ranks import GIB, Measure, Rank, is_at_most, outliers_of, peers, value
 from dashboard.report.capacity.remarks import least, remarks, uncounted
 from dashboard.report.capacity.totals import short_device
 from dashboard.report.capacity.words import (
@@ -38,15 +41,6 @@ from dashboard.report.capacity.words import (
     ranks_text,
     sum_text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.capacity.outliers import Outlier
-    from dashboard.report.blocks import Block, Value
-    from dashboard.report.capacity.pools import PoolCapacity, Sum
-    from dashboard.report.capacity.ranks import Rank
 
 MOST_BARS = 48  # of one chart: a page of paper, at a third of a centimetre each
 MOST_OUTLIERS = 6  # named one by one; all of them stand in the table of ranks

@@ -1,38 +1,31 @@
 """What changed as entries of lists: findings, groups of replicas whose settings changed, replicas, ranks."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dashboard.analysis.changes import Elsewhere
+from dashboard.analysis.changes import (
+    OneSidedFinding,
+    OtherSideStatus,
+    PersistingFinding,
+    RankChange,
+    ReplicaChanges,
+    Seen,
+    SettingGroup,
+    Stayed,
+    ValueChange,
+)
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, first_of, middle_cut, one_line, told_text
-from dashboard.report.blocks import Column, Entries, Entry, Piece, Style, Table, Tone, data_cell, plain
+from dashboard.report.blocks import Cell, Column, Entries, Entry, Line, Piece, Style, Table, Tone, data_cell, plain
 from dashboard.report.changes import words
 from dashboard.report.names import MOST_NAMED, brief
 from dashboard.report.replicas.standing import mark
 from dashboard.report.views.finding_data import COLUMNS, finding_row
 from dashboard.report.views.finding_entries import MOST_POOLS, head_of, pools_of, rule_words, side_of
+from dashboard.rules.findings import Finding
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from dashboard.analysis.changes import (
-        KeptFinding,
-        LoneFinding,
-        RankChange,
-        ReplicaChanges,
-        Seen,
-        SettingGroup,
-        Stayed,
-        ValueChange,
-    )
-    from dashboard.report.blocks import Cell, Line
-    from dashboard.rules.findings import Finding
-
-    Names = Mapping[str, str]
-    Way = Callable[[Stayed], tuple[str, str, Tone]]  # from what, to what, and how that is
+Names = Mapping[str, str]
+Way = Callable[[Stayed], tuple[str, str, Tone]]  # from what, to what, and how that is
 
 LONGEST_PATH = 120  # characters of a setting's path
 MOST_CHANGES = 6  # settings of one group that its entry shows; all stand in the appendix
@@ -40,20 +33,24 @@ MOST_NAMES = 8  # replicas that a line names
 MOST_LINES = 12  # pools that an entry on replicas speaks of
 
 
-def new_entries(found: Iterable[LoneFinding], names: Names) -> Entries:
+def new_entries(found: Iterable[OneSidedFinding], names: Names) -> Entries:
     """List findings that were not there before, each with its severity; the same one of several pools once."""
     told = ((each, Tone(each.finding.severity), words.lone_words(each, names, is_new=True)) for each in found)
     return _findings("new", ((each.finding, tone, tuple(lines)) for each, tone, lines in told), names)
 
 
-def gone_entries(found: Iterable[LoneFinding], names: Names) -> Entries:
+def gone_entries(found: Iterable[OneSidedFinding], names: Names) -> Entries:
     """List findings that are no longer there: solved, with their replicas, or not judged any more."""
-    tones = {Elsewhere.JUDGED: Tone.GOOD, Elsewhere.NOT_JUDGED: Tone.UNKNOWN, Elsewhere.NOT_THERE: Tone.PLAIN}
+    tones = {
+        OtherSideStatus.JUDGED: Tone.GOOD,
+        OtherSideStatus.NOT_JUDGED: Tone.UNKNOWN,
+        OtherSideStatus.NOT_THERE: Tone.PLAIN,
+    }
     told = ((each, tones[each.elsewhere], words.lone_words(each, names, is_new=False)) for each in found)
     return _findings("gone", ((each.finding, tone, tuple(lines)) for each, tone, lines in told), names)
 
 
-def kept_entries(found: Iterable[KeptFinding], names: Names) -> Entries:
+def kept_entries(found: Iterable[PersistingFinding], names: Names) -> Entries:
     """List findings that are the same but changed, and say how."""
     told = ((each.after, Tone(each.after.severity), tuple(words.kept_words(each, names))) for each in found)
     return _findings("changed", told, names)

@@ -1,22 +1,16 @@
 """What changed as tables: both sides, capacity, and the appendices with every replica, setting and rank."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.changes import Changes, PoolCapacity, RankChange, SettingChanges, SettingGroup, Stayed
+from dashboard.fleet import SettingValue
 from dashboard.fleet.formatting import count, first_of, iso, short, short_id, size, told_text
 from dashboard.report.blocks import Cell, Column, Table, Tone, data_table, list_cell, number_cell
 from dashboard.report.capacity.words import in_percent
 from dashboard.report.changes import words
+from dashboard.report.context import Context
 from dashboard.report.names import brief, names_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dashboard.analysis.changes import Changes, PoolCapacity, RankChange, SettingChanges, SettingGroup, Stayed
-    from dashboard.fleet import Told
-    from dashboard.report.context import Context
 
 MOST_ROWS = 1_000  # of an appendix; the rest is counted, and stands in the JSON document
 MOST_POOLS = 40  # of the table on capacity
@@ -163,7 +157,7 @@ def silences_table(settings: SettingChanges, names: Mapping[str, str]) -> Table:
     return data_table("one-sided", "Settings that only one side tells", columns, rows)
 
 
-def _told(told: Told) -> Cell:
+def _told(told: SettingValue) -> Cell:
     """Write a value of a setting; for programs whole, as canonical JSON."""
     return Cell(told_text(*told), value=told.value or None)
 

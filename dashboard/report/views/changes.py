@@ -1,27 +1,18 @@
 """What changed from one fleet to another, as a report: what matters first, every replica and setting at the end."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.analysis.changes import Elsewhere
+from dashboard.analysis.changes import Changes, FindingChanges, OneSidedSettings, OtherSideStatus, PersistingFinding
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet.formatting import count, first_of
-from dashboard.report.blocks import Entries, Entry, Figure, Figures, Paragraph, Part, Report, Tone, plain
+from dashboard.report.blocks import Block, Entries, Entry, Figure, Figures, Paragraph, Part, Report, Table, Tone, plain
 from dashboard.report.changes import words
-from dashboard.report.context import compared
+from dashboard.report.context import Context, compared
 from dashboard.report.findings.words import counted
 from dashboard.report.views import change_entries as entries
 from dashboard.report.views import change_tables as tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dashboard.analysis.changes import Changes, FindingChanges, KeptFinding, Silence
-    from dashboard.report.blocks import Block, Table
-    from dashboard.report.context import Context
-    from dashboard.rules.findings import Finding
+from dashboard.rules.findings import Finding
 
 MOST_GROUPS = 40  # groups of settings, and findings of one kind, that are told before the appendix
 MOST_SILENCES = 12  # sentences on settings that only one side tells
@@ -66,7 +57,7 @@ def _glance(changes: Changes, before: Context, after: Context) -> Iterable[Block
     yield tables.sides_table(before, after)
 
 
-def _spread(found: Sequence[KeptFinding]) -> Iterable[Figure]:
+def _spread(found: Sequence[PersistingFinding]) -> Iterable[Figure]:
     """Count what more replicas have than before: it is not new, but worse."""
     if found:
         worst = _worst(each.after for each in found)
@@ -90,7 +81,7 @@ def _gone_note(found: FindingChanges) -> str:
 
 def _gone_tone(found: FindingChanges) -> Tone:
     kinds = {each.elsewhere for each in found.gone}
-    return Tone.UNKNOWN if Elsewhere.NOT_JUDGED in kinds else Tone.GOOD if kinds else Tone.PLAIN
+    return Tone.UNKNOWN if OtherSideStatus.NOT_JUDGED in kinds else Tone.GOOD if kinds else Tone.PLAIN
 
 
 def _untold_note(changes: Changes) -> str:
@@ -150,7 +141,7 @@ def _untold(changes: Changes) -> Iterable[Part]:
         yield Part("one-sided", "Told on one side only", (told,), is_aside=True)
 
 
-def _silences(title: str, silences: Sequence[Silence], *, is_told_now: bool) -> Entry:
+def _silences(title: str, silences: Sequence[OneSidedSettings], *, is_told_now: bool) -> Entry:
     told = [words.silence_words(each, is_told_now=is_told_now) for each in silences[:MOST_SILENCES]]
     more = len(silences) - MOST_SILENCES
     rest = [f"And {more:,} more such groups."] if more > 0 else []

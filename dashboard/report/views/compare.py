@@ -1,17 +1,17 @@
 """What the page Compare says of one pool, as a report."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.whatif.nouns import WhatIf
 from dashboard.compare import MAJORITY
+from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count
-from dashboard.report.blocks import Paragraph, Part, Report, plain
+from dashboard.report.blocks import Block, Paragraph, Part, Report, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings import listed as listed_findings
 from dashboard.report.findings.listed import grouped, kept, known_findings
 from dashboard.report.pools.compared import (
     Choice,
+    Compared,
     compared,
     equal_words,
     grey_words,
@@ -21,18 +21,11 @@ from dashboard.report.pools.compared import (
     pool_named,
     unmatched_words,
 )
-from dashboard.report.views.finding_entries import Telling, full_entries
+from dashboard.report.views.finding_entries import FindingContext, full_entries
 from dashboard.report.views.glossary import COHORT, REFERENCE, glossary
 from dashboard.report.views.pool_blocks import cohorts_table, difference_table, sharing_band, sharing_blocks
 from dashboard.report.views.slugs import slug
 from dashboard.report.views.whatif import whatif_report
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.whatif.nouns import WhatIf
-    from dashboard.fleet import Pool, Replica
-    from dashboard.report.blocks import Block
-    from dashboard.report.pools.compared import Compared
 
 ONLY_DIFFERENCES = Choice(only_differences=True, section=None, search="", reference=MAJORITY, by_replica=False)
 
@@ -105,5 +98,5 @@ def _findings(fleet: Fleet, pool: Pool) -> Part:
     own = kept(known.active, listed_findings.Choice(pool=pool.name))
     told: Block = Paragraph(plain("No finding names this pool."))
     if own:
-        told = full_entries(grouped(own), Telling(known.names, fleet.inspection))
+        told = full_entries(grouped(own), FindingContext(known.names, fleet.inspection))
     return Part("findings", count(len(own), "finding") if own else "Findings", (told,))

@@ -1,19 +1,12 @@
 """Findings as a table for programs: one shape in every file, named as in the JSON document of findings."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping
 
-from typing import TYPE_CHECKING
-
-from dashboard.report.blocks import Column, Table, data_cell
+from dashboard.report.blocks import Cell, Column, Table, Value, data_cell
 from dashboard.report.findings.cohorts import named_cohorts
 from dashboard.report.findings.words import shares
 from dashboard.rules.catalogue import BY_ID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from dashboard.report.blocks import Cell, Value
-    from dashboard.rules.findings import Finding
+from dashboard.rules.findings import Finding
 
 FINDINGS = "findings"  # the table of all that stand; of the findings of many lists one file is made
 COLUMNS = (

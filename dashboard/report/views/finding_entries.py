@@ -1,26 +1,20 @@
 """Findings as entries of a list: where and what, whom it concerns, why it matters, what to do, who takes it on."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from dashboard.fleet import Note
 from dashboard.fleet.formatting import count, first_of, iso, joined, natural
-from dashboard.report.blocks import Entries, Entry, Piece, Style, Tone, plain
+from dashboard.report.blocks import Entries, Entry, Line, Piece, Style, Table, Tone, plain
 from dashboard.report.findings.cohorts import are_few, named_cohorts
+from dashboard.report.findings.listed import Listed
 from dashboard.report.findings.sentence_lines import with_code, with_values
 from dashboard.report.findings.words import are_several, assumed, how_sure, named, places
 from dashboard.report.names import brief, names_of
 from dashboard.report.pools.domain_words import known_how, rollout_words
 from dashboard.report.views.finding_data import findings_data
 from dashboard.rules.catalogue import BY_ID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.fleet import Note
-    from dashboard.report.blocks import Line, Table
-    from dashboard.report.findings.listed import Listed
-    from dashboard.rules.findings import CohortShare, Finding, Inspection
+from dashboard.rules.findings import CohortShare, Finding, Inspection
 
 MOST_POOLS = 2  # pools in the head of one entry; more are counted there, and named below
 MOST_PLACES = 12  # pools or replicas that a line names
@@ -28,7 +22,7 @@ MOST_ALIKE = 3  # findings of one rule with other values that are told one by on
 MOST_CHIPS = 4  # cohorts at the side of an entry
 
 
-class Telling(NamedTuple):
+class FindingContext(NamedTuple):
     """What entries are told with: names by the replicas' ids, what was judged, and notes by the findings' ids.
 
     `before_notes` are those of the last review.
@@ -55,7 +49,9 @@ def brief_entries(groups: Iterable[Sequence[Listed]], names: Mapping[str, str], 
     return Entries(tuple(_brief(group, names, is_linked=is_linked) for group in told), _data(told, names))
 
 
-def full_entries(groups: Iterable[Sequence[Listed]], told: Telling, listed: Iterable[Listed] | None = None) -> Entries:
+def full_entries(
+    groups: Iterable[Sequence[Listed]], told: FindingContext, listed: Iterable[Listed] | None = None
+) -> Entries:
     """List findings with all that a reader needs to act; many of one rule with other values are one entry.
 
     `listed` are those that programs read, where that is more than these groups.
@@ -113,7 +109,7 @@ def _brief(group: Sequence[Listed], names: Mapping[str, str], *, is_linked: bool
     )
 
 
-def _full(bundle: Sequence[Sequence[Listed]], told: Telling) -> Entry:
+def _full(bundle: Sequence[Sequence[Listed]], told: FindingContext) -> Entry:
     group = bundle[0]
     finding = group[0].finding
     either = "One of these is enough:" if finding.remedy.any_of and len(finding.remedy.snippets) > 1 else ""

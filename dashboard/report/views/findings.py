@@ -1,27 +1,20 @@
 """What the page Findings says, as a report: all findings that the filters leave, and what was not judged."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, first_of
 from dashboard.report.blocks import Cell, Column, Paragraph, Part, Report, Table, Tone, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings.head import NOUNS, calm_words, is_calm, lead, title
 from dashboard.report.findings.judged_rules import judged_rules
-from dashboard.report.findings.listed import Choice, grouped, kept, known_findings
+from dashboard.report.findings.listed import Choice, Known, Listed, grouped, kept, known_findings
 from dashboard.report.names import MOST_NAMED, brief, names_of, replica_names
 from dashboard.report.views.finding_data import FINDINGS, findings_data
-from dashboard.report.views.finding_entries import Telling, full_entries, where_of
+from dashboard.report.views.finding_entries import FindingContext, full_entries, where_of
 from dashboard.report.views.glossary import COHORT, SEVERITY, glossary
 from dashboard.report.views.left_out import ignored_blocks, raised_blocks, skipped_table, suppressed_blocks
 from dashboard.rules.findings import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.findings.listed import Known, Listed
 
 EVERYTHING = Choice()
 MOST_ROWS = 2_000  # of the table of all findings
@@ -36,7 +29,7 @@ def findings_report(fleet: Fleet, choice: Choice = EVERYTHING, *, name: str = ""
     table = skipped_table(fleet.inspection.outcomes)
     parts = [
         *([Part("raised", "Rules that failed to run", raised)] if (raised := raised_blocks(fleet)) else []),
-        *(severity_parts(told, Telling(known.names, fleet.inspection)) or [_none(fleet, known)]),
+        *(severity_parts(told, FindingContext(known.names, fleet.inspection)) or [_none(fleet, known)]),
         Part("suppressed", "Suppressed and ignored", (*suppressed_blocks(fleet), *ignored_blocks(fleet))),
         glossary((SEVERITY, COHORT)),
         *([Part("not-judged", "Not judged", (table,), is_appendix=True)] if table else []),
@@ -50,7 +43,7 @@ def findings_report(fleet: Fleet, choice: Choice = EVERYTHING, *, name: str = ""
     )
 
 
-def severity_parts(listed: Sequence[Listed], told: Telling) -> list[Part]:
+def severity_parts(listed: Sequence[Listed], told: FindingContext) -> list[Part]:
     """Return a part for each severity of which there are findings; what is said of several pools is one entry."""
     parts = []
     for severity in Severity:

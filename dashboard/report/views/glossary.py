@@ -1,14 +1,9 @@
 """The words of a report that its readers may not know, each explained once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from dashboard.report.blocks import Paragraph, Part, Piece, Style
 from dashboard.report.glossary import TERMS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 REPLICA, POOL, COHORT, LETTERS, REFERENCE = "replica", "pool", "cohort", "A ×14", "reference"
 SEVERITY, SUPPRESSED, PREFIXES = "severity", "suppressed", "prefix sharing"

@@ -1,17 +1,18 @@
 """What a report does not judge or does not count, and why: replicas not read, rules not judged, what is suppressed."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
-from dashboard.fleet import ReplicaState, formatting
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Replica, ReplicaState, formatting
 from dashboard.fleet.formatting import count, first_of, middle_cut, one_line
 from dashboard.report.blocks import (
+    Block,
     Cell,
     Column,
     Entries,
     Entry,
+    Line,
     Paragraph,
     Piece,
     Style,
@@ -28,15 +29,7 @@ from dashboard.report.names import brief, replica_names
 from dashboard.report.replicas.standing import mark, reason
 from dashboard.report.views.finding_data import COLUMNS, finding_row, findings_data
 from dashboard.report.views.finding_entries import rule_words, side_of, where_of
-from dashboard.rules.findings import OutcomeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Replica
-    from dashboard.report.blocks import Block, Line
-    from dashboard.rules.findings import Finding, Outcome
+from dashboard.rules.findings import Finding, Outcome, OutcomeKind
 
 MOST_UNREAD = 24  # groups of replicas with one reason
 MOST_NAMED = 12  # replicas or pools that one entry names

@@ -1,16 +1,9 @@
 """One report inside another: its parts under a heading, their anchors under a prefix."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.report.blocks import Chart, DifferenceTable, Entries, Figures, Part, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.report.blocks import Block
+from dashboard.report.blocks import Block, Chart, DifferenceTable, Entries, Figures, Part, Table
 
 
 def nested(parts: Iterable[Part], prefix: str) -> tuple[Part, ...]:

@@ -1,14 +1,15 @@
 """What Overview says, as a report: is the fleet fine, and what is wrong first."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import SharingSentence
 from dashboard.fleet.formatting import count
 from dashboard.report.blocks import Entries, Figures, Paragraph, Part, Report, Tone, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings import headline
 from dashboard.report.findings.first import first_findings
+from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.prefix_words import (
     is_doubtful,
     is_needed,
@@ -21,13 +22,6 @@ from dashboard.report.views.glossary import BASIS, COHORT, POOL, glossary
 from dashboard.report.views.left_out import unread_entries
 from dashboard.report.views.overview_figures import overview_figures
 from dashboard.report.views.pools_table import pools_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import SharingSentence
-    from dashboard.report.findings.headline import Standing
 
 
 def overview_report(fleet: Fleet, name: str = "") -> Report:
@@ -44,7 +38,7 @@ def overview_report(fleet: Fleet, name: str = "") -> Report:
     return Report("Overview", headline.title(now), lead, context_of(fleet, name=name), tuple(parts))
 
 
-def more_words(fleet: Fleet, now: Standing, sentences: Mapping[str, SharingSentence]) -> str:
+def more_words(fleet: Fleet, now: FleetSummary, sentences: Mapping[str, SharingSentence]) -> str:
     """Say in a sentence or two what was found, and what follows from it; pools in the order of their `sentences`."""
     domains = fleet.inspection.domains
     needed = {name: told for name, told in sentences.items() if is_needed(domains.get(name))}
@@ -53,14 +47,14 @@ def more_words(fleet: Fleet, now: Standing, sentences: Mapping[str, SharingSente
     return headline.more(now, unshared, fleet.inspection, doubtful=doubtful, suppressed=suppressed)
 
 
-def calm_paragraph(fleet: Fleet, now: Standing) -> Paragraph:
+def calm_paragraph(fleet: Fleet, now: FleetSummary) -> Paragraph:
     """Say how far it goes that no finding stands first; of a fleet of which nothing was read, that nobody knows."""
     if not now.read:
         return Paragraph(plain("No settings of any pool were read, so nothing could be judged."), Tone.UNKNOWN)
     return Paragraph(plain(" ".join(headline.calm(now, fleet))), Tone.GOOD)
 
 
-def _first(fleet: Fleet, now: Standing) -> Part:
+def _first(fleet: Fleet, now: FleetSummary) -> Part:
     found = first_findings(fleet)
     left = f"{count(found.left, 'more finding' if found.groups else 'finding')}." if found.left else ""
     entries: tuple[Entries, ...] = (brief_entries(found.groups, found.names),) if found.groups else ()

@@ -1,17 +1,13 @@
 """The fleet in six numbers, each with what it means for a reader."""
 
-from __future__ import annotations
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import formatting
 from dashboard.report.blocks import Figure, Tone
 from dashboard.report.capacity.totals import total
+from dashboard.report.findings.headline import FleetSummary
 from dashboard.rules.findings import Severity
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.findings.headline import Standing
 
 
 class OverviewFigures(NamedTuple):
@@ -25,7 +21,7 @@ class OverviewFigures(NamedTuple):
     capacity: Figure
 
 
-def overview_figures(fleet: Fleet, now: Standing) -> OverviewFigures:
+def overview_figures(fleet: Fleet, now: FleetSummary) -> OverviewFigures:
     """Count a fleet; `now` is its standing."""
     return OverviewFigures(
         replicas=_replicas(now),
@@ -37,20 +33,20 @@ def overview_figures(fleet: Fleet, now: Standing) -> OverviewFigures:
     )
 
 
-def _replicas(now: Standing) -> Figure:
+def _replicas(now: FleetSummary) -> Figure:
     parts = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} partial" if now.partial else ""]
     states = " · ".join(filter(None, parts)) or "all up"
     return Figure("Replicas", f"{now.replicas - now.down:,} / {now.replicas:,}", states)
 
 
-def _pools(now: Standing) -> Figure:
+def _pools(now: FleetSummary) -> Figure:
     split = len(now.split)
     counts = ((split, "split"), (now.read - split, "uniform"), (now.pools - now.read, "not read"))
     words = ", ".join(f"{number:,} {what}" for number, what in counts if number) or "no replica told its model"
     return Figure("Pools", f"{now.pools:,}", words)
 
 
-def _found(now: Standing, fleet: Fleet, severity: Severity, label: str) -> Figure:
+def _found(now: FleetSummary, fleet: Fleet, severity: Severity, label: str) -> Figure:
     """Count the findings of one severity, and what of them is suppressed."""
     number = getattr(now.found, severity)
     pools = {pool for each in fleet.inspection.findings if each.severity is severity for pool in each.pools}
@@ -61,7 +57,7 @@ def _found(now: Standing, fleet: Fleet, severity: Severity, label: str) -> Figur
     return Figure(label, f"{number:,}", note, Tone(severity) if number else Tone.PLAIN)
 
 
-def _unknown(now: Standing) -> Figure:
+def _unknown(now: FleetSummary) -> Figure:
     number = len(now.unread)
     rules = f"{formatting.count(now.found.unknown, 'rule')} not judged everywhere" if now.found.unknown else ""
     if not number:

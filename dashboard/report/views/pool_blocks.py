@@ -1,13 +1,13 @@
 """One pool as blocks of a report: whether prefixes are shared, its cohorts, in which settings they differ."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
-from dashboard.compare import Share
+from dashboard.compare import Matrix, PoolSharing, Share
 from dashboard.compare.sharing import MOST_COHORTS, within
+from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, told_text
 from dashboard.report.blocks import (
+    Block,
     Cell,
     Column,
     DifferenceTable,
@@ -21,15 +21,8 @@ from dashboard.report.blocks import (
 )
 from dashboard.report.capacity.words import name_of
 from dashboard.report.names import brief, names_of
+from dashboard.report.pools.compared import Compared
 from dashboard.report.pools.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.compare import Matrix, PoolSharing
-    from dashboard.fleet import Cohort, Pool, Replica
-    from dashboard.report.blocks import Block
-    from dashboard.report.pools.compared import Compared
 
 MOST_NAMED = 12  # replicas of one cohort by name
 MOST_TOLD = 4  # settings that tell a cohort from the others

@@ -1,26 +1,19 @@
 """The pools of a fleet as a table: those that need a look first."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import Role, formatting
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import SharingSentence
+from dashboard.fleet import Pool, Replica, Role, formatting
 from dashboard.report.blocks import Cell, Column, Table, Tone, number_cell
 from dashboard.report.capacity.totals import device_words, total
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.head import tally_words
+from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import ordered, versions_text
 from dashboard.report.pools.prefix_words import is_needed, severity, short_words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import SharingSentence
-    from dashboard.fleet import Pool, Replica
-    from dashboard.report.findings.headline import Standing
-    from dashboard.rules.findings import Tally
+from dashboard.rules.findings import Tally
 
 MOST_COHORTS = 6  # named in a cell; more are counted
 _COLUMNS = (
@@ -34,7 +27,7 @@ _COLUMNS = (
 )
 
 
-def pools_table(fleet: Fleet, now: Standing, sentences: Mapping[str, SharingSentence]) -> Table:
+def pools_table(fleet: Fleet, now: FleetSummary, sentences: Mapping[str, SharingSentence]) -> Table:
     """Return a row per pool, in the order in which they need a look. `sentences` are of `prefix_sentences`."""
     members: dict[str, list[Replica]] = {pool.name: [] for pool in fleet.pools}
     for replica in fleet.replicas:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dashboard.fleet import formatting
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Pool, Replica, formatting
 from dashboard.report.blocks import Cell, Column, Figure, Figures, Paragraph, Part, Report, Table, Tone, plain
 from dashboard.report.capacity.ranks import ranks_of
 from dashboard.report.capacity.totals import total
@@ -13,24 +15,17 @@ from dashboard.report.findings.listed import grouped, known_findings
 from dashboard.report.names import brief, replica_names
 from dashboard.report.pools.domain_words import shared_words
 from dashboard.report.replicas.beside import beside_its_pool
-from dashboard.report.replicas.differences import from_majority
-from dashboard.report.replicas.settings import POOL_HAS, identity_table
+from dashboard.report.replicas.differences import Apart, from_majority
+from dashboard.report.replicas.settings import POOL_HAS, ReadCoverage, identity_table
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.report.replicas.standing import standing_words
 from dashboard.report.views.capacity_blocks import PoolRanks, ranks_table
-from dashboard.report.views.finding_entries import Telling, full_entries
+from dashboard.report.views.finding_entries import FindingContext, full_entries
 from dashboard.report.views.glossary import BASIS, COHORT, REFERENCE, glossary
 from dashboard.report.views.slugs import slug
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Pool, Replica
-    from dashboard.report.replicas.differences import Apart
-    from dashboard.report.replicas.settings import Reach
 
 LONGEST_NAME = 60  # characters
 _NO_POOL = "no reply tells its model"
@@ -57,7 +52,7 @@ def replica_report(fleet: Fleet, replica_id: str, *, name: str = "") -> Report:
     )
 
 
-def _figures(replica: Replica, pool: Pool | None, apart: Sequence[Apart], far: Reach) -> Figures:
+def _figures(replica: Replica, pool: Pool | None, apart: Sequence[Apart], far: ReadCoverage) -> Figures:
     held = total([replica])
     cohort = next((each for each in pool.cohorts if replica.id in each.replicas), None) if pool else None
     where = f"cohort {cohort.letter} of {len(pool.cohorts):,}" if cohort and pool else "in no cohort"
@@ -75,7 +70,7 @@ def _figures(replica: Replica, pool: Pool | None, apart: Sequence[Apart], far: R
     )
 
 
-def _differences(replica: Replica, apart: Sequence[Apart], far: Reach) -> Figure:
+def _differences(replica: Replica, apart: Sequence[Apart], far: ReadCoverage) -> Figure:
     label = "Differs from its pool in"
     if replica.document is None or not far.compared:
         why = "its settings were never read" if replica.document is None else "no other replica tells its settings"
@@ -113,7 +108,7 @@ def _warnings(fleet: Fleet, replica: Replica) -> list[Paragraph]:
 def _findings(fleet: Fleet, replica: Replica) -> list[Part]:
     known = known_findings(fleet)
     own = [each for each in known.active if replica.id in each.finding.replicas]
-    entries = full_entries(grouped(own), Telling(known.names, fleet.inspection))
+    entries = full_entries(grouped(own), FindingContext(known.names, fleet.inspection))
     return [Part("findings", formatting.count(len(own), "finding"), (entries,))] if own else []
 
 

@@ -1,8 +1,7 @@
 """The replicas of a fleet as a table: what is wrong first."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -11,10 +10,7 @@ from dashboard.report.blocks import Cell, Column, Table, Tone, number_cell
 from dashboard.report.replicas import table as replica_table
 from dashboard.report.replicas.standing import mark
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    Row = Mapping[Any, Any]
+Row = Mapping[Any, Any]
 
 MOST_ROWS = 5_000
 LONGEST_ADDRESS = 80  # characters

@@ -1,21 +1,14 @@
 """What the page Replicas says, as a report: all replicas that the filters leave, what is wrong first."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count
-from dashboard.report.blocks import Paragraph, Part, Report, plain
+from dashboard.report.blocks import Block, Paragraph, Part, Report, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings import headline
 from dashboard.report.replicas import table as replica_table
 from dashboard.report.views.glossary import COHORT, POOL, glossary
 from dashboard.report.views.left_out import unread_entries
 from dashboard.report.views.replica_rows import replicas_table
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.blocks import Block
 
 
 def replicas_report(

@@ -1,20 +1,21 @@
 """The whole review as one report, in the order of the meeting: what was seen, why it matters, who takes it on."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Note
 from dashboard.fleet.formatting import count
-from dashboard.report.blocks import Entries, Entry, Figures, Paragraph, Part, Piece, Report, Style, Tone, plain
+from dashboard.report.blocks import Block, Entries, Entry, Figures, Paragraph, Part, Piece, Report, Style, Tone, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings import headline
 from dashboard.report.findings.first import first_findings
+from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.findings.judged_rules import rules_words
-from dashboard.report.findings.listed import grouped, known_findings
+from dashboard.report.findings.listed import Known, grouped, known_findings
 from dashboard.report.findings.words import answered, assumptions, rollouts
 from dashboard.report.pools.prefix_words import prefix_sentences
 from dashboard.report.replicas import table as replica_table
-from dashboard.report.views.finding_entries import Telling, brief_entries, bundled, note_lines
+from dashboard.report.views.finding_entries import FindingContext, brief_entries, bundled, note_lines
 from dashboard.report.views.findings import findings_table, severity_parts
 from dashboard.report.views.glossary import ALL_TERMS, glossary
 from dashboard.report.views.left_out import (
@@ -36,15 +37,6 @@ from dashboard.report.views.review_differences import (
     full_differences,
 )
 from dashboard.report.views.review_new import NEW, Alone, new_parts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Note
-    from dashboard.report.blocks import Block
-    from dashboard.report.findings.headline import Standing
-    from dashboard.report.findings.listed import Known
 
 FINE, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
 NOT_JUDGED = "not-judged"
@@ -83,7 +75,7 @@ def review_report(
     agenda = (
         _fine(fleet, now, known, said(FINE)),
         new,
-        _findings(fleet, known, Telling(known.names, fleet.inspection, notes, before_notes), said(FINDINGS)),
+        _findings(fleet, known, FindingContext(known.names, fleet.inspection, notes, before_notes), said(FINDINGS)),
         differences_part(fleet, differing, said(DIFFERENCES)),
         capacity,
         _not_read(now, said(NOT_READ)),
@@ -108,7 +100,7 @@ def review_report(
     )
 
 
-def fleet_words(fleet: Fleet, now: Standing) -> str:
+def fleet_words(fleet: Fleet, now: FleetSummary) -> str:
     """Introduce the fleet in a sentence to somebody who has not seen it."""
     if not now.replicas:
         return f"The fleet {fleet.name} has no replica."
@@ -120,7 +112,7 @@ def fleet_words(fleet: Fleet, now: Standing) -> str:
     return f"The fleet {fleet.name} has {count(now.replicas, 'vLLM replica')}{pools}; {answered(fleet)}."
 
 
-def _fine(fleet: Fleet, now: Standing, known: Known, said: tuple[Block, ...]) -> Part:
+def _fine(fleet: Fleet, now: FleetSummary, known: Known, said: tuple[Block, ...]) -> Part:
     figures = overview_figures(fleet, now)
     shown = (
         figures.replicas._replace(anchor=NOT_READ if now.unread else "all-replicas"),
@@ -141,7 +133,7 @@ def _fine(fleet: Fleet, now: Standing, known: Known, said: tuple[Block, ...]) ->
     return Part(FINE, "Is it fine?", tuple(blocks))
 
 
-def _findings(fleet: Fleet, known: Known, told: Telling, said: tuple[Block, ...]) -> Part:
+def _findings(fleet: Fleet, known: Known, told: FindingContext, said: tuple[Block, ...]) -> Part:
     parts = severity_parts(known.active, told)
     basis = Paragraph((Piece(f"{rules_words(fleet.inspection)}.", Style.MUTED),))
     none = () if parts else (Paragraph(plain("No finding in what was read.")),)
@@ -166,7 +158,7 @@ def _all_findings(fleet: Fleet, known: Known) -> tuple[Part, ...]:
     return (Part("all-findings", "All findings", (findings_table(fleet),), is_appendix=True),)
 
 
-def _not_read(now: Standing, said: tuple[Block, ...]) -> Part:
+def _not_read(now: FleetSummary, said: tuple[Block, ...]) -> Part:
     blocks: list[Block] = [*said, *unread_entries(now.unread)]
     if not now.unread:
         whole = "Every replica was read whole." if now.replicas else "There is no replica."

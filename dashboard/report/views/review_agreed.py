@@ -1,12 +1,25 @@
 """What was agreed in a review: every note in one list, each with its owner and what it speaks of."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
-from dashboard.report.blocks import Column, Entries, Entry, Part, Piece, Style, Table, Tone, data_cell, plain
-from dashboard.report.findings.listed import grouped
+from dashboard.report.blocks import (
+    Cell,
+    Column,
+    Entries,
+    Entry,
+    Line,
+    Part,
+    Piece,
+    Style,
+    Table,
+    Tone,
+    data_cell,
+    plain,
+)
+from dashboard.report.findings.listed import Known, Listed, grouped
 from dashboard.report.views.finding_data import COLUMNS, finding_row
 from dashboard.report.views.finding_entries import (
     bundled,
@@ -17,14 +30,7 @@ from dashboard.report.views.finding_entries import (
     side_of,
     who_lines,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from dashboard.fleet import Note
-    from dashboard.report.blocks import Cell, Line
-    from dashboard.report.findings.listed import Known, Listed
-    from dashboard.rules.findings import Finding
+from dashboard.rules.findings import Finding
 
 AGREED = "agreed"
 TITLE = "What was agreed"

@@ -1,24 +1,15 @@
 """The KV cache capacity of the pools, as a part of the review: who holds less, then the sums."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, first_of
-from dashboard.report.blocks import Paragraph, Part, Piece, Style, plain
+from dashboard.report.blocks import Block, Paragraph, Part, Piece, Style, plain
 from dashboard.report.capacity.pools import pools_of
-from dashboard.report.capacity.ranks import Measure, outliers_of, ranks_of, silent_replicas
+from dashboard.report.capacity.ranks import Measure, Rank, outliers_of, ranks_of, silent_replicas
 from dashboard.report.capacity.words import lead, name_of, title
 from dashboard.report.views.capacity import by_pool
-from dashboard.report.views.capacity_blocks import outlier_entries, pool_blocks, pools_table, ranks_table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.blocks import Block
-    from dashboard.report.capacity.ranks import Rank
-    from dashboard.report.views.capacity_blocks import PoolRanks
+from dashboard.report.views.capacity_blocks import PoolRanks, outlier_entries, pool_blocks, pools_table, ranks_table
 
 CAPACITY = "capacity"
 TITLE = "Capacity of each pool"

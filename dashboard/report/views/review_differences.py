@@ -1,17 +1,18 @@
 """In which settings the replicas of each pool differ, as a part of the review; what is the same in many pools once."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from dashboard.compare import PREFIX_PATHS, Verdict
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import PREFIX_PATHS, Matrix, SharingSentence, Verdict
+from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count, first_of
-from dashboard.report.blocks import Paragraph, Part, Piece, Style, plain
+from dashboard.report.blocks import Block, Paragraph, Part, Piece, Style, plain
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.headline import is_split
 from dashboard.report.names import replica_names
-from dashboard.report.pools.compared import compared, grey_words, head_words, hidden_words, members_of
+from dashboard.report.pools.compared import Compared, compared, grey_words, head_words, hidden_words, members_of
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import ordered
 from dashboard.report.pools.prefix_words import severity
@@ -19,17 +20,7 @@ from dashboard.report.views.compare import ONLY_DIFFERENCES
 from dashboard.report.views.pool_blocks import cohorts_table, difference_table, sharing_band
 from dashboard.report.views.slugs import slugs
 from dashboard.rules import rollup
-from dashboard.rules.findings import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.compare import Matrix, SharingSentence
-    from dashboard.fleet import Pool
-    from dashboard.report.blocks import Block
-    from dashboard.report.pools.compared import Compared
-    from dashboard.rules.findings import Tally
+from dashboard.rules.findings import Severity, Tally
 
 DIFFERENCES = "differences"
 TITLE = "Differences in each pool"

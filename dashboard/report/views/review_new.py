@@ -1,14 +1,14 @@
 """What is new since the last review, as a part of the review."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
+from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso, uncapitalized
-from dashboard.report.blocks import Entries, Entry, Paragraph, Part, Piece, Style, Tone, plain
+from dashboard.report.blocks import Block, Entries, Entry, Paragraph, Part, Piece, Style, Tone, plain
 from dashboard.report.context import context_of
 from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.names import replica_names
@@ -16,14 +16,7 @@ from dashboard.report.views.changes import changes_report
 from dashboard.report.views.finding_entries import note_lines, where_of
 from dashboard.report.views.nesting import nested
 from dashboard.report.views.review_agreed import noted_data
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Note
-    from dashboard.report.blocks import Block
-    from dashboard.rules.findings import Finding
+from dashboard.rules.findings import Finding
 
 NEW = "new"
 TITLE = "What is new since the last review"

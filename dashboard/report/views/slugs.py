@@ -1,12 +1,7 @@
 """Names of pools and findings as anchors and file names: lower case letters, digits and dashes, each once."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 LONGEST = 40  # characters; a name is foreign, and can be of any length
 _OTHER = re.compile(r"[^a-z0-9]+")

@@ -1,9 +1,9 @@
 """What would change if a pool converged, as parts of a report."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.whatif import Group, Paste, RankChange, WhatIf
 from dashboard.analysis.whatif.words import (
     HOW_WORDS,
     LATER,
@@ -25,6 +25,7 @@ from dashboard.analysis.whatif.words import (
 )
 from dashboard.fleet.formatting import count, first_of
 from dashboard.report.blocks import (
+    Block,
     Cell,
     Column,
     Entries,
@@ -43,14 +44,7 @@ from dashboard.report.names import brief, names_of, replica_names
 from dashboard.report.views.finding_data import findings_data
 from dashboard.report.views.finding_entries import rule_words, side_of, who_lines
 from dashboard.report.views.slugs import slug
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.whatif import Group, Paste, RankChange, WhatIf
-    from dashboard.report.blocks import Block
-    from dashboard.rules.findings import Finding
+from dashboard.rules.findings import Finding
 
 MOST_NAMES = 12  # replicas of a group by name
 MOST_RANKS = 200  # rows of the table of DP ranks: a report stays readable

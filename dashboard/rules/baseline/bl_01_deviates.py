@@ -1,17 +1,16 @@
 """BL-01: replicas of a pool tell other values than its baseline."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
-from dashboard.compare.baseline import deviations, usual_values
+from dashboard.compare.baseline import Deviation, deviations, usual_values
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
-from dashboard.fleet import Setting, Source, State, Told
+from dashboard.fleet import Baseline, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import count, first_of, joined, middle_cut, one_line
 from dashboard.rules import remedy
 from dashboard.rules.capacity.graph_sizes import follow
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity
 from dashboard.rules.registry import rule
@@ -27,14 +26,8 @@ from dashboard.rules.settable import (
     waiting,
     ways,
 )
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.canonical import canonical_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.compare.baseline import Deviation
-    from dashboard.fleet import Baseline
-    from dashboard.rules.subject import PoolSubject
 
 MOST_NAMED = 3  # settings that a sentence names before it counts the rest
 LONGEST_COMMENT = 80  # characters of what people wrote, in a sentence
@@ -47,10 +40,10 @@ _TYPED = frozenset({How.FLAG, How.VARIABLE, How.NO_VARIABLE, How.IMAGE})
     name="deviates-from-baseline",
     family=Family.BASELINE,
     severity={
-        Facet.MODEL: Severity.WARNING,
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.CRITICAL,
-        Facet.KV_STORE: Severity.CRITICAL,
+        ImpactContext.MODEL: Severity.WARNING,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.KV_STORE: Severity.CRITICAL,
     },
     needs=(),
     least=1,
@@ -138,7 +131,7 @@ def _draft(
         tuple(evidence),
         _remedy(baseline, deviating, how),
         severity=None if is_hashing else Severity.WARNING,
-        why=None if is_hashing else deviates_from_baseline.page.why[Facet.MODEL],
+        why=None if is_hashing else deviates_from_baseline.page.why[ImpactContext.MODEL],
     )
 
 
@@ -155,11 +148,11 @@ def _agreed(deviation: Deviation) -> str:
     return f"{'tolerated' if deviation.tolerance else 'agreed'} {deviation.agreed_words}"
 
 
-def _held_to(deviation: Deviation) -> Told:
+def _held_to(deviation: Deviation) -> SettingValue:
     """Return what a value is held against: the agreed one, or in words all that are tolerated."""
     if deviation.tolerance is None:
         return deviation.agreed
-    return Told(canonical_text(deviation.agreed_words), State.REPORTED)
+    return SettingValue(canonical_text(deviation.agreed_words), State.REPORTED)
 
 
 def _beside(deviation: Deviation) -> str:

@@ -1,20 +1,14 @@
 """Settings of a baseline that no replica tells and no version is known to have: probably another was meant."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from dashboard.compare.baseline import agreed_paths
 from dashboard.compare.encoding import tell
+from dashboard.fleet import Baseline, Setting
 from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.rules.remedy import is_known
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from dashboard.fleet import Baseline, Setting
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 MOST = 10  # paths of a baseline that are looked up: each is held against all that are told
 ALIKE = 0.85  # of what difflib counts; one letter too many in a short name is above it

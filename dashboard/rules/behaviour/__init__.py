@@ -1,9 +1,5 @@
 """Rules on correctness, admission and what the API answers: CO-01 to CO-15."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from dashboard.rules.behaviour.co_01_context_length import context_length_differs
 from dashboard.rules.behaviour.co_02_served_names import served_names_differ
 from dashboard.rules.behaviour.co_03_weights import weights_differ
@@ -19,9 +15,7 @@ from dashboard.rules.behaviour.co_12_logprobs import logprobs_differ
 from dashboard.rules.behaviour.co_13_numerics import numerics_differ
 from dashboard.rules.behaviour.co_14_open_routes import development_routes_open
 from dashboard.rules.behaviour.co_15_model_setup import model_setup_differs
-
-if TYPE_CHECKING:
-    from dashboard.rules.registry import Rule
+from dashboard.rules.registry import Rule
 
 BEHAVIOUR: tuple[Rule, ...] = (
     context_length_differs,

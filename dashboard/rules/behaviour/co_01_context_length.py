@@ -1,21 +1,14 @@
 """CO-01: replicas of one pool accept requests of different lengths."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 MAX_MODEL_LEN = "model_config.max_model_len"
 TOO_LONG = "Where vLLM then says that the memory is too small, give all of the pool the length that fits there."
@@ -25,7 +18,7 @@ TOO_LONG = "Where vLLM then says that the memory is too small, give all of the p
     id="CO-01",
     name="context-length-differs",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.CRITICAL},
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
     needs=(MAX_MODEL_LEN,),
 )
 def context_length_differs(pool: PoolSubject, *, length_aware: bool = False) -> Iterator[Draft]:

@@ -1,25 +1,17 @@
 """CO-02: replicas of one pool answer to different model names."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.canonical import canonical_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
 
 NAMES = "served_model_names"
 MOST_NAMES = 3  # that a sentence names before it counts the rest
@@ -30,7 +22,7 @@ LONGEST_NAME = 60  # characters
     id="CO-02",
     name="served-names-differ",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.CRITICAL},
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
     needs=(NAMES,),
 )
 def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
@@ -68,12 +60,12 @@ def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
         yield replace(draft, sentence=draft.sentence.removesuffix(".") + effect, severity=severity)
 
 
-def _first_then_sorted(told: Told, _: Mapping[str, Setting]) -> Told:
+def _first_then_sorted(told: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
     """Put the names after the first in one order."""
     names = json.loads(told.value)
     if not isinstance(names, list):
         return told
-    return Told(canonical_text([*names[:1], *sorted(names[1:], key=canonical_text)]), State.REPORTED)
+    return SettingValue(canonical_text([*names[:1], *sorted(names[1:], key=canonical_text)]), State.REPORTED)
 
 
 def _names(told: object) -> set[str]:

@@ -1,28 +1,20 @@
 """CO-03: replicas of one pool may answer with other weights."""
 
-from __future__ import annotations
-
 import json
 import shlex
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
-from dashboard.rules.domain import Facet
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import apart, drift
-from dashboard.rules.findings import Confidence, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import NOT_SET
 from dashboard.rules.meanings import DEFAULT_BRANCH, revisions, weights_format
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import only
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
 
 MODEL = "model_config.model"
 REVISION = "model_config.revision"
@@ -41,7 +33,7 @@ ARCHITECTURE = (
     id="CO-03",
     name="weights-differ",
     family=Family.BEHAVIOUR,
-    severity={Facet.KV_STORE: Severity.CRITICAL, Facet.MODEL: Severity.CRITICAL},
+    severity={ImpactContext.KV_STORE: Severity.CRITICAL, ImpactContext.MODEL: Severity.CRITICAL},
     needs=(REVISION, CODE_REVISION, MODEL, LOAD_FORMAT),
 )
 def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
@@ -114,14 +106,16 @@ def _whole_name(draft: Draft, whole: Mapping[str, object]) -> Remedy:
     return draft.remedy._replace(snippets=snippets)
 
 
-def _of_code(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _of_code(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Take the model's own revision, which the code has where none is set, for not set."""
     own = settings.get(REVISION)
-    follows = DEFAULT_BRANCH if own is None or own.state is State.NULL else Told(own.value, own.state)
+    follows = DEFAULT_BRANCH if own is None or own.state is State.NULL else SettingValue(own.value, own.state)
     return NOT_SET if told == follows else told
 
 
-def _without_owner(told: Told, _: Mapping[str, Setting]) -> Told:
+def _without_owner(told: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
     if not isinstance(json.loads(told.value), str):
         return told
-    return Told(json.dumps(json.loads(told.value).rstrip("/").rpartition("/")[2], ensure_ascii=False), told.state)
+    return SettingValue(
+        json.dumps(json.loads(told.value).rstrip("/").rpartition("/")[2], ensure_ascii=False), told.state
+    )

@@ -1,25 +1,17 @@
 """CO-04: replicas of one pool compute with another precision."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell
-from dashboard.fleet import State
-from dashboard.rules.domain import Facet
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.holders import NOT_SET
 from dashboard.rules.meanings import CACHE_DTYPE, effective
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting, Told
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 QUANTIZATION = "model_config.quantization"
 DTYPE = "model_config.dtype"
@@ -29,7 +21,10 @@ MAMBA = {
     "cache_config.mamba_ssm_cache_dtype": "setting mamba_ssm_cache_dtype",
 }
 MAMBA_BLOCK = "cache_config.mamba_block_size"
-COVERED = {Facet.KV_STORE, Facet.DISAGGREGATED}  # SH-01, SH-03 and PD-05 report the KV cache dtype there
+COVERED = {
+    ImpactContext.KV_STORE,
+    ImpactContext.DISAGGREGATED,
+}  # SH-01, SH-03 and PD-05 report the KV cache dtype there
 OF_FILES = "Where no flag sets it, it comes from the model's own files: then give them the same files."
 
 
@@ -37,7 +32,7 @@ OF_FILES = "Where no flag sets it, it comes from the model's own files: then giv
     id="CO-04",
     name="precision-differs",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=(QUANTIZATION, DTYPE, CACHE_DTYPE),
 )
 def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
@@ -76,7 +71,7 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
         yield replace(draft, severity=Severity.INFO)
 
 
-def _of_mamba(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _of_mamba(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Count a data type of Mamba state as not set where the model has none: vLLM gives those that do a block size."""
     block = tell(settings, MAMBA_BLOCK)
     return NOT_SET if block is not None and block.state is State.NULL else told

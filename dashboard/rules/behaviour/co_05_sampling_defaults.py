@@ -1,24 +1,17 @@
 """CO-05: replicas of one pool sample with other defaults."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.rules.connectors import value
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import apart, drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.holders import held
 from dashboard.rules.meanings import AUTO, without_empty
 from dashboard.rules.registry import rule
+from dashboard.rules.subject import Holders, PoolSubject
 from dashboard.vllm.identity import is_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import Holders, PoolSubject
 
 MODEL = "model_config.model"
 GENERATION_CONFIG = "model_config.generation_config"
@@ -29,7 +22,7 @@ OVERRIDE = "model_config.override_generation_config"
     id="CO-05",
     name="sampling-defaults-differ",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=(GENERATION_CONFIG, OVERRIDE),
 )
 def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,20 +1,13 @@
 """CO-06: replicas of one pool turn a chat into other prompts."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 DIGEST = "chat_template_digest"
 CONTENT_FORMAT = "chat_template_content_format"
@@ -34,9 +27,9 @@ SAME_FILE = (
     name="chat-template-differs",
     family=Family.BEHAVIOUR,
     severity={
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.CRITICAL,
-        Facet.MODEL: Severity.CRITICAL,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.MODEL: Severity.CRITICAL,
     },
     needs=(DIGEST, CONTENT_FORMAT),
 )

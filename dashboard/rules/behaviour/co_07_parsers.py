@@ -1,21 +1,13 @@
 """CO-07: replicas of one pool read tool calls or reasoning in other ways."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Mapping
 
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import State, Told
-from dashboard.rules.domain import Facet
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 PARSERS = {
     "structured_outputs_config.reasoning_parser": "reasoning parser",
@@ -28,7 +20,7 @@ PARSERS = {
     id="CO-07",
     name="parsers-differ",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=tuple(PARSERS),
 )
 def parsers_differ(pool: PoolSubject) -> Iterator[Draft]:
@@ -60,5 +52,5 @@ def parsers_differ(pool: PoolSubject) -> Iterator[Draft]:
     return drift(pool, PARSERS, _named)
 
 
-def _named(told: Told, _: Mapping[str, Setting]) -> Told:
-    return Told("null", State.NULL) if told.value == '""' else told
+def _named(told: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    return SettingValue("null", State.NULL) if told.value == '""' else told

@@ -1,19 +1,12 @@
 """CO-08: replicas of one pool enforce output schemas in other ways."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 BACKEND = "structured_outputs_config.backend"
 
@@ -22,7 +15,7 @@ BACKEND = "structured_outputs_config.backend"
     id="CO-08",
     name="structured-outputs-backend-differs",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.INFO},
+    severity={ImpactContext.MODEL: Severity.INFO},
     needs=(BACKEND,),
 )
 def structured_outputs_backend_differs(pool: PoolSubject) -> Iterator[Draft]:

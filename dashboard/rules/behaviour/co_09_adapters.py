@@ -1,23 +1,16 @@
 """CO-09: replicas of one pool have other LoRA adapters loaded."""
 
-from __future__ import annotations
-
 import shlex
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from dashboard.fleet import Source, State
+from dashboard.fleet import Replica, Source, State
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.canonical import canonical_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dashboard.fleet import Replica
-    from dashboard.rules.subject import PoolSubject
 
 NAMES = "served_model_names"  # told by whoever answers /v1/models, as adapters are
 ADAPTERS = "adapters"
@@ -30,7 +23,7 @@ PLACE = "/path/to/it"  # where no replica reports the path, or several differ (S
     id="CO-09",
     name="adapters-differ",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.CRITICAL},
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
     needs=(NAMES,),
 )
 def adapters_differ(pool: PoolSubject, *, lora_aware: bool = False) -> Iterator[Draft]:

@@ -1,23 +1,15 @@
 """CO-10: replicas of one pool take other LoRA adapters."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.behaviour.told import as_told
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 MAX_RANK = "lora_config.max_lora_rank"  # null only where LoRA is not enabled at all
 LIMITS = {
@@ -27,14 +19,14 @@ LIMITS = {
     "lora_config.lora_dtype": "data type of LoRA adapters",
     "lora_config.target_modules": "list of modules for LoRA",
 }
-ENABLED, DISABLED = (Told(f'"{word}"', State.REPORTED) for word in ("enabled", "disabled"))
+ENABLED, DISABLED = (SettingValue(f'"{word}"', State.REPORTED) for word in ("enabled", "disabled"))
 
 
 @rule(
     id="CO-10",
     name="lora-limits-differ",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=(MAX_RANK,),
 )
 def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
@@ -71,5 +63,5 @@ def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
         yield replace(draft, evidence=as_told(pool, [MAX_RANK]), remedy=remedy)
 
 
-def _enabled(told: Told, _: Mapping[str, Setting]) -> Told:
+def _enabled(told: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
     return DISABLED if told.state is State.NULL else ENABLED

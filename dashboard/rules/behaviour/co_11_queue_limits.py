@@ -1,25 +1,17 @@
 """CO-11: replicas of one pool turn requests away at other loads."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.behaviour.told import as_told
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Confidence, Family, Remedy, Severity
+from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 RANKS = "parallel_config.data_parallel_size"
 LIMITS = {
@@ -32,7 +24,7 @@ LIMITS = {
     id="CO-11",
     name="queue-limits-differ",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=tuple(LIMITS),
 )
 def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
@@ -68,11 +60,11 @@ def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
         yield replace(draft, evidence=evidence, remedy=Remedy(sentence), confidence=Confidence.DERIVED)
 
 
-def _per_rank(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _per_rank(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Divide a limit by the number of DP ranks that share it; one that is no number stays."""
     limit = json.loads(told.value)
     size = tell(settings, RANKS)
     ranks = json.loads(size.value) if size is not None and size.state is State.REPORTED else 1
     if type(limit) is not int or type(ranks) is not int or ranks < 1:
         return told
-    return Told(str(limit // ranks), State.REPORTED)
+    return SettingValue(str(limit // ranks), State.REPORTED)

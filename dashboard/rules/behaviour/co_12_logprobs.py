@@ -1,19 +1,12 @@
 """CO-12: replicas of one pool give other log probabilities."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 MAX_LOGPROBS = "model_config.max_logprobs"
 LOGPROBS_MODE = "model_config.logprobs_mode"
@@ -23,7 +16,7 @@ LOGPROBS_MODE = "model_config.logprobs_mode"
     id="CO-12",
     name="logprobs-differ",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.INFO},
+    severity={ImpactContext.MODEL: Severity.INFO},
     needs=(MAX_LOGPROBS, LOGPROBS_MODE),
 )
 def logprobs_differ(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,25 +1,19 @@
 """CO-13: replicas of one pool may compute the same answer with other rounding."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 from dashboard.rules.behaviour.switches import is_on
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import MOST_SIDES, drift
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
+from dashboard.rules.subject import Holders, PoolSubject
 from dashboard.vllm.canonical import canonical_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import Holders, PoolSubject
 
 BACKEND = "attention_config.backend"
 TENSOR_PARALLEL = "parallel_config.tensor_parallel_size"
@@ -34,7 +28,7 @@ EFFECT = "; the same request may get a slightly different answer."
     id="CO-13",
     name="numerics-differ",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.INFO},
+    severity={ImpactContext.MODEL: Severity.INFO},
     needs=(TENSOR_PARALLEL, BACKEND, DEVICES),
 )
 def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
@@ -83,7 +77,7 @@ def _devices(pool: PoolSubject) -> Holders:
             held[frozenset(device.name for device in member.devices)].append(member.id)
     told = {canonical_text(sorted(names)): tuple(ids) for names, ids in held.items()}
     order = sorted(told, key=lambda kinds: (-len(told[kinds]), kinds))
-    return {Told(kinds, State.REPORTED): told[kinds] for kinds in order}
+    return {SettingValue(kinds, State.REPORTED): told[kinds] for kinds in order}
 
 
 def _other_devices(devices: Holders) -> Draft:
@@ -103,5 +97,5 @@ def _other_devices(devices: Holders) -> Draft:
     )
 
 
-def _names(told: Told) -> str:
+def _names(told: SettingValue) -> str:
     return joined([middle_cut(one_line(name), LONGEST_NAME) for name in json.loads(told.value)])

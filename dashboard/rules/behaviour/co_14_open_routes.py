@@ -1,28 +1,21 @@
 """CO-14: development routes are open to whoever reaches a replica."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import Source, State, Told
+from dashboard.fleet import Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import LONG_TEXT, first_of, middle_cut, one_line
 from dashboard.rules.behaviour import provider_plugin
 from dashboard.rules.behaviour.provider_plugin import NAME as PROVIDER
 from dashboard.rules.behaviour.switches import is_on
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import apart
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import NOT_SET, held
 from dashboard.rules.registry import rule
+from dashboard.rules.subject import Holders, PoolSubject
 from dashboard.vllm.canonical import canonical_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.subject import Holders, PoolSubject
 
 DEV_MODE = "env.VLLM_SERVER_DEV_MODE"
 PLUGINS = "env.VLLM_PLUGINS"
@@ -48,7 +41,7 @@ MOST_PLUGINS = 3  # that a sentence names before it counts the rest
     id="CO-14",
     name="development-routes-open",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=("sources",),
     least=1,
 )
@@ -119,22 +112,28 @@ def _shown(name: str) -> str:
 def _plugins(pool: PoolSubject) -> Holders:
     """Return who names which plugins, in any order; lists that are one but for the provider count as the first."""
     holders = pool.values(PLUGINS, _in_any_order)
-    first: dict[Told, Told] = {}
+    first: dict[SettingValue, SettingValue] = {}
     named = {replica: first.setdefault(_others(told), told) for told, ids in holders.items() for replica in ids}
     return held(named)
 
 
-def _in_any_order(told: Told, _: Mapping[str, Setting]) -> Told:
+def _in_any_order(told: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
     names = json.loads(told.value)
-    return Told(canonical_text(sorted(names, key=canonical_text)), told.state) if isinstance(names, list) else told
+    return (
+        SettingValue(canonical_text(sorted(names, key=canonical_text)), told.state) if isinstance(names, list) else told
+    )
 
 
-def _others(told: Told) -> Told:
+def _others(told: SettingValue) -> SettingValue:
     """Return the list without the provider; where nothing else is named, as where nothing is."""
     names = json.loads(told.value)
     if not isinstance(names, list) or PROVIDER not in names:
         return told
-    return Told(canonical_text(left), told.state) if (left := [each for each in names if each != PROVIDER]) else NOT_SET
+    return (
+        SettingValue(canonical_text(left), told.state)
+        if (left := [each for each in names if each != PROVIDER])
+        else NOT_SET
+    )
 
 
 def _remedy(pool: PoolSubject, replicas: frozenset[str]) -> Remedy:

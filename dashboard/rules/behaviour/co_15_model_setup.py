@@ -1,24 +1,17 @@
 """CO-15: replicas of one pool set the model up differently."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.fleet import Setting, SettingValue
 from dashboard.rules.connectors import value
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import apart, drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.holders import told_of
 from dashboard.rules.meanings import AUTO, without_empty
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting, Told
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 OVERRIDES = {
     "model_config.hf_overrides": "setting hf_overrides",
@@ -53,7 +46,7 @@ LESSER = {"model_config.skip_tokenizer_init": "setting skip_tokenizer_init"}
     id="CO-15",
     name="model-setup-differs",
     family=Family.BEHAVIOUR,
-    severity={Facet.MODEL: Severity.CRITICAL},
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
     needs=(*OVERRIDES, RUNNER, CONVERT, *LESSER),
 )
 def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
@@ -93,13 +86,13 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
         yield replace(draft, severity=Severity.WARNING)
 
 
-def _resolved(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _resolved(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Return the runner that `auto` resolved to, where it is reported."""
     runner = value(settings, RESOLVED_RUNNER)
     return told_of(runner) if told == AUTO and runner is not None else told
 
 
-def _converted(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _converted(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Resolve `auto` to `none` for a model that generates; a pooling model may be converted or not."""
     return told_of("none") if told == AUTO and value(settings, RESOLVED_RUNNER) == "generate" else told
 

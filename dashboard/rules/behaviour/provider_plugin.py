@@ -1,7 +1,5 @@
 """The dashboard's provider as a plugin of vLLM: its name, which vLLM may load it, and what prints the line for it."""
 
-from __future__ import annotations
-
 from dashboard.vllm.versions import has_change
 
 NAME = "fleet_config"  # in VLLM_PLUGINS and in both groups of entry points

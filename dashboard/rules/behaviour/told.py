@@ -1,15 +1,9 @@
 """What replicas tell, word for word, as the evidence of a finding that speaks of what it means."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from dashboard.rules.findings import Evidence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 
 def as_told(pool: PoolSubject, paths: Iterable[str]) -> tuple[Evidence, ...]:

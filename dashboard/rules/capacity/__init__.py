@@ -1,9 +1,5 @@
 """Rules on capacity and performance: CP-01 to CP-12."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from dashboard.rules.capacity.cp_01_kv_cache_capacity import kv_cache_capacity_differs
 from dashboard.rules.capacity.cp_02_memory_settings import memory_settings_differ
 from dashboard.rules.capacity.cp_03_batch_limits import batch_limits_differ
@@ -15,9 +11,7 @@ from dashboard.rules.capacity.cp_08_speculative_decoding import speculative_deco
 from dashboard.rules.capacity.cp_10_offloaded_weights import weight_offloading_differs
 from dashboard.rules.capacity.cp_11_cache_management import cache_management_differs
 from dashboard.rules.capacity.cp_12_stranded_memory import kv_cache_memory_stranded
-
-if TYPE_CHECKING:
-    from dashboard.rules.registry import Rule
+from dashboard.rules.registry import Rule
 
 CAPACITY: tuple[Rule, ...] = (
     kv_cache_capacity_differs,

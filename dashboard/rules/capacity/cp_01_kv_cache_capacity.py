@@ -1,26 +1,19 @@
 """CP-01: engines hold much more or less KV cache than their peers."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet import Basis, State
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
-from dashboard.rules.capacity.peers import LONGEST_NAME, kinds
-from dashboard.rules.domain import Facet
+from dashboard.rules.capacity.peers import LONGEST_NAME, Kind, Odd, kinds
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import Contrast, contrasted, majority, same_as_the_rest, say
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dashboard.rules.capacity.peers import Kind, Odd
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 TOKENS = "engines.kv_cache_size_tokens"
 DEVICE = "devices.name"
@@ -49,7 +42,7 @@ PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
     id="CP-01",
     name="kv-cache-capacity-differs",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=("engines",),
     least=1,  # ranks of one replica are held against each other too
 )

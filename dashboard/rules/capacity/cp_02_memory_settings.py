@@ -1,19 +1,12 @@
 """CP-02: replicas of one pool give the KV cache another share of memory."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 NOUNS = {
     "cache_config.gpu_memory_utilization": "share of GPU memory for vLLM",
@@ -26,7 +19,7 @@ NOUNS = {
     id="CP-02",
     name="memory-settings-differ",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.INFO},
+    severity={ImpactContext.MODEL: Severity.INFO},
     needs=tuple(NOUNS),
 )
 def memory_settings_differ(pool: PoolSubject) -> Iterator[Draft]:

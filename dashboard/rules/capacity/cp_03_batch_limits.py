@@ -1,21 +1,13 @@
 """CP-03: replicas of one pool take different numbers of requests and tokens into a batch."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Mapping
 
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import State, Told
-from dashboard.rules.domain import Facet
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 BATCHED = "scheduler_config.max_num_batched_tokens"
 NOUNS = {
@@ -29,7 +21,7 @@ SCHEDULED = {"scheduler_config.max_num_scheduled_tokens": "limit of scheduled to
     id="CP-03",
     name="batch-limits-differ",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=(*NOUNS, *SCHEDULED),
 )
 def batch_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
@@ -61,7 +53,7 @@ def batch_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     yield from drift(pool, SCHEDULED, _apart_from_batched)
 
 
-def _apart_from_batched(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _apart_from_batched(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Tell a limit that only repeats the other one as not set: vLLM fills it in for some models."""
     batched = settings.get(BATCHED)
-    return Told("null", State.NULL) if batched is not None and batched.value == told.value else told
+    return SettingValue("null", State.NULL) if batched is not None and batched.value == told.value else told

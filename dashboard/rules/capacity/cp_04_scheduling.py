@@ -1,19 +1,12 @@
 """CP-04: replicas of one pool schedule their requests in different ways."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 NOUNS = {
     "scheduler_config.enable_chunked_prefill": "chunked prefill",
@@ -28,7 +21,7 @@ NOUNS = {
     id="CP-04",
     name="scheduling-differs",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=tuple(NOUNS),
 )
 def scheduling_differs(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,24 +1,16 @@
 """CP-05: replicas of one pool are compiled in different ways."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.capacity.graph_sizes import LARGEST, SIZES, SPECULATED, covering, derived
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 EAGER = "model_config.enforce_eager"
 GRAPHS = {"compilation_config.cudagraph_mode": "mode of CUDA graphs"}
@@ -27,7 +19,7 @@ COMPILED = {
     "optimization_level": "optimization level",
     "performance_mode": "performance mode",
 }
-NO_GRAPHS = (Told("[]", State.REPORTED), Told("0", State.REPORTED), Told("null", State.NULL))
+NO_GRAPHS = (SettingValue("[]", State.REPORTED), SettingValue("0", State.REPORTED), SettingValue("null", State.NULL))
 LONGEST_PASTE = 100  # characters; nobody wants to paste a list of fifty sizes
 # vllm/config/compilation.py, CUDAGraphMode: a configuration shows the numbers, a command line takes the names.
 MODES = {
@@ -43,7 +35,7 @@ MODES = {
     id="CP-05",
     name="compilation-differs",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=(EAGER, *GRAPHS, *COMPILED, LARGEST, SIZES),
 )
 def compilation_differs(pool: PoolSubject) -> Iterator[Draft]:
@@ -111,5 +103,5 @@ def _effect(draft: Draft, unit: str) -> str:
     return f"; batches above {least} {unit} run without CUDA graphs where it is {least}." if least else "."
 
 
-def _by_name(told: Told, _: Mapping[str, Setting]) -> Told:
+def _by_name(told: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
     return told._replace(value=MODES.get(told.value.replace(" ", ""), told.value))

@@ -1,19 +1,12 @@
 """CP-06: replicas of one pool spread the model over devices in different ways."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 NOUNS = {
     "parallel_config.tensor_parallel_size": "tensor parallel size",
@@ -27,7 +20,7 @@ NOUNS = {
     id="CP-06",
     name="parallelism-differs",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.WARNING, Facet.KV_STORE: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING, ImpactContext.KV_STORE: Severity.WARNING},
     needs=tuple(NOUNS),
 )
 def parallelism_differs(pool: PoolSubject) -> Iterator[Draft]:

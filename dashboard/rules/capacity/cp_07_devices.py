@@ -1,22 +1,16 @@
 """CP-07: replicas of one pool run on different devices."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count, joined
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import MOST_SIDES, majority, say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import Holders, PoolSubject
+from dashboard.rules.subject import Holders, PoolSubject
 
 NAME = "devices.name"
 OWN_POOL = "labels:\n  pool: {pool}"
@@ -27,7 +21,7 @@ LONGEST_POOL = 100
     id="CP-07",
     name="devices-differ",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.INFO},
+    severity={ImpactContext.MODEL: Severity.INFO},
     needs=("devices",),
 )
 def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
@@ -64,11 +58,11 @@ def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
 
 def _kinds(pool: PoolSubject) -> Holders:
     """Return per set of device names who has it, the most frequent first."""
-    held: dict[Told, list[str]] = defaultdict(list)
+    held: dict[SettingValue, list[str]] = defaultdict(list)
     for member in pool.members:
         if names := sorted({device.name for device in member.devices}):
             value = names[0] if len(names) == 1 else names
-            held[Told(json.dumps(value, ensure_ascii=False), State.REPORTED)].append(member.id)
+            held[SettingValue(json.dumps(value, ensure_ascii=False), State.REPORTED)].append(member.id)
     return {told: tuple(held[told]) for told in sorted(held, key=lambda told: (-len(held[told]), told))}
 
 

@@ -1,19 +1,12 @@
 """CP-08: replicas of one pool guess tokens ahead in different ways."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 NOUNS = {
     "speculative_config.method": "method of speculative decoding",
@@ -26,7 +19,7 @@ NOUNS = {
     id="CP-08",
     name="speculative-decoding-differs",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=tuple(NOUNS),
 )
 def speculative_decoding_differs(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,19 +1,12 @@
 """CP-10: replicas of one pool offload weights differently."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 NOUNS = {
     "cache_config.cpu_offload_gb": "setting cpu_offload_gb",  # before 0.20
@@ -26,7 +19,7 @@ NOUNS = {
     id="CP-10",
     name="weight-offloading-differs",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=tuple(NOUNS),
 )
 def weight_offloading_differs(pool: PoolSubject) -> Iterator[Draft]:

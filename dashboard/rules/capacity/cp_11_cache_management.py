@@ -1,20 +1,13 @@
 """CP-11: replicas of one pool manage the KV cache of sliding windows differently."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.meanings import unset_is_false
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 NOUNS = {
     "scheduler_config.disable_hybrid_kv_cache_manager": "setting disable_hybrid_kv_cache_manager",
@@ -26,7 +19,7 @@ NOUNS = {
     id="CP-11",
     name="kv-cache-management-differs",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=tuple(NOUNS),
 )
 def cache_management_differs(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,21 +1,15 @@
 """CP-12: memory that is set aside for the KV cache and that no block uses."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.fleet import State
 from dashboard.rules.connectors import value
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 USED, AVAILABLE = "engines.kv_cache_bytes_per_device", "engines.kv_cache_available_bytes"
 ASKED = "cache_config.kv_cache_memory_bytes"
@@ -27,7 +21,7 @@ GIB = 2**30
     id="CP-12",
     name="kv-cache-memory-stranded",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=("engines",),
     least=1,
 )

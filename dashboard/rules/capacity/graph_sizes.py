@@ -3,17 +3,12 @@
 Source: vllm/config/vllm.py, `_set_cudagraph_sizes`.
 """
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from dashboard.fleet import Setting
 from dashboard.rules.connectors import value
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 SIZES = "compilation_config.cudagraph_capture_sizes"
 LARGEST = "compilation_config.max_cudagraph_capture_size"

@@ -1,19 +1,13 @@
 """Engines that can be held against each other: which are of one kind, and which of them are far from its median."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 from dashboard.capacity.outliers import medians, outliers, tied
-from dashboard.fleet import Basis
+from dashboard.fleet import Basis, Engine, Replica
 from dashboard.fleet.formatting import joined, middle_cut, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
-
-    from dashboard.fleet import Engine, Replica
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 # What decides how much of a GPU is left for the KV cache: engines that differ in it are not of one kind. Other rules
 # say that it differs (CP-06, CP-08, CO-04).

@@ -1,9 +1,5 @@
 """Rules on prefill/decode disaggregation: PD-01 to PD-20."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from dashboard.rules.disaggregation.pd_01_version import version_differs
 from dashboard.rules.disaggregation.pd_02_model_path import model_path_differs
 from dashboard.rules.disaggregation.pd_03_weights import weights_differ
@@ -24,9 +20,7 @@ from dashboard.rules.disaggregation.pd_17_side_channel import side_channel_on_lo
 from dashboard.rules.disaggregation.pd_18_context_length import prefill_accepts_longer_requests
 from dashboard.rules.disaggregation.pd_19_encoder import encoder_settings_differ
 from dashboard.rules.disaggregation.pd_20_rank_blocks import rank_blocks_differ
-
-if TYPE_CHECKING:
-    from dashboard.rules.registry import Rule
+from dashboard.rules.registry import Rule
 
 DISAGGREGATION: tuple[Rule, ...] = (
     version_differs,

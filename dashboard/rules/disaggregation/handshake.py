@@ -1,21 +1,14 @@
 """What two sides of a prefill/decode pair must agree on before they exchange KV cache, and who checks it."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.fleet import Setting, SettingValue
 from dashboard.rules.connectors import connectors
-from dashboard.rules.findings import Severity
+from dashboard.rules.findings import Draft, Severity
 from dashboard.rules.holders import held, held_natively
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from dashboard.fleet import Setting, Told
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import Holders, PairSubject, PoolSubject
+from dashboard.rules.subject import Holders, PairSubject, PoolSubject
 
 NIXL = frozenset({"NixlConnector", "NixlPullConnector", "NixlPushConnector"})
 
@@ -49,7 +42,7 @@ def whole(side: PoolSubject, path: str) -> Holders:
     return held_natively(side.identity(path))
 
 
-def concluded(side: PoolSubject, conclude: Callable[[Mapping[str, Setting]], Told | None]) -> Holders:
+def concluded(side: PoolSubject, conclude: Callable[[Mapping[str, Setting]], SettingValue | None]) -> Holders:
     """Return what is concluded from each member's settings, with whom it holds for; None is left out."""
     return held({each: told for each, told in side.of_documents(conclude).items() if told is not None})
 

@@ -1,11 +1,6 @@
 """Which disaggregated pools serve one model together."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from dashboard.rules.subject import FleetSubject, PoolSubject
+from dashboard.rules.subject import FleetSubject, PoolSubject
 
 
 def partners(fleet: FleetSubject) -> list[list[PoolSubject]]:

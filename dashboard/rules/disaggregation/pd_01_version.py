@@ -1,21 +1,13 @@
 """PD-01: prefill and decode run different versions of vLLM."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.rules.disaggregation.handshake import as_checked
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import across
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PairSubject
-
+from dashboard.rules.subject import PairSubject
 
 VERSION = "version"
 
@@ -25,7 +17,7 @@ VERSION = "version"
     name="prefill-decode-version-differs",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(VERSION,),
 )
 def version_differs(pair: PairSubject) -> Iterator[Draft]:

@@ -1,20 +1,13 @@
 """PD-02: prefill and decode name their model differently."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.rules.disaggregation.handshake import as_checked, whole
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import unequal
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import Holders, PairSubject
+from dashboard.rules.subject import Holders, PairSubject
 
 MODEL = "model_config.model"
 
@@ -24,7 +17,7 @@ MODEL = "model_config.model"
     name="prefill-decode-model-path-differs",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(MODEL,),
 )
 def model_path_differs(pair: PairSubject) -> Iterator[Draft]:

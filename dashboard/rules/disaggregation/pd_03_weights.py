@@ -1,20 +1,13 @@
 """PD-03: prefill and decode use different weights of one model."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import across
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.meanings import branch, weights_format, without_empty
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PairSubject
+from dashboard.rules.subject import PairSubject
 
 REVISION, QUANTIZATION = "model_config.revision", "model_config.quantization"
 NOUNS = {REVISION: "model revision", QUANTIZATION: "quantization"}
@@ -26,7 +19,7 @@ OVERRIDES, LOAD_FORMAT = "model_config.hf_overrides", "load_config.load_format"
     name="prefill-decode-weights-differ",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(REVISION, QUANTIZATION, OVERRIDES),
 )
 def weights_differ(pair: PairSubject) -> Iterator[Draft]:

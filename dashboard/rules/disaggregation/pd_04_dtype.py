@@ -1,20 +1,12 @@
 """PD-04: prefill and decode compute in different number formats."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import across
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PairSubject
-
+from dashboard.rules.subject import PairSubject
 
 DTYPE = "model_config.dtype"
 
@@ -24,7 +16,7 @@ DTYPE = "model_config.dtype"
     name="prefill-decode-dtype-differs",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(DTYPE,),
 )
 def dtype_differs(pair: PairSubject) -> Iterator[Draft]:

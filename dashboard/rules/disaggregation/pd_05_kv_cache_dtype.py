@@ -1,23 +1,15 @@
 """PD-05: prefill and decode keep KV cache in different number formats."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.rules.disaggregation.handshake import is_checked
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import across
-from dashboard.rules.findings import Confidence, Family, Severity
+from dashboard.rules.findings import Confidence, Draft, Family, Severity
 from dashboard.rules.meanings import CACHE_DTYPE, effective
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PairSubject
-
+from dashboard.rules.subject import PairSubject
 
 NOUNS = {CACHE_DTYPE: "KV cache dtype"}
 
@@ -27,7 +19,7 @@ NOUNS = {CACHE_DTYPE: "KV cache dtype"}
     name="prefill-decode-kv-cache-dtype-differs",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(CACHE_DTYPE,),
 )
 def kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:

@@ -1,23 +1,18 @@
 """PD-06: prefill and decode have different attention backends."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from dashboard.fleet import State
 from dashboard.fleet.formatting import joined
 from dashboard.rules.disaggregation.handshake import as_checked
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import unequal
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
+from dashboard.rules.subject import Holders, PairSubject, PoolSubject
 from dashboard.vllm.canonical import canonical_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import Holders, PairSubject, PoolSubject
 
 BACKEND = "attention_config.backend"
 VARIABLE = "env.VLLM_ATTENTION_BACKEND"  # set it before there was an option for it
@@ -38,7 +33,7 @@ class _Gpu(NamedTuple):
     name="prefill-decode-attention-backend-differs",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(BACKEND, VARIABLE),
 )
 def attention_backend_differs(pair: PairSubject) -> Iterator[Draft]:

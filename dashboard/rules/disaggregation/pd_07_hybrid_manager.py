@@ -1,21 +1,14 @@
 """PD-07: hybrid KV cache management is on in one of prefill and decode only."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.rules.disaggregation.handshake import as_checked
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import across
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.meanings import unset_is_false
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PairSubject
+from dashboard.rules.subject import PairSubject
 
 DISABLED = "scheduler_config.disable_hybrid_kv_cache_manager"
 
@@ -25,7 +18,7 @@ DISABLED = "scheduler_config.disable_hybrid_kv_cache_manager"
     name="prefill-decode-hybrid-manager-differs",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(DISABLED,),
 )
 def hybrid_manager_differs(pair: PairSubject) -> Iterator[Draft]:

@@ -1,26 +1,18 @@
 """PD-08: prefill and decode speculate differently."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connectors import value
 from dashboard.rules.disaggregation.handshake import as_checked
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import across
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.meanings import CACHE_DTYPE
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PairSubject
+from dashboard.rules.subject import PairSubject
 
 METHOD, MODEL = "speculative_config.method", "speculative_config.model"
 DRAFT_DTYPE = "speculative_config.kv_cache_dtype"
@@ -41,7 +33,7 @@ IN_THE_MODEL = "mtp"  # its draft model is the model itself
     name="prefill-decode-speculation-differs",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(METHOD,),
 )
 def speculation_differs(pair: PairSubject) -> Iterator[Draft]:
@@ -79,12 +71,12 @@ def speculation_differs(pair: PairSubject) -> Iterator[Draft]:
     yield from as_checked(pair, drafts)
 
 
-def _is_text(told: Told) -> bool:
+def _is_text(told: SettingValue) -> bool:
     return told.state is State.REPORTED and told.value.startswith('"')
 
 
-def _inherited(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _inherited(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Resolve what is not set: the draft model takes the KV cache dtype of the model."""
     if told.state is State.NULL and isinstance(value(settings, CACHE_DTYPE), str):
-        return Told(settings[CACHE_DTYPE].value, State.REPORTED)
+        return SettingValue(settings[CACHE_DTYPE].value, State.REPORTED)
     return told

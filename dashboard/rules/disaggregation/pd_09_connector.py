@@ -1,29 +1,20 @@
 """PD-09: prefill and decode have no connector in common."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell, votes
-from dashboard.fleet import State
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules import remedy
-from dashboard.rules.connectors import CONNECTOR, connectors, tells_options
+from dashboard.rules.connectors import CONNECTOR, Connector, connectors, tells_options
 from dashboard.rules.disaggregation.handshake import concluded
-from dashboard.rules.domain import OFFLOADING, Facet, tiers_of
+from dashboard.rules.domain import OFFLOADING, ImpactContext, tiers_of
 from dashboard.rules.drift import unequal
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.holders import told_of
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting, Told
-    from dashboard.rules.connectors import Connector
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import Holders, PairSubject
+from dashboard.rules.subject import Holders, PairSubject
 
 PULL = {"NixlConnector": "NixlPullConnector"}  # two names of one thing
 # They keep KV cache in the replica itself.
@@ -37,7 +28,7 @@ AT_HOME = frozenset(
     name="prefill-decode-connector-differs",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(CONNECTOR,),
 )
 def connector_differs(pair: PairSubject) -> Iterator[Draft]:
@@ -72,7 +63,7 @@ def connector_differs(pair: PairSubject) -> Iterator[Draft]:
         yield _draft(pair, sides)
 
 
-def _named(settings: Mapping[str, Setting]) -> Told | None:
+def _named(settings: Mapping[str, Setting]) -> SettingValue | None:
     """Return the names of a document's connectors that move KV cache to others; one as text, more as a list."""
     told = tell(settings, CONNECTOR)
     if told is None or not votes(told.state):
@@ -90,12 +81,12 @@ def _leaves(connector: Connector) -> bool:
     return connector.name not in AT_HOME and (connector.name != OFFLOADING or bool(tiers_of(connector)))
 
 
-def _names(told: Told) -> list[str]:
+def _names(told: SettingValue) -> list[str]:
     names = json.loads(told.value) or []
     return [names] if isinstance(names, str) else names
 
 
-def _protocols(told: Told) -> frozenset[str]:
+def _protocols(told: SettingValue) -> frozenset[str]:
     return frozenset(PULL.get(name, name) for name in _names(told))
 
 

@@ -1,28 +1,21 @@
 """PD-10: the roles of prefill and decode replicas do not fit together."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell, votes
-from dashboard.fleet import Role, State
+from dashboard.fleet import Replica, Role, Setting, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.rules.connectors import ROLE, connectors
 from dashboard.rules.disaggregation.partners import names_of, partners
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import held, told_of
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.fleet import Replica, Setting, Told
-    from dashboard.rules.subject import FleetSubject, PoolSubject
+from dashboard.rules.subject import FleetSubject, PoolSubject
 
 PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"
 LABELS = ("role", "llm-d.ai/role")  # of the target: ours, and the one of llm-d
@@ -60,7 +53,7 @@ class _Member:
     name="prefill-decode-roles-do-not-fit",
     family=Family.DISAGGREGATION,
     scope=Scope.FLEET,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(ROLE,),
     least=1,
 )
@@ -213,7 +206,7 @@ def _alone(fleet: FleetSubject, pools: Sequence[PoolSubject], members: Sequence[
     )
 
 
-def _told(member: _Member) -> Told:
+def _told(member: _Member) -> SettingValue:
     return told_of("+".join(sorted(member.roles)) or None)
 
 

@@ -1,21 +1,14 @@
 """PD-11: prefill and decode are split over GPUs in a way that KV cache cannot follow."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.rules.disaggregation.handshake import counts, has_group, is_mla
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import unequal
-from dashboard.rules.findings import Confidence, Family, Severity
+from dashboard.rules.findings import Confidence, Draft, Family, Severity
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PairSubject, PoolSubject
+from dashboard.rules.subject import PairSubject, PoolSubject
 
 TP = "parallel_config.tensor_parallel_size"
 DCP = "parallel_config.decode_context_parallel_size"
@@ -27,7 +20,7 @@ NOUNS = {TP: "tensor parallel size", DCP: "decode context parallel size"}
     name="prefill-decode-parallel-sizes-clash",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(TP, DCP),
 )
 def parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft]:

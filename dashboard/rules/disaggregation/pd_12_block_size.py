@@ -1,22 +1,15 @@
 """PD-12: prefill and decode cut blocks of different sizes."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.rules.connectors import SECTION
 from dashboard.rules.disaggregation.handshake import counts, has_group, is_checked, is_mla
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import across
-from dashboard.rules.findings import Confidence, Family, Severity
+from dashboard.rules.findings import Confidence, Draft, Family, Severity
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PairSubject
+from dashboard.rules.subject import PairSubject
 
 BLOCK_SIZE = "cache_config.block_size"
 PREFIX_CACHING = "cache_config.enable_prefix_caching"
@@ -29,7 +22,7 @@ TP = "parallel_config.tensor_parallel_size"
     name="prefill-decode-block-size-differs",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.WARNING},
+    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
     needs=(BLOCK_SIZE,),
 )
 def block_size_differs(pair: PairSubject) -> Iterator[Draft]:

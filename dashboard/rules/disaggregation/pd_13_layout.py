@@ -1,32 +1,24 @@
 """PD-13: KV cache lies in memory differently on prefill and decode."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.connectors import SECTION, connectors, value
 from dashboard.rules.disaggregation.handshake import NIXL, concluded, is_mla
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import unequal
-from dashboard.rules.findings import Confidence, Family, Severity
+from dashboard.rules.findings import Confidence, Draft, Family, Severity
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PairSubject
+from dashboard.rules.subject import PairSubject
 
 LAYOUT = "cache_config.kv_cache_layout"
 VARIABLE = "env.VLLM_KV_CACHE_LAYOUT"
 PERMUTE = f"{SECTION}.enable_permute_local_kv"
 ENVIRONMENT = "env.VLLM_"
 # Every version takes these two names (vllm/envs.py); newer ones also say it with a letter for each dimension.
-HND, NHD = Told('"HND"', State.REPORTED), Told('"NHD"', State.REPORTED)
+HND, NHD = SettingValue('"HND"', State.REPORTED), SettingValue('"NHD"', State.REPORTED)
 ALSO_CALLED = {"LBHNC": HND, "LBNHC": NHD, "HND": HND, "NHD": NHD}
 
 
@@ -35,7 +27,7 @@ ALSO_CALLED = {"LBHNC": HND, "LBNHC": NHD, "HND": HND, "NHD": NHD}
     name="prefill-decode-layout-differs",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(LAYOUT, VARIABLE, "version"),
 )
 def layout_differs(pair: PairSubject) -> Iterator[Draft]:
@@ -78,12 +70,12 @@ def layout_differs(pair: PairSubject) -> Iterator[Draft]:
     yield replace(draft, remedy=how, confidence=Confidence.REPORTED if path == LAYOUT else Confidence.DERIVED)
 
 
-def _resolved(settings: Mapping[str, Setting]) -> Told | None:
+def _resolved(settings: Mapping[str, Setting]) -> SettingValue | None:
     told = value(settings, LAYOUT)
     return _called(told) if isinstance(told, str) else None
 
 
-def _asked(settings: Mapping[str, Setting]) -> Told | None:
+def _asked(settings: Mapping[str, Setting]) -> SettingValue | None:
     """Return the layout that the variable asks for; where other variables are told and this one is not, the default."""
     told = value(settings, VARIABLE)
     if isinstance(told, str):
@@ -93,5 +85,5 @@ def _asked(settings: Mapping[str, Setting]) -> Told | None:
     return HND if is_nixl and is_told else None
 
 
-def _called(layout: str) -> Told | None:
+def _called(layout: str) -> SettingValue | None:
     return ALSO_CALLED.get(layout)

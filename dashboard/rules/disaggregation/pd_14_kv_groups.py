@@ -1,24 +1,18 @@
 """PD-14: prefill and decode keep KV cache of different layers."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dashboard.fleet import KVCacheGroup, Replica
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules import remedy
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import unequal
-from dashboard.rules.findings import Confidence, Family, Severity
+from dashboard.rules.findings import Confidence, Draft, Family, Severity
 from dashboard.rules.holders import held, told_of
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.fleet import KVCacheGroup, Replica
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import Holders, PairSubject, PoolSubject
+from dashboard.rules.subject import Holders, PairSubject, PoolSubject
 
 GROUPS = "kv_cache_groups"
 PP = "parallel_config.pipeline_parallel_size"
@@ -38,7 +32,7 @@ CAUSES = (
     name="prefill-decode-kv-cache-groups-differ",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(GROUPS,),
 )
 def kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:

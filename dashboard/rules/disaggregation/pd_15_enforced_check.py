@@ -1,19 +1,13 @@
 """PD-15: the check between prefill and decode is switched off."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.fleet import State
 from dashboard.rules.connectors import CONNECTOR, EXTRA, option
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 NAME = "enforce_handshake_compat"
 CHECK = f"{EXTRA}.{NAME}"
@@ -23,7 +17,7 @@ CHECK = f"{EXTRA}.{NAME}"
     id="PD-15",
     name="handshake-check-is-off",
     family=Family.DISAGGREGATION,
-    severity={Facet.DISAGGREGATED: Severity.WARNING},
+    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
     needs=(CONNECTOR,),
     least=1,
 )

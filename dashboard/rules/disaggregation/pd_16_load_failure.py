@@ -1,21 +1,14 @@
 """PD-16: replicas treat KV cache that does not arrive differently."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.fleet import Role
 from dashboard.rules.connectors import SECTION
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 POLICY = f"{SECTION}.kv_load_failure_policy"
 
@@ -24,7 +17,7 @@ POLICY = f"{SECTION}.kv_load_failure_policy"
     id="PD-16",
     name="load-failure-policy-differs",
     family=Family.DISAGGREGATION,
-    severity={Facet.DISAGGREGATED: Severity.WARNING},
+    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
     needs=(POLICY,),
 )
 def load_failure_policy_differs(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,25 +1,19 @@
 """PD-17: NIXL's side channel cannot be reached from other hosts."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules.connectors import connectors
 from dashboard.rules.disaggregation.handshake import NIXL
 from dashboard.rules.disaggregation.partners import partners
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import held, told_of
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.rules.subject import FleetSubject, PoolSubject
+from dashboard.rules.subject import FleetSubject, PoolSubject
 
 HOST = "env.VLLM_NIXL_SIDE_CHANNEL_HOST"
 MOST_HOSTS = 4  # values that a sentence names
@@ -34,7 +28,7 @@ OWN_ADDRESS = "export VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -i)"
     name="side-channel-on-loopback",
     family=Family.DISAGGREGATION,
     scope=Scope.FLEET,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(HOST,),
     least=1,
 )

@@ -1,20 +1,13 @@
 """PD-18: prefill accepts longer requests than decode."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.rules.disaggregation.handshake import counts
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import unequal
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PairSubject
+from dashboard.rules.subject import PairSubject
 
 LENGTH = "model_config.max_model_len"
 
@@ -24,7 +17,7 @@ LENGTH = "model_config.max_model_len"
     name="prefill-accepts-longer-requests",
     family=Family.DISAGGREGATION,
     scope=Scope.PAIR,
-    severity={Facet.DISAGGREGATED: Severity.WARNING},
+    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
     needs=(LENGTH,),
 )
 def prefill_accepts_longer_requests(pair: PairSubject) -> Iterator[Draft]:

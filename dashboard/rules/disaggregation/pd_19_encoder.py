@@ -1,22 +1,16 @@
 """PD-19: encoders and those that read from them do not agree."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from dashboard.rules.connectors import value
 from dashboard.rules.disaggregation.partners import partners
-from dashboard.rules.domain import ENCODER_ROLE, Facet
+from dashboard.rules.domain import ENCODER_ROLE, ImpactContext
 from dashboard.rules.drift import MOST_SIDES, capital, say
 from dashboard.rules.findings import Draft, Evidence, Family, Severity
 from dashboard.rules.holders import held_natively
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.rules.subject import FleetSubject, Holders, PoolSubject
+from dashboard.rules.subject import FleetSubject, Holders, PoolSubject
 
 PRODUCERS, CONSUMERS = ("ec_producer", "ec_both"), ("ec_consumer", "ec_both")
 NOUNS = {
@@ -32,7 +26,7 @@ NOUNS = {
     name="encoder-settings-differ",
     family=Family.DISAGGREGATION,
     scope=Scope.FLEET,
-    severity={Facet.DISAGGREGATED: Severity.CRITICAL},
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(ENCODER_ROLE,),
 )
 def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:

@@ -1,19 +1,13 @@
 """PD-20: DP ranks of one replica have very different numbers of blocks."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.fleet import State
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 BLOCKS = "engines.num_gpu_blocks"
 
@@ -22,7 +16,7 @@ BLOCKS = "engines.num_gpu_blocks"
     id="PD-20",
     name="rank-blocks-differ",
     family=Family.DISAGGREGATION,
-    severity={Facet.DISAGGREGATED: Severity.WARNING},
+    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
     needs=("engines",),
     least=1,
 )

@@ -1,14 +1,10 @@
 """Hosts and ports that replicas tell, and which hosts mean another machine to each who reads them."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.fleet import Replica
+from dashboard.fleet import Replica
 
 DP_SIZE = "parallel_config.data_parallel_size"
 DP_RANK = "parallel_config.data_parallel_rank"

@@ -1,24 +1,18 @@
 """ID-01: ranks of one data-parallel engine were started with different parallel settings."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.fleet import State
 from dashboard.fleet.formatting import uncapitalized
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
 from dashboard.rules.findings import Draft, Evidence, Family, Severity
 from dashboard.rules.identity.addresses import DP_RANK, DP_SIZE, host_of, is_loopback, port_of, rank_of
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 MASTER = "parallel_config.data_parallel_master_ip"
 RPC_PORT = "parallel_config.data_parallel_rpc_port"
@@ -30,7 +24,7 @@ SECTION = "parallel_config."
     id="ID-01",
     name="ranks-of-one-engine-differ",
     family=Family.IDENTITY,
-    severity={Facet.MODEL: Severity.CRITICAL},
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
     needs=(MASTER, DP_RANK),
 )
 def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,23 +1,17 @@
 """ID-02: two engines that exchange KV cache have one id."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import DP_RANK, DP_SIZE, processes, rank_of
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import FleetSubject
+from dashboard.rules.subject import FleetSubject
 
 ENGINE_ID = "kv_transfer_config.engine_id"
 POD_NAME = """\
@@ -33,7 +27,7 @@ args:
     name="engine-id-shared",
     family=Family.IDENTITY,
     scope=Scope.FLEET,
-    severity={Facet.MODEL: Severity.CRITICAL},
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
     needs=(ENGINE_ID,),
 )
 def engine_id_shared(fleet: FleetSubject) -> Iterator[Draft]:
@@ -62,7 +56,7 @@ def engine_id_shared(fleet: FleetSubject) -> Iterator[Draft]:
         what is meant for the other two fails.
     """
     for name, replicas in _sharing(fleet).items():
-        value = Told(json.dumps(name, ensure_ascii=False), State.REPORTED)
+        value = SettingValue(json.dumps(name, ensure_ascii=False), State.REPORTED)
         yield Draft(
             tuple(sorted(replicas)),
             f"{count(len(replicas), 'replica')} have the same engine id for KV transfer: {say(value)}.",

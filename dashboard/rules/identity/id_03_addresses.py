@@ -1,14 +1,12 @@
 """ID-03: two replicas say that they are reached at one address."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count, joined
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import host_of, is_loopback, is_own, processes
@@ -19,17 +17,13 @@ from dashboard.rules.identity.sockets import (
     P2P_HOST,
     P2P_PORT,
     REPLAY,
+    Socket,
     event_sockets,
     side_channels,
     topics,
 )
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dashboard.rules.identity.sockets import Socket
-    from dashboard.rules.subject import FleetSubject
+from dashboard.rules.subject import FleetSubject
 
 POD_IP = "env:\n  - name: {name}\n    valueFrom: {{fieldRef: {{fieldPath: status.podIP}}}}"
 HOST = "replicas.host"
@@ -42,10 +36,10 @@ EVENT_FLAGS = {ENDPOINT: "--kv-events-config.endpoint", REPLAY: "--kv-events-con
     family=Family.IDENTITY,
     scope=Scope.FLEET,
     severity={
-        Facet.MODEL: Severity.WARNING,
-        Facet.KV_EVENTS: Severity.CRITICAL,
-        Facet.KV_STORE: Severity.CRITICAL,
-        Facet.DISAGGREGATED: Severity.CRITICAL,
+        ImpactContext.MODEL: Severity.WARNING,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.KV_STORE: Severity.CRITICAL,
+        ImpactContext.DISAGGREGATED: Severity.CRITICAL,
     },
     needs=(NIXL_HOST, ENDPOINT, EVENT_TOPIC),
 )
@@ -109,7 +103,7 @@ def _shared(
 
 def _one_address(sockets: list[Socket], host: str, port: int) -> Draft:
     replicas, nouns = _replicas(sockets), _nouns(sockets)
-    address = say(Told(json.dumps(f"{host}:{port}", ensure_ascii=False), State.REPORTED))
+    address = say(SettingValue(json.dumps(f"{host}:{port}", ensure_ascii=False), State.REPORTED))
     return Draft(
         replicas,
         f"{count(len(replicas), 'replica')} have the same address for {nouns}: {address}.",
@@ -144,7 +138,7 @@ def _topics(fleet: FleetSubject) -> Iterator[Draft]:
 
 
 def _one_topic(replicas: tuple[str, ...], topic: str) -> Draft:
-    value = Told(json.dumps(topic, ensure_ascii=False), State.REPORTED)
+    value = SettingValue(json.dumps(topic, ensure_ascii=False), State.REPORTED)
     _, pod, model = topic.split("@", 2)
     own = "$(POD_IP)" + "".join(pod.rpartition(":")[1:]) if ":" in pod else "$(POD_IP)"
     flag = json.dumps(f"--kv-events-config.topic=kv@{own}@{model}", ensure_ascii=False)

@@ -1,22 +1,15 @@
 """ID-05: replicas that could not be read, or only in part."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from dashboard.fleet import FailureKind, ReplicaState, State
+from dashboard.fleet import FailureKind, Replica, ReplicaState, State
 from dashboard.fleet.formatting import FAILURE_WORDS, count, joined, middle_cut, one_line
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dashboard.fleet import Replica
-    from dashboard.rules.subject import FleetSubject
+from dashboard.rules.subject import FleetSubject
 
 REASON = "replicas.reason"
 MOST_ROWS = 20  # reasons that a finding shows; the sentence counts them all
@@ -70,7 +63,7 @@ SEVERITY = {DOWN: Severity.WARNING, IN_PART: Severity.INFO, STALE: Severity.WARN
     name="replicas-not-read",
     family=Family.IDENTITY,
     scope=Scope.FLEET,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=(),
     least=1,
 )

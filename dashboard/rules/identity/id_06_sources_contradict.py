@@ -1,23 +1,16 @@
 """ID-06: two answers of one replica contradict each other."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-from dashboard.fleet import Setting, Source, Told
+from dashboard.fleet import Contradiction, Setting, SettingValue, Source
 from dashboard.fleet.formatting import count, middle_cut, one_line
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Contradiction
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 LONGEST_PATH = 80  # characters of a path that a sentence shows
 ANSWERS = {
@@ -44,7 +37,7 @@ OWN_NUMBER = Remedy(
     id="ID-06",
     name="sources-contradict",
     family=Family.IDENTITY,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=("sources",),
     least=1,
 )
@@ -134,4 +127,4 @@ def _evidence(contradiction: Contradiction, replicas: tuple[str, ...]) -> Iterat
 
 
 def _say(setting: Setting) -> str:
-    return say(Told(setting.value, setting.state))
+    return say(SettingValue(setting.value, setting.state))

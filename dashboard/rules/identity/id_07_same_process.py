@@ -1,19 +1,13 @@
 """ID-07: one process is listed under two addresses."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.fleet import State
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import FleetSubject
+from dashboard.rules.subject import FleetSubject
 
 INSTANCE = "instance_id"
 
@@ -23,7 +17,7 @@ INSTANCE = "instance_id"
     name="process-listed-twice",
     family=Family.IDENTITY,
     scope=Scope.FLEET,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=(INSTANCE,),
 )
 def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:

@@ -1,23 +1,16 @@
 """ID-08: replicas of one pool run different versions of vLLM."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.rules import remedy
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Draft, Evidence, Family, Severity
+from dashboard.rules.findings import Draft, Evidence, Family, Rollout, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Rollout
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 VERSION = "version"
 HASHES_ALIKE = (
@@ -30,7 +23,7 @@ HASHES_ALIKE = (
     id="ID-08",
     name="vllm-version-differs",
     family=Family.IDENTITY,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=(VERSION,),
 )
 def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
@@ -80,7 +73,7 @@ def _hash_alike(pool: PoolSubject, draft: Draft) -> bool:
 
 
 def _in_progress(pool: PoolSubject, rollout: Rollout) -> Draft:
-    old, new = (Told(json.dumps(release), State.REPORTED) for release in (rollout.old, rollout.new))
+    old, new = (SettingValue(json.dumps(release), State.REPORTED) for release in (rollout.old, rollout.new))
     holders = pool.values(VERSION)
     behind = holders.get(old, ())
     return Draft(

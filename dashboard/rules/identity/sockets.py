@@ -1,21 +1,16 @@
 """Where replicas say that they can be reached by each other and by routers: side channels and KV events."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from dashboard.compare.encoding import votes
+from dashboard.fleet import Replica
 from dashboard.rules.connectors import connectors
 from dashboard.rules.domain import tiers_of
 from dashboard.rules.identity.addresses import DP_RANK, DP_SIZE, endpoint_of, is_own, port_of, rank_of
+from dashboard.rules.subject import FleetSubject
 from dashboard.vllm.identity import TOPIC
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.fleet import Replica
-    from dashboard.rules.subject import FleetSubject
 
 NIXL, P2P = "Nixl", "p2p"  # part of the connectors' names, and the kind of a tier
 NIXL_HOST, NIXL_PORT = "env.VLLM_NIXL_SIDE_CHANNEL_HOST", "env.VLLM_NIXL_SIDE_CHANNEL_PORT"

@@ -1,9 +1,6 @@
 """Rules on routing and the identity of blocks: RT-01 to RT-18."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from dashboard.rules.registry import Rule
 from dashboard.rules.routing.rt_01_block_size import block_size_differs
 from dashboard.rules.routing.rt_02_router_block_size import block_size_not_the_routers
 from dashboard.rules.routing.rt_03_match_unit import match_unit_differs
@@ -22,9 +19,6 @@ from dashboard.rules.routing.rt_15_multimodal import media_handling_differs
 from dashboard.rules.routing.rt_16_offloaded_cache import offloaded_cache_not_counted
 from dashboard.rules.routing.rt_17_reusable_prefix import reusable_prefix_too_long
 from dashboard.rules.routing.rt_18_lookahead import hash_lookahead_differs
-
-if TYPE_CHECKING:
-    from dashboard.rules.registry import Rule
 
 ROUTING: tuple[Rule, ...] = (
     block_size_differs,

@@ -1,8 +1,6 @@
 """Block hashes that engines computed themselves, and differ: what is drafted of them, and the likely cause."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
 
 from dashboard.compare.pool import is_majority
 from dashboard.fleet.formatting import first_of
@@ -10,20 +8,14 @@ from dashboard.rules import remedy
 from dashboard.rules.drift import MOST_SIDES
 from dashboard.rules.findings import Draft, Remedy
 from dashboard.rules.routing import seeding
-from dashboard.rules.routing.hashes import groups, shown_digests
+from dashboard.rules.routing.hashes import Group, Hashes, groups, shown_digests
 from dashboard.rules.routing.narrowing import only
-from dashboard.rules.routing.random_roots import causes, is_left, like_the_fixed, one_root, replicas_of, told_of
+from dashboard.rules.routing.random_roots import Roots, causes, is_left, like_the_fixed, one_root, replicas_of, told_of
 from dashboard.rules.routing.releases import VERSION, most_run
 from dashboard.rules.routing.roots import SEED_VARIABLE, Root, RootKind, is_fixed, roots
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM, wanted_algorithm
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.lookahead import LOOKAHEAD
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from dashboard.rules.routing.hashes import Group, Hashes
-    from dashboard.rules.routing.random_roots import Roots
-    from dashboard.rules.subject import PoolSubject
 
 
 def differing_hashes(pool: PoolSubject, hashes: Hashes) -> Iterator[Draft]:

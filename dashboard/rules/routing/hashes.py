@@ -1,24 +1,17 @@
 """Which replicas hash alike, by the digests of block hashes that their engines computed themselves."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
-from dashboard.fleet import State
+from dashboard.fleet import SettingValue, State
 from dashboard.rules.findings import Evidence
 from dashboard.rules.holders import held
-from dashboard.rules.subject import FINGERPRINT
+from dashboard.rules.subject import FINGERPRINT, Holders
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from dashboard.fleet import Told
-    from dashboard.rules.subject import Holders
-
-    Digests = frozenset[str]
-    Hashes = Mapping[str, Digests]  # replica -> digests of its engines, as PoolSubject.fingerprints gives them
+Digests = frozenset[str]
+Hashes = Mapping[str, Digests]  # replica -> digests of its engines, as PoolSubject.fingerprints gives them
 
 MOST_GROUPS = 50  # groups whose digests are shown; the sentence counts all
 
@@ -46,7 +39,7 @@ def alike(hashes: Hashes, replicas: Collection[str]) -> frozenset[str]:
     return frozenset(replica for replica, digests in hashes.items() if digests in wanted)
 
 
-def counted_as_one(holders: Holders, hashes: Hashes, first: Told | None = None) -> Holders:
+def counted_as_one(holders: Holders, hashes: Hashes, first: SettingValue | None = None) -> Holders:
     """Count values as one where those who tell them hash alike: as `first` if it is among them, else the most frequent.
 
     A setting that changes nothing of what engines compute makes no difference, whatever it is called.

@@ -1,24 +1,17 @@
 """Parts of a pool that a routing rule is about: the replicas that cache prefixes, those that publish KV events."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connectors import value
 from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER
 from dashboard.rules.findings import Evidence
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 PREFIX_CACHING = "cache_config.enable_prefix_caching"
-YES = Told("true", State.REPORTED)
-NO = Told("false", State.REPORTED)
+YES = SettingValue("true", State.REPORTED)
+NO = SettingValue("false", State.REPORTED)
 
 
 def only(pool: PoolSubject, replicas: Collection[str]) -> PoolSubject:
@@ -39,7 +32,7 @@ def publishing(pool: PoolSubject) -> PoolSubject:
     return only(pool, pool.values(EVENTS, publication).get(YES, ()))
 
 
-def publication(told: Told, settings: Mapping[str, Setting]) -> Told:
+def publication(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Say whether a replica publishes KV events: they must be enabled, and have a publisher that sends them."""
     if told.state is State.NULL:
         return NO

@@ -1,27 +1,20 @@
 """Block hashes that start at random where no seed is told, and those beside them that start from the fixed root."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from dashboard.fleet import SettingValue
 from dashboard.fleet.formatting import count, first_of
 from dashboard.rules.drift import MOST_SIDES, say
-from dashboard.rules.findings import Confidence, Draft
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy
 from dashboard.rules.routing import seeding
 from dashboard.rules.routing.narrowing import only, shown
 from dashboard.rules.routing.releases import VERSION, most_run
 from dashboard.rules.routing.roots import SEED, SEED_POLICY, SEED_VARIABLE, Root, RootKind, is_fixed
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM, wanted_algorithm
+from dashboard.rules.subject import PoolSubject
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from dashboard.fleet import Told
-    from dashboard.rules.findings import Evidence, Remedy
-    from dashboard.rules.subject import PoolSubject
-
-    Roots = Mapping[Root, tuple[str, ...]]
+Roots = Mapping[Root, tuple[str, ...]]
 
 FEWEST = 2  # replicas whose roots can differ
 NOT_TOLD = f"unless {SEED_VARIABLE} is set there, which no reply tells"
@@ -47,7 +40,7 @@ def differing_roots(pool: PoolSubject, known: Roots, fewest: int = FEWEST) -> It
         yield _all_random(pool, odd)
 
 
-def is_left(root: Root, wanted: Told | None) -> bool:
+def is_left(root: Root, wanted: SettingValue | None) -> bool:
     """Tell whether a random root is RT-05's: the algorithm that it wants has the fixed one."""
     return wanted is not None and is_fixed(wanted) and (root.kind, root.path) == (RootKind.RANDOM, HASH_ALGORITHM)
 

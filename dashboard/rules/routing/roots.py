@@ -4,31 +4,25 @@ vLLM hashes each block together with its parent; the first parent is made from a
 (vllm/v1/core/kv_cache_utils.py, resolve_none_hash_seed). Equal tokens have equal hashes only under equal roots.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.compare.encoding import tell, votes
 from dashboard.compare.random_root import FIXED_SINCE, RANDOM_WITH
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.routing.hashes import groups
 from dashboard.rules.routing.releases import VERSION
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.versions import has_change
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.subject import PoolSubject
 
 SEED_VARIABLE = "PYTHONHASHSEED"
 SEED = f"env.{SEED_VARIABLE}"
 SEED_POLICY = "seed_policy"  # what our provider tells in the seed's place: where the root comes from
-FROM_SEED = Told(json.dumps(SeedPolicy.ENVIRONMENT), State.REPORTED)
+FROM_SEED = SettingValue(json.dumps(SeedPolicy.ENVIRONMENT), State.REPORTED)
 UNSEEDED = (json.dumps(SeedPolicy.DEFAULT), json.dumps(SeedPolicy.RANDOM))
 # How the names of algorithms begin that resist collisions (vllm/v1/core/kv_cache_utils.py).
 FIXED_WITH = "sha256"
@@ -48,7 +42,7 @@ class Root(NamedTuple):
 
     kind: RootKind
     path: str
-    value: Told
+    value: SettingValue
     is_certain: bool
 
 
@@ -108,23 +102,23 @@ def _unseeded(settings: Mapping[str, Setting], said: str | None, *, is_certain: 
     return None
 
 
-def is_fixed(algorithm: Told) -> bool:
+def is_fixed(algorithm: SettingValue) -> bool:
     """Tell whether vLLM has a fixed root for a hash algorithm, from 0.29 on."""
     return _begins(algorithm, FIXED_WITH)
 
 
-def as_number(told: Told, _settings: Mapping[str, Setting]) -> Told:
+def as_number(told: SettingValue, _settings: Mapping[str, Setting]) -> SettingValue:
     """Return a seed in one spelling: the variable is text, and 0 in every form of it is the same seed."""
     value = json.loads(told.value)
     is_number = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= LONGEST_SEED
-    return Told(json.dumps(int(value)), told.state) if is_number else told
+    return SettingValue(json.dumps(int(value)), told.state) if is_number else told
 
 
-def _begins(algorithm: Told, name: str) -> bool:
+def _begins(algorithm: SettingValue, name: str) -> bool:
     value = json.loads(algorithm.value)
     return isinstance(value, str) and value.startswith(name)
 
 
-def _told(settings: Mapping[str, Setting], path: str) -> Told | None:
+def _told(settings: Mapping[str, Setting], path: str) -> SettingValue | None:
     setting = tell(settings, path)
-    return Told(setting.value, setting.state) if setting is not None and votes(setting.state) else None
+    return SettingValue(setting.value, setting.state) if setting is not None and votes(setting.state) else None

@@ -1,20 +1,14 @@
 """What the router expects, held against what each replica does: producer against consumer."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.drift import capital, say
 from dashboard.rules.findings import Draft, Evidence, Severity, Snippet
+from dashboard.rules.subject import Holders
 from dashboard.vllm.canonical import canonical_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import Holders
 
 ROUTER = "router"  # who holds an expectation
 
@@ -35,7 +29,7 @@ def unlike_router(path: str, noun: str, holders: Holders, expected: str, why: st
 
     Critical in every domain: fleet.yaml says that this router computes with the value. `why` says what that breaks.
     """
-    wanted = Told(canonical_text(expected), State.REPORTED)
+    wanted = SettingValue(canonical_text(expected), State.REPORTED)
     for told, replicas in holders.items():
         if told == wanted:
             continue

@@ -1,18 +1,16 @@
 """Roots of block hashes held against the one that the router computes from: from the seed, or the fixed one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.drift import capital, say
-from dashboard.rules.findings import Confidence, Draft
+from dashboard.rules.findings import Confidence, Draft, Remedy
 from dashboard.rules.holders import NOT_SET
 from dashboard.rules.routing import seeding
 from dashboard.rules.routing.differing_hashes import differing_hashes
 from dashboard.rules.routing.hashes import alike
 from dashboard.rules.routing.narrowing import only, shown
-from dashboard.rules.routing.random_roots import cause, replicas_of, told_of, without
+from dashboard.rules.routing.random_roots import Roots, cause, replicas_of, told_of, without
 from dashboard.rules.routing.releases import VERSION, most_run
 from dashboard.rules.routing.roots import (
     FROM_SEED,
@@ -28,13 +26,7 @@ from dashboard.rules.routing.roots import (
 from dashboard.rules.routing.router import expectation
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM, wanted_algorithm
 from dashboard.rules.routing.told_seeds import differing_seeds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dashboard.rules.findings import Remedy
-    from dashboard.rules.routing.random_roots import Roots
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 FIXED_ROOT = "vLLM's fixed root"
 

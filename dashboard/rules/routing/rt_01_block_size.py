@@ -1,19 +1,12 @@
 """RT-01: replicas of one pool cut blocks of different sizes."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 BLOCK_SIZE = "cache_config.block_size"
 
@@ -23,10 +16,10 @@ BLOCK_SIZE = "cache_config.block_size"
     name="block-size-differs",
     family=Family.ROUTING,
     severity={
-        Facet.MODEL: Severity.WARNING,
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.CRITICAL,
-        Facet.KV_STORE: Severity.CRITICAL,
+        ImpactContext.MODEL: Severity.WARNING,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.KV_STORE: Severity.CRITICAL,
     },
     needs=(BLOCK_SIZE,),
 )

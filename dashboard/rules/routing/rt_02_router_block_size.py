@@ -1,26 +1,19 @@
 """RT-02: replicas cut blocks of another size than the router was configured with."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.connectors import value
-from dashboard.rules.domain import Facet, Router
-from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.domain import ImpactContext, Router
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import caching, only, shown
 from dashboard.rules.routing.router import expectation
 from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Evidence
-    from dashboard.rules.subject import Holders, PoolSubject
+from dashboard.rules.subject import Holders, PoolSubject
 
 EFFECTIVE = "cache_config.effective_attention_block_size"
 DCP = "parallel_config.decode_context_parallel_size"
@@ -39,9 +32,9 @@ WHY_MULTIPLES = {
     name="block-size-not-the-routers",
     family=Family.ROUTING,
     severity={
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.CRITICAL,
-        Facet.APPROXIMATE: Severity.WARNING,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.APPROXIMATE: Severity.WARNING,
     },
     needs=(BLOCK_SIZE,),
     least=1,
@@ -97,12 +90,12 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
         )
 
 
-def covered(told: Told, settings: Mapping[str, Setting]) -> Told:
+def covered(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Return how many tokens a block covers: vLLM's own answer, else the block size times the parallel degree."""
     effective = _number(settings, EFFECTIVE)
     size = json.loads(told.value)
     tokens = effective or (size * (_number(settings, DCP) or 1) if is_size(size) else size)
-    return Told(json.dumps(tokens), told.state)
+    return SettingValue(json.dumps(tokens), told.state)
 
 
 def is_size(told: Any) -> bool:
@@ -119,10 +112,10 @@ def _told(pool: PoolSubject, replicas: tuple[str, ...]) -> Iterator[Evidence]:
     return (each for path in (BLOCK_SIZE, EFFECTIVE, DCP) for each in shown(pool, path, replicas))
 
 
-def _remedy(pool: PoolSubject, sizes: Holders, own: Told, expected: int) -> Remedy:
+def _remedy(pool: PoolSubject, sizes: Holders, own: SettingValue, expected: int) -> Remedy:
     """Have these replicas changed; only where most of the pool is like them, rather the router."""
     total, replicas = sum(map(len, sizes.values())), sizes[own]
-    wanted = Told(json.dumps(expected), State.REPORTED)
+    wanted = SettingValue(json.dumps(expected), State.REPORTED)
     fitting = sizes.get(wanted, ())
     flags = _flags(only(pool, replicas), own, only(pool, fitting[:1]), wanted)
     blocks = f"these replicas with blocks that cover {expected:,} tokens"
@@ -145,7 +138,7 @@ def _of_router(pool: PoolSubject, tokens: int) -> Iterator[Snippet]:
         yield Snippet("env", f"export DYN_KV_CACHE_BLOCK_SIZE={tokens}")
 
 
-def _flags(odd: PoolSubject, own: Told, fitting: PoolSubject, expected: Told) -> tuple[Snippet, ...]:
+def _flags(odd: PoolSubject, own: SettingValue, fitting: PoolSubject, expected: SettingValue) -> tuple[Snippet, ...]:
     """Return what makes replicas like one that has the router's size; without such, the flag if it alone decides."""
     if fitting.members:
         wanted = [(path, told) for path in (BLOCK_SIZE, DCP) for told in fitting.values(path)]

@@ -1,33 +1,25 @@
 """RT-03: replicas of one pool hash blocks at different steps."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.compare.encoding import tell
 from dashboard.compare.fingerprints import digests
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules import remedy
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import MOST_SIDES, apart, drift
-from dashboard.rules.findings import Family, Remedy, Severity
+from dashboard.rules.findings import Draft, Family, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.hashes import counted_as_one
 from dashboard.rules.routing.narrowing import caching, only
 from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import Holders, PoolSubject
+from dashboard.rules.subject import Holders, PoolSubject
 
 MATCH_UNIT = "cache_config.prefix_match_unit"
 HASH_BLOCK = "cache_config.hash_block_size"
 RESOLVED = {HASH_BLOCK: "hash block size", "cache_config.cache_hit_alignment_tokens": "cache hit alignment"}
-UNSET = Told("null", State.NULL)
+UNSET = SettingValue("null", State.NULL)
 NOUN = "prefix match unit"
 
 
@@ -36,9 +28,9 @@ NOUN = "prefix match unit"
     name="match-unit-differs",
     family=Family.ROUTING,
     severity={
-        Facet.MODEL: Severity.WARNING,
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_STORE: Severity.CRITICAL,
+        ImpactContext.MODEL: Severity.WARNING,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_STORE: Severity.CRITICAL,
     },
     needs=(MATCH_UNIT, *RESOLVED),
 )
@@ -89,17 +81,17 @@ def _beside_block_size(hashing: PoolSubject) -> PoolSubject:
 def _with_unit(draft: Draft) -> Draft:
     """Say what can be set: nothing sets a resolved size itself."""
     sizes = [each for each in draft.evidence if each.path == HASH_BLOCK]
-    units = [(MATCH_UNIT, Told(each.value, each.state)) for each in sizes if each.is_reference]
+    units = [(MATCH_UNIT, SettingValue(each.value, each.state)) for each in sizes if each.is_reference]
     nouns = "block size and prefix match unit"
     if units or not draft.remedy.any_of:
         sentence = f"Give these replicas the same {nouns} as the rest of the pool, and restart them."
         return replace(draft, remedy=remedy.set_to(units, sentence))
-    choices = [remedy.pasteable(MATCH_UNIT, Told(each.value, each.state)) for each in sizes[:MOST_SIDES]]
+    choices = [remedy.pasteable(MATCH_UNIT, SettingValue(each.value, each.state)) for each in sizes[:MOST_SIDES]]
     sentence = f"Choose one {nouns} for the pool, and restart the others."
     return replace(draft, remedy=Remedy(sentence, tuple(each for each in choices if each), any_of=True))
 
 
-def _in_force(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _in_force(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Count a unit as large as a block as left out: vLLM takes that by itself."""
     block = tell(settings, BLOCK_SIZE)
     return UNSET if block is not None and told.value == block.value else told

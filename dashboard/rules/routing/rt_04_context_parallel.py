@@ -1,20 +1,13 @@
 """RT-04: replicas of one pool spread blocks over different numbers of ranks."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.rt_02_router_block_size import DCP
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 
 @rule(
@@ -22,9 +15,9 @@ if TYPE_CHECKING:
     name="context-parallel-size-differs",
     family=Family.ROUTING,
     severity={
-        Facet.MODEL: Severity.WARNING,
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.MODEL: Severity.WARNING,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
     },
     needs=(DCP,),
 )

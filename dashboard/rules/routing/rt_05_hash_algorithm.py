@@ -1,25 +1,18 @@
 """RT-05: replicas hash blocks with different algorithms, or with another one than the router."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
-from dashboard.rules.domain import Facet
+from dashboard.fleet import SettingValue, State
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import apart, majority, say
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.hashes import counted_as_one, shown_digests
 from dashboard.rules.routing.narrowing import caching
 from dashboard.rules.routing.router import unlike_router
+from dashboard.rules.subject import Holders, PoolSubject
 from dashboard.vllm.canonical import canonical_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import Holders, PoolSubject
 
 HASH_ALGORITHM = "cache_config.prefix_caching_hash_algo"
 NOUN = "hash algorithm"
@@ -30,10 +23,10 @@ NOUN = "hash algorithm"
     name="hash-algorithm-differs",
     family=Family.ROUTING,
     severity={
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_STORE: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.INFO,  # before any pool: of equally bad reasons the first is given
-        Facet.MODEL: Severity.INFO,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_STORE: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.INFO,  # before any pool: of equally bad reasons the first is given
+        ImpactContext.MODEL: Severity.INFO,
     },
     needs=(HASH_ALGORITHM,),
     least=1,
@@ -82,7 +75,7 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
             yield _with_digests(hashing, draft, [(each.replicas, each.is_reference) for each in draft.evidence])
 
 
-def wanted_algorithm(hashing: PoolSubject) -> Told | None:
+def wanted_algorithm(hashing: PoolSubject) -> SettingValue | None:
     """Return the algorithm that this rule has the others change to; None where it leaves the choice, or is ignored.
 
     `hashing` are the replicas that cache prefixes.
@@ -107,8 +100,8 @@ def _with_digests(hashing: PoolSubject, draft: Draft, sides: Sequence[tuple[tupl
     return replace(draft, evidence=(*draft.evidence, *rows))
 
 
-def _told(algorithm: str) -> Told:
-    return Told(canonical_text(algorithm), State.REPORTED)
+def _told(algorithm: str) -> SettingValue:
+    return SettingValue(canonical_text(algorithm), State.REPORTED)
 
 
 def _why(expected: str) -> str:

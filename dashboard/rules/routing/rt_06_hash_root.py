@@ -1,32 +1,23 @@
 """RT-06: replicas start their block hashes from different roots."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.fleet.formatting import count
-from dashboard.rules.domain import Facet, SeedPolicy, Store
-from dashboard.rules.findings import Family, Severity, Unjudged
+from dashboard.rules.domain import ImpactContext, SeedPolicy, Store
+from dashboard.rules.findings import Draft, Family, Severity, Unjudged
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.differing_hashes import differing_hashes
 from dashboard.rules.routing.narrowing import caching, only
-from dashboard.rules.routing.random_roots import FEWEST, differing_roots, replicas_of, without
+from dashboard.rules.routing.random_roots import FEWEST, Roots, differing_roots, replicas_of, without
 from dashboard.rules.routing.releases import VERSION
 from dashboard.rules.routing.roots import SEED, SEED_POLICY, SEED_VARIABLE, RootKind, roots
 from dashboard.rules.routing.routers_root import FIXED_ROOT, not_fixed, not_from_seed
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
 from dashboard.rules.routing.told_seeds import differing_seeds, seeded_in_part
-from dashboard.rules.subject import FINGERPRINT
+from dashboard.rules.subject import FINGERPRINT, PoolSubject
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.routing.random_roots import Roots
-    from dashboard.rules.subject import PoolSubject
-
-COMPARING = (Facet.PREFIX_HASH, Facet.KV_STORE, Facet.KV_EVENTS)
+COMPARING = (ImpactContext.PREFIX_HASH, ImpactContext.KV_STORE, ImpactContext.KV_EVENTS)
 
 
 @rule(
@@ -34,10 +25,10 @@ COMPARING = (Facet.PREFIX_HASH, Facet.KV_STORE, Facet.KV_EVENTS)
     name="hash-root-differs",
     family=Family.ROUTING,
     severity={
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_STORE: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.INFO,  # before any pool: of equally bad reasons the first is given
-        Facet.MODEL: Severity.INFO,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_STORE: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.INFO,  # before any pool: of equally bad reasons the first is given
+        ImpactContext.MODEL: Severity.INFO,
     },
     needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM),
     least=1,
@@ -116,7 +107,7 @@ def _unknown(hashing: PoolSubject, known: Roots) -> Iterator[Unjudged]:
 
 def _why(pool: PoolSubject, source: str) -> str | None:
     """Say why a root that the router does not expect hurts, where nothing but that expectation makes it hurt."""
-    if not pool.facets.isdisjoint((Facet.PREFIX_HASH, Facet.KV_STORE)):
+    if not pool.facets.isdisjoint((ImpactContext.PREFIX_HASH, ImpactContext.KV_STORE)):
         return None
     return (
         f"The router is configured to compute hashes that start from {source}. On a replica with another root the "

@@ -1,23 +1,15 @@
 """RT-07: replicas of one pool write block hashes into KV events in different forms."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-from dashboard.fleet import State, Told
-from dashboard.rules.domain import Facet
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, YES, publishing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 INTEGERS = "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES"
 PATH = f"env.{INTEGERS}"
@@ -27,7 +19,7 @@ PATH = f"env.{INTEGERS}"
     id="RT-07",
     name="event-hash-form-differs",
     family=Family.ROUTING,
-    severity={Facet.KV_EVENTS: Severity.WARNING},
+    severity={ImpactContext.KV_EVENTS: Severity.WARNING},
     needs=(PATH,),
 )
 def event_hash_form_differs(pool: PoolSubject) -> Iterator[Draft]:
@@ -57,7 +49,7 @@ def event_hash_form_differs(pool: PoolSubject) -> Iterator[Draft]:
     return drift(publishing(pool), {PATH: INTEGERS}, _as_switch)
 
 
-def _as_switch(told: Told, _settings: Mapping[str, Setting]) -> Told:
+def _as_switch(told: SettingValue, _settings: Mapping[str, Setting]) -> SettingValue:
     """0 and 1, in whatever form they are told; what is not set counts as 1."""
     if told.state is State.NULL:
         return YES

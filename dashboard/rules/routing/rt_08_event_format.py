@@ -1,25 +1,19 @@
 """RT-08: replicas of one pool send KV events in formats that exclude each other."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
+from dashboard.fleet import Setting, SettingValue
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules import remedy
-from dashboard.rules.domain import EVENTS, Basis, Facet, Router
+from dashboard.rules.domain import EVENTS, Basis, ImpactContext, Router
 from dashboard.rules.drift import MOST_SIDES, say
 from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Unjudged
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, YES, only, publication, shown
 from dashboard.rules.routing.releases import VERSION, most_run
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.versions import has_change
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting, Told
-    from dashboard.rules.subject import PoolSubject
 
 # vllm-project/vllm#42892 came after 0.23.0 was cut (ai-dynamo/dynamo#10660 looked at both) and is in 0.24.0
 # (verl-project/uni-agent#216 ran it).
@@ -31,7 +25,7 @@ PUBLISHING = "all replicas publish KV events"
     id="RT-08",
     name="event-format-differs",
     family=Family.ROUTING,
-    severity={Facet.KV_EVENTS: Severity.CRITICAL},
+    severity={ImpactContext.KV_EVENTS: Severity.CRITICAL},
     needs=(VERSION,),
 )
 def event_format_differs(pool: PoolSubject) -> Iterator[Draft | Unjudged]:
@@ -96,13 +90,13 @@ def _senders(pool: PoolSubject) -> set[str]:
     return set(told.get(YES, ()))
 
 
-def _sends_maps(version: Told, _settings: Mapping[str, Setting]) -> Told:
+def _sends_maps(version: SettingValue, _settings: Mapping[str, Setting]) -> SettingValue:
     """Say whether a version sends maps; itself where that is unknown."""
     has_maps = has_change(str(json.loads(version.value)), MAPS_SINCE)
     return version if has_maps is None else YES if has_maps else NO
 
 
-def _upgrade(version: Told) -> Remedy:
+def _upgrade(version: SettingValue) -> Remedy:
     sentence = (
         f"Give these replicas vLLM {say(version)} like the others, which ends ID-08 too; "
         "or let the router's reader of events know both formats."

@@ -1,29 +1,23 @@
 """RT-09: some replicas publish KV events and some do not, or none does though the router follows them."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.rules import remedy
-from dashboard.rules.domain import EVENTS, PUBLISHER, Basis, Facet, Router
+from dashboard.rules.domain import EVENTS, PUBLISHER, Basis, ImpactContext, Router
 from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, YES, publication, shown
+from dashboard.rules.subject import PoolSubject
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import PoolSubject
-
-ZMQ = Told('"zmq"', State.REPORTED)
+ZMQ = SettingValue('"zmq"', State.REPORTED)
 
 
 @rule(
     id="RT-09",
     name="events-not-published",
     family=Family.ROUTING,
-    severity={Facet.MODEL: Severity.INFO, Facet.KV_EVENTS: Severity.CRITICAL},
+    severity={ImpactContext.MODEL: Severity.INFO, ImpactContext.KV_EVENTS: Severity.CRITICAL},
     needs=(EVENTS,),
     least=1,
 )

@@ -1,28 +1,22 @@
 """RT-10: KV events are sent under a topic that the router does not look for."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.fleet import Replica
 from dashboard.fleet.formatting import LONG_TEXT, joined, middle_cut, one_line
 from dashboard.rules import remedy
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import MOST_SIDES, drift, say
 from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import only, publishing, shown
 from dashboard.rules.routing.router import expectation
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.identity import TOPIC
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.fleet import Replica
-    from dashboard.rules.subject import PoolSubject
 
 PATH = "kv_events_config.topic"
 NOUN = "topic of KV events"
@@ -44,7 +38,7 @@ PLACEHOLDER = re.compile(r"\{(host|port|model)\}")
     id="RT-10",
     name="event-topic-differs",
     family=Family.ROUTING,
-    severity={Facet.KV_EVENTS: Severity.CRITICAL},
+    severity={ImpactContext.KV_EVENTS: Severity.CRITICAL},
     needs=(PATH,),
     least=1,
 )

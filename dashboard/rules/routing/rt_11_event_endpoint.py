@@ -1,28 +1,20 @@
 """RT-11: replicas of one pool send KV events to endpoints of different kinds."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from dashboard.fleet import Source, State, Told
+from dashboard.fleet import Setting, SettingValue, Source, State
 from dashboard.rules import remedy
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import MOST_SIDES, drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import only, publishing
+from dashboard.rules.subject import Meaning, PoolSubject
 from dashboard.vllm.canonical import canonical_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft, Evidence, Remedy
-    from dashboard.rules.subject import Meaning, PoolSubject
 
 ENDPOINT = "kv_events_config.endpoint"
 REPLAY = "kv_events_config.replay_endpoint"
@@ -35,7 +27,7 @@ WILDCARD = "*"
     id="RT-11",
     name="event-endpoint-differs",
     family=Family.ROUTING,
-    severity={Facet.KV_EVENTS: Severity.WARNING},
+    severity={ImpactContext.KV_EVENTS: Severity.WARNING},
     needs=(ENDPOINT,),
 )
 def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
@@ -94,11 +86,11 @@ def _ports_are_alike(pool: PoolSubject) -> bool:
 def _shape(*, is_port_compared: bool) -> Meaning:
     """Return what of an endpoint is compared."""
 
-    def shape(told: Told, _settings: Mapping[str, Setting]) -> Told:
+    def shape(told: SettingValue, _settings: Mapping[str, Setting]) -> SettingValue:
         value = json.loads(told.value)
         if told.state is State.NULL or not isinstance(value, str) or is_port_compared:
             return told
-        return Told(json.dumps(PORT.sub(":{port}", value), ensure_ascii=False), told.state)
+        return SettingValue(json.dumps(PORT.sub(":{port}", value), ensure_ascii=False), told.state)
 
     return shape
 
@@ -115,10 +107,10 @@ def _pasteable(pool: PoolSubject, draft: Draft) -> Remedy:
     return found._replace(snippets=tuple(each for each in choices if each), any_of=True)
 
 
-def _whole(pool: PoolSubject, row: Evidence) -> Told | None:
+def _whole(pool: PoolSubject, row: Evidence) -> SettingValue | None:
     """Return the whole endpoint of the replicas of one row of evidence: its host was set apart."""
     told = pool.identity(row.path)
     if "{port}" in row.value or not all(each in told for each in row.replicas):
         return None
     found = {canonical_text(told[each]) for each in row.replicas}
-    return Told(found.pop(), row.state) if len(found) == 1 else None
+    return SettingValue(found.pop(), row.state) if len(found) == 1 else None

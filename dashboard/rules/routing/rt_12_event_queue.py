@@ -1,20 +1,13 @@
 """RT-12: replicas of one pool keep KV events for different lengths."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import publishing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 NOUNS = {
     "kv_events_config.hwm": "high-water mark of KV events",
@@ -27,7 +20,7 @@ NOUNS = {
     id="RT-12",
     name="event-queue-differs",
     family=Family.ROUTING,
-    severity={Facet.KV_EVENTS: Severity.INFO},
+    severity={ImpactContext.KV_EVENTS: Severity.INFO},
     needs=tuple(NOUNS),
 )
 def event_queue_differs(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,22 +1,16 @@
 """RT-13: replicas cache no prefixes, some of them or all, behind a router that sends prompts by prefix."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from dashboard.fleet import Role
 from dashboard.fleet.formatting import count
 from dashboard.rules import remedy
-from dashboard.rules.domain import Basis, Facet, Router
+from dashboard.rules.domain import Basis, ImpactContext, Router
 from dashboard.rules.findings import Draft, Family, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import NO, PREFIX_CACHING, YES, shown
 from dashboard.rules.routing.router import declaration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 
 @rule(
@@ -24,10 +18,10 @@ if TYPE_CHECKING:
     name="prefix-caching-off",
     family=Family.ROUTING,
     severity={
-        Facet.MODEL: Severity.WARNING,
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.CRITICAL,
-        Facet.APPROXIMATE: Severity.CRITICAL,
+        ImpactContext.MODEL: Severity.WARNING,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.APPROXIMATE: Severity.CRITICAL,
     },
     needs=(PREFIX_CACHING,),
 )

@@ -1,25 +1,18 @@
 """RT-14: replicas of one pool turn the same text into different tokens."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
-from dashboard.rules.domain import Facet
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import apart, drift
 from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.holders import NOT_SET
 from dashboard.rules.meanings import revisions
 from dashboard.rules.registry import rule
+from dashboard.rules.subject import Meaning, PoolSubject
 from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.subject import Meaning, PoolSubject
 
 TOKENIZER = "model_config.tokenizer"
 MODE = "model_config.tokenizer_mode"
@@ -32,9 +25,9 @@ AUTO = '"auto"'
     name="tokenizer-differs",
     family=Family.ROUTING,
     severity={
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.CRITICAL,
-        Facet.MODEL: Severity.CRITICAL,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.MODEL: Severity.CRITICAL,
     },
     needs=(TOKENIZER, MODE, REVISION),
 )
@@ -85,11 +78,11 @@ def _without_organisation(pool: PoolSubject) -> Meaning:
     """Compare `meta/llama` as `llama` where another replica has a folder `llama`: it may well be a copy."""
     folders = {told.value for told in pool.values(TOKENIZER) if told.state is State.REPORTED and "/" not in told.value}
 
-    def meaning(told: Told, _settings: Mapping[str, Setting]) -> Told:
+    def meaning(told: SettingValue, _settings: Mapping[str, Setting]) -> SettingValue:
         value = json.loads(told.value)
         if not isinstance(value, str):
             return told
         name = json.dumps(value.rpartition("/")[2], ensure_ascii=False)
-        return Told(name, told.state) if name in folders else told
+        return SettingValue(name, told.state) if name in folders else told
 
     return meaning

@@ -1,21 +1,13 @@
 """RT-15: replicas of one pool identify or prepare images and other media differently."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Mapping
 
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import State, Told
-from dashboard.rules.domain import Facet
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 SECTION = "model_config.multimodal_config"
 NOUNS = {
@@ -31,7 +23,7 @@ EMPTY = "{}"
     id="RT-15",
     name="media-handling-differs",
     family=Family.ROUTING,
-    severity={Facet.MODEL: Severity.WARNING, Facet.KV_STORE: Severity.CRITICAL},
+    severity={ImpactContext.MODEL: Severity.WARNING, ImpactContext.KV_STORE: Severity.CRITICAL},
     needs=tuple(NOUNS),
 )
 def media_handling_differs(pool: PoolSubject) -> Iterator[Draft]:
@@ -64,5 +56,5 @@ def media_handling_differs(pool: PoolSubject) -> Iterator[Draft]:
     return drift(pool, NOUNS, _unset_if_empty)
 
 
-def _unset_if_empty(told: Told, _settings: Mapping[str, Setting]) -> Told:
-    return Told("null", State.NULL) if told.value == EMPTY else told
+def _unset_if_empty(told: SettingValue, _settings: Mapping[str, Setting]) -> SettingValue:
+    return SettingValue("null", State.NULL) if told.value == EMPTY else told

@@ -1,32 +1,26 @@
 """RT-16: replicas keep KV cache where the router's index does not count it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import Engine, Replica, Setting, SettingValue, State
 from dashboard.fleet.formatting import joined
 from dashboard.rules.connectors import CONNECTOR, connectors, value
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import say
 from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import YES, only, shown
 from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
 from dashboard.rules.routing.rt_02_router_block_size import is_size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Engine, Replica, Setting
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 SIZE = "cache_config.kv_offloading_size"
 OFFLOADING = ("OffloadingConnector", "SimpleCPUOffload", "LMCache")  # vllm/config/vllm.py makes one of them of the size
 BACKEND = "cache_config.kv_offloading_backend"
 LMCACHE = "lmcache"  # vllm/config/vllm.py: its size is that of LMCache's server, the flag's is not passed on
-NOTHING = Told("null", State.NULL)
+NOTHING = SettingValue("null", State.NULL)
 GIB = 2**30  # the size's unit (vllm/config/cache.py)
 LARGEST = 2**20  # a pebibyte: no replica has more, and what is larger is no size
 
@@ -35,7 +29,7 @@ LARGEST = 2**20  # a pebibyte: no replica has more, and what is larger is no siz
     id="RT-16",
     name="offloaded-cache-not-counted",
     family=Family.ROUTING,
-    severity={Facet.APPROXIMATE: Severity.WARNING},
+    severity={ImpactContext.APPROXIMATE: Severity.WARNING},
     needs=(SIZE, CONNECTOR),
     least=1,
 )
@@ -83,11 +77,11 @@ def _is_size_in_gib(told: Any) -> bool:
     return isinstance(told, int | float) and not isinstance(told, bool) and 0 < told <= LARGEST
 
 
-def _offloads(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _offloads(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     return YES if any(each.name.startswith(OFFLOADING) for each in connectors(settings)) else told
 
 
-def _kept(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _kept(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Take no size for told where LMCache keeps the blocks: its server has a size of its own."""
     return NOTHING if value(settings, BACKEND) == LMCACHE else told
 

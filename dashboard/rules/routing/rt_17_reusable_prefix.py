@@ -1,27 +1,20 @@
 """RT-17: typical prompts are shorter than the smallest prefix that can be reused."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-from dashboard.fleet import State
+from dashboard.fleet import Setting, State
 from dashboard.rules.connectors import value
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import PREFIX_CACHING, shown
 from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
 from dashboard.rules.routing.rt_02_router_block_size import is_size
 from dashboard.rules.routing.rt_03_match_unit import MATCH_UNIT
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.lookahead import METHODS, lookahead_setting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.subject import PoolSubject
 
 ALIGNMENT = "cache_config.cache_hit_alignment_tokens"
 METHOD = "speculative_config.method"
@@ -32,7 +25,7 @@ NO_DROP = "speculative_config.disable_eagle_block_drop"
     id="RT-17",
     name="reusable-prefix-too-long",
     family=Family.ROUTING,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=(BLOCK_SIZE, ALIGNMENT),
     least=1,
 )

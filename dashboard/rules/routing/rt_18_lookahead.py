@@ -1,26 +1,19 @@
 """RT-18: block hashes of some replicas also cover later tokens."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.rules import remedy
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.narrowing import caching
+from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.lookahead import LOOKAHEAD
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
-
-DISABLED = ("speculative_config.disable_lookahead_block_hashes", Told("true", State.REPORTED))
+DISABLED = ("speculative_config.disable_lookahead_block_hashes", SettingValue("true", State.REPORTED))
 HOW = (
     "Set disable_lookahead_block_hashes on the replicas with lookahead, and restart them: they then hash as replicas "
     "without it do. Or use one speculative configuration and one vLLM version for the pool."
@@ -32,10 +25,10 @@ HOW = (
     name="hash-lookahead-differs",
     family=Family.ROUTING,
     severity={
-        Facet.PREFIX_HASH: Severity.CRITICAL,
-        Facet.KV_STORE: Severity.CRITICAL,
-        Facet.KV_EVENTS: Severity.INFO,
-        Facet.MODEL: Severity.INFO,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_STORE: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.INFO,
+        ImpactContext.MODEL: Severity.INFO,
     },
     needs=(LOOKAHEAD,),
 )

@@ -1,8 +1,6 @@
 """How replicas get one root of their block hashes: the remedies of RT-06."""
 
-from __future__ import annotations
-
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.drift import say
@@ -12,15 +10,15 @@ from dashboard.rules.routing.roots import SEED, SEED_VARIABLE
 from dashboard.rules.routing.router import declaration
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
 
-ZERO = Told("0", State.REPORTED)
-FIRST_FIXED = Told('"0.29.0"', State.REPORTED)
-REPRODUCIBLE = Told('"sha256_cbor"', State.REPORTED)
+ZERO = SettingValue("0", State.REPORTED)
+FIRST_FIXED = SettingValue('"0.29.0"', State.REPORTED)
+REPRODUCIBLE = SettingValue('"sha256_cbor"', State.REPORTED)
 ENVIRONMENT = f"seed_policy: {SeedPolicy.ENVIRONMENT}"
 EVERYWHERE = f"set {SEED_VARIABLE} to one value, such as 0, on every replica of the pool before Python starts"
 SAID = f"say `{ENVIRONMENT}` under the pool's `expects` in fleet.yaml"
 
 
-def like_others(seed: Told) -> Remedy:
+def like_others(seed: SettingValue) -> Remedy:
     """Give these replicas the seed of the others, or none if they have none."""
     if seed.state is State.NULL:
         return unset()
@@ -50,7 +48,7 @@ def one_seed(*, may_be_unset: bool) -> Remedy:
     return Remedy(sentence, (*found.snippets, *unset().snippets), any_of=True)
 
 
-def one_version(pool: str, version: Told, *, is_certain: bool) -> Remedy:
+def one_version(pool: str, version: SettingValue, *, is_certain: bool) -> Remedy:
     """Bring these replicas to the version of those with the fixed root, or give all of them one seed."""
     sentence = (
         f"This is the version difference of ID-08: give these replicas vLLM {say(version)} like the others. "
@@ -59,7 +57,7 @@ def one_version(pool: str, version: Told, *, is_certain: bool) -> Remedy:
     return _ways(pool, sentence, [(VERSION, version), (SEED, ZERO)], is_certain=is_certain)
 
 
-def one_algorithm(pool: str, own: str, algorithm: Told, *, is_certain: bool) -> Remedy:
+def one_algorithm(pool: str, own: str, algorithm: SettingValue, *, is_certain: bool) -> Remedy:
     """Give these replicas an algorithm with the fixed root; with their `own` on all, they need one seed."""
     sentence = (
         f"Give these replicas {say(algorithm)}, whose root is fixed: the same flag ends RT-05. "
@@ -77,13 +75,13 @@ def one_root(pool: str, *, is_algorithm_free: bool, is_certain: bool) -> Remedy:
     return _ways(pool, f"{sentence}.", ways, is_certain=is_certain)
 
 
-def routers_root(pool: str, sentence: str, way: tuple[str, Told]) -> Remedy:
+def routers_root(pool: str, sentence: str, way: tuple[str, SettingValue]) -> Remedy:
     """Give these replicas the fixed root that the router computes from, or mend what fleet.yaml says of it."""
     other = f"Or, where the router and all replicas have one {SEED_VARIABLE}, {SAID}."
     return _with(remedy.set_to([way], f"{sentence} {other}"), declaration(pool, "expects:", ENVIRONMENT))
 
 
-def _ways(pool: str, sentence: str, ways: list[tuple[str, Told]], *, is_certain: bool) -> Remedy:
+def _ways(pool: str, sentence: str, ways: list[tuple[str, SettingValue]], *, is_certain: bool) -> Remedy:
     """Offer alternatives. Where nobody tells whether the seed is set, who has set it can only say so."""
     found = Remedy(sentence, tuple(each for way in ways if (each := remedy.pasteable(*way))), any_of=len(ways) > 1)
     if is_certain:

@@ -1,15 +1,13 @@
 """Seeds of block hashes, held against each other as replicas tell them, where nobody tells what engines computed."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State
+from dashboard.fleet import SettingValue, State
 from dashboard.rules.drift import Contrast, apart, deviation, majority, tie
-from dashboard.rules.findings import Confidence
+from dashboard.rules.findings import Confidence, Draft
 from dashboard.rules.routing import seeding
-from dashboard.rules.routing.random_roots import FEWEST
+from dashboard.rules.routing.random_roots import FEWEST, Roots
 from dashboard.rules.routing.roots import (
     FROM_SEED,
     SEED,
@@ -20,14 +18,7 @@ from dashboard.rules.routing.roots import (
     is_fixed,
 )
 from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.fleet import Told
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.routing.random_roots import Roots
-    from dashboard.rules.subject import Holders, PoolSubject
+from dashboard.rules.subject import Holders, PoolSubject
 
 
 def differing_seeds(pool: PoolSubject, known: Roots) -> Iterator[Draft]:
@@ -57,7 +48,7 @@ def seeded_in_part(pool: PoolSubject) -> Iterator[Draft]:
         yield from (replace(each, remedy=way, confidence=Confidence.DERIVED) for each in drafts)
 
 
-def _seed_to_keep(holders: Holders, known: Roots) -> Told | None:
+def _seed_to_keep(holders: Holders, known: Roots) -> SettingValue | None:
     """Return what most have, or the only seed there is where those without one start at random; else None."""
     most = majority(holders)
     is_random = any(root.kind is RootKind.RANDOM and root.is_certain for root in known)

@@ -1,14 +1,9 @@
 """What replicas must have in common so that one finds in a store what another has put there."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dashboard.fleet import KVCacheGroup
-    from dashboard.rules.subject import PoolSubject
+from dashboard.fleet import KVCacheGroup
+from dashboard.rules.subject import PoolSubject
 
 MODEL, REVISION, QUANTIZATION = "model_config.model", "model_config.revision", "model_config.quantization"
 TP, PP = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"

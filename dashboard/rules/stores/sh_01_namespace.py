@@ -1,14 +1,12 @@
 """SH-01: replicas of one pool do not share what they put into their store."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.rules.connectors import CONNECTOR, EXTRA
-from dashboard.rules.domain import Facet, Store
+from dashboard.rules.domain import ImpactContext, Store
 from dashboard.rules.drift import apart
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.holders import held_natively
 from dashboard.rules.meanings import CACHE_DTYPE, branch, effective
 from dashboard.rules.registry import rule
@@ -22,12 +20,7 @@ from dashboard.rules.stores.namespace import (
     groups_of,
     is_mla,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import Holders, PoolSubject
+from dashboard.rules.subject import Holders, PoolSubject
 
 GROUPS = "kv_cache_groups"
 DCP = "parallel_config.decode_context_parallel_size"
@@ -51,7 +44,7 @@ SILENT = "nothing in the keys tells their KV cache from that of the others, whic
     id="SH-01",
     name="store-namespace-differs",
     family=Family.STORES,
-    severity={Facet.KV_STORE: Severity.WARNING},
+    severity={ImpactContext.KV_STORE: Severity.WARNING},
     needs=(MODEL, CACHE_DTYPE, TP, REVISION, QUANTIZATION, CONNECTOR),
 )
 def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,26 +1,18 @@
 """SH-02: replicas of one pool keep KV cache outside of their GPUs differently."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.fleet import State, Told
+from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.connectors import CONNECTOR, EXTRA, ROLE, value
-from dashboard.rules.domain import OFFLOADING, Facet
+from dashboard.rules.domain import OFFLOADING, ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Remedy, Severity
+from dashboard.rules.findings import Draft, Family, Remedy, Severity
 from dashboard.rules.holders import NOT_SET
 from dashboard.rules.registry import rule
 from dashboard.rules.spelled_out import spelled_out
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from dashboard.fleet import Setting
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 SIZE, BACKEND = "cache_config.kv_offloading_size", "cache_config.kv_offloading_backend"
 NOUNS = {SIZE: "size of offloaded KV cache in GiB", BACKEND: "offloading backend"}
@@ -30,19 +22,19 @@ OPTIONS = {
 }
 BYTES = f"{EXTRA}.cpu_bytes_to_use"
 PROMPT_ONLY = "offload_prompt_only"
-OFFLOADS, BOTH = Told(f'"{OFFLOADING}"', State.REPORTED), Told('"kv_both"', State.REPORTED)
+OFFLOADS, BOTH = SettingValue(f'"{OFFLOADING}"', State.REPORTED), SettingValue('"kv_both"', State.REPORTED)
 REMOVE = (
     "Remove the connector that offloads (`--kv-transfer-config`) from these replicas, and restart them: without its "
     "options alone it does not start."
 )
-YES = Told("true", State.REPORTED)  # the default
+YES = SettingValue("true", State.REPORTED)  # the default
 
 
 @rule(
     id="SH-02",
     name="offloading-differs",
     family=Family.STORES,
-    severity={Facet.MODEL: Severity.WARNING},
+    severity={ImpactContext.MODEL: Severity.WARNING},
     needs=(SIZE, CONNECTOR),
 )
 def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
@@ -95,10 +87,10 @@ def _with_connector(pool: PoolSubject, draft: Draft) -> Remedy:
     return remedy.of_snippets([*connector, *draft.remedy.snippets], draft.remedy.sentence)
 
 
-def _where_sized(told: Told, settings: Mapping[str, Setting]) -> Told:
+def _where_sized(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Take a size, and a backend where there is a size; without one nothing is offloaded, whatever the backend."""
     return told if value(settings, SIZE) is not None else NOT_SET
 
 
-def _by_default(told: Told, _settings: Mapping[str, Setting]) -> Told:
+def _by_default(told: SettingValue, _settings: Mapping[str, Setting]) -> SettingValue:
     return YES if told.state is State.NULL else told

@@ -1,29 +1,23 @@
 """SH-03: replicas with different KV cache have the same keys in Mooncake's store, or one pool has several."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.compare.encoding import tell, votes
-from dashboard.fleet import Told
+from dashboard.fleet import KVCacheGroup, Replica, Setting, SettingValue
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, tells_options
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import MOST_SIDES, apart, capital, say
 from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import held, held_natively
 from dashboard.rules.meanings import CACHE_DTYPE, branch, effective
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.stores.namespace import MODEL, QUANTIZATION, REVISION, TP, groups_of, is_mla
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from dashboard.fleet import KVCacheGroup, Replica, Setting
-    from dashboard.rules.subject import FleetSubject, Holders, PoolSubject
+from dashboard.rules.subject import FleetSubject, Holders, PoolSubject
 
 STORE = "MooncakeStoreConnector"
 PREFIX = f"{EXTRA}.cache_prefix"
@@ -62,7 +56,7 @@ class _Member:
     name="mooncake-keys-collide",
     family=Family.STORES,
     scope=Scope.FLEET,
-    severity={Facet.KV_STORE: Severity.CRITICAL},
+    severity={ImpactContext.KV_STORE: Severity.CRITICAL},
     needs=(CONNECTOR,),
 )
 def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
@@ -152,11 +146,11 @@ def _collisions(key: str, members: Sequence[_Member], fleet: FleetSubject) -> It
 
 
 def _told(members: Sequence[_Member], path: str) -> Holders:
-    told: dict[str, Told] = {}
+    told: dict[str, SettingValue] = {}
     for member in members:
         setting = tell(member.settings, path)
         if setting is not None and votes(setting.state):
-            own = Told(setting.value, setting.state)
+            own = SettingValue(setting.value, setting.state)
             told[member.replica.id] = MEANINGS[path](own, member.settings) if path in MEANINGS else own
     return held(told)
 
@@ -189,6 +183,6 @@ def _collision(key: str, path: str, noun: str, holders: Holders, fleet: FleetSub
     )
 
 
-def _prefixes(key: str, values: Sequence[Told]) -> list[str]:
+def _prefixes(key: str, values: Sequence[SettingValue]) -> list[str]:
     """Propose a prefix for each value: the key and the value, of letters that no shell minds."""
     return [re.sub(r"[^\w.-]+", "-", f"{key}-{say(told)}").strip("-") for told in values]

@@ -1,26 +1,19 @@
 """SH-04: replicas of one pool use LMCache differently."""
 
-from __future__ import annotations
-
 import json
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.fleet import State
 from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
-from dashboard.rules.findings import Family, Severity, Snippet
+from dashboard.rules.findings import Draft, Family, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.remedy import flag_of
 from dashboard.rules.spelled_out import spelled_out
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 LMCACHE = "LMCache"  # how the names of its connectors begin
 OPTIONS = {
@@ -35,7 +28,7 @@ OPTIONS = {
     id="SH-04",
     name="lmcache-settings-differ",
     family=Family.STORES,
-    severity={Facet.KV_STORE: Severity.CRITICAL},
+    severity={ImpactContext.KV_STORE: Severity.CRITICAL},
     needs=(CONNECTOR,),
 )
 def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,24 +1,17 @@
 """SH-05: replicas of one pool loaded a LoRA adapter of one name from several paths."""
 
-from __future__ import annotations
-
 import json
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dashboard.fleet.formatting import middle_cut, one_line
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import MOST_SIDES, apart
-from dashboard.rules.findings import Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
 from dashboard.rules.holders import held_natively
 from dashboard.rules.registry import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
-    from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import PoolSubject
 
 ADAPTERS = "adapters"
 LONGEST_NAME = 60  # characters of an adapter's name that a sentence shows
@@ -28,7 +21,7 @@ LONGEST_NAME = 60  # characters of an adapter's name that a sentence shows
     id="SH-05",
     name="adapter-paths-differ",
     family=Family.STORES,
-    severity={Facet.KV_STORE: Severity.CRITICAL, Facet.MODEL: Severity.CRITICAL},
+    severity={ImpactContext.KV_STORE: Severity.CRITICAL, ImpactContext.MODEL: Severity.CRITICAL},
     needs=(ADAPTERS,),
 )
 def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft]:

@@ -1,9 +1,8 @@
 """Which replica and which path a file is the answer of: told by its name, `chat-1.server_info.json`, or its content."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
@@ -11,9 +10,6 @@ from dashboard.errors import SnapshotError
 from dashboard.sources.importing.files import shown
 from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, PROBES, SERVER_CONFIG
 from dashboard.vllm.json_faults import json_fault
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 SAVED_FLEET = "a saved fleet"  # in place of a path
 SERVER_INFO = "/server_info?config_format=json"

@@ -1,7 +1,5 @@
 """One file as it was brought, to an import or a command: opened within limits, or refused with what is to be done."""
 
-from __future__ import annotations
-
 import codecs
 from typing import NamedTuple
 

@@ -1,16 +1,16 @@
 """All files of one import: each saved fleet is a fleet, and the answers of replicas together are one."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from dashboard.analysis.assembly import build_fleet
+from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Failure, ProbeResult, Snapshot, Target
 from dashboard.fleet.targets import FILE_SCHEME
+from dashboard.rules.policy import Policy
 from dashboard.sources.importing.answers import SAVED_FLEET, Answer, answer_of, refusal_of, replicas_named
 from dashboard.sources.importing.files import MAX_FILES, MAX_TOTAL_BYTES, MIB, File, Refused, opened, shown
 from dashboard.sources.polling.failures import Asked
@@ -19,13 +19,6 @@ from dashboard.sources.polling.reader import Reader
 from dashboard.store.carrying import Carried, carried_by
 from dashboard.store.redacting import opened_clean
 from dashboard.vllm.reading import excerpt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.rules.policy import Policy
 
 SERVED_NAME = "model_config.served_model_name"
 _INTERVAL = timedelta(seconds=15)  # between polls; every answer is as old as the import, so all are fresh

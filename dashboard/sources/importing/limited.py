@@ -1,26 +1,20 @@
 """An import in a process of its own: what it makes comes back as bytes that can be frozen, never as objects."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
 
-from dashboard.sources.importing.files import Refused
+from dashboard.rules.policy import Policy
+from dashboard.sources.importing.files import File, Refused
 from dashboard.sources.importing.fleets import imported
 from dashboard.store import child
 from dashboard.store.carrying import Carried
 from dashboard.store.packing import content_of
 from dashboard.store.sidecar import Sidecar, sidecar_of
 from dashboard.vllm import redaction
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from dashboard.rules.policy import Policy
-    from dashboard.sources.importing.files import File
 
 
 class Checked(NamedTuple):

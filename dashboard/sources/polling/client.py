@@ -1,28 +1,23 @@
 """One GET, within limits: the only module that knows httpx. Every way to fail becomes a `Failure`."""
 
-from __future__ import annotations
-
 import ssl
 from contextlib import AsyncExitStack, aclosing
-from typing import TYPE_CHECKING, NamedTuple, Self
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
 
 import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from dashboard import __version__
+from dashboard.fleet import Failure, Target
 from dashboard.sources.polling import failures
 from dashboard.sources.polling.credentials import Key
 from dashboard.sources.polling.decoding import Body, BodyEncodingError, BodyTooLargeError
 from dashboard.sources.polling.failures import Asked
 from dashboard.sources.polling.patience import Patience
 from dashboard.vllm.budgets import budget_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
-
-    from dashboard.fleet import Failure, Target
 
 # Packing 50 KB costs the API server of a busy vLLM more than sending them, and what is not packed is no bomb.
 HEADERS = (

@@ -1,19 +1,14 @@
 """API keys: found in an environment variable or a file at every poll, kept in memory only while it lasts."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterable
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from dashboard.fleet import Credentials, Target
 from dashboard.fleet.formatting import first_of, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from dashboard.fleet import Credentials, Target
 
 MOST_NAMED = 3  # targets of a sentence
 

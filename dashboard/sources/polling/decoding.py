@@ -1,7 +1,5 @@
 """Bodies, put together chunk by chunk: never more decoded bytes in memory than the limit, whatever was packed."""
 
-from __future__ import annotations
-
 import zlib
 
 # zlib: 32 added to the largest window takes the header of gzip as well as that of zlib ("deflate" in HTTP).

@@ -1,17 +1,13 @@
 """What can go wrong with one GET, as a kind and a sentence for people. Nothing that the other side said is repeated."""
 
-from __future__ import annotations
-
 import errno
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
 
 from dashboard.fleet import Failure, FailureKind
 from dashboard.fleet.formatting import one_line
-
-if TYPE_CHECKING:
-    from dashboard.sources.polling.credentials import Key
+from dashboard.sources.polling.credentials import Key
 
 # More of an address or a path would fill a table cell without telling more.
 MAX_SHOWN = 120

@@ -1,13 +1,8 @@
 """Time that replicas have: what this process spends on something else does not count against them."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 BEAT_SECONDS = 0.05  # a beat that is later than this shows that the event loop was busy
 

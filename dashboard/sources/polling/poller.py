@@ -1,15 +1,14 @@
 """The poll: every target, some at a time, within one time limit; and what is remembered until the next poll."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
-from dashboard.fleet import Snapshot
+from dashboard.fleet import Snapshot, Target
 from dashboard.sources.polling import credentials
 from dashboard.sources.polling.client import Client
 from dashboard.sources.polling.reader import Reader
@@ -17,12 +16,6 @@ from dashboard.sources.polling.replica import Known, Visit
 from dashboard.vllm.redaction import redact_keys
 from dashboard.vllm.schemas import recent
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Executor
-    from datetime import datetime
-
-    from dashboard.fleet import Target
 READERS = 2  # threads; they share one interpreter, and a costly answer still leaves one to the others
 
 

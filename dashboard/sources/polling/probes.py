@@ -1,7 +1,5 @@
 """The table of probes: which paths a replica is asked for, in which order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from dashboard.fleet import Source

@@ -1,22 +1,15 @@
 """Bodies to replies, each distinct body once: a configuration that did not change is not read again."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Failure, FailureKind
+from dashboard.fleet import Failure, FailureKind, ProbeResult
 from dashboard.sources.polling import failures
+from dashboard.sources.polling.failures import Asked
+from dashboard.sources.polling.probes import Probe
 from dashboard.vllm import reading
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from dashboard.fleet import ProbeResult
-    from dashboard.sources.polling.failures import Asked
-    from dashboard.sources.polling.probes import Probe
-    from dashboard.vllm.reading import Reading
+from dashboard.vllm.reading import Reading
 
 DIGEST_BYTES = 16  # two bodies share a digest by accident, or by intent, in 1 of 2^64 tries
 

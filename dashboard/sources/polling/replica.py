@@ -1,27 +1,19 @@
 """One visit to one replica: which probes are asked this time, and what is known of it afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
-from dashboard.fleet import Failure, FailureKind, ProbeResult
+from dashboard.fleet import Failure, FailureKind, ProbeResult, Target
 from dashboard.sources.polling import failures
-from dashboard.sources.polling.probes import METRICS, PROBES
+from dashboard.sources.polling.client import Answer, Client
+from dashboard.sources.polling.credentials import Key
+from dashboard.sources.polling.probes import METRICS, PROBES, Probe
+from dashboard.sources.polling.reader import Reader
 from dashboard.vllm.reading import excerpt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from concurrent.futures import Executor
-    from datetime import datetime
-
-    from dashboard.fleet import Target
-    from dashboard.sources.polling.client import Answer, Client
-    from dashboard.sources.polling.credentials import Key
-    from dashboard.sources.polling.probes import Probe
-    from dashboard.sources.polling.reader import Reader
 
 # After one of these on the first probe the others would fail in the same way, only later.
 OUT_OF_REACH = frozenset(

@@ -1,7 +1,5 @@
 """What every reply's model has in common: bounds, and tolerance for what a version lacks or adds."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated
 

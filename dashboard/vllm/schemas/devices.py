@@ -1,7 +1,5 @@
 """Devices as configuration endpoints tell them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

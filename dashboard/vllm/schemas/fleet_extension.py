@@ -4,8 +4,6 @@ Version: a minor number is added fields, a major one another meaning. What could
 `unavailable`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field

@@ -4,8 +4,6 @@
 `GET /v1/server/kv-cache` gives. A field that a version lacks may be missing or null.
 """
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from dashboard.vllm.schemas.base import Count, Size, Text, Wire

@@ -3,8 +3,6 @@
 Source: llm-d/llm-d-api-extensions. They tell neither version nor hash algorithm nor block size.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """GET /v1/server/kv-cache (vllm-project/vllm#43793) and the public plugins' /kv-cache."""
 
-from __future__ import annotations
-
 from dashboard.vllm.schemas.base import Count, Wire
 from dashboard.vllm.schemas.kv_cache_groups import KVCacheGroups
 

@@ -4,8 +4,6 @@
 (llm-d/llm-d-api-extensions). Newer kinds than these are kept under their own name.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Discriminator, Field, Tag

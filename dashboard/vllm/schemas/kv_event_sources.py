@@ -1,7 +1,5 @@
 """GET /kv_event_sources (vLLM 0.32 on): who publishes KV cache events, per DP rank."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field, RootModel

@@ -3,18 +3,14 @@
 The page has some 590 lines; only these are looked at, so that 1,000 replicas cost 0.2 s and not 6.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dashboard.errors import UnreadableError
 from dashboard.vllm.schemas.base import MAX_SECONDS
 from dashboard.vllm.schemas.recent import Recent
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MAX_LINE = 32_768  # characters of one line that is used; the longest in the captures has 1,400
 LONG = 4096  # characters of a series that is parsed every time instead

@@ -1,11 +1,7 @@
 """Paths of vLLM's settings: from the nested configuration to `cache_config.block_size`, and back."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 MAX_PATH = 400  # characters; the longest in the captures has 93
 

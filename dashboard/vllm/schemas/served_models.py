@@ -1,7 +1,5 @@
 """GET /v1/models: the served names, and the LoRA adapters that are loaded."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

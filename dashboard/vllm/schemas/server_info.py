@@ -1,7 +1,5 @@
 """GET /server_info?config_format=json: the whole VllmConfig, with VLLM_SERVER_DEV_MODE=1 only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import Field, field_validator

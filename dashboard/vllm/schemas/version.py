@@ -1,7 +1,5 @@
 """GET /version: the vLLM version."""
 
-from __future__ import annotations
-
 from dashboard.vllm.schemas.base import Text, Wire
 
 

@@ -1,7 +1,5 @@
 """Capacity: how much KV cache each DP rank, each GPU and each pool really holds."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from dashboard.report.views.capacity import capacity_report

@@ -1,7 +1,5 @@
 """Changes: what is different between two snapshots, or since one of them."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from dashboard.web import changes_sides, changes_view

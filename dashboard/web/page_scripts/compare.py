@@ -1,7 +1,5 @@
 """Compare: how the replicas of one pool differ, setting by setting."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from dashboard.report.formats.matrix_csv import matrix_csv

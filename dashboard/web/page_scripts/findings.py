@@ -1,7 +1,5 @@
 """Findings: what is wrong, on which replicas, what it breaks, what to do."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from dashboard.report.views.findings import findings_report

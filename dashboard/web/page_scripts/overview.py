@@ -1,7 +1,5 @@
 """Overview: is the fleet fine, and if not, what is wrong first."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from dashboard.fleet.formatting import count

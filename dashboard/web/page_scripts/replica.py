@@ -1,7 +1,5 @@
 """Replica: all that is known of one replica, and how it is known."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from dashboard.report.views.replica import replica_report

@@ -1,7 +1,5 @@
 """Replicas: all of them in one table, to find one and to take the list away."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from dashboard.report.views.replicas import replicas_report

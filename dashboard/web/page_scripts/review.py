@@ -1,7 +1,5 @@
 """Review: the agenda of a meeting on one page, and what was agreed in it."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from dashboard import service

@@ -1,7 +1,5 @@
 """Snapshots: fleets that were frozen, to be opened, compared, renamed and taken away."""
 
-from __future__ import annotations
-
 from dashboard.web import snapshots_dialog, snapshots_import, snapshots_view
 
 found = snapshots_view.listed()

@@ -1,20 +1,14 @@
 """Two sides of a comparison with good defaults: a test says only what changed."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dashboard.analysis.changes import changes_between
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes import Changes, changes_between
+from dashboard.fleet import Document, Replica, Setting, State
 from tests import builders
 from tests.builders import NOW
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.changes import Changes
-    from dashboard.fleet import Document, Replica, Setting, State
 
 BLOCK_SIZE = "cache_config.block_size"
 SEQS = "scheduler_config.max_num_seqs"

@@ -1,7 +1,5 @@
 """KV cache before and after: sums that say what is not in them, and ranks that hold clearly less or more."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.analysis.changes.capacity import is_beyond

@@ -1,24 +1,20 @@
 """What holds of any two fleets: nothing changed from one to itself, and the other way round everything is reversed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import Changes, SettingGroup, changes_between
 from dashboard.fleet import ReplicaState
 from dashboard.rules.findings import Inspection
 from tests.analysis.changes.sides import ADDRESS, between, chat, fleet
 from tests.builders import NOW, document, down, engine, hostile, replica, story
 from tests.report.saved_fleets import built_of_captures
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 DOCUMENTS = [
     document({"cache_config.block_size": size, "scheduler_config.max_num_seqs": seqs, **more})

@@ -1,27 +1,26 @@
 """Findings that are new, gone or the same; and what nobody looked at is never solved."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from dashboard.analysis.assembly import inspected
-from dashboard.analysis.changes import Elsewhere, changes_between
-from dashboard.fleet import State
-from dashboard.rules.findings import Evidence, Inspection, OutcomeKind, Severity, Suppression
+from dashboard.analysis.changes import (
+    FindingChanges,
+    OneSidedFinding,
+    OtherSideStatus,
+    PersistingFinding,
+    changes_between,
+)
+from dashboard.fleet import Replica, State
+from dashboard.rules.findings import Evidence, Finding, Inspection, OutcomeKind, Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.subject import FINGERPRINT
 from tests.analysis.changes.sides import BLOCK_SIZE, LATER, NEW, between, chat, fleet, ids, silent
 from tests.builders import HASHING, NOW, document, down, engine, hashing, setting
 from tests.report import judged
-
-if TYPE_CHECKING:
-    from dashboard.analysis.changes import FindingChanges, KeptFinding, LoneFinding
-    from dashboard.fleet import Replica
-    from dashboard.rules.findings import Finding
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]  # RT-01: the fourth cuts blocks of 32
 EVEN = chat(4)
@@ -35,7 +34,7 @@ def of(rule: str, found: tuple[Any, ...]) -> Any:
     return one
 
 
-def gone(*after: Replica, **more: Any) -> LoneFinding:
+def gone(*after: Replica, **more: Any) -> OneSidedFinding:
     """What became of the block size of the fourth replica."""
     changes = between(ODD, after, *more.pop("told", ()), **more)
     return of("RT-01", changes.findings.gone)  # type: ignore[no-any-return]
@@ -44,7 +43,7 @@ def gone(*after: Replica, **more: Any) -> LoneFinding:
 def test_what_was_mended_is_gone_and_was_looked_at() -> None:
     solved = gone(*EVEN)
 
-    assert solved.elsewhere is Elsewhere.JUDGED
+    assert solved.elsewhere is OtherSideStatus.JUDGED
     assert solved.finding.replicas == ids("chat-04")
     assert (solved.outcome, solved.absent, solved.unread, solved.silent) == (OutcomeKind.PASSED, (), (), ())
 
@@ -52,7 +51,7 @@ def test_what_was_mended_is_gone_and_was_looked_at() -> None:
 def test_what_is_new_was_looked_at_before_and_not_found() -> None:
     new = of("RT-01", between(EVEN, ODD).findings.new)
 
-    assert (new.elsewhere, new.is_suppressed) == (Elsewhere.JUDGED, False)
+    assert (new.elsewhere, new.is_suppressed) == (OtherSideStatus.JUDGED, False)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_what_is_gone_because_its_replica_cannot_be_read_is_not_solved(lost: Rep
     changes = between(ODD, [*chat(3), lost])
     found = [each for each in changes.findings.gone if each.finding.rule == "RT-01"]
 
-    assert [each.elsewhere for each in found] in ([Elsewhere.NOT_JUDGED], [])
+    assert [each.elsewhere for each in found] in ([OtherSideStatus.NOT_JUDGED], [])
     assert all(each.unread == ids("chat-04") for each in found)
     assert changes.findings.over == ()
 
@@ -71,39 +70,39 @@ def test_what_its_replica_no_longer_tells_is_not_solved() -> None:
     hidden = document({BLOCK_SIZE: silent(State.REDACTED)})
     lost = gone(*chat(3), *chat(1, hidden, first=4), told=(hidden,))
 
-    assert lost.elsewhere is Elsewhere.NOT_JUDGED
+    assert lost.elsewhere is OtherSideStatus.NOT_JUDGED
     assert (lost.silent, lost.unread) == (ids("chat-04"), ())
 
 
 def test_what_left_with_its_replica_is_told_as_that() -> None:
     left = gone(*chat(3))
 
-    assert (left.elsewhere, left.absent) == (Elsewhere.NOT_THERE, ids("chat-04"))
+    assert (left.elsewhere, left.absent) == (OtherSideStatus.NOT_THERE, ids("chat-04"))
 
 
 def test_a_rule_that_is_switched_off_solves_nothing() -> None:
     off = gone(*EVEN, now={"policy": Policy(rules={"RT-01": RuleChange(enabled=False)})})
 
-    assert (off.elsewhere, off.outcome) == (Elsewhere.NOT_JUDGED, OutcomeKind.NOT_APPLICABLE)
+    assert (off.elsewhere, off.outcome) == (OtherSideStatus.NOT_JUDGED, OutcomeKind.NOT_APPLICABLE)
     assert off.reason == "fleet.yaml disables it."
 
 
 def test_a_pool_that_is_called_otherwise_was_not_judged_under_its_name() -> None:
     other = [replace(each, pool="talk") for each in EVEN]
 
-    assert (gone(*other).elsewhere, gone(*other).outcome) == (Elsewhere.NOT_JUDGED, None)
+    assert (gone(*other).elsewhere, gone(*other).outcome) == (OtherSideStatus.NOT_JUDGED, None)
 
 
 def test_what_is_new_only_because_it_can_be_read_now_was_not_judged_before() -> None:
     new = of("RT-01", between([*chat(3), down("chat-04")], ODD).findings.new)
 
-    assert (new.elsewhere, new.unread) == (Elsewhere.NOT_JUDGED, ids("chat-04"))
+    assert (new.elsewhere, new.unread) == (OtherSideStatus.NOT_JUDGED, ids("chat-04"))
 
 
 def test_a_finding_on_a_replica_that_cannot_be_read_is_solved_when_it_can() -> None:
     read = of("ID-05", between([*chat(3), down("chat-04")], EVEN).findings.gone)
 
-    assert read.elsewhere is Elsewhere.JUDGED
+    assert read.elsewhere is OtherSideStatus.JUDGED
 
 
 def test_capacity_that_is_no_longer_told_is_not_solved() -> None:
@@ -111,8 +110,8 @@ def test_capacity_that_is_no_longer_told_is_not_solved() -> None:
     untold = [*chat(4), *chat(1, first=5, engines=(engine(None),))]
     mended = chat(5)
 
-    assert of("CP-01", between(short, untold).findings.gone).elsewhere is Elsewhere.NOT_JUDGED
-    assert of("CP-01", between(short, mended).findings.gone).elsewhere is Elsewhere.JUDGED
+    assert of("CP-01", between(short, untold).findings.gone).elsewhere is OtherSideStatus.NOT_JUDGED
+    assert of("CP-01", between(short, mended).findings.gone).elsewhere is OtherSideStatus.JUDGED
 
 
 def test_measured_hashes_are_needed_only_by_the_rule_that_needs_them() -> None:
@@ -121,7 +120,7 @@ def test_measured_hashes_are_needed_only_by_the_rule_that_needs_them() -> None:
     found = between(told, chat(4)).findings.gone
 
     assert {each.finding.rule for each in found if each.silent} <= {"RT-06"}
-    assert all(each.elsewhere is Elsewhere.NOT_JUDGED for each in found if each.finding.rule == "RT-06")
+    assert all(each.elsewhere is OtherSideStatus.NOT_JUDGED for each in found if each.finding.rule == "RT-06")
 
 
 def test_what_a_replica_never_told_here_is_not_missed_there_but_identity_is() -> None:
@@ -134,8 +133,8 @@ def test_what_a_replica_never_told_here_is_not_missed_there_but_identity_is() ->
     (lost,) = changes_between(then, fleet(*EVEN)).findings.gone
     (solved,) = changes_between(then, fleet(*chat(4, identity=told))).findings.gone
 
-    assert (lost.elsewhere, lost.silent) == (Elsewhere.NOT_JUDGED, ids("chat-01"))
-    assert solved.elsewhere is Elsewhere.JUDGED
+    assert (lost.elsewhere, lost.silent) == (OtherSideStatus.NOT_JUDGED, ids("chat-01"))
+    assert solved.elsewhere is OtherSideStatus.JUDGED
 
 
 def test_hashes_beside_settings_are_not_missed_by_a_rule_that_does_not_need_them() -> None:
@@ -143,7 +142,7 @@ def test_hashes_beside_settings_are_not_missed_by_a_rule_that_does_not_need_them
     found = judged.finding(replicas=ids("chat-01"), evidence=beside)
     then = replace(fleet(*chat(4, engines=hashing("a"))), inspection=Inspection((found,)))
 
-    assert changes_between(then, fleet(*EVEN)).findings.gone[0].elsewhere is Elsewhere.JUDGED
+    assert changes_between(then, fleet(*EVEN)).findings.gone[0].elsewhere is OtherSideStatus.JUDGED
 
 
 def test_a_replica_that_neither_side_read_does_not_hinder_judging() -> None:
@@ -161,7 +160,7 @@ def kept(before: list[Finding], after: list[Finding], **more: list[Finding]) -> 
     return changes_between(then, now).findings
 
 
-def one(changes: FindingChanges) -> KeptFinding:
+def one(changes: FindingChanges) -> PersistingFinding:
     (same,) = changes.kept
     assert (changes.new, changes.gone) == ((), ())
     return same
@@ -238,8 +237,8 @@ def test_a_finding_without_replicas_was_judged_when_its_rule_was() -> None:
     then = replace(fleet(*EVEN), inspection=Inspection((finding(),)))
     ran, not_run = fleet(*EVEN), replace(fleet(*EVEN), inspection=Inspection())
 
-    assert changes_between(then, ran).findings.gone[0].elsewhere is Elsewhere.JUDGED
-    assert changes_between(then, not_run).findings.gone[0].elsewhere is Elsewhere.NOT_JUDGED
+    assert changes_between(then, ran).findings.gone[0].elsewhere is OtherSideStatus.JUDGED
+    assert changes_between(then, not_run).findings.gone[0].elsewhere is OtherSideStatus.NOT_JUDGED
 
 
 def test_suppressions_end_by_the_day_of_each_side() -> None:

@@ -1,18 +1,12 @@
 """Replicas that came, went, restarted or changed their state, each process once."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.changes import Seen
 from dashboard.fleet import ReplicaState
 from tests.analysis.changes.sides import OLD, RESTARTED, between, chat, ids, one_process
 from tests.builders import down, replica
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.analysis.changes import Seen
 
 
 def names(told: Iterable[Seen]) -> list[str]:

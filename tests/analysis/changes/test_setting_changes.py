@@ -1,11 +1,9 @@
 """Settings that changed: groups of replicas, what only one side tells, what is left out."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.analysis.changes import Share, ValueChange, changes_between
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from tests.analysis.changes.sides import (
     BLOCK_SIZE,
     NEW,
@@ -21,7 +19,7 @@ from tests.analysis.changes.sides import (
 )
 from tests.builders import CONFIG, document, down, replica, setting
 
-SIXTEEN, THIRTY_TWO = Told("16", State.REPORTED), Told("32", State.REPORTED)
+SIXTEEN, THIRTY_TWO = SettingValue("16", State.REPORTED), SettingValue("32", State.REPORTED)
 BLOCKS = ValueChange(BLOCK_SIZE, SIXTEEN, THIRTY_TWO)
 
 
@@ -71,7 +69,7 @@ def test_null_is_a_value_like_any_other() -> None:
     some = document({path: 64})
     (group,) = between(chat(1), chat(1, some), some).settings.groups
 
-    assert group.changes == (ValueChange(path, Told("null", State.NULL), Told("64", State.REPORTED)),)
+    assert group.changes == (ValueChange(path, SettingValue("null", State.NULL), SettingValue("64", State.REPORTED)),)
 
 
 @pytest.mark.parametrize("state", [State.REDACTED, State.UNKNOWN])

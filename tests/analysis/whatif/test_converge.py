@@ -1,29 +1,22 @@
 """What would change if a pool converged to a cohort or a baseline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
 
-from dashboard.analysis.assembly import empty_fleet, inspected
-from dashboard.analysis.whatif import How, converge
+from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
+from dashboard.analysis.whatif import How, WhatIf, converge
 from dashboard.analysis.whatif.target import told_by
 from dashboard.compare.baseline import deviations
 from dashboard.fleet import Baseline, Basis, State, Tolerance
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.rules.policy import Policy
 from tests.builders import NOW, alike, devices, document, down, engine, fleet, replica, setting, story
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.whatif import WhatIf
-
 
 FEW = 20  # examples: each judges two fleets by all rules
 

@@ -1,19 +1,13 @@
 """Judging again only what can have changed finds what judging all of it finds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.analysis.assembly import inspected
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.whatif import converge
 from dashboard.fleet import Baseline
 from tests.builders import NOW, POLLED_AT, alike, document, fleet, replica
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 
 def assert_alike(after: Fleet) -> None:

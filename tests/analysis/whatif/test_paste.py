@@ -1,7 +1,5 @@
 """What to paste for a group of replicas: flags, variables, the image, and values of a Helm chart."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Any
 
@@ -12,15 +10,15 @@ from hypothesis import strategies as st
 from dashboard.analysis.whatif import How, Paste
 from dashboard.analysis.whatif.paste import changes_of, paste
 from dashboard.analysis.whatif.target import Contrast
-from dashboard.fleet import State, Told
+from dashboard.fleet import SettingValue, State
 from dashboard.vllm.canonical import canonical_text
 
-NOT_SET = Told("null", State.NULL)
+NOT_SET = SettingValue("null", State.NULL)
 
 
-def told(value: Any) -> Told:
+def told(value: Any) -> SettingValue:
     """Return a value as it is told."""
-    return NOT_SET if value is None else Told(canonical_text(value), State.REPORTED)
+    return NOT_SET if value is None else SettingValue(canonical_text(value), State.REPORTED)
 
 
 def pasted(wanted: dict[str, Any], *, derives_sizes: bool = True) -> Paste:

@@ -1,17 +1,12 @@
 """Findings that would go, come, spread, or are known only after the restart."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from dashboard.analysis.whatif import converge
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.fleet import Baseline, Basis, Contradiction, Source
+from dashboard.rules.findings import Finding
 from tests.builders import alike, document, engine, fleet, hashing, replica, setting
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.whatif import WhatIf
-    from dashboard.rules.findings import Finding
 
 LARGER = {"cache_config.block_size": 32}
 

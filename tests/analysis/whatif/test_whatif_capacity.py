@@ -1,18 +1,13 @@
 """KV cache after a restart: what like engines hold, or unknown with the reason."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from dashboard.analysis.whatif import converge
+from dashboard.analysis.whatif import Capacity, converge
 from dashboard.analysis.whatif.capacity import decides
 from dashboard.fleet import Basis
 from tests.builders import alike, devices, document, engine, fleet, replica
-
-if TYPE_CHECKING:
-    from dashboard.analysis.whatif import Capacity
 
 USUAL = document()
 LARGER = {"cache_config.block_size": 32}

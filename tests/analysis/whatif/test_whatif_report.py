@@ -1,10 +1,8 @@
 """A what-if as parts of a report: what the page says, and what it leaves out for want of room."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif import Verdicts, converge
 from dashboard.report.blocks import Entries, Paragraph, Part, Report, Table
 from dashboard.report.context import context_of
@@ -12,9 +10,6 @@ from dashboard.report.formats.html_page import to_html
 from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.whatif import MOST_RANKS, whatif_report
 from tests.builders import HOSTILE, alike, document, fleet, replica
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 
 def text(part: Part) -> str:

@@ -1,22 +1,16 @@
 """What a router must know after a pool converged: said where no rule can hold the pool against the router."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import inspected
-from dashboard.analysis.whatif import converge
+from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.fleet import Baseline
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
 from dashboard.rules.policy import Policy
 from tests.builders import HASHING, NOW, alike, document, fleet, hashing, replica
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.whatif import WhatIf
 
 BLOCKS = {"cache_config.block_size": 32}
 ALGORITHM = {"cache_config.prefix_caching_hash_algo": "sha256"}

@@ -1,13 +1,12 @@
 """A what-if in sentences: exact, and the same on the page and in exports."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from dashboard.analysis.whatif import Capacity, Paste, RankChange, Verdicts, converge
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.whatif import Capacity, Paste, RankChange, Verdicts, WhatIf, converge
 from dashboard.analysis.whatif.words import (
     after_words,
     before_words,
@@ -27,10 +26,6 @@ from dashboard.analysis.whatif.words import (
 from dashboard.fleet import Baseline, Basis, Tolerance
 from dashboard.rules.findings import Severity
 from tests.builders import HASHING, alike, document, down, engine, fleet, replica
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.analysis.whatif import WhatIf
 
 RANK = RankChange("http://chat-9:8000", 0, 700, Basis.REPORTED, 1_100, Basis.ASSUMED, 3, 1_000, 1_200)
 UNKNOWN = RankChange("http://chat-9:8000", 0, 700, Basis.ASSUMED, None, Basis.UNKNOWN)

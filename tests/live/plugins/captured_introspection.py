@@ -1,15 +1,11 @@
 """The public plugin of the capture gemma3_plugin, for the tests: it serves what that one answered, under its paths."""
 
-from __future__ import annotations
-
 import json
+from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from fastapi import FastAPI
+from fastapi import FastAPI
 
 ANSWERS = Path(__file__).parents[2] / "captures" / "0.32.0" / "gemma3_plugin"
 BASE = "/plugins/vllm-server-introspection"

@@ -3,18 +3,14 @@
 It runs inside vLLM and shares no code with the provider, so that what both say can be compared.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from argparse import Namespace
+from typing import Any
 
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from fastapi import FastAPI
+from fastapi import FastAPI
 
 CORE = "vllm.v1.engine.core"
 PATH = "/witness"

@@ -1,7 +1,5 @@
 """A baseline can be made of a cohort, of one replica, and of nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.report.baseline.source import taken_from

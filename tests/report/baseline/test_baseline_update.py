@@ -1,8 +1,6 @@
 """A baseline is brought up to what replicas tell, and what people wrote in it stays."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,9 +12,6 @@ from dashboard.fleet import Baseline, State
 from dashboard.report.baseline.update import Update, updated
 from dashboard.report.baseline.yaml_file import baseline_yaml
 from tests import builders
-
-if TYPE_CHECKING:
-    from typing import Any
 
 BEGIN = "version: 1\npool: chat\n"
 EDITED = """\

@@ -1,8 +1,7 @@
 """A baseline made of what replicas tell is one that these replicas keep to."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import yaml
@@ -19,10 +18,6 @@ from dashboard.vllm.canonical import FILLED_IN_LATER, setting
 from dashboard.vllm.redaction import redact
 from tests import builders
 from tests.strategies import json_values, texts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 MADE = {"made_of": "cohort A, 3 replicas", "context_line": "prod · not frozen"}
 

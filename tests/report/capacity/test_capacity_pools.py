@@ -1,16 +1,9 @@
 """The capacity of each pool is added up once, and says how sure it is."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from dashboard.fleet import Basis, KVCacheGroup
+from dashboard.fleet import Basis, KVCacheGroup, Replica
 from dashboard.report.capacity.pools import PoolCapacity, pools_of
 from dashboard.report.capacity.ranks import ranks_of
 from tests.builders import GIB, alike, document, engine, fleet, replica
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Replica
 
 DOCUMENT = document()
 

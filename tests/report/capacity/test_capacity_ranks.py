@@ -1,7 +1,5 @@
 """What Capacity says of each DP rank."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.fleet import Basis, KVCacheGroup

@@ -1,21 +1,15 @@
 """Capacity in words: numbers with their unit and bound, one sentence that says how it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from dashboard.capacity.outliers import Outlier
-from dashboard.fleet import Basis
+from dashboard.fleet import Basis, Replica
 from dashboard.report.capacity import words
 from dashboard.report.capacity.pools import Sum, pools_of
 from dashboard.report.capacity.ranks import Measure, Rank, outliers_of, ranks_of
 from tests.builders import alike, document, engine, fleet, replica
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Replica
 
 DOCUMENT = document()
 TOKENS, GIB, REQUESTS = Measure

@@ -1,7 +1,5 @@
 """Capacity added up says on what basis, and never counts what is not there."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.fleet import Basis

@@ -1,22 +1,16 @@
 """Reports of what changed between two small fleets, and what stands in their parts."""
 
-from __future__ import annotations
+from collections.abc import Iterable
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.report.blocks import Entries, Paragraph, Table
+from dashboard.fleet import Replica
+from dashboard.report.blocks import Block, Entries, Entry, Paragraph, Report, Table
 from dashboard.report.context import context_of
 from dashboard.report.views.changes import changes_report
 from tests.analysis.changes.sides import LATER, NEW, OLD, chat, fleet
 from tests.report.views.walking import part
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.fleet import Replica
-    from dashboard.report.blocks import Block, Entry, Report
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]
 

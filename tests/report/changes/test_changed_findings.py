@@ -1,7 +1,5 @@
 """Findings in a report of what changed: by what became of them, grouped, counted and cut."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from dashboard.report.blocks import Figures, Tone

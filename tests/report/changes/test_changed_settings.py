@@ -1,7 +1,5 @@
 """Settings in a report of what changed: groups of replicas, and what could not be compared."""
 
-from __future__ import annotations
-
 from dashboard.fleet import State
 from tests.analysis.changes.sides import BLOCK_SIZE, NEW, RESTARTED, SEQS, chat, silent
 from tests.builders import document, down

@@ -1,14 +1,13 @@
 """The JSON document of changes holds what changed, in the shape that its schema promises."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import Changes, changes_between
 from dashboard.report.changes.document import changes_document, changes_schema
 from dashboard.rules.findings import Inspection, Severity
@@ -16,9 +15,6 @@ from tests.analysis.changes.sides import BLOCK_SIZE, LATER, NEW, RESTARTED, betw
 from tests.builders import document, down, engine, hostile, story
 from tests.report import judged
 from tests.tools.write_docs import CHANGES_SCHEMA, changes_schema_text
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]
 

@@ -1,7 +1,5 @@
 """What changed as a report: the agenda first, everything else in appendices, nothing foreign taken for markup."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

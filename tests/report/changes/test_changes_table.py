@@ -1,7 +1,5 @@
 """What changed, as text for a terminal."""
 
-from __future__ import annotations
-
 from dashboard.analysis.changes import changes_between
 from dashboard.report.blocks import Chart, Entries, Entry, Paragraph, Part, Piece, Report, Tone, plain
 from dashboard.report.changes.table import to_changes_table

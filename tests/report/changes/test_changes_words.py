@@ -1,25 +1,19 @@
 """What changed, in sentences that are true."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from dashboard.analysis.changes import Amount, KeptFinding, PoolCapacity, changes_between
+from dashboard.analysis.changes import Amount, Changes, PersistingFinding, PoolCapacity, changes_between
 from dashboard.fleet import Basis, State
 from dashboard.report.changes import words
-from dashboard.rules.findings import Inspection, OutcomeKind, Severity
+from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Severity
 from dashboard.rules.policy import Policy, RuleChange
 from tests.analysis.changes.sides import BLOCK_SIZE, NEW, RESTARTED, SEQS, between, chat, fleet, ids, silent
 from tests.builders import NOW, POLLED_AT, document, down, engine
 from tests.report import judged
-
-if TYPE_CHECKING:
-    from dashboard.analysis.changes import Changes
-    from dashboard.rules.findings import Finding
 
 NAMES = dict(zip(ids("chat-01", "chat-02", "chat-03"), ("chat-01", "chat-02", "chat-03"), strict=True))
 ODD = [*chat(3), *chat(1, NEW, first=4)]
@@ -45,7 +39,7 @@ def test_the_headline_says_that_a_finding_is_on_more_replicas_than_before() -> N
     assert words.headline(now(wider)) == "1 finding spread to 2 more replicas"
     assert words.headline(now(wider, judged.finding(id="b"))) == "1 new finding, 1 spread to 2 more replicas"
     assert words.headline(now(replace(wider, severity=Severity.INFO))) == "1 finding changed"
-    hidden = KeptFinding(wider, wider, joined=ids("chat-02"), is_suppressed_after=True)
+    hidden = PersistingFinding(wider, wider, joined=ids("chat-02"), is_suppressed_after=True)
     assert (hidden.spread, replace(hidden, is_suppressed_after=False).spread) == ((), ids("chat-02"))
     assert replace(hidden, is_suppressed_after=False, unread=ids("chat-02")).spread == ()
 
@@ -275,14 +269,14 @@ def test_a_rule_on_the_whole_was_judged_again_or_raised() -> None:
     ],
 )
 def test_how_a_finding_of_both_sides_changed(more: dict[str, Any], told: str) -> None:
-    same = KeptFinding(judged.finding(), judged.finding(), **more)
+    same = PersistingFinding(judged.finding(), judged.finding(), **more)
 
     assert words.kept_words(same, NAMES) == [told]
 
 
 def test_how_a_finding_became_milder_and_suppressed() -> None:
     after = judged.finding(severity=Severity.WARNING, suppression=judged.suppression())
-    same = KeptFinding(judged.finding(), after, is_suppressed_after=True)
+    same = PersistingFinding(judged.finding(), after, is_suppressed_after=True)
 
     assert words.kept_words(same, NAMES) == [
         "Now warning, was critical.",

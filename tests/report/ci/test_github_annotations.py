@@ -1,7 +1,5 @@
 """Findings as workflow commands of GitHub Actions: one line each, and foreign text begins no other command."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import unquote
 

@@ -1,17 +1,12 @@
 """JUnit XML as Jenkins, GitLab and others read it: a suite for each pool, a case for each rule."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.report.ci.junit import to_junit
 from dashboard.report.ci.verdict import verdict_of
 from dashboard.rules.findings import OutcomeKind, Severity
 from tests.report.judged import evil, finding, fleet, outcome, suppression
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 CRITICAL, WARNING, INFO = Severity
 # Jenkins' junit-10.xsd: per element its attributes, those that it must have, and what may stand in it.

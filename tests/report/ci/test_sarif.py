@@ -1,10 +1,9 @@
 """SARIF 2.1.0: rules, results with fingerprints, suppressions kept in the file, and why the check ended as it did."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.report.ci.sarif import to_sarif
 from dashboard.report.ci.verdict import verdict_of
 from dashboard.report.rules.page import rule_page
@@ -12,9 +11,6 @@ from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
 from tests import builders
 from tests.report.judged import evil, finding, fleet, outcome, suppression
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 CRITICAL, WARNING, INFO = Severity
 

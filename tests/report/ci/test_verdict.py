@@ -1,14 +1,12 @@
 """The exit code of a check, and the sentence that says why."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
 from dashboard.fleet import Baseline, ReplicaState, State
 from dashboard.report.ci.verdict import failing, verdict_of
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Evidence, OutcomeKind, Severity
 from dashboard.rules.policy import Policy
 from tests import builders
@@ -99,7 +97,7 @@ def test_a_replica_that_was_read_in_part_counts_as_answered() -> None:
 
 
 def test_a_finding_that_another_router_would_make_fail_is_counted_where_none_is_declared() -> None:
-    behind = ((Facet.PREFIX_HASH, CRITICAL), (Facet.KV_EVENTS, CRITICAL))
+    behind = ((ImpactContext.PREFIX_HASH, CRITICAL), (ImpactContext.KV_EVENTS, CRITICAL))
     milder = fleet(finding(severity=WARNING, severity_behind=behind), finding(severity=WARNING))
     words = "router not declared: 1 finding would fail behind prefix-hash or kv-events."
 

@@ -1,9 +1,6 @@
 """Wherever a finding is written, no name of a replica stands beside the letter of a cohort that it is not in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,10 +10,8 @@ from dashboard.report.findings.table import to_findings_table
 from dashboard.report.views.finding_data import findings_data
 from dashboard.report.views.finding_entries import side_of
 from dashboard.report.views.left_out import suppressed_blocks
+from dashboard.rules.findings import Finding
 from tests.report.judged import finding, fleet, in_cohorts, suppression
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Finding
 
 NAMES = {f"http://chat-{number}:8000": f"chat-{number}" for number in range(1, 21)}
 CROSSED = in_cohorts(C=(4,), D=(3,))  # the letters stand in one order, the names count in the other

@@ -1,13 +1,11 @@
 """The words that every format of findings shares."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from dashboard.report.findings import words
-from dashboard.rules.domain import Basis, Facet, Router
+from dashboard.rules.domain import Basis, ImpactContext, Router
 from dashboard.rules.findings import CohortShare, Confidence, OutcomeKind, Remedy, Rollout, Severity, Snippet
 from tests import builders
 from tests.report.judged import domain, finding, fleet, outcome, suppression
@@ -127,7 +125,7 @@ def test_what_is_assumed_is_listed_once_for_each_pool_with_findings_that_rest_on
     assumed = domain(Router.APPROXIMATE, Basis.ASSUMED)
     domains = {"chat": assumed, "known": domain(Router.APPROXIMATE), "calm": assumed, "seed": assumed, "b": assumed}
 
-    found.append(finding("RT-05", pools=("shown",), severity_behind=((Facet.PREFIX_HASH, Severity.CRITICAL),)))
+    found.append(finding("RT-05", pools=("shown",), severity_behind=((ImpactContext.PREFIX_HASH, Severity.CRITICAL),)))
     domains["shown"] = domain(Router.KV_EVENTS, Basis.INFERRED)
 
     assert words.assumptions(fleet(*found, inspected={"domains": domains}).inspection) == [
@@ -138,8 +136,8 @@ def test_what_is_assumed_is_listed_once_for_each_pool_with_findings_that_rest_on
 
 
 def test_a_router_that_is_not_declared_is_named_with_what_it_would_change() -> None:
-    both = ((Facet.PREFIX_HASH, Severity.CRITICAL), (Facet.KV_EVENTS, Severity.CRITICAL))
-    apart = ((Facet.PREFIX_HASH, Severity.CRITICAL), (Facet.KV_EVENTS, Severity.WARNING))
+    both = ((ImpactContext.PREFIX_HASH, Severity.CRITICAL), (ImpactContext.KV_EVENTS, Severity.CRITICAL))
+    apart = ((ImpactContext.PREFIX_HASH, Severity.CRITICAL), (ImpactContext.KV_EVENTS, Severity.WARNING))
 
     assert words.undeclared(finding(severity_behind=both)) == (
         "Router not declared: critical behind prefix-hash or kv-events."

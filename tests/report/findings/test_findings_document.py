@@ -1,11 +1,10 @@
 """The document of findings says what the rules found, for whom and on how much, and stays small in a large fleet."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
@@ -33,9 +32,6 @@ from dashboard.rules.findings import (
 from dashboard.rules.policy import Policy
 from tests import builders
 from tests.tools.write_docs import FINDINGS_SCHEMA, findings_schema_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ODD, REST = "http://chat-0:8000", tuple(f"http://chat-{number}:8000" for number in range(1, 4))

@@ -1,7 +1,5 @@
 """What stands above a list of findings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

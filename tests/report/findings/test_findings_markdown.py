@@ -1,7 +1,5 @@
 """The findings as a comment on a pull request: whole, short enough, and free of foreign markup."""
 
-from __future__ import annotations
-
 import re
 
 from dashboard.report.findings.markdown import PAGES, to_findings_markdown

@@ -1,7 +1,5 @@
 """The findings in a terminal: what is wrong, where, why, what to type; foreign text cannot move the cursor."""
 
-from __future__ import annotations
-
 from dashboard.fleet.text import HIDDEN
 from dashboard.report.findings.table import to_findings_table
 from dashboard.rules.catalogue import ALL_RULES

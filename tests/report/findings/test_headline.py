@@ -1,36 +1,29 @@
 """The headline says how the fleet is, in a sentence that is true."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import empty_fleet
+from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.fleet import ReplicaState
 from dashboard.report.findings import headline
-from dashboard.report.findings.headline import Standing
+from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.prefix_words import prefix_sentences, suppressed_pools
 from dashboard.report.views.overview import more_words
-from dashboard.rules.findings import Inspection, OutcomeKind, Rollout, Tally
+from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Rollout, Tally
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 from tests.findings_builder import evidence, finding, judged, outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.rules.findings import Finding
 
 BAD, ODD, NOTED = Tally(critical=2), Tally(warning=1), Tally(info=3)
 
 
-def standing(**counts: Any) -> Standing:
+def standing(**counts: Any) -> FleetSummary:
     """Ten replicas in two pools, all fine, but for what is given."""
     by_pool = counts.get("by_pool", {})
     found = Tally(*(sum(getattr(each, name) for each in by_pool.values()) for name in Tally._fields))
     fine = {"replicas": 10, "down": 0, "partial": 0, "pools": 2, "read": 2, "split": (), "unread": ()}
-    return Standing(**{**fine, "found": found, "by_pool": by_pool, **counts})
+    return FleetSummary(**{**fine, "found": found, "by_pool": by_pool, **counts})
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What became of all rules: each is counted once, so that the numbers add up."""
 
-from __future__ import annotations
-
 from dashboard.report.findings.judged_rules import NO_PAIR, NOTHING_READ, judged_rules, rules_words, without_subject
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind

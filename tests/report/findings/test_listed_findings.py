@@ -1,18 +1,13 @@
 """The list of findings: keys that tell all of them apart, words that find them, groups that say the same."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dashboard.report.findings import listed as listed_findings
 from dashboard.report.findings.listed import Choice, Known
-from dashboard.rules.findings import Confidence, Severity
+from dashboard.rules.findings import Confidence, Finding, Severity
 from tests.builders import replica, story
 from tests.findings_builder import finding, judged, suppression
-
-if TYPE_CHECKING:
-    from dashboard.rules.findings import Finding
 
 CHAT = ["chat-70b-16"]
 

@@ -1,25 +1,20 @@
 """The JSON document says what the fleet holds, in the shape that its schema promises."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
 
-from dashboard.analysis.assembly import build_fleet
+from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import json_schema, to_document, to_json
 from tests.captured import INFERENCE_CONFIG, capture, snapshot
 from tests.provider_answers import fingerprint, with_provider
 from tests.tools.write_docs import SCHEMA, schema_text
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

@@ -1,18 +1,18 @@
 """Whatever a file holds that is no saved fleet, or a damaged one, ends in one sentence."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from copy import deepcopy
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet import load
@@ -21,11 +21,6 @@ from dashboard.report.fleet.load import read_snapshot
 from dashboard.report.fleet.table import to_table
 from tests.captured import AT, capture
 from tests.report.saved_fleets import built_of_captures, saved
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dashboard.analysis.assembly import Fleet
 
 
 def refusal(raw: bytes) -> str:

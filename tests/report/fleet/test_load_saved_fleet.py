@@ -1,11 +1,9 @@
 """A saved fleet comes back as it was, with equal findings."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,14 +14,11 @@ from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from tests import builders
-from tests.captured import AT, INFERENCE_CONFIG, METRICS, capture, captures, snapshot
+from tests.captured import AT, INFERENCE_CONFIG, METRICS, Capture, capture, captures, snapshot
 from tests.polled_fleets import INTERVAL
 from tests.provider_answers import with_provider
 from tests.report.saved_fleets import built_of_captures, saved
 from tests.sources.polling.hostile import changed_metrics
-
-if TYPE_CHECKING:
-    from tests.captured import Capture
 
 LAST_DAY = date(2026, 11, 20)  # of the simulated fleet's poll
 POLICY = Policy(

@@ -1,13 +1,10 @@
 """A saved fleet carries the policy that it was judged by, so that it opens as it was seen."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING
 
-from dashboard.analysis.assembly import inspected
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet import Baseline, Tolerance
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.report.fleet.policy_part import PolicyPart, policy_from, policy_part
@@ -15,9 +12,6 @@ from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, S
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from tests.report.saved_fleets import saved
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 WHOLE = Policy(
     pools={

@@ -1,18 +1,12 @@
 """The table for a terminal says the same as the pages, and foreign text cannot move the cursor."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dashboard.analysis.assembly import empty_fleet
+from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.report.fleet.table import to_table
 from dashboard.report.plain import plain
 from tests.builders import document, down, fleet, hashing, replica
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 
 def test_every_replica_has_a_line_with_its_state(demo_fleet: Fleet) -> None:

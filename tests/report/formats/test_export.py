@@ -1,7 +1,5 @@
 """A report as a file: every format, the same bytes twice, all tables and charts in one zip."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """Foreign text in a report as HTML stays text, in every place and in the style sheet."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import HealthCheck, given, settings

@@ -1,7 +1,5 @@
 """Blocks of a report as HTML: each is drawn in its place, and what was left out is counted."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A report as one HTML file: it stands alone, is read in order, and is the same twice."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

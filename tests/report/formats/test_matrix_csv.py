@@ -1,7 +1,5 @@
 """The matrix as CSV holds what the page shows, and runs in no spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

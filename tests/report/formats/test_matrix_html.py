@@ -1,21 +1,16 @@
 """The matrix is a real table: escaped, readable aloud, reachable by keyboard."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY, Matrix, build_matrix
 from dashboard.report.formats.matrix_html import COHORT_COLOURS, MOST_COLUMNS, colour, matrix_html
 from tests.builders import HOSTILE, alike, document, fleet, hostile, replica, story
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 ALLOWED = {"div", "table", "caption", "colgroup", "col", "thead", "tbody", "tr", "th", "td", "span", "small", "wbr"}
 

@@ -1,13 +1,12 @@
 """A report as PDF: pages that lie on their side, nothing fetched, the same bytes, a sentence where it cannot be."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys
 import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from weasyprint import HTML
@@ -19,9 +18,6 @@ from dashboard.report.formats.export import Format, written
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.formats.pdf import to_pdf
 from tests.report.sample_reports import attack, meeting, replica_table, report
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def streams(pdf: bytes) -> bytes:

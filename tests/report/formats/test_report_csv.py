@@ -1,7 +1,5 @@
 """A table of a report as CSV says where its data is from, and runs in no spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,9 +1,7 @@
 """A report as JSON holds what the pages show, as values, and is what its schema says."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 
 from dashboard.report.blocks import (
     Bar,
+    Block,
     Cell,
     Chart,
     Column,
@@ -19,6 +18,7 @@ from dashboard.report.blocks import (
     Figure,
     Figures,
     Paragraph,
+    Report,
     Table,
     Tone,
     list_cell,
@@ -30,9 +30,6 @@ from dashboard.report.formats.json_document import report_schema, to_report_json
 from tests.builders import story
 from tests.report.sample_reports import CONTEXT, attack, differences, meeting, report
 from tests.tools.write_docs import REPORT_SCHEMA, report_schema_text
-
-if TYPE_CHECKING:
-    from dashboard.report.blocks import Block, Report
 
 
 def told(of: Report) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """A report as a comment: all kinds of blocks, nothing foreign as markup, never longer than a forge takes."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

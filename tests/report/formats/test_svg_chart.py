@@ -1,7 +1,5 @@
 """A chart is drawn without a browser: every bar in its place, every text in its room, nothing foreign as markup."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 

@@ -1,7 +1,5 @@
 """What is said around a compared pool: what deviates from its baseline, who is not counted, whose data it is."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.analysis.assembly import empty_fleet

@@ -1,14 +1,12 @@
 """What a pool shares, in words, and how that is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from dashboard.report.pools import domain_words
-from dashboard.rules.domain import Basis, Facet, Router, Store
+from dashboard.rules.domain import Basis, ImpactContext, Router, Store
 from dashboard.rules.findings import Rollout
 from tests.builders import NOW
 from tests.findings_builder import DOMAIN
@@ -19,34 +17,34 @@ from tests.findings_builder import DOMAIN
     [
         (
             {"router": Router.APPROXIMATE, "router_basis": Basis.ASSUMED},
-            Facet.APPROXIMATE,
+            ImpactContext.APPROXIMATE,
             "Router: approximate (assumed); if not, declare it under pools in fleet.yaml.",
         ),
         (
             {"router": Router.KV_EVENTS, "router_basis": Basis.INFERRED},
-            Facet.KV_EVENTS,
+            ImpactContext.KV_EVENTS,
             "Router: kv-events (detected).",
         ),
         (
             {"router": Router.APPROXIMATE, "router_basis": Basis.DECLARED},
-            Facet.APPROXIMATE,
+            ImpactContext.APPROXIMATE,
             "Router: approximate (fleet.yaml).",
         ),
         (
             {"kv_store": Store.LMCACHE, "kv_store_basis": Basis.INFERRED},
-            Facet.KV_STORE,
+            ImpactContext.KV_STORE,
             "KV store: lmcache (detected).",
         ),
         (
             {"disaggregated": True, "disaggregated_basis": Basis.DECLARED},
-            Facet.DISAGGREGATED,
+            ImpactContext.DISAGGREGATED,
             "Prefill and decode: separate (fleet.yaml).",
         ),
-        ({}, Facet.MODEL, ""),
+        ({}, ImpactContext.MODEL, ""),
     ],
 )
 def test_how_the_deciding_part_of_a_domain_is_known_is_said(
-    change: dict[str, object], facet: Facet, words: str
+    change: dict[str, object], facet: ImpactContext, words: str
 ) -> None:
     """Declared, inferred, or assumed and then how to say otherwise; of what hurts in any pool, nothing."""
     assert domain_words.domain_words(replace(DOMAIN, **change), facet) == words  # type: ignore[arg-type]

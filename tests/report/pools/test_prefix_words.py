@@ -1,19 +1,12 @@
 """Who of a pool can share prefixes, in the few words of a table's cell."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from dashboard.compare import pool_sharing, sharing_sentence
 from dashboard.fleet import State
 from dashboard.report.pools.prefix_words import short_words
 from tests.builders import setting
-from tests.compare.hashing_pools import BLOCK, NOBODY, hashed
-
-if TYPE_CHECKING:
-    from tests.compare.hashing_pools import Cohort
+from tests.compare.hashing_pools import BLOCK, NOBODY, Cohort, hashed
 
 SAME: Cohort = ({}, [["a"], ["a"], ["a"]])
 SILENT: Cohort = ({}, [NOBODY, NOBODY, NOBODY])

@@ -1,16 +1,9 @@
 """Who of very many cohorts can share prefixes with whom, as lines."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from dashboard.report.pools.sharing_words import group_lines
-from tests.compare.hashing_pools import NOBODY, shared
-
-if TYPE_CHECKING:
-    from tests.compare.hashing_pools import Cohort
+from tests.compare.hashing_pools import NOBODY, Cohort, shared
 
 SAME: Cohort = ({}, [["a"], ["a"], ["a"], ["a"]])
 ALSO: Cohort = ({}, [["a"], ["a"], ["a"]])

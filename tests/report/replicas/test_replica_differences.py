@@ -1,8 +1,6 @@
 """In which settings a document differs from the majority of its pool."""
 
-from __future__ import annotations
-
-from dashboard.fleet import Setting, Source, State, Told
+from dashboard.fleet import Setting, SettingValue, Source, State
 from dashboard.report.replicas.differences import Apart, apart_from_majority, numbers
 from tests.builders import alike, document, fleet, replica
 
@@ -14,8 +12,8 @@ def test_every_value_that_is_not_the_majority_s_counts() -> None:
     one = fleet([*alike("chat", 4, USUAL), replica("odd", document=OTHER)], [USUAL, OTHER])
     (pool,) = one.pools
     assert apart_from_majority(pool, OTHER) == (
-        Apart("cache_config.block_size", Told("16", State.REPORTED)),
-        Apart("model_config.max_logprobs", Told("20", State.REPORTED)),
+        Apart("cache_config.block_size", SettingValue("16", State.REPORTED)),
+        Apart("model_config.max_logprobs", SettingValue("20", State.REPORTED)),
     )
     assert apart_from_majority(pool, USUAL) == ()
 

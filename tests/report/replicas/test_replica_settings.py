@@ -1,10 +1,8 @@
 """The settings of one replica beside what most of its pool have."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from dashboard.fleet import Document, Setting, Source, State, Told
+from dashboard.fleet import Document, Setting, SettingValue, Source, State
 from dashboard.report.replicas.differences import Apart
 from dashboard.report.replicas.settings import (
     LONGEST,
@@ -12,7 +10,7 @@ from dashboard.report.replicas.settings import (
     NOT_COMPARED,
     SAME,
     TOP,
-    Reach,
+    ReadCoverage,
     comparable,
     filtered,
     identity_table,
@@ -29,7 +27,7 @@ SETTINGS = {
     "model_config.token": Setting('"x"', State.REDACTED, Source.SERVER_INFO),
     "model_config.seed": setting(None),
 }
-APART = (Apart("model_config.dtype", None), Apart("cache_config.block_size", Told("16", State.REPORTED)))
+APART = (Apart("model_config.dtype", None), Apart("cache_config.block_size", SettingValue("16", State.REPORTED)))
 
 
 def test_what_differs_comes_first_and_says_what_most_have() -> None:
@@ -42,7 +40,7 @@ def test_what_nobody_else_tells_is_not_called_the_same() -> None:
     table = settings_table(SETTINGS, APART, {"cache_config.sizes", "model_config.token"}).set_index("path")
     assert table.loc["version", "Most of its pool"] == NOT_COMPARED
     assert table.loc["model_config.token", "Most of its pool"] == "not known"  # a secret has no value to compare
-    assert reach(table, set("abcdefghi")) == Reach(read=6, compared=3, of_pool=9)
+    assert reach(table, set("abcdefghi")) == ReadCoverage(read=6, compared=3, of_pool=9)
 
 
 def test_comparable_is_what_another_replica_tells() -> None:

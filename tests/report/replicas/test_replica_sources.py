@@ -1,7 +1,5 @@
 """The best answer of a replica is the one that is trusted most."""
 
-from __future__ import annotations
-
 from dashboard.fleet import Source
 from dashboard.report.replicas.sources import SOURCES, best_answer
 

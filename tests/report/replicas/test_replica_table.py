@@ -1,7 +1,5 @@
 """The table of all replicas: its rows, its filters, its CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 from datetime import timedelta

@@ -1,12 +1,10 @@
 """How a replica stands, as a mark and in a sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.fleet import ReplicaState
 from dashboard.report.blocks import Tone
-from dashboard.report.replicas.settings import Reach
+from dashboard.report.replicas.settings import ReadCoverage
 from dashboard.report.replicas.standing import mark, standing_words
 from tests.builders import replica
 
@@ -15,11 +13,11 @@ from tests.builders import replica
     ("reach", "words"),
     [
         (None, ""),
-        (Reach(1700, 1700, 1700), ""),
-        (Reach(12, 12, 1700), " It tells 12 of the 1,700 settings that its pool tells."),
+        (ReadCoverage(1700, 1700, 1700), ""),
+        (ReadCoverage(12, 12, 1700), " It tells 12 of the 1,700 settings that its pool tells."),
     ],
 )
-def test_a_replica_that_tells_less_than_its_pool_says_how_much(reach: Reach | None, words: str) -> None:
+def test_a_replica_that_tells_less_than_its_pool_says_how_much(reach: ReadCoverage | None, words: str) -> None:
     assert standing_words(replica(), reach) == f"Up: it answers.{words} Best answer: /server_info."
 
 

@@ -1,9 +1,7 @@
 """A rule's page, the index of all pages, and the list in a terminal."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -11,21 +9,16 @@ import yaml
 from dashboard.report.rules.page import headline, rule_index, rule_page, severities, worst
 from dashboard.report.rules.table import to_rule_table
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
-from dashboard.rules.domain import Facet
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.registry import Scope, rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dashboard.rules.findings import Draft
 
 
 @rule(
     id="CP-99",
     name="too-small",
     family=Family.CAPACITY,
-    severity={Facet.MODEL: Severity.INFO},
+    severity={ImpactContext.MODEL: Severity.INFO},
     needs=("engines",),
     scope=Scope.FLEET,
     least=1,
@@ -73,7 +66,7 @@ def test_what_one_replica_tells_is_enough_for_some_rules_and_some_need_nothing()
         id="CP-98",
         name="no-need",
         family=Family.CAPACITY,
-        severity={Facet.MODEL: Severity.WARNING},
+        severity={ImpactContext.MODEL: Severity.WARNING},
         needs=(),
     )(made_up.check)
 

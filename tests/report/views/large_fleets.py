@@ -1,14 +1,7 @@
 """Fleets of many pools that all differ in the same way."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from dashboard.fleet import Document, Replica
 from tests.builders import alike, document, engine
-
-if TYPE_CHECKING:
-    from dashboard.fleet import Document, Replica
-
 
 MANY = 200
 

@@ -1,15 +1,13 @@
 """What holds of the report of every view, whatever the fleet is like."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard.analysis.assembly import empty_fleet
-from dashboard.report.blocks import Table, value_of
+from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.report.blocks import Report, Table, value_of
 from dashboard.report.context import context_of
 from dashboard.report.formats.html_page import to_html
 from dashboard.report.formats.json_document import to_report_json
@@ -24,12 +22,6 @@ from dashboard.report.views.review import review_report
 from tests.builders import HOSTILE, document, down, fleet, hostile, story
 from tests.report.saved_fleets import built_of_captures
 from tests.report.views.walking import anchors_led_to, blocks_of, entries_of, files_of, parts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.blocks import Report
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 

@@ -1,7 +1,5 @@
 """One report inside another: nothing in it is called like anything beside it."""
 
-from __future__ import annotations
-
 from dashboard.report.blocks import Part
 from dashboard.report.views.nesting import nested
 from tests.builders import story

@@ -1,7 +1,5 @@
 """Notes of a review stand with what they belong to, and at the top."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from dashboard.fleet import Note

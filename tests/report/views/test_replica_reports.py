@@ -1,7 +1,5 @@
 """What the reports of all replicas and of one say."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

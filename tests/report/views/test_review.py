@@ -1,7 +1,5 @@
 """The whole review: in the order of the meeting, true, and fit for somebody who was not there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

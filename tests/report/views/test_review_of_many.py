@@ -1,7 +1,5 @@
 """A review of many pools stays readable: what is alike is told once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

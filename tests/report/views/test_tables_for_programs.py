@@ -1,18 +1,18 @@
 """Tables that programs read: plain numbers, whole lists, findings in one shape everywhere."""
 
-from __future__ import annotations
-
 import csv
 import io
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note
+from dashboard.report.blocks import Report
 from dashboard.report.findings.document_parts import FindingPart
 from dashboard.report.formats.export import Format, written
 from dashboard.report.views.capacity import capacity_report
@@ -25,12 +25,6 @@ from tests.builders import alike, document, engine, fleet, replica, story
 from tests.findings_builder import finding, inspected_story, judged, suppression
 from tests.report.views.large_fleets import large
 from tests.report.views.walking import part, tables_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.report.blocks import Report
 
 STORY = story()
 FIELDS = [column.title for column in COLUMNS]

@@ -1,7 +1,5 @@
 """What single views say, with the words and the choices of their pages."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from dashboard.analysis.assembly import inspected

@@ -1,17 +1,11 @@
 """Walks through a report: its parts, blocks and texts, whatever they are nested in."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dashboard.report.blocks import Chart, DifferenceTable, Entries, Figures, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from dashboard.report.blocks import Block, Entry, Figure, Part, Report
+from dashboard.report.blocks import Block, Chart, DifferenceTable, Entries, Entry, Figure, Figures, Part, Report, Table
 
 
 def parts_of(parts: Iterable[Part]) -> Iterator[Part]:

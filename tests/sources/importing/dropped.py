@@ -1,15 +1,10 @@
 """Files that somebody drops: the fleets they make, or what is said of a file that is refused."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.sources.importing import File, Imported, imported
 from tests.captured import capture
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
 LLAMA = capture("llama")

@@ -1,7 +1,5 @@
 """What a limited process prints or dies of: `python -m tests.sources.importing.hungry`, started by `store.child`."""
 
-from __future__ import annotations
-
 import resource
 import sys
 

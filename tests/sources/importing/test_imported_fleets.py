@@ -1,10 +1,9 @@
 """Files that somebody drops become fleets, without their secrets."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.sources.importing import File, Imported, imported
@@ -14,11 +13,6 @@ from tests.builders import HOSTILE
 from tests.captured import SERVER_INFO
 from tests.report.saved_fleets import built_of_captures, saved
 from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
 
 
 def test_an_exported_snapshot_comes_back_under_its_id(tmp_path: Path) -> None:

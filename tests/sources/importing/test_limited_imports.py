@@ -1,15 +1,13 @@
 """Imports and large snapshots are read by a process of its own, with limited memory and seconds."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, policy_of
 from dashboard.errors import SnapshotError
 from dashboard.report.fleet.load import read_snapshot
@@ -20,9 +18,6 @@ from dashboard.store.sidecar import sidecar_of
 from dashboard.vllm.redaction import adopt, also_redact, in_force, redact_keys
 from tests.captured import SERVER_INFO, capture
 from tests.report.saved_fleets import built_of_captures
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
 ANSWER = capture("llama").answers[SERVER_INFO]

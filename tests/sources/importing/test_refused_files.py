@@ -1,7 +1,5 @@
 """A file that cannot be used says why, costs no more than the limits, and raises nothing."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,10 +1,7 @@
 """Answers in files become replicas: by their names and by what they say."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,13 +9,10 @@ from dashboard.analysis.assembly import build_fleet
 from dashboard.fleet import ReplicaState
 from dashboard.rules.findings import Severity
 from dashboard.sources.importing.answers import answer_of
-from tests.captured import FILES, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, capture, captures, snapshot
+from tests.captured import FILES, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, Capture, capture, captures, snapshot
 from tests.polled_fleets import INTERVAL
 from tests.provider_answers import provider_body
 from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
-
-if TYPE_CHECKING:
-    from tests.captured import Capture
 
 
 @pytest.mark.parametrize("server", captures())

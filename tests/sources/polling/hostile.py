@@ -3,8 +3,6 @@
 `certificate.pem` beside this file is a key and a self-signed certificate for 127.0.0.1, made for these tests alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gzip
@@ -12,16 +10,13 @@ import json
 import ssl
 import threading
 import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from dashboard.fleet import FailureKind, Target
 from dashboard.sources.polling.probes import PROBES
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-    from types import TracebackType
-
 
 CERTIFICATE = Path(__file__).with_name("certificate.pem")
 CAPTURE = Path(__file__).parents[2] / "captures" / "0.32.0" / "llama"
@@ -58,7 +53,7 @@ class Exchange:
 
     async def reply(self, body: bytes, status: int = 200, headers: Iterable[str] = ()) -> None:
         """Send a whole and regular answer."""
-        lines = [f"HTTP/1.1 {status} Told", f"Content-Length: {len(body)}", *headers]
+        lines = [f"HTTP/1.1 {status} SettingValue", f"Content-Length: {len(body)}", *headers]
         await self.send("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
 
     async def until_gone(self) -> None:

@@ -1,12 +1,10 @@
 """What one hostile replica costs the others: nothing. Real servers on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,9 +24,6 @@ from tests.sources.polling.hostile import (
     tiny_objects,
     trickles,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 AT = datetime(2026, 3, 2, 11, 42, tzinfo=UTC)
 GOOD = 40

@@ -1,12 +1,10 @@
 """One GET against a real server that misbehaves."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,9 +24,6 @@ from tests.sources.polling.hostile import (
     silent,
     trickles,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PLENTY = 20.0  # seconds; nothing here takes so long, however busy the machine
 SOON = 0.2

@@ -1,7 +1,5 @@
 """API keys, from the environment and from files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,11 +1,9 @@
 """Bodies within limits."""
 
-from __future__ import annotations
-
 import gzip
 import tracemalloc
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given
@@ -13,9 +11,6 @@ from hypothesis import strategies as st
 
 from dashboard.sources.polling.decoding import Body, BodyEncodingError, BodyTooLargeError
 from tests.sources.polling.hostile import MIB, bomb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 PACKERS: Mapping[str, Callable[[bytes], bytes]] = {
     "": bytes,

@@ -1,7 +1,5 @@
 """An API key that goes over plain http through a network is named, once."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What failures are called, and what people read about them."""
 
-from __future__ import annotations
-
 import errno
 
 import aiohttp

@@ -1,12 +1,11 @@
 """A whole poll against real servers: every bad answer, limits, credentials, neighbours."""
 
-from __future__ import annotations
-
 import asyncio
 import tracemalloc
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -29,10 +28,6 @@ from tests.sources.polling.hostile import (
     is_large,
     silent,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 NOW = datetime(2026, 3, 2, 11, 42, tzinfo=UTC)
 PATIENT = Limits(
@@ -252,7 +247,7 @@ class TestLimits:
             nonlocal open_now
             open_now += 1
             at_once.append(open_now)
-            await exchange.send(b"HTTP/1.1 500 Told\r\nContent-Length: 0\r\n\r\n")
+            await exchange.send(b"HTTP/1.1 500 SettingValue\r\nContent-Length: 0\r\n\r\n")
             open_now -= 1
 
         targets = [everywhere(server, f"one{number}", counting) for number in range(12)]

@@ -1,7 +1,5 @@
 """The table of probes."""
 
-from __future__ import annotations
-
 import pytest
 
 from dashboard.sources.polling.probes import METRICS, PROBES, Probe

@@ -1,7 +1,5 @@
 """Bodies are read once, and never raise."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

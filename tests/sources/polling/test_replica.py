@@ -1,10 +1,8 @@
 """Which probes a visit asks, and what is known afterwards: against a real server whose requests are counted."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +18,6 @@ from tests.sources.polling.hostile import (
     changed_metrics,
     missing,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 START = datetime(2026, 3, 2, 11, 42, tzinfo=UTC)
 INTERVAL = timedelta(seconds=15)

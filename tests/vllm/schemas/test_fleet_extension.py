@@ -1,7 +1,5 @@
 """The extension of our provider: read whole, in part, and with what nobody can mean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The configuration API's answer: whole, in part, and with numbers that nobody can mean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The smaller JSON answers: version, models, KV events, /server_info and the public plugins."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

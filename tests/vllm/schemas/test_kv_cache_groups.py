@@ -1,7 +1,5 @@
 """KV cache groups: every kind that is known, kinds that are not, and sizes that nobody can mean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

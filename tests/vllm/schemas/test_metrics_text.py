@@ -1,7 +1,5 @@
 """The lines of /metrics that are read: labels with every escape, pages of every size, and nonsense."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Paths of settings: from sections to paths and back, and what is no configuration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

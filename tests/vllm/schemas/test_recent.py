@@ -1,19 +1,15 @@
 """What polls no longer use is forgotten."""
 
-from __future__ import annotations
-
 import gc
 import weakref
-from typing import TYPE_CHECKING
+
+import pytest
 
 from dashboard.fleet import Source
 from dashboard.vllm import canonical
 from dashboard.vllm.flatten import flatten_config
 from dashboard.vllm.schemas import recent
 from dashboard.vllm.schemas.recent import Recent
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_result_is_made_once_and_again_after_a_poll_that_did_not_use_it() -> None:

@@ -1,19 +1,13 @@
 """Every test draws its page from the beginning: fleets made by hand share their generation and their time."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import streamlit as st
 
+from dashboard.analysis.assembly import Fleet
 from tests import builders
 from tests.snapshot_pages import shown_beside
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
 
 
 @pytest.fixture(autouse=True)

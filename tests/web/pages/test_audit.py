@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.web import audit
 from tests.page_runner import rerun
@@ -16,8 +17,6 @@ from tests.snapshot_pages import drop, freeze, visit
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
-
-    from dashboard.analysis.assembly import Fleet
 
 pytestmark = pytest.mark.usefixtures("live")
 

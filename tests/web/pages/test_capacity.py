@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis
 from dashboard.report.capacity.ranks import NO_BYTES
 from dashboard.web.capacity_notes import NO_DEVICES
@@ -18,8 +19,6 @@ from tests.page_runner import html, open_page, opened, rerun
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
-
-    from dashboard.analysis.assembly import Fleet
 
 DOCUMENT = document()
 

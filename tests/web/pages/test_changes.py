@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from dashboard import service
-from dashboard.analysis.assembly import empty_fleet
+from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.report.context import context_line
 from dashboard.report.formats.export import Format, written
 from dashboard.web import share
@@ -19,12 +21,7 @@ from tests.page_runner import html, rerun
 from tests.snapshot_pages import address, shown_beside, visit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from streamlit.testing.v1 import AppTest
-
-    from dashboard.analysis.assembly import Fleet
 
 BLOCK_SIZE = "cache_config.block_size"
 

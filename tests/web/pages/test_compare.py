@@ -1,7 +1,5 @@
 """Compare shows how the replicas of one pool differ, setting by setting."""
 
-from __future__ import annotations
-
 import re
 
 from dashboard.analysis.assembly import empty_fleet

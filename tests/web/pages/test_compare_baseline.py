@@ -1,7 +1,5 @@
 """Compare holds a pool against its baseline, and hands out what is shown as one."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

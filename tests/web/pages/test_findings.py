@@ -1,26 +1,20 @@
 """Findings says what is wrong and on which replicas, narrowed by filters; and how far that goes."""
 
-from __future__ import annotations
-
 import html as markup
 import re
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import empty_fleet, inspected
-from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
+from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
+from dashboard.rules.findings import Finding, OutcomeKind, Remedy, Severity, Snippet
 from dashboard.web.findings_entries import MOST_ENTRIES
 from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, hostile, replica, story
 from tests.findings_builder import evidence, finding, inspected_story, judged, outcome, suppression
 from tests.page_runner import html, open_page, rerun
 from tests.web.pages.finding_entries import entries
-
-if TYPE_CHECKING:
-    from dashboard.analysis.assembly import Fleet
-    from dashboard.rules.findings import Finding
 
 
 def many(number: int, sentence: str = "Block size is 32 in {}.") -> Fleet:

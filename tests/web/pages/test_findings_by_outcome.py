@@ -1,7 +1,5 @@
 """Below the list Findings says what became of every rule, and of what was suppressed or ignored."""
 
-from __future__ import annotations
-
 from dashboard.report.findings.judged_rules import NO_PAIR
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import alike, document, fleet, story

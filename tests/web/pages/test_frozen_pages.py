@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.rules.catalogue import RULE_SET
 from tests import builders
 from tests.builders import NOW
@@ -18,11 +20,7 @@ from tests.page_runner import html, opened, rerun
 from tests.snapshot_pages import EVERY_PAGE, address, shown_beside, visit
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from streamlit.testing.v1 import AppTest
-
-    from dashboard.analysis.assembly import Fleet
 
 
 REPLICA = "http://chat-70b-16:8000"

@@ -1,13 +1,12 @@
 """Files that are dropped onto the page of snapshots: frozen and opened, or refused with a sentence."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dashboard import service
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.store.packing import content_of, packed
@@ -17,11 +16,6 @@ from tests.captured import SERVER_INFO, capture
 from tests.page_runner import html, opened, rerun
 from tests.report.saved_fleets import built_of_captures
 from tests.snapshot_pages import drop, freeze, shown_beside, visit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
 
 
 @pytest.mark.usefixtures("live")

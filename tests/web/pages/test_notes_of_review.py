@@ -1,21 +1,15 @@
 """Notes of a review are kept beside the snapshot: nothing that somebody typed is lost."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
 from tests.builders import NOW, alike, document, fleet, hostile, replica, story
 from tests.page_runner import PAGES, html, rerun
 from tests.review_runner import WEEK, a_finding, earlier, field, frozen, review
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
 
 
 @pytest.fixture

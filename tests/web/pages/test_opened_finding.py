@@ -1,11 +1,9 @@
 """A finding that is opened says what it is, why it matters and what to type."""
 
-from __future__ import annotations
-
 import re
 
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.domain import Facet
+from dashboard.rules.domain import ImpactContext
 from tests.builders import story
 from tests.findings_builder import BLOCK_SIZE, finding, inspected_story, judged, suppression
 from tests.page_runner import html, open_page
@@ -58,13 +56,15 @@ def test_a_reason_of_any_pool_needs_no_word_on_what_the_pool_shares() -> None:
     rule = BY_ID["CO-01"]
     shown = html(
         open_page(
-            judged(told, finding(told, rule="CO-01", why=rule.page.why[Facet.MODEL], facet=Facet.MODEL)),
+            judged(
+                told, finding(told, rule="CO-01", why=rule.page.why[ImpactContext.MODEL], facet=ImpactContext.MODEL)
+            ),
             "findings",
             finding="0123456789",
         )
     )
 
-    assert rule.page.why[Facet.MODEL].split(";")[0].split("`")[0] in shown
+    assert rule.page.why[ImpactContext.MODEL].split(";")[0].split("`")[0] in shown
     assert 'class="basis"' not in shown
 
 

@@ -1,7 +1,5 @@
 """Overview says how the fleet is, what is wrong first."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

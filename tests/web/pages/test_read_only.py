@@ -1,25 +1,19 @@
 """With `read_only: true` nobody changes a snapshot: the pages offer nothing, and the store refuses."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from dashboard import service
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
+from dashboard.store import Snapshots
 from dashboard.store.snapshots import READ_ONLY
 from tests import builders
 from tests.builders import NOW
 from tests.page_runner import html
 from tests.snapshot_pages import EVERY_PAGE, freeze, visit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from dashboard.store import Snapshots
 
 CHANGES: dict[str, Callable[[Snapshots, str], object]] = {
     "freeze": lambda store, _: store.freeze(builders.story(), "x", NOW),

@@ -1,7 +1,5 @@
 """The page of one replica shows all that is known of it, and how it is known."""
 
-from __future__ import annotations
-
 import re
 
 from dashboard.fleet import Contradiction, Failure, FailureKind, Fingerprint, Reply, Source

@@ -1,7 +1,5 @@
 """Replicas lists all of them, filters them, and opens one."""
 
-from __future__ import annotations
-
 import re
 
 from tests.builders import alike, document, fleet, hostile, replica, story

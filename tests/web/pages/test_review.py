@@ -1,11 +1,9 @@
 """The review is the agenda of a meeting: the same sections in the same order each time, and notes that are kept."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -19,10 +17,6 @@ from dashboard.store import Snapshots
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, hostile, replica, story
 from tests.page_runner import PAGES, SCRIPT, html, rerun
 from tests.review_runner import WEEK, a_finding, earlier, frozen, review
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 AGENDA = ["Is it fine?", "New", "Findings", "Differences", "Capacity", "Not read", "Suppressed"]
 TITLES = [

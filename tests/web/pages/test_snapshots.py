@@ -1,25 +1,18 @@
 """The page of snapshots lists, opens, renames, takes away, deletes, imports and compares; it never breaks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from dashboard import service
-from dashboard.analysis.assembly import empty_fleet
+from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.fleet import Note
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.page_runner import html, opened, rerun
 from tests.snapshot_pages import address, freeze, shown_beside, visit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dashboard.analysis.assembly import Fleet
 
 
 def earlier(days: int) -> Fleet:

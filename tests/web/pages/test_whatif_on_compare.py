@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import unescape
 from typing import TYPE_CHECKING
 
-from dashboard.analysis.assembly import inspected
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet import Baseline
 from dashboard.rules.policy import Policy
 from tests.builders import HOSTILE, NOW, alike, document, fleet, replica, story
@@ -16,8 +16,6 @@ from tests.page_runner import html, open_page, rerun
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
     from streamlit.testing.v1.element_tree import Block
-
-    from dashboard.analysis.assembly import Fleet
 
 
 def codes(app: AppTest | Block) -> list[str]:
