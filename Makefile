@@ -12,6 +12,7 @@ VLLM_VERSION ?= 0.32.0 0.33.0
 UV := 0.13.9# resolves requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
+WHOLLY_COVERED := dashboard/vllm/*,dashboard/vllm/*/*,dashboard/compare/*,dashboard/capacity/*,dashboard/rules/*,dashboard/provider/*
 ARGS := --port $(PORT) --address $(ADDRESS)
 
 # With compiled modules pytest finds the tests in half the time, and each process that they start begins sooner.
@@ -46,7 +47,9 @@ check: $(VENV)/dev.stamp  ## Format, lint, types, layers and all tests
 test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 	@tests/tools/install-chromium $(BIN)/python
 	@tests/tools/install-nginx
-	$(PYTEST) --cov -m "not vllm and not no_cover"
+	$(PYTEST) --cov --cov-report= -m "not vllm and not no_cover"
+	@$(BIN)/coverage report --format=total --precision=1
+	@$(BIN)/coverage report --fail-under=100 --include='$(WHOLLY_COVERED)'
 	$(PYTEST) -m "not vllm and no_cover"
 
 fix: $(VENV)/dev.stamp  ## Format, and mend what the linter can
