@@ -13,8 +13,8 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.config import Options
 from dashboard.fleet import Replica, ReplicaState
+from dashboard.render.fleet_text import to_table
 from dashboard.report.fleet.document import to_document, to_json
-from dashboard.report.fleet.table import to_table
 from dashboard.sources.polling.poller import Poller
 from tests.frozen import AT
 from tests.page_runner import html, open_page

@@ -14,11 +14,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.cli import cli
 from dashboard.fleet import Note
+from dashboard.fleet.formatting import csv_cell
 from dashboard.fleet.text import HIDDEN
+from dashboard.render.csv_table import to_table_csv
+from dashboard.render.export import _tables
 from dashboard.report.context import context_of
-from dashboard.report.formats.csv_table import to_table_csv
-from dashboard.report.formats.export import _tables
-from dashboard.report.formats.matrix_csv import safe
 from dashboard.report.views.changes import changes_report
 from dashboard.report.views.review import review_report
 from tests.builders import devices, document, down, fleet, replica
@@ -242,7 +242,7 @@ def walked(node: object) -> list[object]:
 )
 def test_a_cell_that_a_spreadsheet_would_run_is_quoted_and_a_negative_number_stays_one(text: str, cell: str) -> None:
     """Where `;` separates cells, a spreadsheet splits `x;=cmd` into two."""
-    assert safe(text) == cell
+    assert csv_cell(text) == cell
 
 
 def test_no_cell_of_any_table_is_a_formula_whatever_separates_the_cells() -> None:

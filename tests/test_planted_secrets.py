@@ -27,10 +27,10 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.cli import cli
 from dashboard.config import Options
+from dashboard.render.export import Format, written
+from dashboard.render.fleet_text import to_table
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import to_document, to_json
-from dashboard.report.fleet.table import to_table
-from dashboard.report.formats.export import Format, written
 from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.probes import PROBES
 from dashboard.store import Snapshots

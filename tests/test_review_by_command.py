@@ -11,7 +11,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.cli import cli
 from dashboard.demo import default_fleet, in_thread
 from dashboard.fleet import Note
-from dashboard.report.formats.export import Format, written
+from dashboard.render.export import Format, written
 from dashboard.store import Snapshots
 from tests.builders import NOW, alike, document, fleet
 from tests.report.saved_fleets import saved

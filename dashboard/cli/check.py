@@ -16,13 +16,13 @@ from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, Polled, Target
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
-from dashboard.report.ci.github_annotations import to_github_annotations
-from dashboard.report.ci.junit import to_junit
-from dashboard.report.ci.sarif import to_sarif
-from dashboard.report.ci.verdict import Verdict, verdict_of
+from dashboard.render.findings_markdown import to_findings_markdown
+from dashboard.render.findings_text import to_findings_table
+from dashboard.render.github_annotations import to_github_annotations
+from dashboard.render.junit import to_junit
+from dashboard.render.sarif import to_sarif
+from dashboard.render.verdict import Verdict, verdict_of
 from dashboard.report.findings.document import findings_document
-from dashboard.report.findings.markdown import to_findings_markdown
-from dashboard.report.findings.table import to_findings_table
 from dashboard.report.fleet.document import to_json
 from dashboard.rules.baseline.unknown_paths import shown_part
 from dashboard.rules.findings import Severity

@@ -10,12 +10,12 @@ from dashboard.cli.pools import no_such_pool
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
+from dashboard.render.markdown import to_markdown
+from dashboard.render.report_text import to_changes_table
 from dashboard.report.changes.document import changes_document
-from dashboard.report.changes.table import to_changes_table
 from dashboard.report.changes.words import difference_words
 from dashboard.report.context import context_of
 from dashboard.report.fleet.document import to_json
-from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
 
 SAME, DIFFERENT = 0, 1  # as diff(1) has it; 2 is wrong usage

@@ -9,8 +9,8 @@ from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.cli.pools import no_such_pool
 from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, width, wrong
+from dashboard.render.fleet_text import to_table
 from dashboard.report.fleet.document import to_document, to_json
-from dashboard.report.fleet.table import to_table
 
 
 def poll(

@@ -13,8 +13,8 @@ from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options
 from dashboard.errors import ReportError
 from dashboard.fleet.formatting import size
+from dashboard.render.export import Format, written
 from dashboard.report.blocks import Report
-from dashboard.report.formats.export import Format, written
 from dashboard.report.views.review import review_report
 from dashboard.report.views.review_new import Alone
 from dashboard.store import Snapshots

@@ -9,9 +9,8 @@ from typing import Any, NoReturn
 
 import typer
 
-from dashboard.fleet.formatting import count, uncapitalized
+from dashboard.fleet.formatting import count, end_cut, uncapitalized
 from dashboard.fleet.text import without_commands
-from dashboard.report.plain import plain
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -54,7 +53,7 @@ def put(content: str | bytes) -> None:
 
 def say(sentence: str) -> None:
     """Print sentences, a line each, on standard error."""
-    lines = "\n".join(plain(line, 1000) for line in sentence.splitlines())
+    lines = "\n".join(end_cut(line, 1000) for line in sentence.splitlines())
     print(without_commands(lines), file=sys.stderr, flush=True)
 
 

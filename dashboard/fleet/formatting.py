@@ -34,6 +34,10 @@ NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "ei
 LIST_HEAD = 3  # entries of a long list that are shown before it is cut
 LONG_LIST = 6  # lists up to this length are shown whole
 LONG_TEXT = 44  # characters of a value that a cell shows
+# A spreadsheet runs what begins so, also in full width; where `;` separates cells, it splits a quoted one there too.
+FORMULA_STARTS = tuple("=+-@＝＋－＠﹢﹣﹦﹫")
+FORMULA = re.compile(rf"(?:^|(?<=;))(?=\s*[{re.escape(''.join(FORMULA_STARTS))}])")
+_NUMBER = re.compile(r"-[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _SCALES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _BYTES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -75,6 +79,18 @@ def one_line(text: str) -> str:
     if not text.isprintable():
         text = "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
     return visible(text)
+
+
+def end_cut(text: str, length: int = 200) -> str:
+    """Return foreign text on one line, cut at its end."""
+    text = one_line(text)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def csv_cell(text: str) -> str:
+    """Return foreign text for a CSV cell: formulas are quoted, negative numbers are not."""
+    flat = one_line(text)
+    return flat if _NUMBER.fullmatch(flat) else FORMULA.sub("'", flat)
 
 
 def uncapitalized(text: str) -> str:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from dashboard.compare import Matrix
 from dashboard.report.context import Context
 
+MOST_COLUMNS = 24  # more cohorts than that are no longer compared by eye; CSV holds them all
+
 
 class Tone(StrEnum):
     """How a statement stands: a severity, good, unknown, or nothing of the kind."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from dashboard.report.formats.matrix_html import colour
+from dashboard.render.matrix_html import colour
 from dashboard.web.chart_axis import NARROWEST, Axis, axis_of
 from dashboard.web.markup import text as escape
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import Matrix
 from dashboard.fleet import Pool, Replica
-from dashboard.report.formats.matrix_html import matrix_html
+from dashboard.render.matrix_html import matrix_html
 from dashboard.report.pools.compared import (
     Choice,
     compared,

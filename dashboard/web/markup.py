@@ -6,7 +6,7 @@ from html import escape
 from types import MappingProxyType
 
 from dashboard.fleet.text import visible
-from dashboard.report.formats.matrix_html import colour
+from dashboard.render.matrix_html import colour
 from dashboard.report.glossary import TERMS
 
 # What a sentence claims: up to what follows as a reason or more, or to its end; a dot inside of 0.32.0 ends nothing.

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingSentence
 from dashboard.fleet import Cohort, Pool, Replica, Role, formatting
+from dashboard.render.matrix_html import colour
 from dashboard.report.capacity.totals import device_words, total
-from dashboard.report.formats.matrix_html import colour
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import versions_text
 from dashboard.report.pools.prefix_words import is_needed

@@ -8,6 +8,8 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import NamedTuple
 
+from dashboard.render.matrix_html import matrix_html
+from dashboard.render.svg_chart import to_svg
 from dashboard.report.blocks import (
     Block,
     Cell,
@@ -26,8 +28,6 @@ from dashboard.report.blocks import (
     Table,
     Tone,
 )
-from dashboard.report.formats.matrix_html import matrix_html
-from dashboard.report.formats.svg_chart import to_svg
 from dashboard.report.names import brief
 from dashboard.web import markup
 

@@ -20,10 +20,10 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, load_options
 from dashboard.errors import OptionsError
+from dashboard.fleet.formatting import end_cut
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.parts import Part, coverage
-from dashboard.report.plain import plain
 from dashboard.rules.findings import OutcomeKind
 from dashboard.web.connections import limit_log, raise_descriptor_limit
 
@@ -172,7 +172,7 @@ def _judgements(fleet: Fleet) -> Iterable[Metric]:
     """Count findings and outcomes. A pool's series stay while it does: which pools have some is decided by name."""
     own = {NO_POOL, *(pool.name for pool in fleet.pools[:MAX_POOLS])}
     counts = Counter(
-        (str(finding.severity), finding.rule, plain(pool) if pool in own else OTHER_POOLS)
+        (str(finding.severity), finding.rule, end_cut(pool) if pool in own else OTHER_POOLS)
         for finding in fleet.inspection.findings
         for pool in finding.pools or (NO_POOL,)
     )

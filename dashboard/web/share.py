@@ -9,8 +9,8 @@ import streamlit as st
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
+from dashboard.render.export import SUFFIXES, Format, written
 from dashboard.report.blocks import Report
-from dashboard.report.formats.export import SUFFIXES, Format, written
 from dashboard.store import Stored
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.store.snapshots import READ_ONLY

@@ -15,8 +15,8 @@ from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.whatif import converge
 from dashboard.fleet import Baseline, Snapshot
+from dashboard.render.html_page import to_html
 from dashboard.report.fleet.load import read_snapshot
-from dashboard.report.formats.html_page import to_html
 from dashboard.report.views.review import review_report
 from dashboard.store.packing import content_of, packed
 from dashboard.vllm.schemas import recent

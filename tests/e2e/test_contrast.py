@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.report.formats.html_page import to_html
+from dashboard.render.html_page import to_html
 from dashboard.report.views.review import review_report
 from tests.browser import Theme, at_rest, tab
 from tests.e2e.frozen_fleets import STORY

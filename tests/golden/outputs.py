@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
+from dashboard.render.export import Format, written
+from dashboard.render.findings_markdown import to_findings_markdown
+from dashboard.render.findings_text import to_findings_table
+from dashboard.render.fleet_text import to_table
+from dashboard.render.github_annotations import to_github_annotations
+from dashboard.render.junit import to_junit
+from dashboard.render.markdown import to_markdown
+from dashboard.render.report_text import to_changes_table
+from dashboard.render.sarif import to_sarif
+from dashboard.render.verdict import verdict_of
 from dashboard.report.changes.document import changes_document
-from dashboard.report.changes.table import to_changes_table
-from dashboard.report.ci.github_annotations import to_github_annotations
-from dashboard.report.ci.junit import to_junit
-from dashboard.report.ci.sarif import to_sarif
-from dashboard.report.ci.verdict import verdict_of
 from dashboard.report.context import context_of
 from dashboard.report.findings.document import findings_document
-from dashboard.report.findings.markdown import to_findings_markdown
-from dashboard.report.findings.table import to_findings_table
 from dashboard.report.fleet.document import to_document, to_json
-from dashboard.report.fleet.table import to_table
-from dashboard.report.formats.export import Format, written
-from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
 from dashboard.rules.findings import Severity
 from dashboard.web.share import OFFERED

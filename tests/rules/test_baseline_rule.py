@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet import Baseline, State, Tolerance
-from dashboard.report.ci.verdict import failing
+from dashboard.render.verdict import failing
 from dashboard.report.findings.document import findings_document
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Evidence, Finding, Severity

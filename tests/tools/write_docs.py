@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dashboard.render.json_document import report_schema
 from dashboard.report.changes.document import changes_schema
 from dashboard.report.findings.document import findings_schema
 from dashboard.report.fleet.document import json_schema
-from dashboard.report.formats.json_document import report_schema
 from dashboard.report.rules.page import NOTE, page_path, rule_index, rule_page
 from dashboard.rules.catalogue import ALL_RULES
 from tests.tools import command_line, config_api

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard import service
 from dashboard.analysis.assembly import empty_fleet
-from dashboard.report.formats.export import Format, written
+from dashboard.render.export import Format, written
 from dashboard.web import links, share
 from tests import builders
 from tests.builders import HOSTILE, NOW

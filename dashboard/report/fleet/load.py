@@ -31,10 +31,10 @@ from dashboard.fleet import (
     Source,
     State,
 )
+from dashboard.fleet.formatting import end_cut
 from dashboard.report.fleet.document import MOST_KNOWN, SCHEMA_VERSION, FullFleetDocument
 from dashboard.report.fleet.policy_part import policy_from
 from dashboard.report.parts import FingerprintPart, FullReplicaPart, OfReplicaPart, ProbePart, Reason, SettingPart
-from dashboard.report.plain import plain
 from dashboard.rules.policy import Policy
 from dashboard.vllm.budgets import SAVED_FLEET, node_count
 from dashboard.vllm.canonical import canonical_text, is_short, tidy
@@ -100,7 +100,7 @@ def _misread(raw: bytes, error: ValidationError) -> SnapshotError:
         return SnapshotError(f"The snapshot holds no fleet; save one with {COMMAND}.")
     if (version := told["schema_version"]) != SCHEMA_VERSION:
         return SnapshotError(
-            f"The snapshot is of schema version {plain(repr(version), 20)}, and this program reads {SCHEMA_VERSION}; "
+            f"The snapshot is of schema version {end_cut(repr(version), 20)}, and this program reads {SCHEMA_VERSION}; "
             f"save it anew with {COMMAND} of this version."
         )
     if "documents" not in told:
@@ -115,7 +115,7 @@ def _place(steps: Iterable[int | str]) -> str:
 
 
 def _wrong(what: str) -> SnapshotError:
-    return SnapshotError(f"The snapshot is damaged at {plain(what, LONGEST)}; save it anew with {COMMAND}.")
+    return SnapshotError(f"The snapshot is damaged at {end_cut(what, LONGEST)}; save it anew with {COMMAND}.")
 
 
 def _check(document: FullFleetDocument) -> None:

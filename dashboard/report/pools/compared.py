@@ -20,10 +20,10 @@ from dashboard.compare import (
 from dashboard.compare.random_root import SEED_PATHS
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count, joined, middle_cut, natural
+from dashboard.report.blocks import MOST_COLUMNS
 from dashboard.report.capacity.totals import device_words
 from dashboard.report.context import as_of
 from dashboard.report.findings.words import answered
-from dashboard.report.formats.matrix_html import MOST_COLUMNS
 from dashboard.report.pools.domain_words import shared_words
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.prefix_words import severity

@@ -12,8 +12,8 @@ import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState, Role, Source, formatting
+from dashboard.fleet.formatting import csv_cell
 from dashboard.report.blocks import Tone
-from dashboard.report.formats.matrix_csv import safe
 from dashboard.report.replicas.differences import numbers
 from dashboard.report.replicas.sources import best_answer
 from dashboard.report.replicas.standing import mark
@@ -154,8 +154,8 @@ def to_csv(rows: pd.DataFrame, notes: Sequence[str]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(EXPORTED)
     for row in rows[list(EXPORTED)].itertuples(index=False):
-        writer.writerow([safe(_cell(value)) for value in row])
-    writer.writerows([safe(note)] for note in notes)
+        writer.writerow([csv_cell(_cell(value)) for value in row])
+    writer.writerows([csv_cell(note)] for note in notes)
     return out.getvalue()
 
 

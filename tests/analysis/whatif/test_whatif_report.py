@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif import Verdicts, converge
+from dashboard.render.html_page import to_html
+from dashboard.render.markdown import to_markdown
 from dashboard.report.blocks import Entries, Paragraph, Part, Report, Table
 from dashboard.report.context import context_of
-from dashboard.report.formats.html_page import to_html
-from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.whatif import MOST_RANKS, whatif_report
 from tests.builders import HOSTILE, alike, document, fleet, replica
 

@@ -7,11 +7,11 @@ import pytest
 
 from dashboard.analysis.changes import changes_between
 from dashboard.fleet import Basis
+from dashboard.render.html_page import to_html
+from dashboard.render.markdown import to_markdown
+from dashboard.render.report_text import to_changes_table
 from dashboard.report.blocks import Figures, Table, Tone
-from dashboard.report.changes.table import to_changes_table
 from dashboard.report.context import context_of
-from dashboard.report.formats.html_page import to_html
-from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.changes import changes_report
 from dashboard.rules.findings import Inspection
 from tests.analysis.changes.sides import LATER, NEW, OLD, RESTARTED, SEQS, chat, fleet

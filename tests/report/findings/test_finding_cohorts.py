@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from dashboard.render.findings_text import to_findings_table
 from dashboard.report.blocks import Table
 from dashboard.report.findings import words
-from dashboard.report.findings.table import to_findings_table
 from dashboard.report.views.finding_data import findings_data
 from dashboard.report.views.finding_entries import side_of
 from dashboard.report.views.left_out import suppressed_blocks

@@ -14,11 +14,11 @@ from pydantic import ValidationError
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
+from dashboard.render.fleet_text import to_table
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet import load
 from dashboard.report.fleet.document import FullFleetDocument, to_document, to_json
 from dashboard.report.fleet.load import read_snapshot
-from dashboard.report.fleet.table import to_table
 from tests.captured import AT, capture
 from tests.report.saved_fleets import built_of_captures, saved
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from dashboard.render.rules_text import to_rule_table
 from dashboard.report.rules.page import headline, rule_index, rule_page, severities, worst
-from dashboard.report.rules.table import to_rule_table
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Family, Severity

@@ -7,11 +7,11 @@ from functools import cache
 import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.render.html_page import to_html
+from dashboard.render.json_document import to_report_json
+from dashboard.render.markdown import to_markdown
 from dashboard.report.blocks import Report, Table, value_of
 from dashboard.report.context import context_of
-from dashboard.report.formats.html_page import to_html
-from dashboard.report.formats.json_document import to_report_json
-from dashboard.report.formats.markdown import to_markdown
 from dashboard.report.views.capacity import capacity_report
 from dashboard.report.views.compare import compare_report
 from dashboard.report.views.findings import findings_report

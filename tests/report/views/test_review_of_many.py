@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.report.formats.html_page import to_html
-from dashboard.report.formats.markdown import to_markdown
+from dashboard.render.html_page import to_html
+from dashboard.render.markdown import to_markdown
 from dashboard.report.views.review import AGENDA, review_report
 from tests.builders import fleet, story
 from tests.findings_builder import finding, judged

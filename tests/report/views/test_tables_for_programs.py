@@ -12,9 +12,9 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note
+from dashboard.render.export import Format, written
 from dashboard.report.blocks import Report
 from dashboard.report.findings.document_parts import FindingPart
-from dashboard.report.formats.export import Format, written
 from dashboard.report.views.capacity import capacity_report
 from dashboard.report.views.finding_data import COLUMNS
 from dashboard.report.views.findings import findings_report

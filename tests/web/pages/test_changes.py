@@ -12,8 +12,8 @@ import pytest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.render.export import Format, written
 from dashboard.report.context import context_line
-from dashboard.report.formats.export import Format, written
 from dashboard.web import share
 from tests import builders
 from tests.builders import HOSTILE, NOW

@@ -1,0 +1,86 @@
+"""One table of a report as CSV, with the context of its data as a comment above."""
+
+import csv
+import io
+from collections.abc import Iterator
+
+from dashboard.fleet.formatting import csv_cell
+from dashboard.render.matrix_csv import comment, matrix_csv
+from dashboard.report.blocks import (
+    Cell,
+    Column,
+    DifferenceTable,
+    Entries,
+    Entry,
+    Line,
+    Table,
+    Tone,
+    Value,
+    list_cell,
+    value_of,
+)
+from dashboard.report.context import Context, context_line
+
+LETTERS = "Cohort"  # head of the column with the letters that stand before the texts of another one
+BETWEEN = ", "  # entries of a list in one cell
+
+
+def to_table_csv(table: Table | DifferenceTable, context: Context) -> str:
+    """Write a table whole: a line of heads, a line for each row, above them comments that begin with `#`.
+
+    Numbers are plain, and what is not known is empty. No text begins like a formula. The letters of cohorts have a
+    column of their own.
+    """
+    notes = [context_line(context), table.caption]
+    if not isinstance(table, Table):
+        return matrix_csv(table.matrix, [*notes, *table.notes], table.names)
+    out = io.StringIO()
+    out.writelines(map(comment, filter(None, [*notes, table.note])))
+    writer = csv.writer(out, lineterminator="\n")
+    heads, columns = zip(*_columns(table), strict=True)
+    writer.writerow(map(csv_cell, heads))
+    writer.writerows(zip(*columns, strict=True))
+    return out.getvalue()
+
+
+def entries_table(entries: Entries, name: str, caption: str) -> Table:
+    """Return a list of statements as a table, a row each: how bad, what, where, what more, what to paste."""
+    heads = ("severity", "what", "where", "more", "paste")
+    return Table(name, caption, tuple(map(Column, heads)), tuple(map(_row, entries.items)))
+
+
+def head_of(column: Column) -> str:
+    """Return the head of a column with the unit of its numbers."""
+    return f"{column.title} ({column.unit})" if column.unit else column.title
+
+
+def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
+    """Yield the columns of the file, each with its head."""
+    for place, column in enumerate(table.columns):
+        cells = [row[place] for row in table.rows]
+        has_letters = any(cell.letter for cell in cells)
+        if has_letters:
+            yield LETTERS, [csv_cell(cell.letter) for cell in cells]
+        if not has_letters or any(cell.text for cell in cells):
+            yield head_of(column), [_written(value_of(cell, column)) for cell in cells]
+
+
+def _written(value: Value | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str | tuple):
+        return csv_cell(value if isinstance(value, str) else BETWEEN.join(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else f"{value}"
+
+
+def _row(entry: Entry) -> tuple[Cell, ...]:
+    told = "" if entry.tone is Tone.PLAIN else entry.tone
+    more = " ".join(map(_said, (*entry.lines, *entry.notes)))
+    said = map(Cell, (told, _said(entry.head), entry.side, more))
+    return (*said, list_cell("", entry.snippets))
+
+
+def _said(line: Line) -> str:
+    return "".join(piece.text for piece in line)

@@ -1,0 +1,92 @@
+"""The findings of a fleet as workflow commands of GitHub Actions: annotations on the run, the worst first.
+
+GitHub shows ten errors and ten warnings of a step; the rest stands in the log alone. So the same finding on several
+pools is one annotation, and the summary comes before all.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.text import without_commands
+from dashboard.render.verdict import Verdict
+from dashboard.report.findings import words
+from dashboard.report.findings.judged_rules import rules_words
+from dashboard.report.names import replica_names
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Finding, Inspection, Remedy, Severity, Snippet
+
+LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+LONGEST = 1000  # characters of one line
+YAML = "yaml"
+# How the runner reads a command back (actions/toolkit, packages/core/src/command.ts).
+_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+
+
+def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
+    """Write one command a line: the summary, whether too few answered, findings, what was raised or suppressed."""
+    inspection, names = fleet.inspection, replica_names(fleet)
+    lines = [command("notice", "vLLM fleet", _summary(fleet))]
+    if verdict.too_little:
+        lines.append(command("error", "too little could be read", verdict.too_little))
+    found = list(_findings(inspection, names))
+    lines += [line for level, line in found if level == "error"]
+    lines += [command("error", "rule raised an error", each) for each in words.raised(inspection)]
+    lines += [line for level, line in found if level == "warning"]
+    lines += _together("warning", "options", inspection.notes)
+    lines += [line for level, line in found if level == "notice"]
+    lines += _together("notice", "rollout", words.rollouts(inspection))
+    lines += _together("notice", "suppressed", words.suppressed(inspection, names))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def command(level: str, title: str, message: str) -> str:
+    """Write one workflow command; foreign text in it can begin no other."""
+    lines = without_commands("\n".join(end_cut(line, LONGEST) for line in message.splitlines()))
+    return f"::{level} title={_escaped(without_commands(end_cut(title)), _PROPERTY)}::{_escaped(lines, _DATA)}"
+
+
+def _summary(fleet: Fleet) -> str:
+    found, hidden = fleet.inspection.findings, len(fleet.inspection.suppressed)
+    counts = f"{words.counted(found)}; {hidden:,} suppressed; {words.answered(fleet)}"
+    return f"{fleet.name}: {counts}. {rules_words(fleet.inspection)}."
+
+
+def _together(level: str, title: str, lines: Sequence[str]) -> list[str]:
+    return [command(level, title, "\n".join(lines))] if lines else []
+
+
+def _findings(inspection: Inspection, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield (level, command), one for all findings that differ only in where they are and in numbers.
+
+    YAML is told once: the same block is pasted once, whatever is wrong.
+    """
+    alike: dict[tuple[str, Severity, str, Remedy], list[Finding]] = {}
+    for each in inspection.findings:
+        alike.setdefault((each.rule, each.severity, each.why, each.remedy), []).append(each)
+    told: set[Snippet] = set()
+    for (rule, severity, why, remedy), same in alike.items():
+        fresh = tuple(each for each in remedy.snippets if each.kind != YAML or each not in told)
+        told.update(fresh)
+        lines = [
+            *_where(same, names),
+            *([f"Why: {why}"] if why else []),
+            f"Do: {remedy.sentence}",
+            *words.pasteable(remedy._replace(snippets=fresh)),
+        ]
+        places = dict.fromkeys(place for each in same for place in words.places(each))
+        title = f"{rule} {BY_ID[rule].name} in {words.named(places)}"
+        yield LEVELS[severity], command(LEVELS[severity], title, "\n".join(lines))
+
+
+def _where(same: Sequence[Finding], names: Mapping[str, str]) -> Iterator[str]:
+    """Write each finding on a line, with its pool where there are several, and what it assumes."""
+    several = len(same) > 1
+    for each in same:
+        place = f"{words.where(each)}, " if several else ""
+        yield " ".join([f"{place}{words.who(each, names)}: {each.sentence}", *words.remarks(each)])
+
+
+def _escaped(text: str, rules: dict[str, str]) -> str:
+    return "".join(rules.get(character, character) for character in text)

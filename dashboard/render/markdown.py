@@ -1,0 +1,270 @@
+"""A report as Markdown, for an issue or a chat: what is foreign can never become markup, and it fits into a comment."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, assert_never
+
+from dashboard.compare.columns import Column
+from dashboard.compare.matrix import Row
+from dashboard.fleet.formatting import count, end_cut, first_of
+from dashboard.fleet.text import without_commands
+from dashboard.render.markdown_text import LONGEST, MOST_CHARACTERS, begun, escaped, fenced, within
+from dashboard.render.matrix_html import cell_text, is_cohort
+from dashboard.render.svg_chart import amount, told
+from dashboard.report.blocks import (
+    MOST_COLUMNS,
+    Block,
+    Cell,
+    Chart,
+    DifferenceTable,
+    Entries,
+    Entry,
+    Figure,
+    Figures,
+    Line,
+    Paragraph,
+    Part,
+    Piece,
+    Report,
+    Style,
+    Table,
+    Tone,
+)
+from dashboard.report.context import context_line
+from dashboard.report.findings.words import GLYPHS
+
+MOST_ITEMS = 100  # rows of a table, entries of a list; the rest is counted
+LONG_LIST = 12  # a longer list is folded
+SHARE = 0.75  # of the room that is left: so much a list may take, and something stays for what follows
+MOST_NAMED = 5  # parts without room that the last sentence names
+MOST_APPENDICES = 8
+RESERVE = 1_500  # characters for what closes a part, and for the sentence that says what is left out
+DEEPEST = 6  # Markdown has no headings below that
+MARKS = {**{Tone(severity): sign for severity, sign in GLYPHS.items()}, Tone.GOOD: "✓", Tone.UNKNOWN: "?"}
+
+
+class _Written(NamedTuple):
+    """A block: its head, items of which the last ones may be left out, how they are joined, and what they are."""
+
+    head: str
+    items: Sequence[str] = ()
+    joint: str = "\n"
+    noun: str = ""
+    nouns: str = ""
+
+
+class _Comment:
+    """Collects what fits into a comment, and the titles of what does not."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self.paragraphs: list[str] = []
+        self.left_out: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Write a paragraph; whoever calls this has looked whether it fits."""
+        self.paragraphs.append(text)
+        self._room -= len(text) + 2
+
+    def fits(self, text: str) -> bool:
+        """Tell whether there is room for a text beside what closes the comment."""
+        return len(text) + RESERVE <= self._room
+
+    def block(self, written: _Written) -> bool:
+        """Write a block, of its items as many as there is room for; tell whether there was room for all."""
+        shown: list[str] = []
+        length = len(written.head)
+        for item in written.items[:MOST_ITEMS]:
+            length += len(item) + len(written.joint)
+            if length + RESERVE > self._room * SHARE:
+                break
+            shown.append(item)
+        if (written.items and not shown) or not self.fits(written.head):
+            return False
+        hidden = len(written.items) - len(shown)
+        more = [f"and {count(hidden, f'more {written.noun}', f'more {written.nouns}')}"] if hidden else []
+        body = written.joint.join([*([written.head] if written.head else []), *shown])
+        folded = len(written.items) > LONG_LIST
+        summary = f"<details><summary>{count(len(written.items), written.noun, written.nouns)}</summary>"
+        for each in [summary, body, *more, "</details>"] if folded else [body, *more]:
+            self.add(each)
+        return len(shown) == len(written.items[:MOST_ITEMS])
+
+
+def to_markdown(report: Report) -> str:
+    """Write a report as one comment of at most MOST_CHARACTERS characters; its last line is its context.
+
+    Appendices are left out: a comment is read, not looked up in. A sentence before the last line names them, and
+    another one what there is no room for.
+    """
+    head = [f"## {_words(report.title, report.headline)}", *([escaped(report.lead)] if report.lead else [])]
+    context = escaped(context_line(report.context))
+    comment = _Comment(MOST_CHARACTERS - sum(map(len, [*head, context])))
+    for part in report.parts:
+        if not part.is_appendix:
+            _part(comment, part, 3)
+    appendices = [part.title for part in report.parts if part.is_appendix]
+    left_out = [*_left_out(comment.left_out), *_elsewhere(appendices)]
+    return without_commands("\n\n".join([*head, *comment.paragraphs, *left_out, context]) + "\n")
+
+
+def _words(*texts: str) -> str:
+    return ": ".join(within(text) for text in texts if text)
+
+
+def _left_out(titles: Sequence[str]) -> list[str]:
+    if not titles:
+        return []
+    names = first_of((end_cut(title, 40) for title in titles), MOST_NAMED)
+    return [f"**Left out, in whole or in part, for there is no room here: {within(names)}.**"]
+
+
+def _elsewhere(titles: Sequence[str]) -> list[str]:
+    if not titles:
+        return []
+    names = first_of((end_cut(title, 40) for title in titles), MOST_APPENDICES)
+    return [f"Appendices, in the HTML, PDF and JSON of this report: {within(names)}."]
+
+
+def _part(comment: _Comment, part: Part, level: int) -> None:
+    heading = f"{'#' * min(level, DEEPEST)} {within(part.title)}"
+    if not comment.fits(heading):
+        comment.left_out.append(part.title)
+        return
+    comment.add(heading)
+    whole = [comment.block(_block(block, part.title)) for block in part.blocks]
+    if not all(whole):
+        comment.left_out.append(part.title)
+    for inner in part.parts:
+        _part(comment, inner, level + 1)
+
+
+def _block(block: Block, under: str) -> _Written:
+    match block:
+        case Paragraph():
+            return _Written(_marked(block.tone, _line(block.line)))
+        case Figures():
+            return _figures(block)
+        case Entries():
+            return _Written("", [_entry(each) for each in block.items], "\n", "entry", "entries")
+        case Table():
+            rows = [_row(map(_cell, row)) for row in block.rows]
+            numbers = [column.is_number for column in block.columns]
+            head = _head([within(column.title) for column in block.columns], numbers)
+            return _Written(_captioned(block.caption, under, head, block.note), rows, "\n", "row", "rows")
+        case DifferenceTable():
+            return _differences(block, under)
+        case Chart():
+            return _chart(block, under)
+        case _:
+            assert_never(block)
+
+
+def _captioned(caption: str, under: str, head: str, *notes: str) -> str:
+    """Put the caption and the notes above a table: below it stand the rows, of which some may be left out."""
+    said = [f"**{within(caption)}**"] if caption.strip() and caption != under else []
+    said += [escaped(note) for note in notes if note]
+    return "\n\n".join([*said, head])
+
+
+def _head(titles: Sequence[str], numbers: Sequence[bool]) -> str:
+    return f"{_row(titles)}\n{_row('--:' if number else '---' for number in numbers)}"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(cell: Cell) -> str:
+    letter = f"**{within(cell.letter)}** " if cell.letter else ""
+    return f"{_mark(cell.tone, cell.text)}{letter}{within(cell.text)}"
+
+
+def _mark(tone: Tone, beside: str) -> str:
+    """Write the sign of a tone, with its word if the words beside it do not say it."""
+    if tone is Tone.PLAIN:
+        return ""
+    return f"{MARKS[tone]} " if str(tone) in beside.lower() else f"{MARKS[tone]} {tone}: "
+
+
+def _marked(tone: Tone, markdown: str) -> str:
+    return _mark(tone, markdown) + markdown if tone is not Tone.PLAIN else begun(markdown)
+
+
+def _figures(block: Figures) -> _Written:
+    labels = [within(figure.label) for figure in block.items]
+    values = [_value(figure) for figure in block.items]
+    notes = [within(figure.note) for figure in block.items]
+    return _Written(
+        "\n".join([_head(labels, [False] * len(labels)), _row(values), *([_row(notes)] if any(notes) else [])])
+    )
+
+
+def _value(figure: Figure) -> str:
+    sign = f"{MARKS[figure.tone]} " if figure.tone is not Tone.PLAIN else ""
+    return f"{sign}**{within(figure.value)}**" if figure.value.strip() else sign.strip()
+
+
+def _entry(entry: Entry) -> str:
+    side = f" ({within(entry.side)})" if entry.side else ""
+    told_lines = "".join(f"<br>{_line(line)}" for line in entry.lines)
+    head = f"- {_marked(entry.tone, _line(entry.head))}{side}{told_lines}"
+    pasted = ["\n".join(f"  {line}" for line in fenced(each, "").split("\n")) for each in entry.snippets]
+    noted = [f"  > {_line(line)}" for line in entry.notes]
+    return "\n\n".join([head, *pasted, *noted]) + ("\n" if pasted or noted else "")
+
+
+def _line(line: Line) -> str:
+    """Write the pieces of a line. Beside a dollar code could become mathematics, so then none is set as code."""
+    safe = not any("$" in piece.text for piece in line)
+    return "".join(_piece(piece, may_be_code=safe) for piece in line)
+
+
+def _piece(piece: Piece, *, may_be_code: bool) -> str:
+    whole = piece.text.strip()
+    before, after = piece.text.partition(whole)[::2] if whole else (piece.text, "")
+    lines = whole.split("\n")
+    if piece.style is Style.CODE and may_be_code and whole and "`" not in whole and len(lines) == 1:
+        inside = f"`{end_cut(whole, LONGEST)}`"
+    else:
+        inside = "<br>".join(map(within, lines))
+        inside = f"**{inside}**" if piece.style is Style.STRONG and whole else inside
+    return f"{' ' * bool(before)}{inside}{' ' * bool(after)}"
+
+
+def _differences(table: DifferenceTable, under: str) -> _Written:
+    columns = table.matrix.columns[:MOST_COLUMNS]
+    head = _head(["setting", *(_title(column, table) for column in columns)], [False] * (len(columns) + 1))
+    hidden = len(table.matrix.columns) - MOST_COLUMNS
+    notes = [*table.notes, *([f"{count(hidden, 'more column')} left out."] if hidden > 0 else [])]
+    rows = [_difference(row, table) for row in table.matrix.rows]
+    return _Written(_captioned(table.caption, under, head, *notes), rows, "\n", "setting", "settings")
+
+
+def _title(column: Column, table: DifferenceTable) -> str:
+    only = table.names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
+    return within(f"{column.key} ×{column.count:,} {only}".strip() if is_cohort(column) else only or column.title)
+
+
+def _difference(row: Row, table: DifferenceTable) -> str:
+    kind = table.kinds.get(row.path, "") if row.differs else ""
+    sign = f"{MARKS[Tone(kind)]} " if kind else ""
+    cells = (
+        f"**{within(cell_text(cell))}**" if cell.value and cell.state == "differs" else within(cell_text(cell))
+        for cell in row.cells[:MOST_COLUMNS]
+    )
+    return _row([f"{sign}{within(row.path)}", *cells])
+
+
+def _chart(chart: Chart, under: str) -> _Written:
+    median = f"Median: {amount(chart.median)} {chart.unit}." if chart.median is not None else ""
+    more = f"{count(chart.more, 'more bar')} left out." if chart.more else ""
+    rows = [
+        _row([_cell_of(bar.letter, bar.label), told(bar), _mark(bar.tone, bar.mark) + within(bar.mark)])
+        for bar in chart.bars
+    ]
+    head = _head(["", within(chart.unit), ""], [False, True, False])
+    return _Written(_captioned(chart.title, under, head, median, more), rows, "\n", "bar", "bars")
+
+
+def _cell_of(letter: str, label: str) -> str:
+    return (f"**{within(letter)}** " if letter else "") + within(label)

@@ -1,0 +1,86 @@
+"""What changed, as text for a terminal: the report without its appendices."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from dashboard.fleet.formatting import end_cut
+from dashboard.render.console import printed
+from dashboard.report.blocks import Block, Entries, Entry, Figures, Line, Paragraph, Part, Report, Style, Table, Tone
+from dashboard.report.context import context_line
+
+LONGEST = 1000  # characters of one line
+LONGEST_CELL = 200
+INDENT = 4
+GLYPHS = {
+    Tone.CRITICAL: ("✖ critical", "bold red"),
+    Tone.WARNING: ("▲ warning", "bold yellow"),
+    Tone.INFO: ("● info", "bold blue"),
+    Tone.GOOD: ("✓", "green"),
+    Tone.UNKNOWN: ("?", "dim"),
+    Tone.PLAIN: ("·", "dim"),
+}
+STYLES = {Style.PLAIN: "", Style.STRONG: "bold", Style.CODE: "cyan", Style.MUTED: "dim"}
+
+
+def to_changes_table(report: Report, *, width: int, colour: bool) -> str:
+    """Write a report for people, at most `width` columns wide. Foreign text loses its control characters."""
+    parts: list[RenderableType] = [Text(end_cut(report.headline, LONGEST), "bold"), Text(end_cut(report.lead, LONGEST))]
+    for part in report.parts:
+        if not part.is_appendix:
+            parts += [Text(""), *_part(part)]
+    parts += [Text(""), Text(end_cut(context_line(report.context), LONGEST), "dim")]
+    return printed(*parts, width=width, colour=colour)
+
+
+def _part(part: Part) -> Iterator[RenderableType]:
+    yield Text(f"{end_cut(part.title, LONGEST)}:", "bold")
+    for block in part.blocks:
+        yield from _block(block)
+    for below in part.parts:
+        yield from _part(below)
+
+
+def _block(block: Block) -> Iterator[RenderableType]:
+    if isinstance(block, Paragraph):
+        glyph, style = GLYPHS[block.tone]
+        mark = Text("") if block.tone is Tone.PLAIN else Text(f"{glyph}  ", style)
+        yield _indented(mark.append_text(_line(block.line)))
+    elif isinstance(block, Figures):
+        told = (f"{each.label} {each.value}{f' ({each.note})' if each.note else ''}" for each in block.items)
+        yield _indented(Text(end_cut(" · ".join(told), LONGEST)))
+    elif isinstance(block, Entries):
+        for entry in block.items:
+            yield from _entry(entry)
+    elif isinstance(block, Table):
+        yield _indented(_table(block))
+        if block.note:
+            yield _indented(Text(end_cut(block.note, LONGEST), "dim"))
+
+
+def _entry(entry: Entry) -> Iterator[RenderableType]:
+    glyph, style = GLYPHS[entry.tone]
+    side = f"  [{end_cut(entry.side, LONGEST)}]" if entry.side else ""
+    yield _indented(Text.assemble((f"{glyph}  ", style), _line(entry.head), (side, "dim")))
+    for line in entry.lines:
+        yield _indented(_line(line), 2 * INDENT)
+
+
+def _line(line: Line) -> Text:
+    return Text.assemble(*((end_cut(piece.text, LONGEST), STYLES[piece.style]) for piece in line))
+
+
+def _table(block: Table) -> RichTable:
+    table = RichTable(box=None, pad_edge=False, header_style="dim")
+    for column in block.columns:
+        table.add_column(end_cut(column.title), justify="right" if column.is_number else "left", overflow="fold")
+    for row in block.rows:
+        table.add_row(*(Text(end_cut(cell.text, LONGEST_CELL)) for cell in row))
+    return table
+
+
+def _indented(told: RenderableType, columns: int = INDENT) -> RenderableType:
+    return Padding(told, (0, 0, 0, columns))

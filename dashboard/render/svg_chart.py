@@ -1,0 +1,321 @@
+"""A chart as SVG, drawn without a browser: horizontal bars from zero, their median, and what stands out."""
+
+import math
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from html import escape
+from typing import NamedTuple
+
+from dashboard.fleet.formatting import NOT_KNOWN, count, end_cut, middle_cut
+from dashboard.render.matrix_html import COHORT_COLOURS, colour
+from dashboard.report.blocks import Bar, Chart, Tone
+
+WIDTH = 1200  # of the drawing, in its own units; a page scales it
+LONGEST = 400  # characters of a text before it is cut to its place
+SHORTEST = 3  # characters: one on each side of the dots
+LONGEST_LABEL = 320.0
+LONGEST_MARK = 200.0
+MOST_DESCRIBED = 30  # bars that the description names; the rest is counted
+FEW = 26  # bars that stand at ease; more stand closer
+MOST_ON_A_PAGE = 40  # bars that stand closer: of a page that lies on its side they leave room for a heading
+TICKS = 4  # at least, if the axis is long enough
+NARROW, BROAD = 0.62, 1.05  # em of a character in a wide sans serif; the second is East Asian or a symbol
+FONTS = "system-ui,'Segoe UI',Roboto,'Helvetica Neue','Noto Sans','Liberation Sans',Arial,sans-serif"
+COHORTS = ("#3566a8", "#8559b5", "#5f7080", "#2f7599", "#9a5fae", "#2c3f6b")
+INK, MUTE, LINE, GROUND = "#1f2933", "#5d6975", "#dde2e7", "#ffffff"
+TONES = {
+    Tone.CRITICAL: "#bf5300",
+    Tone.WARNING: "#e69f00",
+    Tone.INFO: "#0072b2",
+    Tone.GOOD: "#007f5c",
+    Tone.UNKNOWN: "#66717c",
+}
+_SIGNS = {
+    Tone.CRITICAL: "M3 0h4l3 3v4l-3 3h-4l-3-3v-4z",
+    Tone.WARNING: "M5 0l5 10h-10z",
+    Tone.INFO: "M5 0a5 5 0 1 0 .01 0z",
+    Tone.GOOD: "M0 6l1.5-1.5 2.5 2.5 4.500-6 1.500 1.200-6 7.800z",
+    Tone.UNKNOWN: "M5 1a4 4 0 1 0 .01 0z",
+}
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_EXACT_BELOW, _BEYOND = 1e6, 1e15  # the second: no unit has a name there
+_WHOLE_FROM = 100
+_STEPS = (1, 2, 2.5, 5, 10)
+_HATCH = 7.0  # between two lines of an upper bound
+_GAP = 12.0
+
+
+class _Sizes(NamedTuple):
+    """Heights of one row of the chart, and the size of its text."""
+
+    row: float
+    bar: float
+    font: float
+
+
+class _Frame(NamedTuple):
+    """Where things stand: bars from `left` to `right`, values end at `values`, marks begin at `marks`."""
+
+    left: float
+    right: float
+    values: float
+    marks: float
+    top: float
+    longest: float
+    sizes: _Sizes
+
+    def x(self, value: float) -> float:
+        """Return where a value ends."""
+        return self.left + (self.right - self.left) * value / self.longest
+
+
+def to_svg(chart: Chart, *, context: str = "", standalone: bool = True) -> str:
+    """Draw a chart. Standalone it has its title, a white ground, and the line of its context below.
+
+    Inside a page it has neither: its classes (`ink`, `mute`, `rule`, `f0` to `f5`) let the page choose the colours,
+    and stand for nothing where a reader of SVG does not know them. Foreign text is escaped and cut in the middle.
+    """
+    return _svg(chart, _frame(chart, 34.0 if standalone else 4.0), context if standalone else None)
+
+
+def to_svgs(chart: Chart) -> tuple[str, ...]:
+    """Draw a chart for a page that may be printed: a long one in pieces of one scale, each of which fits on a sheet."""
+    frame = _frame(chart, 4.0)
+    pieces = [chart.bars[start : start + MOST_ON_A_PAGE] for start in range(0, len(chart.bars), MOST_ON_A_PAGE)]
+    last = len(pieces) - 1
+    shown = [replace(chart, bars=bars, more=0 if place < last else chart.more) for place, bars in enumerate(pieces)]
+    return tuple(_svg(piece, frame, None) for piece in shown or [chart])
+
+
+def _svg(chart: Chart, frame: _Frame, context: str | None) -> str:
+    """Draw bars in a frame, standalone where there is a context."""
+    bottom = frame.top + len(chart.bars) * frame.sizes.row
+    below = _below(chart, context) if context is not None else ()
+    height = bottom + 26 + 18 * len(below)
+    parts = [
+        f"<title>{_text(chart.title)}</title><desc>{_text(described(chart), 10 * LONGEST)}</desc>",
+        *(_ground(chart, height) if context is not None else ()),
+        *_axis(chart, frame, bottom),
+        *(_bar(bar, frame, frame.top + place * frame.sizes.row) for place, bar in enumerate(chart.bars)),
+        *_median(chart, frame, bottom),
+        *(
+            _said(each, 8, bottom + 42 + 18 * place, _fit(each, WIDTH - 16, 12), size=12)
+            for place, each in enumerate(below)
+        ),
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {_n(height)}" width="{WIDTH}" '
+        f'height="{_n(height)}" font-family="{FONTS}" font-size="{_n(frame.sizes.font)}" fill="{INK}">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def described(chart: Chart) -> str:
+    """Say in words what the bars show, for those who cannot see them."""
+    median = _known(chart.median)
+    told = [_described(bar) for bar in chart.bars[:MOST_DESCRIBED]]
+    hidden = len(chart.bars) - MOST_DESCRIBED + chart.more if len(chart.bars) > MOST_DESCRIBED else chart.more
+    told += [count(hidden, "more bar")] if hidden else []
+    middle = f", median {amount(median)}" if median is not None else ""
+    return f"{count(len(chart.bars), 'bar')} in {chart.unit}{middle}. {'; '.join(told)}"
+
+
+def amount(value: float) -> str:
+    """Write a value of a bar: `1.6 M`, `131,072`, `46.4`."""
+    if value >= _BEYOND:
+        return f"{value:.3g}"
+    if value >= _EXACT_BELOW:
+        unit, name = next(each for each in _SCALES if value >= each[0])
+        return f"{value / unit:,.2f}".rstrip("0").rstrip(".") + f" {name}"
+    if value >= _WHOLE_FROM:
+        return f"{value:,.0f}"
+    return f"{value:.1f}".removesuffix(".0") if value >= 1 else f"{value:.2g}"
+
+
+def told(bar: Bar) -> str:
+    """Write what a bar holds: `1.6 M`, an upper bound as `≤ 1.6 M`, what is not known in words."""
+    value = _known(bar.value)
+    return NOT_KNOWN if value is None else f"{'≤ ' if bar.is_at_most else ''}{amount(value)}"
+
+
+def _described(bar: Bar) -> str:
+    tone = f", {bar.tone}" if bar.tone is not Tone.PLAIN else ""
+    letter = f" (cohort {bar.letter})" if bar.letter else ""
+    return f"{middle_cut(bar.label, 60)}{letter}: {told(bar)}{f', {bar.mark}' if bar.mark else ''}{tone}"
+
+
+def _known(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) and value >= 0 else None
+
+
+def _frame(chart: Chart, above: float) -> _Frame:
+    """Measure what a chart needs; `above` is the room over its bars, and over the name of its median."""
+    sizes = _Sizes(24, 15, 13) if len(chart.bars) <= FEW else _Sizes(16, 11, 11)
+    labels = min(max((_width(bar.label, sizes.font) for bar in chart.bars), default=0), LONGEST_LABEL)
+    letters = 26.0 if any(bar.letter for bar in chart.bars) else 0.0
+    marks = min(max((_width(bar.mark, sizes.font) for bar in chart.bars), default=0), LONGEST_MARK)
+    signs = 16.0 if any(bar.tone is not Tone.PLAIN for bar in chart.bars) else 0.0
+    values = max((_width(told(bar), sizes.font) for bar in chart.bars), default=0)
+    begin = WIDTH - 8 - marks - signs
+    known = [*map(_known, (*(bar.value for bar in chart.bars), chart.median))]
+    return _Frame(
+        left=8 + labels + letters + _GAP,
+        right=begin - values - 2 * _GAP,
+        values=begin - (_GAP if marks or signs else 0),
+        marks=begin,
+        top=above + (20.0 if _known(chart.median) is not None else 0.0),
+        longest=max(filter(None, known), default=1.0),
+        sizes=sizes,
+    )
+
+
+def _ground(chart: Chart, height: float) -> Iterable[str]:
+    yield f'<rect width="{WIDTH}" height="{_n(height)}" fill="{GROUND}"/>'
+    yield _said(chart.title, 8, 22, _fit(chart.title, WIDTH - 16, 16), size=16, weight=True, css="ink")
+
+
+def _below(chart: Chart, context: str) -> Sequence[str]:
+    more = f"and {count(chart.more, 'more bar')}, which are left out" if chart.more else ""
+    return [each for each in (more, context) if each]
+
+
+def _axis(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
+    for value in _ticks(frame.longest):
+        x = frame.x(value)
+        yield f'<path class="rule" d="M{_n(x)} {_n(frame.top)}V{_n(bottom + 3)}" stroke="{LINE}"/>'
+        yield _said("", x, bottom + 17, _tick(value, frame.longest), size=12, anchor="middle")
+    yield _said("", frame.left - _GAP, bottom + 17, _fit(chart.unit, frame.left - _GAP, 12), size=12, anchor="end")
+
+
+def _ticks(longest: float) -> list[float]:
+    """Return round values from 0 to the longest bar."""
+    rough = longest / TICKS
+    scale = 10.0 ** math.floor(math.log10(rough))
+    step = max(each * scale for each in _STEPS if each * scale <= rough * (1 + 1e-9))
+    return [place * step for place in range(int(longest / step * (1 + 1e-9)) + 1)]
+
+
+def _tick(value: float, longest: float) -> str:
+    unit, name = next((each for each in _SCALES if longest >= each[0]), (1.0, ""))
+    return f"{value / unit:,.10g} {name}".strip() if value else "0"
+
+
+def _bar(bar: Bar, frame: _Frame, y: float) -> str:
+    sizes, value = frame.sizes, _known(bar.value)
+    base = y + sizes.row / 2 + sizes.font * 0.35
+    end = frame.left - _GAP - (26 if bar.letter else 0)
+    known = "ink" if value is not None else "mute"
+    parts = [
+        _said(bar.label, end, base, _fit(bar.label, LONGEST_LABEL, sizes.font), anchor="end", css="ink"),
+        _letter(bar.letter, frame.left - _GAP - 20, y + (sizes.row - sizes.bar) / 2, sizes) if bar.letter else "",
+        _drawn(bar, frame, y, value) if value is not None else "",
+        _said("", frame.values, base, told(bar), anchor="end", css=known),
+        _sign(bar.tone, frame.marks, y + sizes.row / 2 - 5),
+    ]
+    if bar.mark:
+        x = frame.marks + (16 if bar.tone is not Tone.PLAIN else 0)
+        parts.append(_said(bar.mark, x, base, _fit(bar.mark, LONGEST_MARK, sizes.font), weight=True, css="ink"))
+    return "".join(parts)
+
+
+def _drawn(bar: Bar, frame: _Frame, y: float, value: float) -> str:
+    sizes, width = frame.sizes, max(frame.x(value) - frame.left, 0.5)
+    top = y + (sizes.row - sizes.bar) / 2
+    place = _colour(bar.letter)
+    edge = f' stroke="{TONES[bar.tone]}" stroke-width="2.5"' if bar.tone is not Tone.PLAIN else ""
+    faint = ' fill-opacity=".6"' if bar.is_at_most else ""
+    rect = (
+        f'<rect class="f{place}" x="{_n(frame.left)}" y="{_n(top)}" width="{_n(width)}" height="{_n(sizes.bar)}" '
+        f'rx="2" fill="{COHORTS[place]}"{faint}{edge}/>'
+    )
+    return rect + (_hatched(frame.left, top, width, sizes.bar) if bar.is_at_most else "")
+
+
+def _hatched(left: float, top: float, width: float, height: float) -> str:
+    """Draw the lines of an upper bound, each cut to its bar: a pattern would need a reference."""
+    lines = []
+    for number in range(1, int((width + height) / _HATCH) + 1):
+        at = number * _HATCH
+        x1, x2 = max(at - height, 0.0), min(at, width)
+        lines.append(f"M{_n(left + x1)} {_n(top + at - x1)}L{_n(left + x2)} {_n(top + at - x2)}")
+    return f'<path class="hatch" d="{"".join(lines)}" stroke="{GROUND}" stroke-width="1.5"/>' if lines else ""
+
+
+def _median(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:
+    median = _known(chart.median)
+    if median is None:
+        return
+    x, words = frame.x(median), f"median {amount(median)}"
+    half = _width(words, 12) / 2
+    yield (
+        f'<path class="median" d="M{_n(x)} {_n(frame.top - 3)}V{_n(bottom)}" stroke="{INK}" stroke-width="1.2" '
+        'stroke-dasharray="5 3"/>'
+    )
+    yield _said("", min(max(x, half + 8), WIDTH - half - 8), frame.top - 8, words, size=12, anchor="middle", css="ink")
+
+
+def _letter(letter: str, x: float, y: float, sizes: _Sizes) -> str:
+    place = _colour(letter)
+    return (
+        f'<rect class="c{place}" x="{_n(x)}" y="{_n(y - 1)}" width="20" height="{_n(sizes.bar + 2)}" rx="3" '
+        f'fill="{COHORTS[place]}"/><text x="{_n(x + 10)}" y="{_n(y + sizes.bar * 0.8)}" text-anchor="middle" '
+        f'font-size="{_n(sizes.bar * 0.75)}" font-weight="700" fill="#ffffff">{_text(letter, 3)}</text>'
+    )
+
+
+def _sign(tone: Tone, x: float, y: float) -> str:
+    if tone is Tone.PLAIN:
+        return ""
+    return f'<path class="{tone}" transform="translate({_n(x)} {_n(y)})" d="{_SIGNS[tone]}" fill="{TONES[tone]}"/>'
+
+
+def _said(
+    whole: str,
+    x: float,
+    y: float,
+    words: str,
+    *,
+    size: float = 0,
+    anchor: str = "",
+    weight: bool = False,
+    css: str = "mute",
+) -> str:
+    """Write words at a place; what was cut is there whole as the title of the words."""
+    more = f"<title>{_text(whole)}</title>" if whole and words != end_cut(whole, LONGEST) else ""
+    return (
+        f'<text class="{css}" x="{_n(x)}" y="{_n(y)}"'
+        + (f' font-size="{_n(size)}"' if size else "")
+        + (f' text-anchor="{anchor}"' if anchor else "")
+        + (' font-weight="650"' if weight else "")
+        + (f' fill="{MUTE}"' if css == "mute" else "")
+        + f">{more}{escape(words)}</text>"
+    )
+
+
+def _colour(letter: str) -> int:
+    return colour(letter) % COHORT_COLOURS if letter.isascii() and letter.isupper() and letter.isalpha() else 0
+
+
+def _fit(text: str, room: float, size: float) -> str:
+    """Cut a text in the middle until it surely fits."""
+    whole = end_cut(text, LONGEST)
+    length = max(min(len(whole), int(room / (size * NARROW))), SHORTEST)
+    while length > SHORTEST and _width(middle_cut(whole, length), size) > room:
+        length -= 1
+    return middle_cut(whole, length)
+
+
+def _width(text: str, size: float) -> float:
+    """Return how wide a text is at most. No font is known here, so each character counts as a wide one."""
+    broad = sum(unicodedata.east_asian_width(char) in "WF" or char in "%@MW…" for char in text[:LONGEST])
+    return size * (NARROW * (min(len(text), LONGEST) - broad) + BROAD * broad)
+
+
+def _text(text: str, longest: int = LONGEST) -> str:
+    return escape(end_cut(text, longest))
+
+
+def _n(number: float) -> str:
+    """Write a place with one decimal, and without one that is zero."""
+    return f"{number:.1f}".removesuffix(".0")

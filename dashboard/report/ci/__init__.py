@@ -1,1 +1,0 @@
-"""Findings as CI systems read them, and whether a check has passed. Pure."""

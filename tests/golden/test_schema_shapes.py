@@ -1,0 +1,12 @@
+"""Programs read the JSON documents: the shape of their schemas stays."""
+
+import json
+
+import pytest
+
+from tests.tools.schema_shape import SCHEMAS, SHAPES, shapes
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_shape_of_a_published_schema_is_the_committed_one(name: str) -> None:
+    assert shapes()[name] == json.loads(SHAPES.read_text())[name]

@@ -1,0 +1,87 @@
+"""The matrix as CSV holds what the page shows, and runs in no spreadsheet."""
+
+import csv
+import io
+import re
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.compare import MAJORITY, build_matrix
+from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
+from dashboard.render.matrix_csv import matrix_csv
+from tests.builders import document, fleet, hostile, replica, story
+
+
+def parsed(text: str) -> list[list[str]]:
+    """Read it back."""
+    return list(csv.reader(io.StringIO(text)))
+
+
+def test_a_row_per_path_and_a_column_per_cohort_with_values_uncut() -> None:
+    """Values are the JSON text, so that a list is whole and a string has its quotes."""
+    told = story()
+    lines = parsed(
+        matrix_csv(
+            build_matrix(told.pools[0], told.documents, MAJORITY),
+            ["39 of 40, as of now"],
+            {"http://chat-70b-17:8000": "chat-70b-17"},
+        )
+    )
+
+    assert lines[0] == ["# 39 of 40", " as of now"]
+    assert lines[1] == ["path", "A x15", "B x1 chat-70b-17", "C x1 http://chat-70b-16:8000"]
+    assert ["cache_config.block_size", "16", "32", "16"] in lines
+    assert ["cache_config.prefix_caching_hash_algo", '"sha256_cbor"', '"sha256_cbor"', '"xxhash"'] in lines
+
+
+def test_what_has_no_value_is_said_in_words() -> None:
+    """An empty cell would look like an empty string."""
+    more, less = document({"cache_config.block_size": 1}), document({"cache_config.block_size": 2, "a.b": 3})
+    told = fleet([replica("a", document=more), replica("b", document=less)], [more, less])
+    lines = parsed(matrix_csv(build_matrix(told.pools[0], told.documents, MAJORITY, only_differences=False)))
+
+    assert {"3", "not reported"} == set(next(line for line in lines if line[0] == "a.b")[1:])
+
+
+def test_a_note_is_a_comment_on_a_line_of_its_own() -> None:
+    """What reads CSV leaves lines that begin with # out, or is told to; a line break cannot make a row."""
+    told = story()
+    text = matrix_csv(build_matrix(told.pools[0], told.documents, MAJORITY), ['say "a, b"\n=1+1'])
+
+    assert text.startswith('# say "a, b" =1+1\npath,')
+    assert list(pd.read_csv(io.StringIO(text), comment="#").columns)[:2] == ["path", "A x15"]
+
+
+def test_columns_of_replicas_are_named() -> None:
+    """A name where there is one, else the address."""
+    told = story()
+    pool = told.pools[0]
+    shown = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas[:2])
+
+    assert parsed(matrix_csv(shown, (), {pool.replicas[0]: "first"}))[0] == ["path", "first", pool.replicas[1]]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "@SUM(A1)", "  =1+1", "\t=1+1"])
+def test_what_begins_like_a_formula_is_quoted(text: str) -> None:
+    """A spreadsheet shows it and does not run it."""
+    assert csv_cell(text).startswith("'")
+
+
+@given(st.text())
+def test_no_text_begins_like_a_formula_or_breaks_a_row(text: str) -> None:
+    """Law of every cell."""
+    cell = csv_cell(text)
+
+    assert not cell.lstrip().startswith(FORMULA_STARTS) or re.fullmatch(r"-[0-9.]+(e[+-]?[0-9]+)?", cell, re.IGNORECASE)
+    assert cell.isprintable()
+
+
+def test_a_hostile_fleet_keeps_its_rows() -> None:
+    """As many fields in every row as there are columns."""
+    told = hostile()
+    lines = parsed(matrix_csv(build_matrix(told.pools[0], told.documents, MAJORITY, only_differences=False)))
+
+    assert {len(line) for line in lines} == {3}

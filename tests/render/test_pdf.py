@@ -1,0 +1,149 @@
+"""A report as PDF: pages that lie on their side, nothing fetched, the same bytes, a sentence where it cannot be."""
+
+import io
+import re
+import sys
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from weasyprint import HTML
+
+from dashboard.errors import ReportError
+from dashboard.render import pdf_pages
+from dashboard.render.export import Format, written
+from dashboard.render.html_page import to_html
+from dashboard.render.pdf import to_pdf
+from dashboard.report.blocks import Entries, Entry, Part, Tone, plain
+from tests.report.sample_reports import attack, meeting, replica_table, report
+
+
+def streams(pdf: bytes) -> bytes:
+    """Whatever is compressed in a PDF, and what is not."""
+    packed = re.findall(rb"/FlateDecode[^\n]*\nstream\n(.*?)\nendstream", pdf, re.DOTALL)
+    return pdf + b"".join(zlib.decompressobj().decompress(each) for each in packed)
+
+
+@pytest.fixture(scope="module")
+def pdf() -> bytes:
+    return to_pdf(to_html(meeting()))
+
+
+def test_it_is_a_pdf_of_the_data_s_time_with_pages_an_outline_and_tags(pdf: bytes) -> None:
+    whole = streams(pdf)
+
+    assert pdf.startswith(b"%PDF-1.")
+    assert whole.count(b"/Type /Page/") >= 4
+    assert b"/CreationDate (D:20260302114205Z)" in whole
+    assert b"/Outlines" in whole
+    assert b"/StructTreeRoot" in whole
+    assert b"/Title (Two pools need attention: prefixes are not shared in chat-70b)" in whole
+    assert b"/Title (Contents)" not in whole
+
+
+def test_pages_lie_on_their_side(pdf: bytes) -> None:
+    boxes = {tuple(map(float, each.split())) for each in re.findall(rb"/MediaBox \[([\d. ]+)\]", streams(pdf))}
+
+    assert len(boxes) == 1
+    _, _, width, height = boxes.pop()
+    assert (round(width), round(height)) == (842, 595)
+
+
+def test_the_same_report_is_the_same_bytes(pdf: bytes) -> None:
+    assert to_pdf(to_html(meeting())) == pdf
+
+
+def test_the_export_as_pdf_is_that_of_the_html(pdf: bytes) -> None:
+    assert written(meeting(), Format.PDF) == pdf
+
+
+def test_the_process_reads_html_and_writes_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(to_html(report()).encode())))
+    monkeypatch.setattr(sys, "stdout", pages)
+    pdf_pages.main()
+
+    assert pages.buffer.getvalue().startswith(b"%PDF-1.")
+
+
+def test_without_weasyprint_the_process_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "weasyprint", None)
+    with pytest.raises(SystemExit, match=r"pip install -r requirements-pdf\.txt"):
+        pdf_pages.main()
+
+
+def pages_of_entries(*entries: Entry) -> list[set[int]]:
+    """The pages on which each entry stands, by their numbers."""
+    told = replace(report(), parts=(Part("p", "P", (Entries(entries),)),))
+    found: dict[Any, set[int]] = {}
+    for number, page in enumerate(HTML(string=to_html(told)).render().pages):
+        for box in page._page_box.descendants():
+            if box.element is not None and box.element.tag == "li":
+                found.setdefault(box.element, set()).add(number)
+    return list(found.values())
+
+
+def test_an_entry_stands_on_one_page_unless_it_is_longer_than_that() -> None:
+    """Of whatever height: somewhere one of them meets the end of a page."""
+    entries = [
+        Entry(tone, plain("head"), side, (plain("line"),) * height, ("pasted",))
+        for height in range(1, 12)
+        for tone, side in ((Tone.WARNING, "A chat-01"), (Tone.PLAIN, ""))
+    ]
+    found = pages_of_entries(*entries)
+    assert len(found) == len(entries)
+    assert all(len(pages) == 1 for pages in found)
+    assert len(set.union(*found)) > 2
+
+    (long,) = pages_of_entries(Entry(Tone.INFO, plain("head"), "side", (plain("line"),) * 100))
+    assert len(long) > 1
+
+
+def test_short_appendices_share_a_page() -> None:
+    """Only the first of them begins one: a page for each row of a table is paper."""
+    short = [Part(f"a{number}", f"Appendix {number}", (replica_table(3),), is_appendix=True) for number in range(3)]
+    told = replace(report(), parts=(Part("p", "P", (Entries((Entry(Tone.INFO, plain("head")),)),)), *short))
+
+    assert len(HTML(string=to_html(told)).render().pages) == 2
+
+
+@pytest.mark.no_cover
+def test_an_attack_becomes_pages() -> None:
+    assert to_pdf(to_html(attack())).startswith(b"%PDF-1.")
+
+
+def test_nothing_is_fetched() -> None:
+    html = to_html(report()).replace("<main>", '<main><img src="http://127.0.0.1:9/secret.png" alt="x">')
+
+    assert b"secret" not in streams(to_pdf(html))
+
+
+@pytest.mark.parametrize("error", ["ImportError", "OSError"])
+def test_without_weasyprint_a_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: str
+) -> None:
+    """OSError: it is there, and the libraries that it loads are not."""
+    (tmp_path / "weasyprint.py").write_text(f"raise {error}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with pytest.raises(ReportError, match=r"A PDF needs WeasyPrint, .*\[dashboard,pdf\].*requirements-pdf\.txt.*Pango"):
+        to_pdf(to_html(report()))
+
+
+def test_what_else_goes_wrong_in_making_pages_is_its_last_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "weasyprint.py").write_text("raise ValueError('no pages')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with pytest.raises(ReportError, match="no pages"):
+        to_pdf(to_html(report()))
+
+
+def test_pages_that_do_not_come_to_an_end_are_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "weasyprint.py").write_text("import threading\nthreading.Event().wait()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("dashboard.render.pdf.SECONDS", 1)
+
+    with pytest.raises(ReportError, match="not done within 1 s; print the HTML"):
+        to_pdf(to_html(report()))

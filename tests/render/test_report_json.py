@@ -1,0 +1,142 @@
+"""A report as JSON holds what the pages show, as values, and is what its schema says."""
+
+import json
+from typing import Any
+
+import jsonschema
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dashboard.render.json_document import report_schema, to_report_json
+from dashboard.report.blocks import (
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Entries,
+    Entry,
+    Figure,
+    Figures,
+    Paragraph,
+    Report,
+    Table,
+    Tone,
+    list_cell,
+    number_cell,
+    plain,
+)
+from dashboard.report.context import context_line
+from tests.builders import story
+from tests.report.sample_reports import CONTEXT, attack, differences, meeting, report
+from tests.tools.write_docs import REPORT_SCHEMA, report_schema_text
+
+
+def told(of: Report) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(to_report_json(of))
+    jsonschema.validate(found, report_schema())
+    return found
+
+
+def block(of: Block) -> dict[str, Any]:
+    (only,) = told(report(of))["parts"][0]["blocks"]
+    return dict(only)
+
+
+def test_the_committed_schema_is_that_of_the_program() -> None:
+    assert REPORT_SCHEMA.read_text() == report_schema_text(), "run tests/tools/write_docs.py"
+
+
+def test_a_report_has_its_head_its_context_and_its_parts() -> None:
+    found = told(meeting())
+
+    assert found["schema_version"] == 1
+    assert (found["title"], found["headline"][:9]) == ("Ops review", "Two pools")
+    assert found["context"] == {
+        "fleet": "prod-eu",
+        "data_as_of": "2026-03-02T11:42:05Z",
+        "answered": 39,
+        "targets": 40,
+        "snapshot": "4f2a91c0de",
+        "name": "before the upgrade",
+        "filters": [{"name": "pool", "value": "chat-70b"}],
+        "program_version": "1.2.3",
+        "rule_set": CONTEXT.rule_set,
+        "line": context_line(CONTEXT),
+    }
+    assert [(part["anchor"], part["is_appendix"]) for part in found["parts"]][-1] == ("replicas", True)
+    assert [part["title"] for part in found["parts"][2]["parts"]] == ["chat-70b", "embed-8b"]
+
+
+def test_statements_are_text_with_their_tone() -> None:
+    entry = Entry(Tone.INFO, plain("head"), "side", (plain("line"),), ("--a 1",), notes=(plain("note"),))
+
+    assert block(Paragraph(plain("x"), Tone.GOOD)) == {"kind": "paragraph", "tone": "good", "text": "x"}
+    assert block(Entries((entry,)))["items"] == [
+        {"tone": "info", "head": "head", "side": "side", "lines": ["line", "note"], "snippets": ["--a 1"]}
+    ]
+    assert block(Figures((Figure("Pools", "5", "all"),)))["items"] == [
+        {"label": "Pools", "value": "5", "note": "all", "tone": "plain"}
+    ]
+
+
+def test_a_table_is_columns_and_rows_and_what_is_marked() -> None:
+    columns = (Column("pool"), Column("tokens", is_number=True, unit="%"))
+    rows = ((Cell("a"), Cell("−1 %", Tone.WARNING, value=-1)), (Cell("b", letter="B"), Cell("not known")))
+    found = block(Table("pools", "Pools", columns, rows, "note"))
+
+    assert found["columns"] == [
+        {"title": "pool", "is_number": False, "unit": ""},
+        {"title": "tokens", "is_number": True, "unit": "%"},
+    ]
+    assert found["rows"] == [["a", -1], ["b", None]]
+    assert found["marks"] == [
+        {"row": 0, "column": 1, "tone": "warning", "letter": ""},
+        {"row": 1, "column": 0, "tone": "plain", "letter": "B"},
+    ]
+
+
+def test_what_people_are_told_less_of_is_whole() -> None:
+    """The table that programs read stands in the place of the other one, and beside a list."""
+    who = (list_cell("a and 1 more", ("a", "b")), Cell("", value=True), number_cell("½", 0.5))
+    columns = (Column("who"), Column("is_rollout"), Column("share", is_number=True))
+    whole = Table("whole", "Whole", columns, (who,))
+    beside = block(Entries((), whole))
+
+    assert block(Table("short", "Short", (Column("x"),), (), data=whole))["rows"] == [[["a", "b"], True, 0.5]]
+    assert (beside["table"]["name"], beside["table"]["rows"]) == ("whole", [[["a", "b"], True, 0.5]])
+    assert block(Entries(()))["table"] is None
+
+
+def test_differences_are_values_by_path_and_column() -> None:
+    found = block(differences(story()))
+    row = next(each for each in found["rows"] if each["path"] == "cache_config.block_size")
+    quiet = next(each for each in found["rows"] if each["path"] == "model_config.max_logprobs")
+
+    assert [column["key"] for column in found["columns"]] == ["A", "B", "C"]
+    assert found["columns"][1]["replicas"] == ["http://chat-70b-17:8000"]
+    assert (row["severity"], quiet["severity"]) == ("critical", None)
+    assert row["cells"][:2] == [{"value": 16, "state": "same"}, {"value": 32, "state": "differs"}]
+    assert found["notes"] == ["9 equal, 41 identity"]
+
+
+def test_a_chart_is_numbers_and_what_is_not_known_is_null() -> None:
+    bars = (Bar("a", 5.0, is_at_most=True, letter="A"), Bar("b", None), Bar("c", float("nan")))
+    found = block(Chart("ranks", "Ranks", "GiB", bars, float("inf"), 2))
+
+    assert [bar["value"] for bar in found["bars"]] == [5.0, None, None]
+    assert found["bars"][0]["is_at_most"] is True
+    assert (found["median"], found["more"], found["unit"]) == (None, 2, "GiB")
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+@given(st.text(st.characters(), max_size=40))
+def test_any_text_comes_back_but_for_halves_of_surrogate_pairs(text: str) -> None:
+    found = told(attack(text))
+
+    assert found["title"] == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert to_report_json(attack(text)) == to_report_json(attack(text))
+
+
+def test_half_of_a_surrogate_pair_is_replaced() -> None:
+    assert told(attack("a\ud83db"))["title"] == "a\ufffdb"

@@ -1,0 +1,57 @@
+"""What changed, as text for a terminal."""
+
+from dashboard.analysis.changes import changes_between
+from dashboard.render.report_text import to_changes_table
+from dashboard.report.blocks import Chart, Entries, Entry, Paragraph, Part, Piece, Report, Tone, plain
+from dashboard.report.context import context_of
+from dashboard.report.views.changes import changes_report
+from tests.analysis.changes.sides import NEW, RESTARTED, chat, fleet
+from tests.builders import engine
+from tests.report.judged import EVIL
+
+
+def table(width: int = 160, *, colour: bool = False) -> str:
+    then = fleet(*chat(4))
+    now = fleet(*chat(2), *chat(1, NEW, first=3, engines=(engine(600_000),), **RESTARTED))
+    told = changes_report(changes_between(then, now), context_of(then), context_of(now))
+    return to_changes_table(told, width=width, colour=colour)
+
+
+def test_the_headline_comes_first_and_where_it_is_from_last() -> None:
+    first, *rest = table().splitlines()
+    last = " ".join(rest[rest.index("", -4) + 1 :])  # both sides: more than fits on one line
+
+    assert first.endswith("1 replica changed, block_size 16 to 32; 1 went and 1 restarted")
+    assert last.startswith("prod-eu · before: not frozen, data as of ")
+    assert " · after: not frozen, data as of 2026-03-02T11:42:05Z, 3 of 3 answered · " in last
+
+
+def test_each_part_has_its_lines_and_appendices_are_left_out() -> None:
+    told = table()
+
+    assert "New (2):\n" in told
+    assert (
+        "    ✖ critical  chat Block size is 32 instead of 16, which 2 of 3 replicas have.  [B ×1 chat-03]" in told
+        or ("    ✖ critical  chat Block size is 32 instead of 16, which 2 of 3 replicas have.  [B chat-03]" in told)
+    )
+    assert "    ·  1 of 3 replicas of chat: block_size 16 to 32  [from A to B]\n" in told
+    assert "        cache_config.block_size 16 to 32\n" in told
+    assert "    ▲ warning  1 rank of chat holds less than before: −50 %\n" in told
+    assert "New findings 2 (1 critical, 1 warning, 0 info) · Gone findings 0 ·" in told
+    assert "one by one" not in told
+
+
+def test_no_line_is_wider_than_asked_and_colour_only_where_it_is_wanted() -> None:
+    assert max(map(len, table(80).splitlines())) <= 80
+    assert "\x1b[" not in table()
+    assert "\x1b[" in table(colour=True)
+
+
+def test_foreign_text_stays_on_its_line_and_what_a_terminal_cannot_draw_is_left_out() -> None:
+    entry = Entry(Tone.UNKNOWN, (Piece(EVIL),), EVIL, (plain(EVIL),))
+    part = Part("a", EVIL, (Paragraph(plain(EVIL), Tone.GOOD), Entries((entry,)), Chart("c", EVIL, "GiB", ())))
+    told = to_changes_table(Report(EVIL, EVIL, EVIL, context_of(fleet(name=EVIL)), (part,)), width=2000, colour=False)
+
+    assert "\x1b" not in told
+    assert "\u202e" not in told
+    assert len(told.splitlines()) == 9
