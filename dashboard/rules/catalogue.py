@@ -9,7 +9,7 @@ from dashboard.rules.registry import Rule
 from dashboard.rules.routing import ROUTING
 from dashboard.rules.stores import STORES
 
-# Raised with every change of what rules find; tests/rules/test_rule_set.py sees to it. Reports and snapshots print it.
+# Raise it with every changed verdict (tests/rules/rule_set.txt). Reports and snapshots print it.
 RULE_SET = 7
 
 ALL_RULES: tuple[Rule, ...] = (*ROUTING, *DISAGGREGATION, *STORES, *BEHAVIOUR, *CAPACITY, *IDENTITY, *BASELINE)

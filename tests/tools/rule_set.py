@@ -1,47 +1,56 @@
-"""The digest of what rules find: written anew with `python -m tests.tools.rule_set` when RULE_SET was raised.
+"""The verdicts of the rules as text: of every YAML case, the simulated fleet and captures.
 
-It is of the rules' code without docstrings and comments: what they say of themselves may change, what they find not.
+`python -m tests.tools.rule_set` writes the committed file anew. It holds no sentence: only a new verdict changes it.
+Raise RULE_SET where an existing line changes.
 """
 
-import ast
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
-from dashboard.rules.catalogue import RULE_SET
+from dashboard.rules.catalogue import BY_ID, RULE_SET
+from dashboard.rules.findings import Finding, Inspection
+from tests.frozen import frozen_fleet
+from tests.report.saved_fleets import built_of_captures
+from tests.rules.case import cases
 
-ROOT = Path(__file__).parents[2]
-RULES = ROOT / "dashboard" / "rules"
-COMMITTED = ROOT / "tests" / "rules" / "rule_set.txt"
-
-
-def digest(folder: Path = RULES) -> str:
-    """Return the SHA-256 of the code below a folder, its comments, docstrings and layout and RULE_SET left out."""
-    whole = hashlib.sha256()
-    for file in sorted(folder.rglob("*.py"), key=lambda each: each.relative_to(folder).as_posix()):
-        whole.update(file.relative_to(folder).as_posix().encode() + b"\0" + code_of(file.read_text()).encode() + b"\0")
-    return whole.hexdigest()
+COMMITTED = Path(__file__).parents[1] / "rules" / "rule_set.txt"
 
 
-def code_of(text: str) -> str:
-    """Return code as its syntax tree, without docstrings and without the number of the rule set."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [each for each in body if not _says_nothing(each)]  # type: ignore[attr-defined]
-    return ast.dump(tree)
+def text() -> str:
+    """Return what is committed: the number of the rule set, then the verdicts, one case or finding a line."""
+    return "\n".join([str(RULE_SET), *_of_cases(), *_of_fleets()]) + "\n"
 
 
-def line() -> str:
-    """Return the line that is committed: the rule set and its digest."""
-    return f"{RULE_SET} {digest()}\n"
+def verdict_of(finding: Finding) -> str:
+    """Return id, rule, severity, confidence, subject and replicas of a finding, and a digest of its evidence."""
+    rows = sorted((each.path, each.value, each.state, each.replicas, each.is_reference) for each in finding.evidence)
+    digest = hashlib.sha256(repr(rows).encode()).hexdigest()[:8]
+    words = [finding.id, finding.rule, finding.severity, finding.confidence, f"evidence {digest}"]
+    marks = ["rollout"] * finding.is_rollout + ["suppressed"] * (finding.suppression is not None)
+    replicas = ",".join(each.removeprefix("http://").removesuffix(":8000") for each in finding.replicas)
+    return " ".join([*words, f"unknown {finding.unknown}", *marks, f"{finding.subject}: {replicas}"])
 
 
-def _says_nothing(node: ast.AST) -> bool:
-    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    names = [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
-    return is_text or names == ["RULE_SET"]
+def _of_cases() -> Iterator[str]:
+    for case in cases():
+        inspection = case.inspected(BY_ID[case.rule])
+        outcomes = ", ".join(f"{each.subject} {each.kind} {each.unknown}" for each in inspection.outcomes)
+        yield f"{case.rule} {case.name}: {outcomes}"
+        yield from (f"    {verdict_of(each)}" for each in inspection.findings)
+
+
+def _of_fleets() -> Iterator[str]:
+    fleets = {"demo": frozen_fleet(), "captures": built_of_captures()}
+    for name, fleet in fleets.items():
+        yield name
+        yield from _of_inspection(fleet.inspection)
+
+
+def _of_inspection(inspection: Inspection) -> Iterator[str]:
+    yield from (f"    {each.rule} {each.subject} {each.kind} {each.unknown}" for each in inspection.outcomes)
+    yield from (f"    {verdict_of(each)}" for each in (*inspection.findings, *inspection.suppressed))
 
 
 if __name__ == "__main__":
-    COMMITTED.write_text(line())
+    COMMITTED.write_text(text())
