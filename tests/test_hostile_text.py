@@ -18,9 +18,9 @@ from dashboard.fleet.formatting import csv_cell
 from dashboard.fleet.text import HIDDEN
 from dashboard.render.csv_table import to_table_csv
 from dashboard.render.export import _tables
-from dashboard.report.context import context_of
-from dashboard.report.views.changes import changes_report
-from dashboard.report.views.review import review_report
+from dashboard.views.changes import changes_report
+from dashboard.views.context import context_of
+from dashboard.views.review import review_report
 from tests.builders import devices, document, down, fleet, replica
 from tests.fleet.test_text import RUN, UNSEEN
 from tests.page_runner import open_page

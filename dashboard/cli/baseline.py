@@ -18,8 +18,8 @@ from dashboard.fleet.formatting import count, first_of, middle_cut, one_line
 from dashboard.report.baseline.source import Taken, taken_from
 from dashboard.report.baseline.update import updated
 from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
-from dashboard.report.context import context_line, context_of
 from dashboard.rules.policy import Policy
+from dashboard.views.context import context_line, context_of
 
 LARGEST = "A"  # cohort
 LONGEST_COMMENT = 80  # characters of what people wrote, in the summary

@@ -14,9 +14,9 @@ from dashboard.render.markdown import to_markdown
 from dashboard.render.report_text import to_changes_table
 from dashboard.report.changes.document import changes_document
 from dashboard.report.changes.words import difference_words
-from dashboard.report.context import context_of
 from dashboard.report.fleet.document import to_json
-from dashboard.report.views.changes import changes_report
+from dashboard.views.changes import changes_report
+from dashboard.views.context import context_of
 
 SAME, DIFFERENT = 0, 1  # as diff(1) has it; 2 is wrong usage
 FORMATS = "What to print."

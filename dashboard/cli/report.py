@@ -14,11 +14,11 @@ from dashboard.config import Options
 from dashboard.errors import ReportError
 from dashboard.fleet.formatting import size
 from dashboard.render.export import Format, written
-from dashboard.report.blocks import Report
-from dashboard.report.views.review import review_report
-from dashboard.report.views.review_new import Alone
 from dashboard.store import Snapshots
 from dashboard.store.reviews import Last, earlier, last_review, opened
+from dashboard.views.blocks import View
+from dashboard.views.review import review_report
+from dashboard.views.review_new import Alone
 
 NAMES = {Format.HTML: "HTML", Format.PDF: "PDF", Format.MARKDOWN: "Markdown", Format.JSON: "JSON"}
 FOR_A_FILE = {Format.HTML, Format.PDF}  # nobody reads these in a terminal
@@ -97,7 +97,7 @@ def _last(fleet: Fleet, options: Options, *, is_part: bool) -> Last:
     return last
 
 
-def _content(told: Report, kind: Format) -> bytes:
+def _content(told: View, kind: Format) -> bytes:
     try:
         return written(told, kind)
     except ReportError as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dashboard.fleet.formatting import csv_cell
 from dashboard.render.matrix_csv import comment, matrix_csv
-from dashboard.report.blocks import (
+from dashboard.views.blocks import (
     Cell,
     Column,
     DifferenceTable,
@@ -19,7 +19,7 @@ from dashboard.report.blocks import (
     list_cell,
     value_of,
 )
-from dashboard.report.context import Context, context_line
+from dashboard.views.context import Context, context_line
 
 LETTERS = "Cohort"  # head of the column with the letters that stand before the texts of another one
 BETWEEN = ", "  # entries of a list in one cell

@@ -12,8 +12,8 @@ from dashboard.render.json_document import to_report_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.pdf import to_pdf
 from dashboard.render.svg_chart import to_svg
-from dashboard.report.blocks import Block, Chart, DifferenceTable, Entries, Part, Report, Table
-from dashboard.report.context import context_line
+from dashboard.views.blocks import Block, Chart, DifferenceTable, Entries, Section, Table, View
+from dashboard.views.context import context_line
 
 _NEW_YEAR_1980 = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can hold: no clock, so the same bytes
 
@@ -41,7 +41,7 @@ SUFFIXES = {
 _TEXT = {Format.HTML: to_html, Format.MARKDOWN: to_markdown, Format.JSON: to_report_json}
 
 
-def written(report: Report, output: Format) -> bytes:
+def written(report: View, output: Format) -> bytes:
     """Write a report; raise ReportError where PDF cannot be written. The same report gives the same bytes."""
     if output in _TEXT:
         return _TEXT[output](report).encode()
@@ -62,7 +62,7 @@ def _zip(files: dict[str, str]) -> bytes:
     return out.getvalue()
 
 
-def _tables(report: Report) -> Iterator[Table | DifferenceTable]:
+def _tables(report: View) -> Iterator[Table | DifferenceTable]:
     """Yield the tables of a report, and its lists as tables, as programs read them.
 
     Those of one name and the same columns are one, with each row once; of other equal names the later ones are
@@ -78,7 +78,7 @@ def _tables(report: Report) -> Iterator[Table | DifferenceTable]:
             yield replace(table, name=f"{table.name}-{place + 1}") if place else table
 
 
-def _data(part: Part, block: Block) -> Table | DifferenceTable | None:
+def _data(part: Section, block: Block) -> Table | DifferenceTable | None:
     if isinstance(block, Entries):
         return entries_table(block, part.anchor, part.title) if block.data is None else block.data
     if isinstance(block, Table):
@@ -94,11 +94,11 @@ def _add(alike: list[Table | DifferenceTable], table: Table | DifferenceTable) -
     alike.append(table)
 
 
-def _charts(report: Report) -> Iterator[Chart]:
+def _charts(report: View) -> Iterator[Chart]:
     return (block for _, block in _blocks(report.parts) if isinstance(block, Chart))
 
 
-def _blocks(parts: Iterable[Part]) -> Iterator[tuple[Part, Block]]:
+def _blocks(parts: Iterable[Section]) -> Iterator[tuple[Section, Block]]:
     for part in parts:
         yield from ((part, block) for block in part.blocks)
         yield from _blocks(part.parts)

@@ -7,9 +7,9 @@ from dashboard.fleet.text import without_commands
 from dashboard.render.markdown_text import MOST_CHARACTERS, escaped, fenced, with_code, within
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
-from dashboard.report.names import replica_names
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Inspection, Snippet
+from dashboard.views.names import replica_names
 
 MOST_LINES = 50  # of what is suppressed, skipped or not read; the rest is counted
 PAGES = "`python -m dashboard rules ID` prints the page of a rule, such as `python -m dashboard rules RT-01`."

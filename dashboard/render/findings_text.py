@@ -11,9 +11,9 @@ from dashboard.fleet.formatting import count, end_cut
 from dashboard.render.console import printed
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
-from dashboard.report.names import replica_names
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Severity
+from dashboard.views.names import replica_names
 
 MOST_LINES = 12  # of what is suppressed, skipped or down; the rest is counted
 LONGEST = 1000  # characters of one sentence

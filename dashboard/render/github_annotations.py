@@ -12,9 +12,9 @@ from dashboard.fleet.text import without_commands
 from dashboard.render.verdict import Verdict
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
-from dashboard.report.names import replica_names
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Inspection, Remedy, Severity, Snippet
+from dashboard.views.names import replica_names
 
 LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 LONGEST = 1000  # characters of one line

@@ -6,10 +6,11 @@ from html import escape
 from typing import assert_never
 
 from dashboard.fleet.formatting import count, end_cut
+from dashboard.fleet.pieces import Piece, Style, Target
 from dashboard.fleet.text import visible
 from dashboard.render.matrix_html import breakable, colour, matrix_html
 from dashboard.render.svg_chart import to_svgs
-from dashboard.report.blocks import (
+from dashboard.views.blocks import (
     MOST_COLUMNS,
     Block,
     Cell,
@@ -22,12 +23,10 @@ from dashboard.report.blocks import (
     Figures,
     Line,
     Paragraph,
-    Part,
-    Piece,
-    Report,
-    Style,
+    Section,
     Table,
     Tone,
+    View,
 )
 
 LONGEST = 4_000  # characters of one text; nobody reads more, and a foreign value can be a megabyte
@@ -44,7 +43,7 @@ _STYLES = {Style.STRONG: "<b>{}</b>", Style.CODE: "<code>{}</code>", Style.MUTED
 class Anchors:
     """The places of a report that can be linked to: its parts, and entries that have a name of their own."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: View) -> None:
         parts = list(every_part(report.parts))
         entries = [
             item for part in parts for block in part.blocks if isinstance(block, Entries) for item in block.items
@@ -65,7 +64,7 @@ class Anchors:
         return f' id="{text(anchor)}"'
 
 
-def every_part(parts: Iterable[Part]) -> Iterator[Part]:
+def every_part(parts: Iterable[Section]) -> Iterator[Section]:
     """Go through parts and theirs, in the order in which they are read."""
     for part in parts:
         yield part
@@ -114,11 +113,13 @@ def line_html(line: Line, anchors: Anchors) -> str:
 def _piece(piece: Piece, anchors: Anchors) -> str:
     inside = "<br>".join(map(text, piece.text.split("\n")))
     styled = _STYLES.get(piece.style, "{}").format(inside)
-    return _link(piece.anchor, styled) if anchors.leads(piece.anchor) else styled
+    return _linked(piece.target, styled, anchors)
 
 
-def _link(anchor: str, inside: str) -> str:
-    return f'<a href="#{text(anchor)}">{inside}</a>'
+def _linked(target: Target | None, inside: str, anchors: Anchors) -> str:
+    if target is None or not anchors.leads(target.anchor):
+        return inside
+    return f'<a href="#{text(target.anchor)}">{inside}</a>'
 
 
 def _paragraph(block: Paragraph, anchors: Anchors) -> str:
@@ -138,7 +139,7 @@ def _figure(figure: Figure, anchors: Anchors) -> str:
     mark = f"{glyph(figure.tone)} " if figure.tone is not Tone.PLAIN else ""
     tone = said(f" ({figure.tone})") if mark and str(figure.tone) not in figure.label.lower() else ""
     value = _together(text(figure.value))
-    shown = _link(figure.anchor, value) if anchors.leads(figure.anchor) else value
+    shown = _linked(figure.target, value, anchors)
     note = f'<dd class="note">{_together(text(figure.note))}</dd>' if figure.note else ""
     return f"<div><dt>{text(figure.label)}{tone}</dt><dd>{mark}{shown}</dd>{note}</div>"
 

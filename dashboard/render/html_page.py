@@ -7,8 +7,8 @@ from pathlib import Path
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.text import without_commands
 from dashboard.render.html_blocks import Anchors, block_html, text
-from dashboard.report.blocks import Part, Report
-from dashboard.report.context import Context, context_line, short_parts
+from dashboard.views.blocks import Section, View
+from dashboard.views.context import Context, context_line, short_parts
 
 # Nothing may be fetched or run; style sheets only from the file itself.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -17,7 +17,7 @@ DEEPEST = 6  # HTML has no headings below h6
 _UNFIT = 0x80
 
 
-def to_html(report: Report) -> str:
+def to_html(report: View) -> str:
     """Write a report as one file of UTF-8. A browser prints it, and `to_pdf` makes pages of it."""
     anchors = Anchors(report)
     context = text(context_line(report.context))
@@ -45,7 +45,7 @@ def _style() -> str:
     return Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
-def _head(report: Report) -> str:
+def _head(report: View) -> str:
     context = report.context
     created = f'<meta name="dcterms.created" content="{iso(context.data_as_of)}">\n' if context.data_as_of else ""
     return (
@@ -69,29 +69,29 @@ def text_of_foot(context: Context) -> str:
     return " · ".join(short_parts(context))[:LONGEST_FOOT]
 
 
-def _title(report: Report) -> str:
+def _title(report: View) -> str:
     if not report.headline:
         return f"<h1>{text(report.title)}</h1>{_lead(report)}"
     return f'<p class="eyebrow">{text(report.title)}</p><h1>{text(report.headline)}</h1>{_lead(report)}'
 
 
-def _lead(report: Report) -> str:
+def _lead(report: View) -> str:
     return f'<p class="lead">{text(report.lead)}</p>' if report.lead else ""
 
 
-def _contents(parts: Sequence[Part]) -> str:
+def _contents(parts: Sequence[Section]) -> str:
     """List the parts with links, if there is more than one."""
     if len(parts) < 2:  # noqa: PLR2004  # one part needs no table of contents
         return ""
     return f'<nav aria-label="Contents"><h2>Contents</h2><ol>{"".join(map(_listed, parts))}</ol></nav>\n'
 
 
-def _listed(part: Part) -> str:
+def _listed(part: Section) -> str:
     inner = f"<ol>{''.join(map(_listed, part.parts))}</ol>" if part.parts else ""
     return f'<li><a href="#{text(part.anchor)}">{text(part.title)}</a>{inner}</li>'
 
 
-def _part(part: Part, level: int, anchors: Anchors) -> str:
+def _part(part: Section, level: int, anchors: Anchors) -> str:
     name, heading = text(part.anchor), min(level, DEEPEST)
     blocks = "\n".join(block_html(block, anchors, part.title) for block in part.blocks)
     inner = "\n".join(_part(each, level + 1, anchors) for each in part.parts)

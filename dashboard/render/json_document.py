@@ -12,10 +12,10 @@ from pydantic import BeforeValidator, Field
 
 from dashboard.compare import CellState
 from dashboard.fleet.text import safe_json
-from dashboard.report import blocks
-from dashboard.report.blocks import Block, Line, Report, Tone
-from dashboard.report.context import Context, context_line
 from dashboard.report.parts import Many, NativeValue, Part, Time, native
+from dashboard.views import blocks
+from dashboard.views.blocks import Block, Line, Tone, View
+from dashboard.views.context import Context, context_line
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -206,7 +206,7 @@ class ReportDocument(Part):
     parts: Many[SectionPart]
 
 
-def to_report_json(report: Report) -> str:
+def to_report_json(report: View) -> str:
     """Write a report as one JSON document of two spaces' indent. The same report gives the same text."""
     document = ReportDocument(
         title=report.title,
@@ -238,7 +238,7 @@ def _context(context: Context) -> ContextPart:
     )
 
 
-def _section(part: blocks.Part) -> SectionPart:
+def _section(part: blocks.Section) -> SectionPart:
     return SectionPart(
         anchor=part.anchor,
         title=part.title,

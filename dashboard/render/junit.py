@@ -12,9 +12,9 @@ from dashboard.fleet.formatting import end_cut
 from dashboard.fleet.text import visible, without_commands
 from dashboard.render.verdict import Verdict, failing
 from dashboard.report.findings import words
-from dashboard.report.names import replica_names
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
+from dashboard.views.names import replica_names
 
 LONGEST = 1000  # characters of an attribute
 NO_JUDGEMENT = frozenset({OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE})

@@ -6,11 +6,13 @@ from typing import NamedTuple, assert_never
 from dashboard.compare.columns import Column
 from dashboard.compare.matrix import Row
 from dashboard.fleet.formatting import count, end_cut, first_of
+from dashboard.fleet.pieces import Piece, Style
 from dashboard.fleet.text import without_commands
 from dashboard.render.markdown_text import LONGEST, MOST_CHARACTERS, begun, escaped, fenced, within
 from dashboard.render.matrix_html import cell_text, is_cohort
 from dashboard.render.svg_chart import amount, told
-from dashboard.report.blocks import (
+from dashboard.report.findings.words import GLYPHS
+from dashboard.views.blocks import (
     MOST_COLUMNS,
     Block,
     Cell,
@@ -22,15 +24,12 @@ from dashboard.report.blocks import (
     Figures,
     Line,
     Paragraph,
-    Part,
-    Piece,
-    Report,
-    Style,
+    Section,
     Table,
     Tone,
+    View,
 )
-from dashboard.report.context import context_line
-from dashboard.report.findings.words import GLYPHS
+from dashboard.views.context import context_line
 
 MOST_ITEMS = 100  # rows of a table, entries of a list; the rest is counted
 LONG_LIST = 12  # a longer list is folded
@@ -90,7 +89,7 @@ class _Comment:
         return len(shown) == len(written.items[:MOST_ITEMS])
 
 
-def to_markdown(report: Report) -> str:
+def to_markdown(report: View) -> str:
     """Write a report as one comment of at most MOST_CHARACTERS characters; its last line is its context.
 
     Appendices are left out: a comment is read, not looked up in. A sentence before the last line names them, and
@@ -125,7 +124,7 @@ def _elsewhere(titles: Sequence[str]) -> list[str]:
     return [f"Appendices, in the HTML, PDF and JSON of this report: {within(names)}."]
 
 
-def _part(comment: _Comment, part: Part, level: int) -> None:
+def _part(comment: _Comment, part: Section, level: int) -> None:
     heading = f"{'#' * min(level, DEEPEST)} {within(part.title)}"
     if not comment.fits(heading):
         comment.left_out.append(part.title)

@@ -7,7 +7,7 @@ from dashboard.compare import Cell, CellState, Column, Matrix, Row
 from dashboard.fleet import State
 from dashboard.fleet.formatting import one_line, told_text
 from dashboard.fleet.text import HIDDEN
-from dashboard.report.blocks import MOST_COLUMNS
+from dashboard.views.blocks import MOST_COLUMNS
 
 COHORT_COLOURS = 6  # classes c0 to c5 of the style sheet, then again from the first
 UNBROKEN = 20  # characters of a value that has no places to break

@@ -8,9 +8,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.pieces import Style
 from dashboard.render.console import printed
-from dashboard.report.blocks import Block, Entries, Entry, Figures, Line, Paragraph, Part, Report, Style, Table, Tone
-from dashboard.report.context import context_line
+from dashboard.views.blocks import Block, Entries, Entry, Figures, Line, Paragraph, Section, Table, Tone, View
+from dashboard.views.context import context_line
 
 LONGEST = 1000  # characters of one line
 LONGEST_CELL = 200
@@ -26,7 +27,7 @@ GLYPHS = {
 STYLES = {Style.PLAIN: "", Style.STRONG: "bold", Style.CODE: "cyan", Style.MUTED: "dim"}
 
 
-def to_changes_table(report: Report, *, width: int, colour: bool) -> str:
+def to_changes_table(report: View, *, width: int, colour: bool) -> str:
     """Write a report for people, at most `width` columns wide. Foreign text loses its control characters."""
     parts: list[RenderableType] = [Text(end_cut(report.headline, LONGEST), "bold"), Text(end_cut(report.lead, LONGEST))]
     for part in report.parts:
@@ -36,7 +37,7 @@ def to_changes_table(report: Report, *, width: int, colour: bool) -> str:
     return printed(*parts, width=width, colour=colour)
 
 
-def _part(part: Part) -> Iterator[RenderableType]:
+def _part(part: Section) -> Iterator[RenderableType]:
     yield Text(f"{end_cut(part.title, LONGEST)}:", "bold")
     for block in part.blocks:
         yield from _block(block)

@@ -15,11 +15,11 @@ from dashboard.fleet.formatting import end_cut, iso
 from dashboard.fleet.text import safe_json
 from dashboard.render.verdict import PASSED, Verdict
 from dashboard.report.findings import words
-from dashboard.report.names import replica_names
 from dashboard.report.rules.page import headline, page_path, rule_page, severities
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.rules.registry import Rule
+from dashboard.views.names import replica_names
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 VERSION = "2.1.0"

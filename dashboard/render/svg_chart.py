@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dashboard.fleet.formatting import NOT_KNOWN, count, end_cut, middle_cut
 from dashboard.render.matrix_html import COHORT_COLOURS, colour
-from dashboard.report.blocks import Bar, Chart, Tone
+from dashboard.views.blocks import Bar, Chart, Tone
 
 WIDTH = 1200  # of the drawing, in its own units; a page scales it
 LONGEST = 400  # characters of a text before it is cut to its place

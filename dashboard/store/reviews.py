@@ -9,8 +9,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.notes import Notes
-from dashboard.report.views.review_new import Alone
 from dashboard.store.snapshots import Snapshots, Stored
+from dashboard.views.review_new import Alone
 
 APART = timedelta(hours=4)  # what is frozen to prepare a meeting, and in it, is of one half of a day
 

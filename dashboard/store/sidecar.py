@@ -10,11 +10,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import one_line
-from dashboard.report.context import is_saved_answers
 from dashboard.report.parts import Time, coverage
 from dashboard.rules import rollup
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store.packing import time_of
+from dashboard.views.context import is_saved_answers
 
 LONGEST_NAME = 80
 LONGEST_NOTE = 4_000

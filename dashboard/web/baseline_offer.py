@@ -8,7 +8,7 @@ from dashboard.fleet import Pool
 from dashboard.fleet.formatting import middle_cut
 from dashboard.report.baseline.source import taken_from
 from dashboard.report.baseline.yaml_file import baseline_yaml
-from dashboard.report.context import context_line, context_of
+from dashboard.views.context import context_line, context_of
 from dashboard.web import links
 
 LARGEST = "A"  # cohort; what a baseline is made of unless the reference is another cohort or a replica

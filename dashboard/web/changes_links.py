@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from dashboard.analysis.changes import Changes, SettingGroup, Side
 from dashboard.fleet.formatting import one_line
-from dashboard.report.blocks import Block, Entries, Entry, Line, Part
+from dashboard.fleet.pieces import section
 from dashboard.report.changes.words import pool_name
-from dashboard.report.views.finding_entries import rule_words
+from dashboard.views.blocks import Block, Entries, Entry, Line, Section
+from dashboard.views.finding_entries import rule_words
 from dashboard.web import links
 from dashboard.web.review_blocks import LinkMap, by_name
 
@@ -22,7 +23,7 @@ def at(side: Side, page: str, **choices: str | None) -> str:
 def leads(changes: Changes) -> LinkMap:
     """Return where all that is marked by `linked` leads, the parts of the page themselves, and pools in tables."""
     after, findings = changes.after, changes.findings
-    here = {anchor: f"#{section(anchor)}" for anchor in ("findings", "settings", "replicas", "capacity")}
+    here = {anchor: f"#{section_id(anchor)}" for anchor in ("findings", "settings", "replicas", "capacity")}
     then = {
         _mark(rule_words(each.finding.rule), is_before=True): at(
             changes.before, links.FINDINGS, **{links.RULE: each.finding.rule}
@@ -52,12 +53,12 @@ def _replicas(changes: Changes) -> dict[str, str]:
     return by_name((each.name, at(side, links.REPLICA_PAGE, replica=each.id)) for side, each in sides)
 
 
-def section(anchor: str) -> str:
+def section_id(anchor: str) -> str:
     """Return the id of a part of the page."""
     return f"changes-{anchor}"
 
 
-def linked(part: Part, changes: Changes) -> Part:
+def linked(part: Section, changes: Changes) -> Section:
     """Mark in a part of the report what leads somewhere."""
     if part.anchor == "settings":
         return replace(part, blocks=tuple(_settings(part.blocks, changes.settings.groups)))
@@ -87,7 +88,8 @@ def _settings(blocks: Sequence[Block], groups: Sequence[SettingGroup]) -> Iterat
 def _marked(entry: Entry, paths: Mapping[str, str], pool: str | None) -> Entry:
     def line(told: Line) -> Line:
         return tuple(
-            each._replace(anchor=_mark(paths[each.text], pool=pool)) if each.text in paths else each for each in told
+            each._replace(target=section(_mark(paths[each.text], pool=pool))) if each.text in paths else each
+            for each in told
         )
 
     return replace(entry, lines=tuple(map(line, entry.lines)))
@@ -95,7 +97,7 @@ def _marked(entry: Entry, paths: Mapping[str, str], pool: str | None) -> Entry:
 
 def _rules(block: Entries, *, is_before: bool) -> Entries:
     def line(told: Line) -> Line:
-        return tuple(each._replace(anchor=_mark(each.text, is_before=is_before)) for each in told)
+        return tuple(each._replace(target=section(_mark(each.text, is_before=is_before))) for each in told)
 
     return Entries(tuple(replace(each, lines=tuple(map(line, each.lines))) for each in block.items))
 

@@ -8,7 +8,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
-from dashboard.report.context import Context, compared, context_of
+from dashboard.views.context import Context, compared, context_of
 from dashboard.web import links, snapshots_compare, state
 
 SETTLED = "compared_sides"  # in the session: both sides of this run; None on every other page

@@ -9,9 +9,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
-from dashboard.report.blocks import Part, Report
-from dashboard.report.context import context_of
-from dashboard.report.views.changes import changes_report
+from dashboard.views.blocks import Section, View
+from dashboard.views.changes import changes_report
+from dashboard.views.context import context_of
 from dashboard.web import changes_links, empty, links, markup, review_blocks, share, snapshots_compare
 from dashboard.web.changes_sides import Chosen, Sides
 
@@ -24,7 +24,7 @@ class Shown(NamedTuple):
     head: str
     body: str
     appendices: tuple[tuple[str, str], ...]
-    report: Report
+    report: View
 
 
 def choose(sides: Sides) -> None:
@@ -80,9 +80,9 @@ def shown(before: Stamp, after: Stamp, _before: Fleet, _after: Fleet) -> Shown:
     )
 
 
-def _part(part: Part, leads: review_blocks.LinkMap) -> str:
-    return f'<h2 id="{changes_links.section(part.anchor)}">{markup.text(part.title)}</h2>{_blocks(part, leads)}'
+def _part(part: Section, leads: review_blocks.LinkMap) -> str:
+    return f'<h2 id="{changes_links.section_id(part.anchor)}">{markup.text(part.title)}</h2>{_blocks(part, leads)}'
 
 
-def _blocks(part: Part, leads: review_blocks.LinkMap) -> str:
+def _blocks(part: Section, leads: review_blocks.LinkMap) -> str:
     return "".join(piece.html for piece in review_blocks.drawn(part, leads))

@@ -7,8 +7,8 @@ import streamlit as st
 from dashboard.compare import BASELINE, MAJORITY, parse_reference
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import natural, one_line
-from dashboard.report.glossary import TERMS
 from dashboard.report.pools.compared import Choice
+from dashboard.views.glossary import TERMS
 from dashboard.web import choices, links
 
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only

@@ -8,9 +8,9 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import one_line
 from dashboard.report.findings.listed import Choice, Known
-from dashboard.report.glossary import TERMS
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Family, Severity
+from dashboard.views.glossary import TERMS
 from dashboard.web import choices, links
 
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"

@@ -10,9 +10,9 @@ from dashboard.fleet.text import visible
 from dashboard.report.findings.listed import Known, Listed
 from dashboard.report.findings.words import how_sure
 from dashboard.report.pools.domain_words import known_how, rollout_words
-from dashboard.report.views.finding_entries import where_of
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Inspection, Remedy
+from dashboard.views.finding_entries import where_of
 from dashboard.web import findings_words, links, markup
 from dashboard.web.findings_controls import rule_title
 from dashboard.web.findings_entries import tags

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from dashboard.fleet.formatting import count
 from dashboard.report.findings.listed import Listed
-from dashboard.report.names import brief
 from dashboard.rules.findings import Confidence, Finding
+from dashboard.views.names import brief
 from dashboard.web import findings_words, links, markup
 from dashboard.web.findings_controls import rule_title
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from dashboard.fleet import State
 from dashboard.fleet.formatting import STATE_WORDS, count, middle_cut, natural, one_line, whole_text
-from dashboard.report.names import brief
 from dashboard.rules.findings import Evidence, Finding
+from dashboard.views.names import brief
 from dashboard.web import links, markup
 
 HEAD = (("Setting", ""), ("Value", ""), ("Told by", ""))

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count
 from dashboard.report.findings.listed import Listed
-from dashboard.report.views.finding_entries import where_of
 from dashboard.rules.findings import Finding
+from dashboard.views.finding_entries import where_of
 from dashboard.web import findings_words, links, markup
 
 MOST_ROWS = 100  # rows of a table

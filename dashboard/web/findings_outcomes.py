@@ -10,9 +10,9 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, middle_cut, one_line
 from dashboard.report.findings.judged_rules import without_subject
 from dashboard.report.findings.listed import Choice, Known
-from dashboard.report.names import brief
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Outcome, OutcomeKind
+from dashboard.views.names import brief
 from dashboard.web import choices, links, markup
 from dashboard.web.findings_controls import rule_title
 from dashboard.web.findings_exempt import MOST_ROWS, ignored_html, suppressed_html

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 
 from dashboard.fleet.formatting import joined
-from dashboard.report.blocks import Style
+from dashboard.fleet.pieces import Style
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.sentence_lines import with_values
-from dashboard.report.names import brief
 from dashboard.rules.findings import CohortShare, Evidence, Finding, Severity
+from dashboard.views.names import brief
 from dashboard.web import links, markup
 
 MOST_CHIPS = 4  # cohorts of one finding that a list shows

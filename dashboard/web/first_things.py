@@ -8,7 +8,7 @@ from dashboard.report.findings.cohorts import NamedCohort, are_few, named_cohort
 from dashboard.report.findings.first import first_findings
 from dashboard.report.findings.listed import Listed
 from dashboard.report.findings.words import assumed
-from dashboard.report.names import brief
+from dashboard.views.names import brief
 from dashboard.web import findings_list, links, markup
 from dashboard.web.findings_rule import marked
 from dashboard.web.findings_words import beside, chips, sentence_html

@@ -8,9 +8,9 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import iso, joined, middle_cut
-from dashboard.report.context import Context, context_of, context_parts, seen_with
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store import Stored
+from dashboard.views.context import Context, context_of, context_parts, seen_with
 from dashboard.web import choices, links, markup
 from dashboard.web.changes_sides import Sides
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from dashboard.fleet.text import visible
 from dashboard.render.matrix_html import colour
-from dashboard.report.glossary import TERMS
+from dashboard.views.glossary import TERMS
 
 # What a sentence claims: up to what follows as a reason or more, or to its end; a dot inside of 0.32.0 ends nothing.
 _CLAIM = re.compile(r"[^:.;]+(?:[:.](?=\S)[^:.;]*)*")

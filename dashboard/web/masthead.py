@@ -9,9 +9,9 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import formatting
-from dashboard.report.context import as_of_words
 from dashboard.report.findings.words import answered
 from dashboard.rules import rollup
+from dashboard.views.context import as_of_words
 from dashboard.web import links, markup, state
 from dashboard.web.changes_sides import Sides
 from dashboard.web.tally import tally_glyphs

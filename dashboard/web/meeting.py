@@ -7,7 +7,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from dashboard.fleet.formatting import short_id
-from dashboard.report.context import as_of
+from dashboard.views.context import as_of
 from dashboard.web import frozen_band, links, markup, state
 
 BEGIN = "begin_meeting"

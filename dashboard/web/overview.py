@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica
-from dashboard.report.blocks import Figure, Tone
 from dashboard.report.findings import headline
 from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.order import ordered
 from dashboard.report.pools.prefix_words import prefix_sentences
-from dashboard.report.views.overview import more_words
-from dashboard.report.views.overview_figures import overview_figures
 from dashboard.rules.findings import Severity
+from dashboard.views.blocks import Figure, Tone
+from dashboard.views.overview import more_words
+from dashboard.views.overview_figures import overview_figures
 from dashboard.web import links, markup
 from dashboard.web.first_things import first_things
 from dashboard.web.pool_table import pool_table

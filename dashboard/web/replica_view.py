@@ -11,11 +11,11 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Pool, Replica, formatting
 from dashboard.fleet.text import visible
-from dashboard.report.names import replica_names
 from dashboard.report.replicas import settings as replica_settings
 from dashboard.report.replicas.beside import beside_its_pool
 from dashboard.report.replicas.differences import Apart
 from dashboard.rules.findings import Severity
+from dashboard.views.names import replica_names
 from dashboard.web import (
     choices,
     links,

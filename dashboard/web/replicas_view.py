@@ -9,9 +9,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState, formatting
-from dashboard.report.context import as_of
 from dashboard.report.findings import headline
 from dashboard.report.replicas import table as replica_table
+from dashboard.views.context import as_of
 from dashboard.web import choices, links, markup
 from dashboard.web.shared import shared
 

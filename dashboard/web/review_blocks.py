@@ -8,9 +8,10 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import NamedTuple
 
+from dashboard.fleet.pieces import Piece, Style
 from dashboard.render.matrix_html import matrix_html
 from dashboard.render.svg_chart import to_svg
-from dashboard.report.blocks import (
+from dashboard.views.blocks import (
     Block,
     Cell,
     Chart,
@@ -22,13 +23,11 @@ from dashboard.report.blocks import (
     Figures,
     Line,
     Paragraph,
-    Part,
-    Piece,
-    Style,
+    Section,
     Table,
     Tone,
 )
-from dashboard.report.names import brief
+from dashboard.views.names import brief
 from dashboard.web import markup
 
 MOST_ROWS = 15  # of a table before the rest is folded
@@ -87,7 +86,7 @@ def row_anchor(table: str, path: str) -> str:
     return f"{table} {path}"
 
 
-def drawn(part: Part, leads: LinkMap = NOWHERE) -> tuple[HtmlFragment, ...]:
+def drawn(part: Section, leads: LinkMap = NOWHERE) -> tuple[HtmlFragment, ...]:
     """Draw a part without its title, its inner parts each under its own heading."""
     return tuple(
         HtmlFragment("".join(each.html for each in run), is_chart=is_chart)
@@ -95,7 +94,7 @@ def drawn(part: Part, leads: LinkMap = NOWHERE) -> tuple[HtmlFragment, ...]:
     )
 
 
-def _pieces(part: Part, leads: LinkMap, level: int) -> Iterable[HtmlFragment]:
+def _pieces(part: Section, leads: LinkMap, level: int) -> Iterable[HtmlFragment]:
     yield from (HtmlFragment(block_html(block, leads), isinstance(block, Chart)) for block in part.blocks)
     for inner in part.parts:
         if inner.is_aside:
@@ -107,7 +106,7 @@ def _pieces(part: Part, leads: LinkMap, level: int) -> Iterable[HtmlFragment]:
         yield from _pieces(inner, leads, level + 1)
 
 
-def _aside(part: Part, leads: LinkMap) -> str:
+def _aside(part: Section, leads: LinkMap) -> str:
     """Collapse a part that few will read."""
     inside = "".join(block_html(block, leads) for block in part.blocks)
     return f"<details><summary>{markup.text(part.title)}</summary>{inside}</details>"
@@ -163,7 +162,7 @@ def line_html(line: Line, leads: LinkMap = NOWHERE) -> str:
 
 def _piece(piece: Piece, leads: LinkMap) -> str:
     drawn = _STYLES[piece.style](piece.text).replace("\n", "<br>")
-    if address := leads.anchors.get(piece.anchor):
+    if address := leads.anchors.get(piece.target.anchor if piece.target else ""):
         return markup.link(address, drawn)
     return drawn if piece.style is Style.CODE else _linked(drawn, leads)
 
@@ -190,7 +189,9 @@ def _paragraph(block: Paragraph, leads: LinkMap) -> str:
 def _figure(figure: Figure, leads: LinkMap) -> str:
     mark = markup.glyph(figure.tone, "") if figure.tone is not Tone.PLAIN else ""
     value, note = f"{mark}{markup.text(figure.value)}", markup.parts(figure.note)
-    return markup.card(figure.label, value, note, address=leads.anchors.get(figure.anchor))
+    return markup.card(
+        figure.label, value, note, address=leads.anchors.get(figure.target.anchor if figure.target else "")
+    )
 
 
 def _table(block: Table, leads: LinkMap) -> str:

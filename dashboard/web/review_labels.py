@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dashboard.fleet.formatting import first_of
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.listed import Listed
-from dashboard.report.names import MOST_NAMED, brief, names_of
+from dashboard.views.names import MOST_NAMED, brief, names_of
 
 MOST_POOLS = 3  # that a label names
 _NO_NAME = re.compile(r"[^\w./-]+")  # what could be Markdown, as which Streamlit reads a label

@@ -9,15 +9,15 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.notes import Notes
-from dashboard.report.blocks import Report
-from dashboard.report.views.finding_entries import note_lines
-from dashboard.report.views.review import FINE, review_report
 from dashboard.store.reviews import Last
 from dashboard.store.snapshots import READ_ONLY
+from dashboard.views.blocks import View
+from dashboard.views.finding_entries import note_lines
+from dashboard.views.review import FINE, review_report
 from dashboard.web import audit, frozen_band, links, markup, meeting, review_blocks, review_chart, review_notes, state
 from dashboard.web.meeting import Item
 from dashboard.web.review_blocks import HtmlFragment
-from dashboard.web.review_view import Rank, Section, Topic
+from dashboard.web.review_view import AgendaSection, Rank, Topic
 
 FREEZE = "freeze_review"
 PROBLEM = "freeze_review_problem"
@@ -26,7 +26,7 @@ FOLDED = "Bars of every DP rank, where they differ"
 _WHY = "Notes belong to a snapshot: they still speak of what was seen when the fleet has changed."
 
 
-def report(fleet: Fleet, last: Last) -> Report:
+def report(fleet: Fleet, last: Last) -> View:
     """Return the review to take away, with the notes as they are when it is asked for."""
     stored = frozen_band.stored(fleet.snapshot)
     return review_report(
@@ -39,7 +39,7 @@ def report(fleet: Fleet, last: Last) -> Report:
     )
 
 
-def draw_agenda(sections: Sequence[Section]) -> None:
+def draw_agenda(sections: Sequence[AgendaSection]) -> None:
     """Draw the agenda, which leads to every section."""
     meeting.agenda([Item(each.key, each.short, each.amount) for each in sections])
 
@@ -62,12 +62,12 @@ def draw_controls(fleet: Fleet) -> None:
             st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(problem)}"))
 
 
-def draw_title(section: Section, head: str) -> None:
+def draw_title(section: AgendaSection, head: str) -> None:
     """Head a section; the keys of a meeting lead to this heading. The first one has the head of the page."""
     st.html(head if section.anchor == FINE else markup.section(section.title))
 
 
-def draw_body(section: Section, snapshot: str | None, notes: Notes) -> None:
+def draw_body(section: AgendaSection, snapshot: str | None, notes: Notes) -> None:
     """Draw what a section says; on a snapshot each entry on a finding, and the section itself, has a field."""
     _draw_pieces(section.pieces, section.key)
     if section.folded:

@@ -8,16 +8,17 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, ReplicaState
 from dashboard.fleet.notes import Notes
-from dashboard.report.blocks import Block, Entries, Entry, Paragraph, Part, Style, Table
+from dashboard.fleet.pieces import Style
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.listed import Listed, grouped
-from dashboard.report.views.finding_entries import finding_anchor, note_lines
-from dashboard.report.views.review import AGENDA, FINDINGS, FINE, NOT_JUDGED, NOT_READ, SUPPRESSED, review_report
-from dashboard.report.views.review_capacity import CAPACITY
-from dashboard.report.views.review_differences import DIFFERENCES
-from dashboard.report.views.review_new import CUT, NEW, Alone
-from dashboard.report.views.slugs import slugs
 from dashboard.rules.findings import Severity
+from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Section, Table
+from dashboard.views.finding_entries import finding_anchor, note_lines
+from dashboard.views.review import AGENDA, FINDINGS, FINE, NOT_JUDGED, NOT_READ, SUPPRESSED, review_report
+from dashboard.views.review_capacity import CAPACITY
+from dashboard.views.review_differences import DIFFERENCES
+from dashboard.views.review_new import CUT, NEW, Alone
+from dashboard.views.slugs import slugs
 from dashboard.web import findings_list, links, markup, review_blocks
 from dashboard.web.review_blocks import Collapse, HtmlFragment, LinkMap, by_name, row_anchor
 from dashboard.web.review_labels import labels
@@ -43,7 +44,7 @@ class Rank(NamedTuple):
     topics: tuple[Topic, ...]
 
 
-class Section(NamedTuple):
+class AgendaSection(NamedTuple):
     """One section: its anchor in the report, its titles, what it counts, what it says and folds, its entries."""
 
     anchor: str
@@ -64,7 +65,7 @@ class Review(NamedTuple):
     """The whole page: what stands above as HTML, its sections in the order of the agenda, and where the rest is."""
 
     head: str
-    sections: tuple[Section, ...]
+    sections: tuple[AgendaSection, ...]
     appendix: str
 
 
@@ -120,12 +121,12 @@ def review(
     )
 
 
-def _section(part: Part, amounts: Mapping[str, str], drawing: _Drawing) -> Section:
+def _section(part: Section, amounts: Mapping[str, str], drawing: _Drawing) -> AgendaSection:
     apart = _topics(part, drawing)
     rest = tuple(_on_page(inner) for inner in part.parts if inner.anchor not in apart.keys() | _ELSEWHERE)
     folds = part.anchor == CAPACITY  # the bars of every rank: the table above them says the same, and the outliers
     shown = replace(_on_page(part), parts=() if folds else rest)
-    return Section(
+    return AgendaSection(
         anchor=part.anchor,
         title=part.title,
         short=_SHORT[part.anchor],
@@ -140,7 +141,7 @@ def _section(part: Part, amounts: Mapping[str, str], drawing: _Drawing) -> Secti
     )
 
 
-def _on_page(part: Part) -> Part:
+def _on_page(part: Section) -> Section:
     """Leave out of a part what the page says once: the worst findings have their section, cohorts have Compare."""
     if part.anchor == FINE:
         return replace(part, blocks=tuple(each for each in part.blocks if not _is_first(each)))
@@ -156,7 +157,7 @@ def _is_first(block: Block) -> bool:
     return isinstance(block, Paragraph) and block.line[0].style is Style.STRONG
 
 
-def _topics(part: Part, drawing: _Drawing) -> dict[str, tuple[Topic, ...]]:
+def _topics(part: Section, drawing: _Drawing) -> dict[str, tuple[Topic, ...]]:
     """Draw the entries on findings of the inner parts, by their anchor; no two of a section are called the same."""
     entries = {inner.anchor: _on_findings(inner, drawing) for inner in part.parts}
     anchors = [entry.anchor for held in entries.values() for entry in held]
@@ -168,7 +169,7 @@ def _topics(part: Part, drawing: _Drawing) -> dict[str, tuple[Topic, ...]]:
     }
 
 
-def _on_findings(part: Part, drawing: _Drawing) -> list[Entry]:
+def _on_findings(part: Section, drawing: _Drawing) -> list[Entry]:
     entries = (entry for block in part.blocks if isinstance(block, Entries) for entry in block.items)
     return [entry for entry in entries if entry.anchor in drawing.groups]
 
@@ -227,7 +228,7 @@ def _amounts(fleet: Fleet) -> Mapping[str, str]:
     return {anchor: f"{number:,}" for anchor, number in counted.items() if number}
 
 
-def _appendix(parts: Sequence[Part], leads: LinkMap) -> str:
+def _appendix(parts: Sequence[Section], leads: LinkMap) -> str:
     """Say where what an exported review holds in its appendix stands in the app."""
     told = [
         markup.link(leads.anchors[part.anchor], markup.text(part.title))

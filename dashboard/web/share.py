@@ -10,10 +10,10 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.render.export import SUFFIXES, Format, written
-from dashboard.report.blocks import Report
 from dashboard.store import Stored
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.store.snapshots import READ_ONLY
+from dashboard.views.blocks import View
 from dashboard.web import audit, links, markup
 from dashboard.web.changes_sides import Sides
 from dashboard.web.snapshots_list import UNNAMED, as_of, name_or_default
@@ -46,7 +46,7 @@ class _Frozen(NamedTuple):
 class _Offer(NamedTuple):
     """What the page of this run can be taken away as."""
 
-    report: Callable[[], Report]
+    report: Callable[[], View]
     charts: bool
 
 
@@ -55,7 +55,7 @@ def begin() -> None:
     st.session_state[OFFERED] = None
 
 
-def offer(report: Callable[[], Report], *, charts: bool = False) -> None:
+def offer(report: Callable[[], View], *, charts: bool = False) -> None:
     """Let the reader take the page away. `report` is made when somebody asks for a file; `charts`: it has some."""
     st.session_state[OFFERED] = _Offer(report, charts)
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.fleet.formatting import count, iso, one_line, short_id, size
-from dashboard.report.context import AS_OF, IMPORTED
 from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity
 from dashboard.store import Stored
 from dashboard.store.sidecar import Sidecar
+from dashboard.views.context import AS_OF, IMPORTED
 from dashboard.web import links, markup
 
 MOST_LISTED = 100  # the others are found by search

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.fleet import Replica, ReplicaState, formatting
-from dashboard.report.names import brief
 from dashboard.report.replicas.standing import mark, reason
+from dashboard.views.names import brief
 from dashboard.web import links, markup
 
 MOST = 8  # entries on Overview; the page Replicas lists all

@@ -8,10 +8,10 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare import ValueHeld, values
 from dashboard.fleet import Cohort, Pool, State
 from dashboard.fleet.formatting import STATE_WORDS, count, natural, whole_text
-from dashboard.report.names import replica_names
 from dashboard.report.pools.named_paths import by_path
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.subject import FINGERPRINT
+from dashboard.views.names import replica_names
 from dashboard.web import links, markup, named_paths, replica_opening
 from dashboard.web.matrix import Opened
 

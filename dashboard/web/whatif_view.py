@@ -28,8 +28,8 @@ from dashboard.analysis.whatif.words import (
 )
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import count, first_of, uncapitalized
-from dashboard.report.names import brief, names_of
 from dashboard.rules.findings import Finding
+from dashboard.views.names import brief, names_of
 from dashboard.web import choices, links, markup
 from dashboard.web.findings_words import chips, sentence_html
 from dashboard.web.shared import shared

@@ -17,8 +17,8 @@ from dashboard.analysis.whatif import converge
 from dashboard.fleet import Baseline, Snapshot
 from dashboard.render.html_page import to_html
 from dashboard.report.fleet.load import read_snapshot
-from dashboard.report.views.review import review_report
 from dashboard.store.packing import content_of, packed
+from dashboard.views.review import review_report
 from dashboard.vllm.schemas import recent
 from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, POOLS, best, captured, first_poll, fleet_of, snapshot
 from tests.captured import INFERENCE_CONFIG, capture

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.render.html_page import to_html
-from dashboard.report.views.review import review_report
+from dashboard.views.review import review_report
 from tests.browser import Theme, at_rest, tab
 from tests.e2e.frozen_fleets import STORY
 from tests.e2e.states import CHAT, FINDING, HASHED_OTHERWISE, at

@@ -23,11 +23,11 @@ from dashboard.render.report_text import to_changes_table
 from dashboard.render.sarif import to_sarif
 from dashboard.render.verdict import verdict_of
 from dashboard.report.changes.document import changes_document
-from dashboard.report.context import context_of
 from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import to_document, to_json
-from dashboard.report.views.changes import changes_report
 from dashboard.rules.findings import Severity
+from dashboard.views.changes import changes_report
+from dashboard.views.context import context_of
 from dashboard.web.share import OFFERED
 from tests.captured import capture
 from tests.e2e.frozen_store import fleet_before

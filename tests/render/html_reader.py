@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 from dashboard.fleet.text import HIDDEN
 from dashboard.render.html_page import to_html
-from dashboard.report.blocks import Block
+from dashboard.views.blocks import Block
 from tests.report.sample_reports import report
 
 VOID = {"meta", "br", "col", "wbr", "rect", "path"}

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from dashboard.fleet.pieces import plain
 from dashboard.render.export import SUFFIXES, Format, written
-from dashboard.report.blocks import Cell, Chart, Column, Entries, Entry, Part, Table, Tone, plain
+from dashboard.views.blocks import Cell, Chart, Column, Entries, Entry, Section, Table, Tone
 from tests.report.sample_reports import meeting
 
 CHEAP = [each for each in Format if each is not Format.PDF]  # which test_pdf.py makes
@@ -47,7 +48,7 @@ def test_every_table_list_and_chart_is_a_file_with_the_context() -> None:
 
 def test_a_list_becomes_rows_that_no_spreadsheet_runs() -> None:
     entry = Entry(Tone.CRITICAL, plain("=1+1"), "B ×2", (plain("why"), plain("how")), ("--block-size 16",))
-    report = replace(meeting(), parts=(Part("findings", "Findings", (Entries((entry,)),)),))
+    report = replace(meeting(), parts=(Section("findings", "Findings", (Entries((entry,)),)),))
 
     files = held(written(report, Format.CSV))
 
@@ -65,7 +66,7 @@ def test_tables_of_one_name_are_one_file_with_each_row_once_unless_their_columns
     first = Entries((), Table("findings", "Findings", columns, (one,)))
     other = Table("findings", "Others", (Column("else"),), (two,))
     people = Table("all", "All", (Column("Finding"),), (), data=Table("findings", "All", columns, (one, two)))
-    report = replace(meeting(), parts=(Part("p", "P", (first, first, people, other)),))
+    report = replace(meeting(), parts=(Section("p", "P", (first, first, people, other)),))
 
     files = held(written(report, Format.CSV))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dashboard.fleet.formatting import one_line
 from dashboard.fleet.text import without_commands
 from dashboard.render.html_page import css_string, to_html
-from dashboard.report.context import Context
+from dashboard.views.context import Context
 from tests.render.html_reader import harmless
 from tests.report.sample_reports import AT, attack, report
 

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from dashboard.compare import MAJORITY, build_matrix
+from dashboard.fleet.pieces import Piece, Style, plain, section
 from dashboard.render.html_blocks import LONGEST, MOST_AT_EASE
-from dashboard.report.blocks import (
+from dashboard.views.blocks import (
     MOST_COLUMNS,
     Bar,
     Cell,
@@ -18,11 +19,8 @@ from dashboard.report.blocks import (
     Figure,
     Figures,
     Paragraph,
-    Piece,
-    Style,
     Table,
     Tone,
-    plain,
 )
 from tests.builders import document, fleet, replica, story
 from tests.render.html_reader import body, page
@@ -43,7 +41,11 @@ def test_a_piece_is_set_in_its_style(style: Style, written: str) -> None:
 
 
 def test_a_piece_leads_to_what_there_is_and_nowhere_else() -> None:
-    line = (Piece("there", anchor="part"), Piece("entry", Style.CODE, "one"), Piece("gone", anchor="other"))
+    line = (
+        Piece("there", target=section("part")),
+        Piece("entry", Style.CODE, section("one")),
+        Piece("gone", target=section("other")),
+    )
     html = body(Paragraph(line), Entries((Entry(Tone.PLAIN, plain("x"), anchor="one"),)))
 
     assert '<a href="#part">there</a><a href="#one"><code>entry</code></a>gone' in html
@@ -76,7 +78,7 @@ def test_a_tone_is_not_said_twice() -> None:
 
 
 def test_a_number_says_what_it_counts_and_leads_on() -> None:
-    html = body(Figures((Figure("Critical", "3", "in 2 pools", Tone.CRITICAL, "part"), Figure("Pools", "5"))))
+    html = body(Figures((Figure("Critical", "3", "in 2 pools", Tone.CRITICAL, section("part")), Figure("Pools", "5"))))
 
     assert (
         '<div><dt>Critical</dt><dd><span class="glyph critical" aria-hidden="true">!</span> <a href="#part">3</a></dd>'

@@ -5,13 +5,10 @@ from itertools import pairwise
 
 import pytest
 
+from dashboard.fleet.pieces import plain
 from dashboard.render.html_page import POLICY, to_html
-from dashboard.report.blocks import (
-    Paragraph,
-    Part,
-    plain,
-)
-from dashboard.report.context import Context, context_line
+from dashboard.views.blocks import Paragraph, Section
+from dashboard.views.context import Context, context_line
 from tests.render.html_reader import Reader, harmless, page
 from tests.report.sample_reports import CONTEXT, attack, large, meeting, report
 
@@ -84,9 +81,9 @@ def test_one_part_needs_no_contents() -> None:
 
 
 def test_parts_below_the_sixth_level_keep_the_last_heading() -> None:
-    part = Part("deepest", "Deepest", ())
+    part = Section("deepest", "Deepest", ())
     for depth in range(7):
-        part = Part(f"d{depth}", "Deep", (), (part,))
+        part = Section(f"d{depth}", "Deep", (), (part,))
 
     assert to_html(report(parts=(part,))).count("<h6 ") == 4
 

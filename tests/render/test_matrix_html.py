@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY, Matrix, build_matrix
 from dashboard.render.matrix_html import COHORT_COLOURS, colour, matrix_html
-from dashboard.report.blocks import MOST_COLUMNS
+from dashboard.views.blocks import MOST_COLUMNS
 from tests.builders import HOSTILE, alike, document, fleet, hostile, replica, story
 
 ALLOWED = {"div", "table", "caption", "colgroup", "col", "thead", "tbody", "tr", "th", "td", "span", "small", "wbr"}

@@ -12,11 +12,12 @@ import pytest
 from weasyprint import HTML
 
 from dashboard.errors import ReportError
+from dashboard.fleet.pieces import plain
 from dashboard.render import pdf_pages
 from dashboard.render.export import Format, written
 from dashboard.render.html_page import to_html
 from dashboard.render.pdf import to_pdf
-from dashboard.report.blocks import Entries, Entry, Part, Tone, plain
+from dashboard.views.blocks import Entries, Entry, Section, Tone
 from tests.report.sample_reports import attack, meeting, replica_table, report
 
 
@@ -76,7 +77,7 @@ def test_without_weasyprint_the_process_says_what_to_install(monkeypatch: pytest
 
 def pages_of_entries(*entries: Entry) -> list[set[int]]:
     """The pages on which each entry stands, by their numbers."""
-    told = replace(report(), parts=(Part("p", "P", (Entries(entries),)),))
+    told = replace(report(), parts=(Section("p", "P", (Entries(entries),)),))
     found: dict[Any, set[int]] = {}
     for number, page in enumerate(HTML(string=to_html(told)).render().pages):
         for box in page._page_box.descendants():
@@ -103,8 +104,8 @@ def test_an_entry_stands_on_one_page_unless_it_is_longer_than_that() -> None:
 
 def test_short_appendices_share_a_page() -> None:
     """Only the first of them begins one: a page for each row of a table is paper."""
-    short = [Part(f"a{number}", f"Appendix {number}", (replica_table(3),), is_appendix=True) for number in range(3)]
-    told = replace(report(), parts=(Part("p", "P", (Entries((Entry(Tone.INFO, plain("head")),)),)), *short))
+    short = [Section(f"a{number}", f"Appendix {number}", (replica_table(3),), is_appendix=True) for number in range(3)]
+    told = replace(report(), parts=(Section("p", "P", (Entries((Entry(Tone.INFO, plain("head")),)),)), *short))
 
     assert len(HTML(string=to_html(told)).render().pages) == 2
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.render.csv_table import to_table_csv
-from dashboard.report.blocks import Cell, Column, Table, data_table, list_cell, number_cell
-from dashboard.report.context import context_line
+from dashboard.views.blocks import Cell, Column, Table, data_table, list_cell, number_cell
+from dashboard.views.context import context_line
 from tests.builders import HOSTILE, story
 from tests.report.sample_reports import CONTEXT, differences
 

@@ -7,8 +7,9 @@ import jsonschema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dashboard.fleet.pieces import plain
 from dashboard.render.json_document import report_schema, to_report_json
-from dashboard.report.blocks import (
+from dashboard.views.blocks import (
     Bar,
     Block,
     Cell,
@@ -19,20 +20,19 @@ from dashboard.report.blocks import (
     Figure,
     Figures,
     Paragraph,
-    Report,
     Table,
     Tone,
+    View,
     list_cell,
     number_cell,
-    plain,
 )
-from dashboard.report.context import context_line
+from dashboard.views.context import context_line
 from tests.builders import story
 from tests.report.sample_reports import CONTEXT, attack, differences, meeting, report
 from tests.tools.write_docs import REPORT_SCHEMA, report_schema_text
 
 
-def told(of: Report) -> dict[str, Any]:
+def told(of: View) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(to_report_json(of))
     jsonschema.validate(found, report_schema())
     return found

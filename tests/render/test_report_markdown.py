@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare import MAJORITY, build_matrix
+from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.render.markdown import LONG_LIST, MOST_ITEMS, to_markdown
 from dashboard.render.markdown_text import MOST_CHARACTERS, escaped
-from dashboard.report.blocks import (
+from dashboard.views.blocks import (
     MOST_COLUMNS,
     Bar,
     Block,
@@ -22,14 +23,11 @@ from dashboard.report.blocks import (
     Figure,
     Figures,
     Paragraph,
-    Part,
-    Piece,
-    Style,
+    Section,
     Table,
     Tone,
-    plain,
 )
-from dashboard.report.context import context_line
+from dashboard.views.context import context_line
 from tests.builders import document, fleet, replica, story
 from tests.report.sample_reports import CONTEXT, attack, differences, meeting, ranks, replica_table, report
 
@@ -194,8 +192,8 @@ def test_rows_beyond_the_first_ones_are_counted() -> None:
 def test_what_there_is_no_room_for_is_named() -> None:
     long = Entries(tuple(Entry(Tone.INFO, plain("x" * 900)) for _ in range(90)))
     parts = (
-        *(Part(f"long-{number}", f"Long {number}", (long,)) for number in range(8)),
-        Part("last", "Last", (Paragraph(plain("short")),)),
+        *(Section(f"long-{number}", f"Long {number}", (long,)) for number in range(8)),
+        Section("last", "Last", (Paragraph(plain("short")),)),
     )
     text = to_markdown(report(parts=parts))
 
@@ -230,7 +228,7 @@ def test_the_longest_texts_there_can_be_still_fit() -> None:
 
 
 def test_a_heading_without_room_is_left_out_with_its_part() -> None:
-    parts = tuple(Part(f"p{number}", "y" * 900, (Chart("c", "", "", ranks().bars),)) for number in range(80))
+    parts = tuple(Section(f"p{number}", "y" * 900, (Chart("c", "", "", ranks().bars),)) for number in range(80))
     text = to_markdown(report(parts=parts))
 
     assert len(text) <= MOST_CHARACTERS

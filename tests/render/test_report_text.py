@@ -1,10 +1,11 @@
 """What changed, as text for a terminal."""
 
 from dashboard.analysis.changes import changes_between
+from dashboard.fleet.pieces import Piece, plain
 from dashboard.render.report_text import to_changes_table
-from dashboard.report.blocks import Chart, Entries, Entry, Paragraph, Part, Piece, Report, Tone, plain
-from dashboard.report.context import context_of
-from dashboard.report.views.changes import changes_report
+from dashboard.views.blocks import Chart, Entries, Entry, Paragraph, Section, Tone, View
+from dashboard.views.changes import changes_report
+from dashboard.views.context import context_of
 from tests.analysis.changes.sides import NEW, RESTARTED, chat, fleet
 from tests.builders import engine
 from tests.report.judged import EVIL
@@ -49,8 +50,8 @@ def test_no_line_is_wider_than_asked_and_colour_only_where_it_is_wanted() -> Non
 
 def test_foreign_text_stays_on_its_line_and_what_a_terminal_cannot_draw_is_left_out() -> None:
     entry = Entry(Tone.UNKNOWN, (Piece(EVIL),), EVIL, (plain(EVIL),))
-    part = Part("a", EVIL, (Paragraph(plain(EVIL), Tone.GOOD), Entries((entry,)), Chart("c", EVIL, "GiB", ())))
-    told = to_changes_table(Report(EVIL, EVIL, EVIL, context_of(fleet(name=EVIL)), (part,)), width=2000, colour=False)
+    part = Section("a", EVIL, (Paragraph(plain(EVIL), Tone.GOOD), Entries((entry,)), Chart("c", EVIL, "GiB", ())))
+    told = to_changes_table(View(EVIL, EVIL, EVIL, context_of(fleet(name=EVIL)), (part,)), width=2000, colour=False)
 
     assert "\x1b" not in told
     assert "\u202e" not in told

@@ -18,7 +18,7 @@ from dashboard.render.svg_chart import (
     to_svgs,
     told,
 )
-from dashboard.report.blocks import Bar, Chart, Tone
+from dashboard.views.blocks import Bar, Chart, Tone
 from tests.builders import HOSTILE
 from tests.report.sample_reports import ranks
 

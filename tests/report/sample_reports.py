@@ -5,7 +5,8 @@ from functools import cache
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY, Matrix, build_matrix
-from dashboard.report.blocks import (
+from dashboard.fleet.pieces import Piece, Style, plain, section
+from dashboard.views.blocks import (
     Bar,
     Block,
     Cell,
@@ -17,16 +18,13 @@ from dashboard.report.blocks import (
     Figure,
     Figures,
     Paragraph,
-    Part,
-    Piece,
-    Report,
-    Style,
+    Section,
     Table,
     Tone,
+    View,
     number_cell,
-    plain,
 )
-from dashboard.report.context import Context
+from dashboard.views.context import Context
 from tests.builders import HOSTILE, hostile, story
 
 AT = datetime(2026, 3, 2, 11, 42, 5, tzinfo=UTC)
@@ -43,11 +41,11 @@ POOL_COLUMNS = (
 )
 
 
-def report(*blocks: Block, **more: object) -> Report:
+def report(*blocks: Block, **more: object) -> View:
     """A report of one part, which holds these blocks."""
-    part = Part("part", "Part", blocks)
+    part = Section("part", "Part", blocks)
     given = {"title": "Review", "headline": "All is well", "lead": "", "context": CONTEXT, "parts": (part,)}
-    return Report(**{**given, **more})  # type: ignore[arg-type]
+    return View(**{**given, **more})  # type: ignore[arg-type]
 
 
 def differences(fleet: Fleet, pool: int = 0) -> DifferenceTable:
@@ -77,36 +75,36 @@ def ranks() -> Chart:
     )
 
 
-def meeting() -> Report:
+def meeting() -> View:
     """What is shown in a meeting."""
     fleet = story()
-    return Report(
+    return View(
         title="Ops review",
         headline="Two pools need attention: prefixes are not shared in chat-70b",
         lead="3 critical findings since the last review; one replica could not be read, and nothing is suppressed.",
         context=CONTEXT,
         parts=(
-            Part(
+            Section(
                 "fine",
                 "Is it fine",
                 (Paragraph(_told()), _numbers(), Paragraph(plain("No snapshot to compare with."), Tone.UNKNOWN)),
             ),
-            Part("findings", "Findings", (_statements(),)),
-            Part(
+            Section("findings", "Findings", (_statements(),)),
+            Section(
                 "pools",
                 "Pools",
                 (_pools(),),
                 (
-                    Part("pool-chat", "chat-70b", (differences(fleet),)),
-                    Part(
+                    Section("pool-chat", "chat-70b", (differences(fleet),)),
+                    Section(
                         "pool-embed",
                         "embed-8b",
                         (differences(fleet, 4), Paragraph(plain("An upgrade is under way."), Tone.INFO)),
                     ),
                 ),
             ),
-            Part("capacity", "Capacity", (ranks(),)),
-            Part("replicas", "All replicas", (replica_table(60),), is_appendix=True),
+            Section("capacity", "Capacity", (ranks(),)),
+            Section("replicas", "All replicas", (replica_table(60),), is_appendix=True),
         ),
     )
 
@@ -114,7 +112,7 @@ def meeting() -> Report:
 def _told() -> tuple[Piece, ...]:
     return (
         Piece("One replica of "),
-        Piece("chat-70b", Style.STRONG, "pool-chat"),
+        Piece("chat-70b", Style.STRONG, section("pool-chat")),
         Piece(" hashes prefixes with "),
         Piece("xxhash", Style.CODE),
         Piece("; the other 16 use sha256_cbor.", Style.MUTED),
@@ -124,19 +122,19 @@ def _told() -> tuple[Piece, ...]:
 def _numbers() -> Figures:
     return Figures(
         (
-            Figure("Replicas", "39 / 40", "1 down, 1 partial", anchor="replicas"),
-            Figure("Pools", "5", "2 split, 3 uniform", anchor="pools"),
-            Figure("Critical", "3", "in 2 pools", Tone.CRITICAL, "findings"),
-            Figure("Warnings", "4", "1 suppressed until 2026-12-01", Tone.WARNING, "findings"),
+            Figure("Replicas", "39 / 40", "1 down, 1 partial", target=section("replicas")),
+            Figure("Pools", "5", "2 split, 3 uniform", target=section("pools")),
+            Figure("Critical", "3", "in 2 pools", Tone.CRITICAL, section("findings")),
+            Figure("Warnings", "4", "1 suppressed until 2026-12-01", Tone.WARNING, section("findings")),
             Figure("Not judged", "2", "replicas", Tone.UNKNOWN),
-            Figure("KV cache", "67.0 M", "tokens · 3.4 TiB · 118 GPUs", Tone.GOOD, "capacity"),
+            Figure("KV cache", "67.0 M", "tokens · 3.4 TiB · 118 GPUs", Tone.GOOD, section("capacity")),
         )
     )
 
 
 def _statements() -> Entries:
     hashed = (
-        Piece("chat-70b", Style.STRONG, "pool-chat"),
+        Piece("chat-70b", Style.STRONG, section("pool-chat")),
         Piece("  Hash algorithm is "),
         Piece("xxhash", Style.CODE),
         Piece(" instead of sha256_cbor, which 16 of 17 replicas have."),
@@ -214,21 +212,21 @@ def _replica_row(number: int) -> tuple[Cell, ...]:
     )
 
 
-def large(number: int = 1_000) -> Report:
+def large(number: int = 1_000) -> View:
     """A report of a fleet of so many replicas: what matters, then a row for each."""
     base = meeting()
     bars = tuple(Bar(f"chat-70b-{place:04} rank 0", 1_200_000.0 + place, letter="A") for place in range(240))
-    return Report(
+    return View(
         base.title,
         base.headline,
         base.lead,
         base.context,
         (
             *base.parts[:3],
-            Part(
+            Section(
                 "capacity", "Capacity", (Chart("ranks", "KV cache tokens", "tokens", bars, 1_200_100.0, number - 240),)
             ),
-            Part("replicas", "All replicas", (replica_table(number),), is_appendix=True),
+            Section("replicas", "All replicas", (replica_table(number),), is_appendix=True),
         ),
     )
 
@@ -241,24 +239,24 @@ def _attacked() -> tuple[Matrix, tuple[str, ...]]:
     return matrix, tuple(each.id for each in fleet.replicas)
 
 
-def attack(text: str = HOSTILE) -> Report:
+def attack(text: str = HOSTILE) -> View:
     """The same foreign text everywhere a report can hold one."""
-    line = tuple(Piece(text, style, "part") for style in Style)
+    line = tuple(Piece(text, style, section("part")) for style in Style)
     cell = Cell(text, Tone.WARNING, "A")
     matrix, replicas = _attacked()
-    return Report(
+    return View(
         text,
         text,
         text,
         Context(text, AT, 1, 2, text, text, ((text, text),), program_version=text),
         (
-            Part(
+            Section(
                 "part",
                 text,
                 (
                     Paragraph(line, Tone.WARNING),
                     Paragraph(line),
-                    Figures((Figure(text, text, text, Tone.CRITICAL, "part"),)),
+                    Figures((Figure(text, text, text, Tone.CRITICAL, section("part")),)),
                     Entries((Entry(Tone.CRITICAL, line, text, (line,), (text,), "entry"), Entry(Tone.PLAIN, line))),
                     Table(
                         "table", text, (Column(text), Column(text, is_number=True, is_code=True)), ((cell, cell),), text
@@ -276,6 +274,6 @@ def attack(text: str = HOSTILE) -> Report:
                     ),
                 ),
             ),
-            Part("more", text, (Paragraph(line),), is_appendix=True),
+            Section("more", text, (Paragraph(line),), is_appendix=True),
         ),
     )

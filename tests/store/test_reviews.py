@@ -4,9 +4,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from dashboard.fleet import Note
-from dashboard.report.views.review_new import Alone
 from dashboard.store import Snapshots
 from dashboard.store.reviews import APART, Earlier, Last, earlier, last_review, opened
+from dashboard.views.review_new import Alone
 from tests import builders
 from tests.builders import NOW
 

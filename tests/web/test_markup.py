@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.report.glossary import TERMS
+from dashboard.views.glossary import TERMS
 from dashboard.web import markup
 from tests.builders import HOSTILE
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dashboard.report.blocks import (
+from dashboard.fleet.pieces import Piece, Style, plain, section
+from dashboard.views.blocks import (
     Bar,
     Cell,
     Chart,
@@ -12,12 +13,9 @@ from dashboard.report.blocks import (
     Figure,
     Figures,
     Paragraph,
-    Part,
-    Piece,
-    Style,
+    Section,
     Table,
     Tone,
-    plain,
 )
 from dashboard.web.review_blocks import Collapse, LinkMap, block_html, drawn, entries_html
 from tests.builders import HOSTILE
@@ -44,8 +42,8 @@ def test_pieces_keep_their_style_their_lines_and_where_they_lead() -> None:
     line = (
         Piece("a", Style.STRONG),
         Piece("b", Style.CODE),
-        Piece("c", Style.MUTED, "there"),
-        Piece("d\ne", anchor="x"),
+        Piece("c", Style.MUTED, section("there")),
+        Piece("d\ne", target=section("x")),
     )
 
     assert block_html(Paragraph(line), LEADS) == (
@@ -55,7 +53,7 @@ def test_pieces_keep_their_style_their_lines_and_where_they_lead() -> None:
 
 def test_a_figure_is_a_card_that_leads_to_what_it_counts() -> None:
     shown = block_html(
-        Figures((Figure("Critical", "3", "in 2 pools", Tone.CRITICAL, "there"), Figure("Pools", "5"))), LEADS
+        Figures((Figure("Critical", "3", "in 2 pools", Tone.CRITICAL, section("there")), Figure("Pools", "5"))), LEADS
     )
 
     assert '<a href="findings?finding=1" class="card">' in shown
@@ -110,8 +108,8 @@ def test_a_long_table_folds_what_few_will_read(rows: int, folded: int) -> None:
 
 
 def test_inner_parts_stand_under_headings_of_their_depth_and_charts_stand_apart() -> None:
-    deep = Part("x", "Deep", (CHART, Paragraph(plain("After."))))
-    part = Part("top", "Never shown", (Paragraph(plain("Before.")),), (Part("part", "Pool a", (), (deep,)),))
+    deep = Section("x", "Deep", (CHART, Paragraph(plain("After."))))
+    part = Section("top", "Never shown", (Paragraph(plain("Before.")),), (Section("part", "Pool a", (), (deep,)),))
 
     first, chart, last = drawn(part, LEADS)
 
@@ -129,7 +127,7 @@ def test_nothing_foreign_becomes_markup() -> None:
         Table("t", HOSTILE, (Column(HOSTILE),), ((Cell(HOSTILE),),), HOSTILE),
         CHART,
     )
-    shown = "".join(piece.html for piece in drawn(Part("a", "A", blocks, (Part("b", HOSTILE, ()),))))
+    shown = "".join(piece.html for piece in drawn(Section("a", "A", blocks, (Section("b", HOSTILE, ()),))))
 
     assert "<script" not in shown
     assert "<img" not in shown
@@ -148,8 +146,8 @@ def test_what_is_read_on_demand_is_folded_and_the_rest_is_not() -> None:
 
 
 def test_a_part_that_few_will_read_is_folded_under_its_title() -> None:
-    aside = Part("a", HOSTILE, (Paragraph(plain("All of it.")),), is_aside=True)
-    (shown,) = drawn(Part("p", "Whole", (), (aside,)))
+    aside = Section("a", HOSTILE, (Paragraph(plain("All of it.")),), is_aside=True)
+    (shown,) = drawn(Section("p", "Whole", (), (aside,)))
 
     assert shown.html.endswith("</summary><p>All of it.</p></details>")
     assert "<script" not in shown.html

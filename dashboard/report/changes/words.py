@@ -20,8 +20,8 @@ from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.fleet import Basis
 from dashboard.fleet.formatting import STATE_WORDS, count, exact, first_of, joined, told_text
 from dashboard.report.findings.words import MOST_NAMES, named, suppressions
-from dashboard.report.names import brief, names_of
 from dashboard.rules.findings import OutcomeKind
+from dashboard.views.names import brief, names_of
 
 NO_POOL = "no pool"
 NO_CHANGE = "0 %"

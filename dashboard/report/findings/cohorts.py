@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.fleet.formatting import natural
-from dashboard.report.names import MOST_NAMED
 from dashboard.rules.findings import CohortShare, Finding
+from dashboard.views.names import MOST_NAMED
 
 
 class NamedCohort(NamedTuple):

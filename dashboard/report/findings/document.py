@@ -33,12 +33,12 @@ from dashboard.report.findings.document_parts import (
     SuppressionPart,
     TallyPart,
 )
-from dashboard.report.names import replica_names
 from dashboard.report.parts import Coverage, Many, Part, Time, coverage, native
 from dashboard.rules import domain, findings
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import OutcomeKind
 from dashboard.rules.rollup import by_pool, of_fleet
+from dashboard.views.names import replica_names
 
 SCHEMA_VERSION = 1
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from dashboard.fleet import State
 from dashboard.fleet.formatting import told_text
-from dashboard.report.blocks import Line, Piece, Style
+from dashboard.fleet.pieces import Piece, Style
 from dashboard.rules.findings import Evidence
+from dashboard.views.blocks import Line
 
 WORDS_OF = ("/", "replicas.")  # paths of evidence that is no setting: a route, a replica's own state
 _CODE = re.compile(r"`([^`]+)`")

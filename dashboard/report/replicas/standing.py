@@ -2,9 +2,9 @@
 
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.fleet.frames import STALE_TARGET
-from dashboard.report.blocks import Tone
 from dashboard.report.replicas.settings import ReadCoverage
 from dashboard.report.replicas.sources import best_answer
+from dashboard.views.blocks import Tone
 
 IN_PART = "Answers, but its cache configuration could not be read."
 

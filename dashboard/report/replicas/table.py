@@ -13,12 +13,12 @@ import pandas as pd
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState, Role, Source, formatting
 from dashboard.fleet.formatting import csv_cell
-from dashboard.report.blocks import Tone
 from dashboard.report.replicas.differences import numbers
 from dashboard.report.replicas.sources import best_answer
 from dashboard.report.replicas.standing import mark
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity
+from dashboard.views.blocks import Tone
 
 SIGNS = {Tone.PLAIN: "", Tone.UNKNOWN: "? "}  # before the word of a state
 WORST = {"critical": "! critical", "warning": "▲ warning", "info": "i info"}

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard.report.views.capacity import capacity_report
+from dashboard.views.capacity import capacity_report
 from dashboard.web import capacity_controls, capacity_view, empty, frozen_band, markup, replica_opening, share, state
 
 fleet = state.fleet()

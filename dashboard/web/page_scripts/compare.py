@@ -4,7 +4,7 @@ import streamlit as st
 
 from dashboard.render.matrix_csv import matrix_csv
 from dashboard.report.pools.compared import members_of, pool_named, unmatched_words
-from dashboard.report.views.compare import compare_report
+from dashboard.views.compare import compare_report
 from dashboard.web import (
     baseline_offer,
     compare_controls,

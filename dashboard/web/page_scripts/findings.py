@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard.report.views.findings import findings_report
+from dashboard.views.findings import findings_report
 from dashboard.web import empty, findings_view, frozen_band, links, share, state
 
 fleet = state.fleet()

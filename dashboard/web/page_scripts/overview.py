@@ -3,7 +3,7 @@
 import streamlit as st
 
 from dashboard.fleet.formatting import count
-from dashboard.report.views.overview import overview_report
+from dashboard.views.overview import overview_report
 from dashboard.web import empty, frozen_band, guide, markup, share, state
 from dashboard.web.overview import MOST_POOLS, overview
 from dashboard.web.unread import unread

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard.report.views.replica import replica_report
+from dashboard.views.replica import replica_report
 from dashboard.web import frozen_band, links, replica_view, share, state
 
 fleet = state.fleet()

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard.report.views.replicas import replicas_report
+from dashboard.views.replicas import replicas_report
 from dashboard.web import empty, frozen_band, links, replica_opening, replicas_view, share, state
 
 fleet = state.fleet()

@@ -3,8 +3,8 @@
 import streamlit as st
 
 from dashboard import service
-from dashboard.report.views.review_new import NEW
 from dashboard.store.reviews import earlier
+from dashboard.views.review_new import NEW
 from dashboard.web import frozen_band, review_before, review_page, review_view, share, state
 
 fleet = state.fleet()

@@ -6,20 +6,20 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif import Verdicts, converge
 from dashboard.render.html_page import to_html
 from dashboard.render.markdown import to_markdown
-from dashboard.report.blocks import Entries, Paragraph, Part, Report, Table
-from dashboard.report.context import context_of
-from dashboard.report.views.whatif import MOST_RANKS, whatif_report
+from dashboard.views.blocks import Entries, Paragraph, Section, Table, View
+from dashboard.views.context import context_of
+from dashboard.views.whatif import MOST_RANKS, whatif_report
 from tests.builders import HOSTILE, alike, document, fleet, replica
 
 
-def text(part: Part) -> str:
+def text(part: Section) -> str:
     """Return what the paragraphs of a part say."""
     return " ".join(piece.text for each in part.blocks if isinstance(each, Paragraph) for piece in each.line)
 
 
-def report(fleet: Fleet, parts: tuple[Part, ...]) -> Report:
+def report(fleet: Fleet, parts: tuple[Section, ...]) -> View:
     """Return a report of these parts only."""
-    return Report("Compare", "What if", "", context_of(fleet), parts)
+    return View("Compare", "What if", "", context_of(fleet), parts)
 
 
 def test_it_holds_the_answer_the_findings_the_capacity_and_what_to_paste(demo_fleet: Fleet) -> None:

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from dashboard.report.blocks import Figures, Tone
 from dashboard.rules.findings import Inspection
+from dashboard.views.blocks import Figures, Tone
 from tests.analysis.changes.sides import LATER, NEW, OLD, chat, fleet, ids
 from tests.builders import POLLED_AT, alike
 from tests.report import judged
 from tests.report.changes.changed import ODD, blocks, entries, lines, of, paragraphs, report, text
-from tests.report.views.walking import part
+from tests.views.walking import part
 
 
 def test_findings_stand_by_what_became_of_them() -> None:

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from dashboard.render.findings_text import to_findings_table
-from dashboard.report.blocks import Table
 from dashboard.report.findings import words
-from dashboard.report.views.finding_data import findings_data
-from dashboard.report.views.finding_entries import side_of
-from dashboard.report.views.left_out import suppressed_blocks
 from dashboard.rules.findings import Finding
+from dashboard.views.blocks import Table
+from dashboard.views.finding_data import findings_data
+from dashboard.views.finding_entries import side_of
+from dashboard.views.left_out import suppressed_blocks
 from tests.report.judged import finding, fleet, in_cohorts, suppression
 
 NAMES = {f"http://chat-{number}:8000": f"chat-{number}" for number in range(1, 21)}

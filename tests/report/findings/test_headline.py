@@ -10,8 +10,8 @@ from dashboard.fleet import ReplicaState
 from dashboard.report.findings import headline
 from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.prefix_words import prefix_sentences, suppressed_pools
-from dashboard.report.views.overview import more_words
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Rollout, Tally
+from dashboard.views.overview import more_words
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 from tests.findings_builder import evidence, finding, judged, outcome
 

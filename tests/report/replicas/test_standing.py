@@ -3,9 +3,9 @@
 import pytest
 
 from dashboard.fleet import ReplicaState
-from dashboard.report.blocks import Tone
 from dashboard.report.replicas.settings import ReadCoverage
 from dashboard.report.replicas.standing import mark, standing_words
+from dashboard.views.blocks import Tone
 from tests.builders import replica
 
 

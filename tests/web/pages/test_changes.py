@@ -13,7 +13,7 @@ import pytest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.render.export import Format, written
-from dashboard.report.context import context_line
+from dashboard.views.context import context_line
 from dashboard.web import share
 from tests import builders
 from tests.builders import HOSTILE, NOW

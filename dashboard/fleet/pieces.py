@@ -1,0 +1,109 @@
+"""Text in pieces: what a sentence names stays known until a format sets and links it."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Style(StrEnum):
+    """How a piece of text is set."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    CODE = "code"
+    MUTED = "muted"
+
+
+class Kind(StrEnum):
+    """What a target is."""
+
+    SETTING = "setting"
+    REPLICA = "replica"
+    POOL = "pool"
+    COHORT = "cohort"
+    RULE = "rule"
+    FINDING = "finding"
+    PAGE = "page"
+    SECTION = "section"  # of the same view, by its anchor
+
+
+class Target(NamedTuple):
+    """What a piece of text names: on a page a link to it, in an export a link to the section about it.
+
+    `key` is a setting's path, a replica's id, a pool's name, a cohort's letter, a rule's or a finding's id, or a page.
+    `choices` are URL parameters: of a page, or the snapshot where it is not the one that is shown. `anchor` is the
+    section of an export that shows the same.
+    """
+
+    kind: Kind
+    key: str
+    pool: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    anchor: str = ""
+
+
+class Piece(NamedTuple):
+    """Some text in one style, and what it names."""
+
+    text: str
+    style: Style = Style.PLAIN
+    target: Target | None = None
+
+
+Text = tuple[Piece, ...]
+
+
+def plain(text: str) -> Text:
+    """Return unstyled text."""
+    return (Piece(text),)
+
+
+def value(text: str) -> Piece:
+    """Return a value as it is configured."""
+    return Piece(text, Style.CODE)
+
+
+def setting(path: str, pool: str = "") -> Piece:
+    """Return the name of a setting, without its section: `block_size` of `cache_config.block_size`."""
+    return Piece(path.rpartition(".")[2], Style.CODE, Target(Kind.SETTING, path, pool))
+
+
+def replica(name: str, key: str) -> Piece:
+    """Return the name of the replica with this id."""
+    return Piece(name, target=Target(Kind.REPLICA, key))
+
+
+def pool(name: str, shown: str = "") -> Piece:
+    """Return the name of a pool."""
+    return Piece(shown or name, target=Target(Kind.POOL, name))
+
+
+def cohort(letter: str, pool: str) -> Piece:
+    """Return the letter of a cohort of a pool."""
+    return Piece(letter, target=Target(Kind.COHORT, letter, pool))
+
+
+def page(name: str, anchor: str = "", **choices: str) -> Target:
+    """Return a page with its URL parameters; `anchor` is the section of an export that shows the same."""
+    return Target(Kind.PAGE, name, "", tuple(choices.items()), anchor)
+
+
+def section(anchor: str) -> Target:
+    """Return a section of the same view."""
+    return Target(Kind.SECTION, anchor, anchor=anchor)
+
+
+def joined(texts: Iterable[Text], between: str = ", ", last: str = " and ") -> Text:
+    """Join texts as a sentence does: `a, b and c`."""
+    every = list(texts)
+    pieces: list[Piece] = []
+    for place, text in enumerate(every):
+        if place:
+            pieces.append(Piece(last if place == len(every) - 1 else between))
+        pieces += text
+    return tuple(pieces)
+
+
+def to_plain(text: Text) -> str:
+    """Return the text without its styles and targets."""
+    return "".join(each.text for each in text)

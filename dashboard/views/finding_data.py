@@ -1,0 +1,65 @@
+"""Findings as a table for programs: one shape in every file, named as in the JSON document of findings."""
+
+from collections.abc import Iterable, Mapping
+
+from dashboard.report.findings.cohorts import named_cohorts
+from dashboard.report.findings.words import shares
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Finding
+from dashboard.views.blocks import Cell, Column, Table, Value, data_cell
+
+FINDINGS = "findings"  # the table of all that stand; of the findings of many lists one file is made
+COLUMNS = (
+    Column("severity"),
+    Column("rule"),
+    Column("name"),
+    Column("id"),
+    Column("pools"),
+    Column("replicas"),
+    Column("addresses"),
+    Column("cohorts"),
+    Column("sentence"),
+    Column("why"),
+    Column("remedy"),
+    Column("snippets"),
+    Column("paths"),
+    Column("confidence"),
+    Column("assumptions"),
+    Column("is_rollout"),
+    Column("unknown", is_number=True),
+    Column("total", is_number=True),
+)
+
+
+def findings_data(
+    found: Iterable[Finding], names: Mapping[str, str], *, name: str = FINDINGS, caption: str = "Findings"
+) -> Table:
+    """Return a row for each finding, with all its pools and replicas. `names` is by the replicas' ids."""
+    return Table(name, caption, COLUMNS, tuple(finding_row(each, names) for each in found))
+
+
+def finding_row(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
+    """Return the cells of one finding; its replicas and their addresses stand in the order of its cohorts."""
+    cohorts = named_cohorts(finding, names)
+    rule = BY_ID.get(finding.rule)
+    told: tuple[Value, ...] = (
+        finding.severity.value,
+        finding.rule,
+        rule.name if rule else "",
+        finding.id,
+        finding.pools,
+        tuple(name for each in cohorts for name in each.names),
+        tuple(replica for each in cohorts for replica in each.replicas),
+        shares(finding),
+        finding.sentence,
+        finding.why,
+        finding.remedy.sentence,
+        tuple(each.text for each in finding.remedy.snippets),
+        finding.paths,
+        finding.confidence.value,
+        finding.assumptions,
+        finding.is_rollout,
+        finding.unknown,
+        finding.total,
+    )
+    return tuple(map(data_cell, told))

@@ -1,0 +1,47 @@
+"""The context of a comparison tells both sides, each with all that belongs to it."""
+
+from dataclasses import replace
+
+from dashboard.views.context import Context, compared, context_of, context_parts, short_parts
+from tests.builders import NOW, POLLED_AT, fleet, replica
+
+BEFORE = Context("prod", POLLED_AT, 39, 40, snapshot="3fa9c01b2e", name="Monday", rule_set=2, program_version="1")
+LIVE = Context("prod", NOW, 38, 40, rule_set=2, program_version="1")
+
+
+def test_both_sides_stand_after_the_name_that_they_share() -> None:
+    assert context_parts(compared(BEFORE, LIVE)) == (
+        "prod",
+        "before: snapshot 3fa9c01b2e “Monday”, data as of 2026-03-02T11:42:05Z, 39 of 40 answered",
+        "after: not frozen, data as of 2026-03-02T11:42:13Z, 38 of 40 answered",
+        "vllm-fleet-dashboard 1",
+        "rule set 2",
+    )
+
+
+def test_fleets_of_two_names_are_named_each() -> None:
+    told = context_parts(compared(replace(BEFORE, fleet="old"), LIVE))
+
+    assert told[0].startswith("before: old, snapshot 3fa9c01b2e")
+    assert told[1].startswith("after: prod, not frozen, ")
+
+
+def test_the_short_form_has_room_for_both() -> None:
+    both = compared(BEFORE, replace(LIVE, snapshot="0123456789"))
+
+    assert short_parts(both) == (
+        "prod",
+        "snapshot 3fa9c01b2e to snapshot 0123456789",
+        "data as of 2026-03-02T11:42:05Z to 2026-03-02T11:42:13Z",
+    )
+    assert short_parts(compared(replace(BEFORE, fleet="old"), LIVE))[0] == "old to prod"
+    assert short_parts(BEFORE) == ("prod", "snapshot 3fa9c01b2e “Monday”", "data as of 2026-03-02T11:42:05Z")
+
+
+def test_saved_answers_tell_no_time_so_the_import_is_named() -> None:
+    """Where only some of the replicas are such, the others were polled at that time."""
+    imported, polled = replica(id="file://chat-1"), replica(id="http://host:8000")
+
+    assert short_parts(context_of(fleet([imported])))[2] == "imported 2026-03-02T11:42:05Z"
+    assert short_parts(context_of(fleet([imported, polled])))[2] == "data as of 2026-03-02T11:42:05Z"
+    assert short_parts(context_of(fleet([])))[2] == "data as of 2026-03-02T11:42:05Z"
