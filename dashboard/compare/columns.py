@@ -1,6 +1,6 @@
-"""The columns of the difference matrix: cohorts, or replicas, and a baseline where it is what they are held against."""
+"""The columns of the difference matrix: cohorts or replicas, and the baseline where it is the reference."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from dashboard.compare.pool import is_majority
@@ -13,10 +13,9 @@ MAX_NOTED = 3  # settings that a note names before it counts the rest
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A cohort or a replica, `key` its letter or its id; a baseline, which no replica holds.
+    """A cohort or a replica, `key` its letter or its id; or a baseline, which has no replicas.
 
-    `note` says in what it differs from the reference, or that it is the reference; `read_in_part` how many of
-    its replicas told less than the cohort together; `version` is None when it is not known.
+    `note` names the settings that differ from the reference. `read_in_part` counts the replicas with incomplete data.
     """
 
     key: str
@@ -29,7 +28,7 @@ class Column:
 
 
 def cohort_columns(pool: Pool, documents: Mapping[str, Document]) -> tuple[Column, ...]:
-    """Make a column of every cohort, the largest first; `noted` writes their notes."""
+    """Return a column for every cohort, the largest first, without notes."""
     return tuple(
         Column(
             key=cohort.letter,
@@ -47,7 +46,7 @@ def cohort_columns(pool: Pool, documents: Mapping[str, Document]) -> tuple[Colum
 def replica_columns(
     pool: Pool, documents: Mapping[str, Document], reference: Reference, replicas: Collection[str]
 ) -> tuple[Column, ...]:
-    """Make a column of every one of `replicas` that has a document, in the order given."""
+    """Return a column for every one of `replicas` that has a document, in the order given."""
     cohorts = {replica: cohort for cohort in pool.cohorts for replica in cohort.replicas}
     return tuple(
         Column(
@@ -65,40 +64,26 @@ def replica_columns(
 
 
 def baseline_column(baseline: Baseline) -> Column:
-    """Make the column of what was agreed."""
-    return Column(
-        key=ReferenceKind.BASELINE.value,
-        title=f"baseline {baseline.name}",
-        count=0,
-        replicas=(),
-        note="reference",
-        read_in_part=0,
-        version=None,
-    )
+    """Return the column of a baseline."""
+    return Column(ReferenceKind.BASELINE.value, f"baseline {baseline.name}", 0, (), "reference", 0, None)
 
 
-def noted(pool: Pool, column: Column, reference: Reference, differing: Collection[str], *, ties: bool) -> Column:
-    """Note on a cohort's column in what it differs from the reference: first what decides prefix sharing.
+def with_note(pool: Pool, column: Column, reference: Reference, differing: Collection[str], *, ties: bool) -> Column:
+    """Return a cohort's column with a note: the settings that differ, those that decide prefix sharing first.
 
-    `differing` are the paths, the most telling first. `ties` says whether it tells a path that has no majority.
+    `ties` is whether the cohort reports a setting without a majority.
     """
     read = sum(len(cohort.replicas) for cohort in pool.cohorts)
     if (ReferenceKind.COHORT, column.key) == reference:
-        return replace(column, note="reference")
-    if reference.kind is ReferenceKind.MAJORITY and len(pool.cohorts) > 1 and is_majority(column.count, read):
-        return replace(column, note="reference: the majority")
-    if reference.kind is ReferenceKind.REPLICA and reference.key in column.replicas:
-        return replace(column, note="holds the reference")
-    if differing:
-        return replace(column, note=_first(short_name(path) for path in _deciding_first(differing)))
-    return replace(column, note="no majority" if ties else "no difference")
-
-
-def _deciding_first(paths: Collection[str]) -> list[str]:
-    return sorted(paths, key=lambda path: path not in PREFIX_PATHS)
-
-
-def _first(words: Iterable[str]) -> str:
-    names = list(words)
-    more = f" +{len(names) - MAX_NOTED:,} more" if len(names) > MAX_NOTED else ""
-    return ", ".join(names[:MAX_NOTED]) + more
+        note = "reference"
+    elif reference.kind is ReferenceKind.MAJORITY and len(pool.cohorts) > 1 and is_majority(column.count, read):
+        note = "reference: the majority"
+    elif reference.kind is ReferenceKind.REPLICA and reference.key in column.replicas:
+        note = "contains the reference"
+    elif differing:
+        names = [short_name(path) for path in sorted(differing, key=lambda path: path not in PREFIX_PATHS)]
+        more = f" +{len(names) - MAX_NOTED:,} more" if len(names) > MAX_NOTED else ""
+        note = ", ".join(names[:MAX_NOTED]) + more
+    else:
+        note = "no majority" if ties else "no difference"
+    return replace(column, note=note)

@@ -1,4 +1,4 @@
-"""Settings of many documents as one matrix of integers, so that comparing is comparing integers."""
+"""Settings of many documents as one matrix of integers: comparing them compares integers."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -10,36 +10,35 @@ from dashboard.fleet import Setting, SettingValue, State
 from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.lookahead import LOOKAHEAD, lookahead_setting
 
-# Whether it is known that a vLLM version (None: not known) has no such path.
+# Whether a vLLM version (None: unknown) is known not to have a path.
 Unsupported = Callable[[str | None, str], bool]
 Codes = NDArray[np.int32]
 
-# Codes below NULL say nothing that another document could contradict: they never vote.
-# UNSUPPORTED stands in no table: it is what MISSING becomes when the version explains it.
+# Codes below NULL are no values and contradict nothing.
+# UNSUPPORTED is in no table: MISSING becomes UNSUPPORTED when the version explains it.
 MISSING, UNSUPPORTED, UNKNOWN, REDACTED, NULL = range(5)
 VALUELESS = (State.ABSENT, State.UNSUPPORTED, State.UNKNOWN, State.REDACTED, State.NULL)  # by code
 _CODES = {state: code for code, state in enumerate(VALUELESS)}
-_NOTHING_IN_IT = "{}"
+_EMPTY = "{}"
 _ABOVE_ALL = np.iinfo(np.int32).max
 
 
 class Table(NamedTuple):
-    """`codes[i, j]` is what document i tells of `paths[j]`, and `told[code]` what a code means.
+    """`codes[i, j]` is the value of `paths[j]` in document i; `values[code]` is the value of a code.
 
-    Paths are sorted. Equal codes are equal values; their order means nothing.
+    Paths are sorted. The order of codes has no meaning.
     """
 
     paths: tuple[str, ...]
     codes: Codes
-    told: tuple[SettingValue, ...]
+    values: tuple[SettingValue, ...]
 
 
 def encode(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collection[str] = FILLED_IN_LATER) -> Table:
-    """Put documents into a table with a column for every path that any of them tells.
+    """Return a table with a column for every path that any document reports.
 
-    What a document tells of a section, it tells of the paths below: a section that is null, empty or
-    one value has no leaves, so they are null. A section gets no column of its own when others have leaves
-    below it and all that is told of itself is that it is null or empty.
+    The state of a section applies to the paths below it: a section that is null, empty or one value has no leaves,
+    so they are null. A section that other documents have leaves of gets no column if it is only ever null or empty.
     """
     paths = sorted(set().union(*documents))
     column = {path: index for index, path in enumerate(paths)}
@@ -51,18 +50,17 @@ def encode(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collecti
     for path in column.keys() & set(filled_in_later):
         of_path = codes[:, column[path]]
         of_path[of_path == NULL] = UNKNOWN
-    empty = numbers.get(_NOTHING_IN_IT, NULL)
+    empty = numbers.get(_EMPTY, NULL)
     kept = [j for j in range(len(paths)) if j not in sections or np.any((codes[:, j] > NULL) & (codes[:, j] != empty))]
-    told = [SettingValue("null", state) for state in VALUELESS] + [
-        SettingValue(text, State.REPORTED) for text in numbers
-    ]
-    return Table(tuple(paths[j] for j in kept), codes[:, kept], tuple(told))
+    values = [SettingValue("null", state) for state in VALUELESS]
+    values += [SettingValue(text, State.REPORTED) for text in numbers]
+    return Table(tuple(paths[j] for j in kept), codes[:, kept], tuple(values))
 
 
-def tell(
+def lookup_setting(
     settings: Mapping[str, Setting], path: str, filled_in_later: Collection[str] = FILLED_IN_LATER
 ) -> Setting | None:
-    """Return what one document reports of a path, itself or by a section above it; None if nothing.
+    """Return the setting of a path, its own or that of a section above it; None if neither is reported.
 
     The hash lookahead is derived where it is not reported.
     """
@@ -73,27 +71,35 @@ def tell(
     while _rank(best) < NULL and (section := section.rpartition(".")[0]):
         above = settings.get(section)
         if above is not None and _rank(above) > _rank(best):
-            best = Setting("null", State.NULL, above.source) if votes(above.state) else above
+            best = Setting("null", State.NULL, above.source) if is_comparable(above.state) else above
     if best is not None and best.state is State.NULL and path in filled_in_later:
         return best._replace(state=State.UNKNOWN)
     return best
 
 
-def why_missing(version: str | None, path: str, unsupported: Unsupported) -> int:
-    """Return the code of a path that a document of this vLLM version does not tell."""
+def lookup_value(
+    settings: Mapping[str, Setting], path: str, filled_in_later: Collection[str] = FILLED_IN_LATER
+) -> SettingValue | None:
+    """Return the value of a path, as `lookup_setting` finds it; None if it has none."""
+    setting = lookup_setting(settings, path, filled_in_later)
+    return SettingValue(setting.value, setting.state) if setting is not None and is_comparable(setting.state) else None
+
+
+def missing_code(version: str | None, path: str, unsupported: Unsupported) -> int:
+    """Return the code of a path that a document of this vLLM version does not report."""
     return UNSUPPORTED if unsupported(version, path) else MISSING
 
 
-def votes(state: State) -> bool:
-    """Tell whether a setting in this state is a value that another one can contradict."""
+def is_comparable(state: State) -> bool:
+    """Return whether a setting in this state has a value that another value can contradict."""
     return state is State.REPORTED or state is State.NULL
 
 
-def split(codes: Codes) -> NDArray[np.bool_]:
-    """Tell for every column whether at least two of its rows contradict each other."""
-    voting = codes >= NULL
-    highest = np.where(voting, codes, MISSING).max(axis=0, initial=MISSING)
-    lowest = np.where(voting, codes, _ABOVE_ALL).min(axis=0, initial=_ABOVE_ALL)
+def has_contradiction(codes: Codes) -> NDArray[np.bool_]:
+    """Return for every column whether two of its rows have different values."""
+    has_value = codes >= NULL
+    highest = np.where(has_value, codes, MISSING).max(axis=0, initial=MISSING)
+    lowest = np.where(has_value, codes, _ABOVE_ALL).min(axis=0, initial=_ABOVE_ALL)
     return np.asarray(highest > lowest)
 
 
@@ -104,9 +110,9 @@ def _code(setting: Setting, numbers: dict[str, int]) -> int:
 
 
 def _spread(codes: Codes, paths: Sequence[str], column: Mapping[str, int]) -> set[int]:
-    """Tell the leaves what is told of the section above them. Return the columns of such sections.
+    """Fill leaves with the state of the section above them. Return the columns of such sections.
 
-    A section sorts before its leaves, so it has itself been told when its leaves ask.
+    A section sorts before its leaves, so it is filled before them.
     """
     sections = set()
     for index, path in enumerate(paths):
@@ -122,5 +128,5 @@ def _spread(codes: Codes, paths: Sequence[str], column: Mapping[str, int]) -> se
 
 
 def _rank(setting: Setting | None) -> int:
-    """Order what may be told by how much it says; a value as much as null."""
+    """Return how informative a setting is: the code of its state, NULL for any value."""
     return MISSING if setting is None else _CODES.get(setting.state, NULL)

@@ -1,28 +1,37 @@
-"""The difference matrix: what the compare page shows and its CSV holds, before anybody draws it."""
+"""The difference matrix of the Compare page and its CSV: rows are settings, columns are cohorts or replicas."""
 
+import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 
-from dashboard.compare.baseline import agreed_words, fits
-from dashboard.compare.columns import Column, baseline_column, cohort_columns, noted, replica_columns
-from dashboard.compare.encoding import MISSING, NULL, VALUELESS, Table, Unsupported, encode, why_missing
+from dashboard.compare.baseline import choices_text, is_expected
+from dashboard.compare.columns import Column, baseline_column, cohort_columns, replica_columns, with_note
+from dashboard.compare.encoding import MISSING, NULL, VALUELESS, Table, Unsupported, encode, missing_code
 from dashboard.compare.pool import COMPARED_AT_LEAST
 from dashboard.compare.prefix import short_name
-from dashboard.compare.reference import Reference, ReferenceKind, reference_settings, settings_of, told_by
-from dashboard.fleet import Baseline, Document, Pool, SettingValue
+from dashboard.compare.reference import (
+    Reference,
+    ReferenceKind,
+    reference_settings,
+    settings_of,
+    values_of_reference,
+)
+from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, SettingValue
 from dashboard.vllm.canonical import FILLED_IN_LATER, canonical_text
 from dashboard.vllm.versions import is_unsupported
 
-NOTHING_AGREED = "not agreed"  # of a path that the baseline does not name
+NO_EXPECTATION = "not agreed"  # cell of a path that is not in the baseline
+HASH_LABEL = "block hashes"
+DIGEST_LENGTH = 12  # characters of a digest that are shown: enough to see which are equal
 
 
 class CellState(StrEnum):
-    """How a cell stands to the reference, or why it has no value."""
+    """How a cell compares with the reference, or why it has no value."""
 
     SAME = "same"
     DIFFERS = "differs"
@@ -35,7 +44,7 @@ class CellState(StrEnum):
 class Cell(NamedTuple):
     """`value` is canonical JSON text (`null` for an option that is not set), empty where there is none.
 
-    `tellers` is how many of a cohort's replicas tell it themselves, None when all of them do.
+    `tellers` is how many of a cohort's replicas report the value themselves, None when all of them do.
     """
 
     state: CellState
@@ -46,8 +55,8 @@ class Cell(NamedTuple):
 class Row(NamedTuple):
     """A path with a cell per column.
 
-    `tie`: no value has the majority, so every value is marked. `comparable` is False when the reference
-    does not tell this path: then nothing is marked.
+    `tie`: no value has the majority, so every value is marked. `comparable` is False when the reference has no value
+    of this path: then nothing is marked.
     """
 
     path: str
@@ -60,10 +69,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """What is shown, and how many paths are not, by reason.
+    """The rows and columns that are shown, and how many paths are not, by reason.
 
-    `uncompared` are paths that fewer than two fresh replicas tell; `filtered` those that would be rows
-    but for the search or the section. `sections` are the first path segments there are to choose from.
+    `uncompared` paths are reported by fewer than two fresh replicas; `filtered` ones are excluded by the search or the
+    section. `sections` are the first path segments to choose from.
     """
 
     columns: tuple[Column, ...]
@@ -76,8 +85,8 @@ class Matrix:
     filtered: int
 
 
-class _Drawing(NamedTuple):
-    """All that a row depends on: `codes` maps a path to an entry per column, `silent` to the replicas that lack it."""
+class _Source(NamedTuple):
+    """What rows are made of: per path `codes` has an entry per column, `silent` counts replicas that lack the path."""
 
     table: Table
     codes: Mapping[str, Sequence[int]]
@@ -89,23 +98,33 @@ class _Drawing(NamedTuple):
     unsupported: Unsupported
     baseline: Baseline | None
 
-    def is_same(self, path: str, told: SettingValue) -> bool | None:
-        """Tell whether a value stands as the reference has it; None where the reference says nothing of the path."""
-        if self.baseline is not None and (fit := fits(self.baseline, path, told)) is not None:
-            return fit
-        return told == self.reference[path] if path in self.reference else None
+    def is_same(self, path: str, value: SettingValue) -> bool | None:
+        """Return whether a value matches the reference; None where the reference has no value of the path."""
+        if self.baseline is not None and (allowed := is_expected(self.baseline, path, value)) is not None:
+            return allowed
+        return value == self.reference[path] if path in self.reference else None
 
-    def is_comparable(self, path: str) -> bool:
-        """Tell whether the reference says anything of a path."""
-        return path in self.reference or bool(self.baseline and agreed_words(self.baseline, path))
+    def row(self, path: str, label: str) -> Row:
+        """Return the row of a path."""
+        codes = self.codes.get(path) or [MISSING] * len(self.versions)
+        choices = choices_text(self.baseline, path) if self.baseline else ""
+        is_comparable = path in self.reference or bool(choices)
+        tie = self.marks_ties and not is_comparable and any(code >= NULL for code in codes)
+        silent = self.silent.get(path) or [0] * len(codes)
+        cells = []
+        for code, version, missing, number in zip(codes, self.versions, silent, self.counts, strict=True):
+            cell = self._cell(code or missing_code(version, path, self.unsupported), path, is_tie=tie)
+            cells.append(cell._replace(tellers=number - missing if missing and code >= NULL else None))
+        differs = any(cell.state is CellState.DIFFERS for cell in cells)
+        return Row(path, label, tuple(cells), differs=differs, tie=tie, comparable=tie or is_comparable)
 
-
-class _HeldLess(NamedTuple):
-    """A document that says less than its cohort, which is the column, and how many replicas hold it."""
-
-    column: int
-    document: str
-    replicas: int
+    def _cell(self, code: int, path: str, *, is_tie: bool) -> Cell:
+        if code < NULL:
+            return Cell(CellState(VALUELESS[code]), "")
+        value = self.table.values[code]
+        is_same = False if is_tie else self.is_same(path, value)
+        states = {None: CellState.UNKNOWN, True: CellState.SAME, False: CellState.DIFFERS}
+        return Cell(states[is_same], value.value)
 
 
 def build_matrix(
@@ -124,43 +143,44 @@ def build_matrix(
 ) -> Matrix:
     """Lay out a compared pool: a column per cohort, or per replica of `as_replicas`; a row per path.
 
-    Rows are the pool's differences in their order, then, unless `only_differences`, all other paths. Where a
-    cell differs from the reference, its path is a row in any case: a stale replica, say. `paths` asks for
-    exactly these rows, told or not. Ignored paths are never rows. All words of `search` must stand in the path
-    or the values of a row. `baseline` is the pool's: where it is the reference it has the first column, and what it
-    tolerates is the same.
+    Rows are the pool's differences in their order, then, unless `only_differences`, all other paths. A path with a
+    cell that differs from the reference is always a row: of a stale replica, say. `paths` asks for exactly these rows.
+    Ignored paths are never rows. All words of `search` must be in the path or the values of a row. `baseline` is the
+    pool's: as the reference it has the first column.
     """
-    agreed = baseline if reference.kind is ReferenceKind.BASELINE else None
+    expected = baseline if reference.kind is ReferenceKind.BASELINE else None
     if as_replicas is None:
         columns, first, shown = cohort_columns(pool, documents), 0, []
     else:
         columns, first = replica_columns(pool, documents, reference, as_replicas), len(pool.cohorts)
         shown = [settings_of(pool, documents, column.key) for column in columns]
-    held_less = [] if as_replicas is not None else _held_less(pool)
-    told = [cohort.settings for cohort in pool.cohorts] + shown
-    before = len(told)
-    told += [documents[held.document].settings for held in held_less]
-    table = encode(told + reference_settings(pool, documents, reference, agreed), filled_in_later)
-    drawing = _Drawing(
+    settings = [cohort.settings for cohort in pool.cohorts] + shown
+    incomplete = _incomplete(pool) if as_replicas is None else []
+    extra = [documents[key].settings for _, key, _ in incomplete]
+    table = encode(settings + extra + reference_settings(pool, documents, reference, expected), filled_in_later)
+    source = _Source(
         table=table,
         codes=dict(zip(table.paths, table.codes[first : first + len(columns)].T.tolist(), strict=True)),
-        silent=_silent(table, before, held_less, len(columns)),
+        silent=_silent(table, len(settings), incomplete, len(columns)),
         counts=[column.count for column in columns],
         versions=[column.version for column in columns],
-        reference=told_by(pool, reference, table),
+        reference=values_of_reference(pool, reference, table),
         marks_ties=reference.kind is ReferenceKind.MAJORITY,
         unsupported=unsupported,
-        baseline=agreed,
+        baseline=expected,
     )
     if as_replicas is None:
-        columns = tuple(_noted(pool, drawing, reference, columns))
+        columns = tuple(_with_notes(pool, source, reference, columns))
     is_hiding = only_differences and paths is None
-    rows = _rows(pool, drawing, is_hiding=is_hiding) if paths is None else _band(pool, drawing, paths)
-    shown_anyway = rows[len(pool.differences) :] if is_hiding and agreed else []
-    equal = sum(_tellers(row, columns) >= COMPARED_AT_LEAST for row in shown_anyway)
-    if agreed is not None:
-        columns, rows = (baseline_column(agreed), *columns), [_with_agreed(row, drawing, agreed) for row in rows]
-    own = encode(told[:before], filled_in_later) if agreed and is_hiding else table  # paths that the pool itself tells
+    if paths is None:
+        rows = _rows(pool, source, is_hiding=is_hiding)
+    else:
+        rows = [source.row(path, short_name(path)) for path in paths if path not in pool.ignored]
+    shown_anyway = rows[len(pool.differences) :] if is_hiding and expected else []
+    equal = sum(_count_reporting(row, columns) >= COMPARED_AT_LEAST for row in shown_anyway)
+    if expected is not None:
+        columns, rows = (baseline_column(expected), *columns), [_with_expected(row, source, expected) for row in rows]
+    own = encode(settings, filled_in_later) if expected and is_hiding else table  # paths that the pool itself reports
     kept = [row for row in rows if section in {None, _section(row.path)} and _matches(row, search)]
     return Matrix(
         columns=columns,
@@ -174,100 +194,85 @@ def build_matrix(
     )
 
 
-def _held_less(pool: Pool) -> list[_HeldLess]:
-    """Return the documents that say less than their cohort: place of the cohort, document, how many hold it."""
+def hash_row(
+    path: str, pool: Pool, reference: Reference, columns: Sequence[Column], replicas: Mapping[str, Replica]
+) -> Row | None:
+    """Return a row with the digests of the engines of each column; None where no engine reports one.
+
+    The reference is the digest of its cohort or replica, or the digest of most replicas. Without a single reference
+    digest, such as for a baseline, nothing is marked; a tie marks all. A column with replicas that report no digest is
+    unknown.
+    """
+    own = {key: {*_digests([replicas[key]])} for column in columns for key in column.replicas}
+    first, *others = Counter(digest for held in own.values() for digest in held).most_common(2) or [("", 0)]
+    if not first[0]:
+        return None
+    is_majority = reference.kind is ReferenceKind.MAJORITY
+    is_tie = is_majority and bool(others) and others[0][1] == first[1]
+    wanted = ("" if is_tie else first[0]) if is_majority else _reference_digest(pool, reference, replicas)
+    cells = [_hash_cell([replicas[key] for key in column.replicas], wanted) for column in columns]
+    if reference.kind is ReferenceKind.BASELINE:
+        cells[0] = Cell(CellState.UNKNOWN, json.dumps(NO_EXPECTATION))
+    differs = any(cell.state is CellState.DIFFERS for cell in cells)
+    return Row(path, HASH_LABEL, tuple(cells), differs=differs, tie=is_tie, comparable=wanted is not None)
+
+
+def _incomplete(pool: Pool) -> list[tuple[int, str, int]]:
+    """Return the documents that are less complete than their cohort: place of the cohort, document, its replicas."""
     return [
-        _HeldLess(place, key, number)
+        (place, key, number)
         for place, cohort in enumerate(pool.cohorts)
         for key, number in Counter(cohort.held[replica] for replica in cohort.read_in_part).items()
     ]
 
 
-def _silent(table: Table, first: int, held_less: Sequence[_HeldLess], columns: int) -> Mapping[str, Sequence[int]]:
-    """Count for every path and column the replicas that do not tell it; no entry where all do."""
-    if not held_less:
+def _silent(
+    table: Table, first: int, incomplete: Sequence[tuple[int, str, int]], columns: int
+) -> Mapping[str, Sequence[int]]:
+    """Count for every path and column the replicas that do not report it; no entry where all do."""
+    if not incomplete:
         return {}
     counts = np.zeros((columns, len(table.paths)), dtype=np.int64)
-    for held, codes in zip(held_less, table.codes[first:], strict=False):
-        counts[held.column] += held.replicas * (codes < NULL)
+    for (column, _, number), codes in zip(incomplete, table.codes[first:], strict=False):
+        counts[column] += number * (codes < NULL)
     return dict(zip(table.paths, counts.T.tolist(), strict=True))
 
 
-def _noted(pool: Pool, drawing: _Drawing, reference: Reference, columns: Sequence[Column]) -> Iterator[Column]:
-    paths = _ordered(pool, drawing)
+def _with_notes(pool: Pool, source: _Source, reference: Reference, columns: Sequence[Column]) -> Iterator[Column]:
+    first = [difference.path for difference in pool.differences if difference.path in source.codes]
+    paths = first + sorted(set(source.table.paths).difference(first, pool.ignored))
     for place, column in enumerate(columns):
-        own = [(path, drawing.table.told[code]) for path in paths if (code := drawing.codes[path][place]) >= NULL]
-        differing = [path for path, told in own if drawing.is_same(path, told) is False]
-        ties = drawing.marks_ties and any(path not in drawing.reference for path, _ in own)
-        yield noted(pool, column, reference, differing, ties=ties)
+        own = [(path, source.table.values[code]) for path in paths if (code := source.codes[path][place]) >= NULL]
+        differing = [path for path, value in own if source.is_same(path, value) is False]
+        ties = source.marks_ties and any(path not in source.reference for path, _ in own)
+        yield with_note(pool, column, reference, differing, ties=ties)
 
 
-def _ordered(pool: Pool, drawing: _Drawing) -> list[str]:
-    """Return the paths that are told and not ignored: the pool's differences in their order, then by name."""
-    differing = [difference.path for difference in pool.differences if difference.path in drawing.codes]
-    return differing + sorted(set(drawing.table.paths).difference(differing, pool.ignored))
-
-
-def _rows(pool: Pool, drawing: _Drawing, *, is_hiding: bool) -> list[Row]:
+def _rows(pool: Pool, source: _Source, *, is_hiding: bool) -> list[Row]:
     differing = [difference.path for difference in pool.differences]
-    others = sorted(set(drawing.table.paths).difference(differing, pool.ignored))
-    rows = [_row(drawing, path, path) for path in differing]
-    more = [_row(drawing, path, path) for path in others]
-    return rows + [row for row in more if row.differs or not is_hiding]
+    others = sorted(set(source.table.paths).difference(differing, pool.ignored))
+    rows = [source.row(path, path) for path in others]
+    return [source.row(path, path) for path in differing] + [row for row in rows if row.differs or not is_hiding]
 
 
-def _band(pool: Pool, drawing: _Drawing, paths: Sequence[str]) -> list[Row]:
-    return [_row(drawing, path, short_name(path)) for path in paths if path not in pool.ignored]
-
-
-def _tellers(row: Row, columns: Sequence[Column]) -> int:
-    """Count the replicas that tell a row's path."""
+def _count_reporting(row: Row, columns: Sequence[Column]) -> int:
     pairs = zip(row.cells, columns, strict=True)
     return sum(column.count if cell.tellers is None else cell.tellers for cell, column in pairs if cell.value)
 
 
-def _with_agreed(row: Row, drawing: _Drawing, baseline: Baseline) -> Row:
-    """Put what was agreed before the values that are held against it: one value, several, or nothing."""
-    words = agreed_words(baseline, row.path)
-    if row.path in drawing.reference:
-        cell = Cell(CellState.SAME, drawing.reference[row.path].value)
+def _with_expected(row: Row, source: _Source, baseline: Baseline) -> Row:
+    """Add the cell of the baseline: one value, several, or none."""
+    choices = choices_text(baseline, row.path)
+    if row.path in source.reference:
+        cell = Cell(CellState.SAME, source.reference[row.path].value)
     else:
-        cell = Cell(CellState.SAME if words else CellState.UNKNOWN, canonical_text(words or NOTHING_AGREED))
+        cell = Cell(CellState.SAME if choices else CellState.UNKNOWN, canonical_text(choices or NO_EXPECTATION))
     return row._replace(cells=(cell, *row.cells))
 
 
 def _count_uncompared(pool: Pool, table: Table) -> int:
-    telling = int((table.codes >= NULL).any(axis=0).sum())
-    return telling - len(pool.differences) - pool.equal - len(pool.ignored)
-
-
-def _row(drawing: _Drawing, path: str, label: str) -> Row:
-    codes = drawing.codes.get(path) or [MISSING] * len(drawing.versions)
-    is_comparable = drawing.is_comparable(path)
-    tie = drawing.marks_ties and not is_comparable and any(code >= NULL for code in codes)
-    said = [
-        code or why_missing(version, path, drawing.unsupported)
-        for code, version in zip(codes, drawing.versions, strict=True)
-    ]
-    silent = drawing.silent.get(path) or [0] * len(said)
-    cells = tuple(
-        _cell(code, path, drawing, is_tie=tie)._replace(tellers=number - missing if missing and code >= NULL else None)
-        for code, missing, number in zip(said, silent, drawing.counts, strict=True)
-    )
-    differs = any(cell.state is CellState.DIFFERS for cell in cells)
-    return Row(path, label, cells, differs=differs, tie=tie, comparable=tie or is_comparable)
-
-
-def _cell(code: int, path: str, drawing: _Drawing, *, is_tie: bool) -> Cell:
-    if code < NULL:
-        return Cell(CellState(VALUELESS[code]), "")
-    told = drawing.table.told[code]
-    if is_tie:
-        return Cell(CellState.DIFFERS, told.value)
-    is_same = drawing.is_same(path, told)
-    if is_same is None:
-        return Cell(CellState.UNKNOWN, told.value)
-    return Cell(CellState.SAME if is_same else CellState.DIFFERS, told.value)
+    reported = int((table.codes >= NULL).any(axis=0).sum())
+    return reported - len(pool.differences) - pool.equal - len(pool.ignored)
 
 
 def _section(path: str) -> str:
@@ -277,3 +282,38 @@ def _section(path: str) -> str:
 def _matches(row: Row, search: str) -> bool:
     text = "\n".join((row.path, row.label, *(cell.value for cell in row.cells))).casefold()
     return all(word in text for word in search.casefold().split())
+
+
+def _reference_digest(pool: Pool, reference: Reference, replicas: Mapping[str, Replica]) -> str | None:
+    """Return the digest of the cohort or replica that is the reference; None where it has none or several."""
+    members = {
+        ReferenceKind.COHORT: [key for each in pool.cohorts if each.letter == reference.key for key in each.replicas],
+        ReferenceKind.REPLICA: [reference.key],
+    }
+    digests = {*_digests(replicas[key] for key in members.get(reference.kind, ()))}
+    return digests.pop() if len(digests) == 1 else None
+
+
+def _digests(replicas: Iterable[Replica]) -> list[str]:
+    engines: list[Engine] = [engine for each in replicas for engine in each.engines]
+    return [mark.engine for each in engines if (mark := each.fingerprint) and mark.engine]
+
+
+def _hash_cell(replicas: Sequence[Replica], wanted: str | None) -> Cell:
+    """Return the cell of one column; `wanted` is the reference, empty for a tie, None where nothing is marked."""
+    digests = _digests(replicas)
+    if not digests:
+        marks = [engine.fingerprint for each in replicas for engine in each.engines]
+        has_reason = any(mark.reason for mark in marks if mark)
+        return Cell(CellState.UNKNOWN, json.dumps("none")) if has_reason else Cell(CellState.ABSENT, "")
+    distinct = set(digests)
+    text = digests[0][:DIGEST_LENGTH]
+    if len(distinct) > 1:
+        text = f"{len(distinct):,} {'different' if len(distinct) == len(digests) else 'ways'}"
+    reporting = sum(bool(each.engines) and len(_digests([each])) == len(each.engines) for each in replicas)
+    is_whole = reporting == len(replicas)
+    if wanted is not None and distinct != {wanted}:
+        state = CellState.DIFFERS
+    else:
+        state = CellState.SAME if is_whole and wanted is not None else CellState.UNKNOWN
+    return Cell(state, json.dumps(text), None if is_whole else reporting)

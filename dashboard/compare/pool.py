@@ -1,16 +1,27 @@
-"""One pool, compared: its cohorts, what differs between them, and how much is equal."""
+"""Compares the replicas of one pool: cohorts, differences, and the values of one setting."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dashboard.compare.cohorts import apart, group, letter, together
-from dashboard.compare.distinguish import fewest
-from dashboard.compare.encoding import NULL, Codes, Table, Unsupported, encode, split, votes, why_missing
+from dashboard.compare.cohorts import contradicting_rows, group_rows, letter, merge_rows, minimal_cover
+from dashboard.compare.encoding import (
+    NULL,
+    VALUELESS,
+    Codes,
+    Table,
+    Unsupported,
+    encode,
+    has_contradiction,
+    is_comparable,
+    lookup_setting,
+    missing_code,
+)
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import (
     Cohort,
@@ -21,14 +32,15 @@ from dashboard.fleet import (
     Role,
     Setting,
     SettingValue,
+    Source,
     State,
     ValueCount,
 )
 from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.versions import is_unsupported
 
-MAJORITY_OF = 3  # replicas at least: of two that disagree nobody knows which is right
-COMPARED_AT_LEAST = 2  # replicas: what only one of them tells is compared with nothing
+MAJORITY_OF = 3  # replicas at least: of two replicas neither is the majority
+COMPARED_AT_LEAST = 2  # replicas: a setting of one replica is compared with nothing
 
 
 class Member(NamedTuple):
@@ -40,11 +52,26 @@ class Member(NamedTuple):
     identity: int
 
 
-class _Read(NamedTuple):
-    """The documents of a pool in the order of their ids, who holds them, and what they tell."""
+@dataclass(frozen=True, slots=True)
+class ValueHolders:
+    """One value of a path: its replicas, their cohorts, and the sources that reported it.
+
+    `value` is canonical JSON text, `null` where there is none. Stale replicas count with their last value.
+    """
+
+    value: str
+    state: State
+    count: int
+    replicas: tuple[str, ...]
+    cohorts: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+
+class _Documents(NamedTuple):
+    """The documents of a pool in the order of their ids, with their replicas and settings."""
 
     documents: tuple[Document, ...]
-    held: tuple[tuple[str, ...], ...]  # per document the ids of its replicas
+    replicas: tuple[tuple[str, ...], ...]  # per document the ids of its replicas
     fresh: NDArray[np.int64]  # per document how many of them are fresh
     table: Table
     filled_in_later: Collection[str]
@@ -60,18 +87,19 @@ def compare_pool(
     unsupported: Unsupported = is_unsupported,
     filled_in_later: Collection[str] = FILLED_IN_LATER,
 ) -> Pool:
-    """Compare the replicas of one pool. The order of `members` and `documents` means nothing.
+    """Compare the replicas of one pool. The order of `members` and `documents` has no meaning.
 
-    `ignore` holds globs over paths (`*` also matches dots): a path that would differ and matches one is
-    listed in `Pool.ignored` instead. Stale members stand in cohorts, but values count fresh ones only; when
-    no member is fresh, the documents that were last read are compared, and there is no majority.
-    `Pool.equal` counts the paths of which at least two replicas tell, all of them the same.
+    `ignore` holds globs over paths (`*` also matches dots): a path that would differ and matches one is listed in
+    `Pool.ignored` instead. Stale members are in cohorts, but values count fresh ones only. Without fresh members the
+    last documents are compared and nothing has a majority. `Pool.equal` counts paths that at least two replicas
+    report, all with one value.
     """
     read = _read(members, documents, filled_in_later)
     active = read.fresh > 0 if read.fresh.any() else np.ones(len(read.documents), dtype=bool)
-    matching = [path for path, differs in _by_path(read, split(read.table.codes)) if differs and _matches(path, ignore)]
+    contradicted = np.flatnonzero(has_contradiction(read.table.codes)).tolist()
+    matching = [path for path in (read.table.paths[column] for column in contradicted) if _matches(path, ignore)]
     ignored = np.isin(read.table.paths, matching)
-    differing = split(read.table.codes[active]) & ~ignored
+    differing = has_contradiction(read.table.codes[active]) & ~ignored
     cohorts, places = _cohorts(read, ~ignored)
     return Pool(
         name=name,
@@ -87,144 +115,172 @@ def compare_pool(
     )
 
 
-def _read(members: Sequence[Member], documents: Mapping[str, Document], filled_in_later: Collection[str]) -> _Read:
-    held: dict[str, list[str]] = {}
+def is_majority(count: int, total: int) -> bool:
+    """Return whether `count` of `total` replicas are a majority: more than half of at least three."""
+    return total >= MAJORITY_OF and 2 * count > total
+
+
+def group_by_value(
+    pool: Pool,
+    documents: Mapping[str, Document],
+    path: str,
+    *,
+    unsupported: Unsupported = is_unsupported,
+    filled_in_later: Collection[str] = FILLED_IN_LATER,
+) -> tuple[ValueHolders, ...]:
+    """Return the values of a path, the most frequent first, then the states without a value.
+
+    Every replica that was ever read is in exactly one of them.
+    """
+    found: dict[SettingValue, list[tuple[str, str, Setting | None]]] = {}  # cohort, document, setting
+    replicas: dict[str, list[str]] = {}
+    for cohort in pool.cohorts:
+        for replica, key in cohort.held.items():
+            replicas.setdefault(key, []).append(replica)
+        for key in cohort.documents:
+            setting = lookup_setting(documents[key].settings, path, filled_in_later)
+            if setting is None:
+                value = SettingValue("null", VALUELESS[missing_code(documents[key].version, path, unsupported)])
+            else:
+                value = SettingValue(setting.value, setting.state)
+            found.setdefault(value, []).append((cohort.letter, key, setting))
+    groups = []
+    for value, holders in found.items():
+        members = sorted(replica for _, key, _ in holders for replica in replicas[key])
+        letters = tuple(dict.fromkeys(name for name, _, _ in holders))
+        known = {setting.source for _, _, setting in holders if setting}
+        sources = tuple(source for source in Source if source in known)
+        groups.append(ValueHolders(value.value, value.state, len(members), tuple(members), letters, sources))
+    return tuple(sorted(groups, key=lambda each: (not is_comparable(each.state), -each.count, each.value, each.state)))
+
+
+def _read(members: Sequence[Member], documents: Mapping[str, Document], filled_in_later: Collection[str]) -> _Documents:
+    replicas: dict[str, list[str]] = {}
     fresh: Counter[str] = Counter()
     for member in members:
         if member.document is not None:
-            held.setdefault(member.document, []).append(member.id)
+            replicas.setdefault(member.document, []).append(member.id)
             fresh[member.document] += member.fresh
-    ids = sorted(held)
-    return _Read(
+    ids = sorted(replicas)
+    return _Documents(
         documents=tuple(documents[key] for key in ids),
-        held=tuple(tuple(held[key]) for key in ids),
+        replicas=tuple(tuple(replicas[key]) for key in ids),
         fresh=np.array([fresh[key] for key in ids], dtype=np.int64),
         table=encode([documents[key].settings for key in ids], filled_in_later),
         filled_in_later=filled_in_later,
     )
 
 
-def _by_path(read: _Read, flags: NDArray[np.bool_]) -> Iterable[tuple[str, bool]]:
-    return zip(read.table.paths, flags.tolist(), strict=True)
-
-
 def _matches(path: str, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(path, glob) for glob in globs)
 
 
-def _count_equal(read: _Read, active: NDArray[np.bool_], apart_from: NDArray[np.bool_]) -> int:
-    replicas = read.fresh if read.fresh.any() else np.array([len(held) for held in read.held], dtype=np.int64)
-    telling = replicas[active] @ (read.table.codes[active] >= NULL)
-    return int(((telling >= COMPARED_AT_LEAST) & ~apart_from).sum())
+def _count_equal(read: _Documents, active: NDArray[np.bool_], excluded: NDArray[np.bool_]) -> int:
+    all_replicas = np.array([len(replicas) for replicas in read.replicas], dtype=np.int64)
+    replicas = read.fresh if read.fresh.any() else all_replicas
+    reporting = replicas[active] @ (read.table.codes[active] >= NULL)
+    return int(((reporting >= COMPARED_AT_LEAST) & ~excluded).sum())
 
 
-def _majority_document(read: _Read) -> str | None:
+def _majority_document(read: _Documents) -> str | None:
     most = int(read.fresh.argmax()) if read.documents else 0
     has_most = bool(read.documents) and is_majority(int(read.fresh[most]), int(read.fresh.sum()))
     return read.documents[most].id if has_most else None
 
 
-def is_majority(count: int, total: int) -> bool:
-    """Tell whether `count` of `total` replicas are enough to call what they say the majority."""
-    return total >= MAJORITY_OF and 2 * count > total
-
-
-def _cohorts(read: _Read, compared: NDArray[np.bool_]) -> tuple[list[Cohort], NDArray[np.int64]]:
+def _cohorts(read: _Documents, compared: NDArray[np.bool_]) -> tuple[list[Cohort], NDArray[np.int64]]:
     """Return the cohorts, and for every document the place of its cohort."""
     codes = read.table.codes[:, compared]
-    groups = group(codes, [len(held) for held in read.held])
-    unions = np.array([together(codes[rows]) for rows in groups], dtype=np.int32).reshape(len(groups), codes.shape[1])
-    paths = [path for path, is_compared in _by_path(read, compared) if is_compared]
-    distinctions = _distinctions(unions, paths, read.table.told)
+    groups = group_rows(codes, [len(replicas) for replicas in read.replicas])
+    unions = np.array([merge_rows(codes[rows]) for rows in groups], dtype=np.int32).reshape(len(groups), codes.shape[1])
+    paths = [read.table.paths[column] for column in np.flatnonzero(compared).tolist()]
+    distinctions = _distinctions(unions, paths, read.table.values)
     places = np.zeros(len(read.documents), dtype=np.int64)
     cohorts = []
     for place, rows in enumerate(groups):
         places[rows] = place
         whole = (unions[place] >= NULL).sum()
-        less = [row for row in rows if (codes[row] >= NULL).sum() < whole]
-        cohorts.append(_cohort(read, letter(place), rows, less, distinctions[place]))
+        incomplete = [row for row in rows if (codes[row] >= NULL).sum() < whole]
+        cohorts.append(_cohort(read, letter(place), rows, incomplete, distinctions[place]))
     return cohorts, places
 
 
 def _cohort(
-    read: _Read, name: str, rows: Sequence[int], read_in_part: Sequence[int], distinguishing: tuple[Distinction, ...]
+    read: _Documents, name: str, rows: Sequence[int], incomplete: Sequence[int], distinguishing: tuple[Distinction, ...]
 ) -> Cohort:
-    held = {replica: read.documents[row].id for row in rows for replica in read.held[row]}
+    held = {replica: read.documents[row].id for row in rows for replica in read.replicas[row]}
     return Cohort(
         letter=name,
         document=read.documents[rows[0]].id,
         documents=tuple(read.documents[row].id for row in rows),
         replicas=tuple(sorted(held)),
         settings=_union([read.documents[row].settings for row in rows], read.filled_in_later),
-        read_in_part=tuple(sorted(replica for row in read_in_part for replica in read.held[row])),
+        read_in_part=tuple(sorted(replica for row in incomplete for replica in read.replicas[row])),
         distinguishing=distinguishing,
         held=held,
     )
 
 
 def _union(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collection[str]) -> Mapping[str, Setting]:
-    """Return what the documents tell together: of each path the first value, else the first state."""
+    """Return the settings of several documents: of each path the first value, else the first state."""
     if len(documents) == 1:
         return documents[0]
     union: dict[str, Setting] = {}
-    values: set[str] = set()
+    with_value: set[str] = set()
     for settings in documents:
         for path, setting in settings.items():
-            is_value = votes(setting.state) and not (setting.state is State.NULL and path in filled_in_later)
-            if path not in union or (is_value and path not in values):
+            is_value = is_comparable(setting.state) and not (setting.state is State.NULL and path in filled_in_later)
+            if path not in union or (is_value and path not in with_value):
                 union[path] = setting
             if is_value:
-                values.add(path)
+                with_value.add(path)
     return union
 
 
-def _distinctions(unions: Codes, paths: Sequence[str], told: Sequence[SettingValue]) -> list[tuple[Distinction, ...]]:
-    """Return for every cohort the fewest settings that tell it from all others, best known first."""
-    candidates = sorted(np.flatnonzero(split(unions)).tolist(), key=lambda column: _preference(paths[column]))
-    masks = [apart(unions[:, column].tolist()) for column in candidates]
-    everyone = (1 << len(unions)) - 1
+def _distinctions(unions: Codes, paths: Sequence[str], values: Sequence[SettingValue]) -> list[tuple[Distinction, ...]]:
+    """Return for every cohort the fewest settings that distinguish it from all others, the best known first."""
+
+    def preference(column: int) -> tuple[int, int, str]:
+        path = paths[column]
+        return PREFIX_PATHS.index(path) if path in PREFIX_PATHS else len(PREFIX_PATHS), len(path), path
+
+    candidates = sorted(np.flatnonzero(has_contradiction(unions)).tolist(), key=preference)
+    masks = [contradicting_rows(unions[:, column].tolist()) for column in candidates]
+    all_cohorts = (1 << len(unions)) - 1
     distinctions = []
     for place, codes in enumerate(unions):
-        columns = [candidates[index] for index in fewest([mask[place] for mask in masks], everyone & ~(1 << place))]
-        distinctions.append(tuple(Distinction(paths[column], *told[codes[column]]) for column in columns))
+        cover = minimal_cover([mask[place] for mask in masks], all_cohorts & ~(1 << place))
+        columns = [candidates[index] for index in cover]
+        distinctions.append(tuple(Distinction(paths[column], *values[codes[column]]) for column in columns))
     return distinctions
 
 
-def _preference(path: str) -> tuple[int, int, str]:
-    known = PREFIX_PATHS.index(path) if path in PREFIX_PATHS else len(PREFIX_PATHS)
-    return known, len(path), path
-
-
 def _differences(
-    read: _Read, columns: NDArray[np.intp], places: NDArray[np.int64], unsupported: Unsupported
+    read: _Documents, columns: NDArray[np.intp], places: NDArray[np.int64], unsupported: Unsupported
 ) -> tuple[Difference, ...]:
-    letters = [letter(place) for place in range(len(read.documents))]
     found = []
     for column in columns.tolist():
         path = read.table.paths[column]
-        values = _value_counts(read, column, places.tolist(), letters, unsupported)
-        voting = [value for value in values if votes(value.state)]
-        total = sum(value.count for value in voting)
-        majority = SettingValue(voting[0].value, voting[0].state) if is_majority(voting[0].count, total) else None
-        minority = total - voting[0].count
-        found.append((path not in PREFIX_PATHS, minority, path, Difference(path, majority, values)))
+        values = _value_counts(read, column, places.tolist(), unsupported)
+        counted = [value for value in values if is_comparable(value.state)]
+        total = sum(value.count for value in counted)
+        first = counted[0]
+        majority = SettingValue(first.value, first.state) if is_majority(first.count, total) else None
+        found.append((path not in PREFIX_PATHS, total - first.count, path, Difference(path, majority, values)))
     return tuple(difference for *_, difference in sorted(found, key=lambda entry: entry[:3]))
 
 
 def _value_counts(
-    read: _Read, column: int, places: Sequence[int], letters: Sequence[str], unsupported: Unsupported
+    read: _Documents, column: int, places: Sequence[int], unsupported: Unsupported
 ) -> tuple[ValueCount, ...]:
-    """Count every value of a path, most first, and after them what has no value."""
+    """Count the replicas of every value of a path, the most first, then the states without a value."""
     counts: dict[int, int] = {}
     cohorts: dict[int, set[int]] = {}
     rows = zip(read.documents, read.table.codes[:, column].tolist(), read.fresh.tolist(), places, strict=True)
-    for document, told_code, fresh, place in rows:
-        code = told_code or why_missing(document.version, read.table.paths[column], unsupported)
+    for document, reported, fresh, place in rows:
+        code = reported or missing_code(document.version, read.table.paths[column], unsupported)
         counts[code] = counts.get(code, 0) + fresh
         cohorts.setdefault(code, set()).add(place)
-    told = read.table.told
-    order = sorted(counts, key=lambda code: (code < NULL, -counts[code], min(cohorts[code]), told[code]))
-    return tuple(
-        ValueCount(*told[code], counts[code], tuple(letters[place] for place in sorted(cohorts[code])))
-        for code in order
-    )
+    values = read.table.values
+    order = sorted(counts, key=lambda code: (code < NULL, -counts[code], min(cohorts[code]), values[code]))
+    return tuple(ValueCount(*values[code], counts[code], tuple(map(letter, sorted(cohorts[code])))) for code in order)

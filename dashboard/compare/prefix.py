@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from dashboard.compare.encoding import Unsupported, tell, votes
+from dashboard.compare.encoding import Unsupported, is_comparable, lookup_value
 from dashboard.fleet import Difference, Document, Pool, Setting, SettingValue, State
 from dashboard.fleet.formatting import first_of
 from dashboard.vllm.canonical import FILLED_IN_LATER
@@ -126,7 +126,7 @@ def prefix_sentence(
 
 def is_tie(difference: Difference) -> bool:
     """Tell whether the most frequent value of a difference has an equal: then nobody is the odd one out."""
-    counts = sorted(value.count for value in difference.values if votes(value.state))
+    counts = sorted(value.count for value in difference.values if is_comparable(value.state))
     return len(counts) > 1 and counts[-1] == counts[-2]
 
 
@@ -139,8 +139,8 @@ def telling_of(
     settings: Mapping[str, Setting], paths: Sequence[str], filled_in_later: Collection[str] = FILLED_IN_LATER
 ) -> FindingContext:
     """Return what settings tell of some paths: values only."""
-    found = {path: tell(settings, path, filled_in_later) for path in paths}
-    return {path: SettingValue(s.value, s.state) for path, s in found.items() if s is not None and votes(s.state)}
+    found = {path: lookup_value(settings, path, filled_in_later) for path in paths}
+    return {path: value for path, value in found.items() if value is not None}
 
 
 def odd_cohorts(pool: Pool, paths: Sequence[str], filled_in_later: Collection[str] = FILLED_IN_LATER) -> list[Odd]:
@@ -176,7 +176,7 @@ def _no_majority(ties: Sequence[Difference]) -> Iterator[Part]:
     """Write `There is no majority: A has block_size 32, B has 16.` and what follows from it."""
     for number, tie in enumerate(ties):
         yield Part("; " if number else "There is no majority: ")
-        sides = sorted((value for value in tie.values if votes(value.state)), key=lambda value: value.cohorts)
+        sides = sorted((value for value in tie.values if is_comparable(value.state)), key=lambda value: value.cohorts)
         for place, side in enumerate(sides[:MAX_NAMED]):
             verb = "has" if len(side.cohorts) == 1 else "have"
             name = "" if place else f"{short_name(tie.path)} "

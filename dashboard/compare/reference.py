@@ -1,4 +1,4 @@
-"""What a pool is compared with: its majority, one of its cohorts, one of its replicas, or its baseline."""
+"""The reference of a comparison: the majority of a pool, one of its cohorts, one of its replicas, or its baseline."""
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
@@ -11,16 +11,12 @@ from dashboard.vllm.canonical import FILLED_IN_LATER
 
 
 class ReferenceKind(StrEnum):
-    """What kind of thing the values of a pool are held against."""
+    """What the values of a pool are compared with."""
 
     MAJORITY = "majority"
     COHORT = "cohort"
     REPLICA = "replica"
     BASELINE = "baseline"
-
-
-# References that are not among a pool's cohorts.
-BESIDE = frozenset({ReferenceKind.REPLICA, ReferenceKind.BASELINE})
 
 
 class Reference(NamedTuple):
@@ -58,50 +54,46 @@ def reference_values(
     baseline: Baseline | None = None,
     filled_in_later: Collection[str] = FILLED_IN_LATER,
 ) -> Mapping[str, SettingValue]:
-    """Return path -> value for all that the reference tells.
+    """Return the values of the reference by path.
 
-    The majority tells nothing of a path without one, such as a tie; where nothing differs, it is what
-    the cohorts tell. A baseline tells one value of each path, also where it tolerates others.
+    The majority has no value of a path that is tied. A baseline has one value of each path, also where it tolerates
+    others.
     """
-    told = [cohort.settings for cohort in pool.cohorts] + reference_settings(pool, documents, reference, baseline)
-    return told_by(pool, reference, encode(told, filled_in_later))
+    rows = [cohort.settings for cohort in pool.cohorts] + reference_settings(pool, documents, reference, baseline)
+    return values_of_reference(pool, reference, encode(rows, filled_in_later))
 
 
-def told_by(pool: Pool, reference: Reference, table: Table) -> Mapping[str, SettingValue]:
-    """Return path -> value of the reference. `table` begins with the pool's cohorts and ends with the reference.
+def values_of_reference(pool: Pool, reference: Reference, table: Table) -> Mapping[str, SettingValue]:
+    """Return the values of the reference by path.
 
-    The last row only counts when the reference is no part of the pool's comparison: `reference_settings`.
+    `table` begins with the pool's cohorts and ends with the settings of `reference_settings`, where there are any.
     """
-    if reference.kind in BESIDE:
-        return _row(table, -1)
-    if reference.kind is ReferenceKind.COHORT:
-        return _row(table, [cohort.letter for cohort in pool.cohorts].index(reference.key))
-    return _majority(pool, table)
+    if reference.kind is ReferenceKind.MAJORITY:
+        return _majority_values(pool, table)
+    letters = [cohort.letter for cohort in pool.cohorts]
+    row = letters.index(reference.key) if reference.kind is ReferenceKind.COHORT else -1
+    codes = zip(table.paths, table.codes[row].tolist(), strict=True)
+    return {path: table.values[code] for path, code in codes if code >= NULL}
 
 
 def reference_settings(
     pool: Pool, documents: Mapping[str, Document], reference: Reference, baseline: Baseline | None = None
 ) -> list[Mapping[str, Setting]]:
-    """Return what the reference adds to the pool's cohorts: the settings of a replica or a baseline, else nothing."""
+    """Return the settings of a reference that is no cohort: those of a replica or a baseline, else nothing."""
     if reference.kind is ReferenceKind.BASELINE and baseline is not None:
         return [agreed_settings(baseline)]
     return [settings_of(pool, documents, reference.key)] if reference.kind is ReferenceKind.REPLICA else []
 
 
 def settings_of(pool: Pool, documents: Mapping[str, Document], replica: str) -> Mapping[str, Setting]:
-    """Return what a replica told itself. It must be in a cohort."""
+    """Return the settings of a replica's own document. The replica must be in a cohort."""
     return next(documents[cohort.held[replica]].settings for cohort in pool.cohorts if replica in cohort.held)
 
 
-def _row(table: Table, row: int) -> Mapping[str, SettingValue]:
-    codes = zip(table.paths, table.codes[row].tolist(), strict=True)
-    return {path: table.told[code] for path, code in codes if code >= NULL}
-
-
-def _majority(pool: Pool, table: Table) -> Mapping[str, SettingValue]:
+def _majority_values(pool: Pool, table: Table) -> Mapping[str, SettingValue]:
     values = {difference.path: difference.majority for difference in pool.differences if difference.majority}
     for path, column in zip(table.paths, table.codes[: len(pool.cohorts)].T.tolist(), strict=True):
-        told = {code for code in column if code >= NULL}
-        if len(told) == 1:
-            values[path] = table.told[told.pop()]
+        codes = {code for code in column if code >= NULL}
+        if len(codes) == 1:
+            values[path] = table.values[codes.pop()]
     return values

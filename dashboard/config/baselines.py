@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import yaml
 from yaml.nodes import MappingNode, ScalarNode
 
-from dashboard.compare.agreement import read_scalar
+from dashboard.compare.baseline import read_scalar
 from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, Mistake, Place, Value, dotted, read_document
 from dashboard.config.mistakes import no_such_key
 from dashboard.errors import OptionsError

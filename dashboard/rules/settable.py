@@ -6,8 +6,7 @@ from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from itertools import islice, product
 
-from dashboard.compare.agreement import agreed_told
-from dashboard.compare.baseline import is_ignored
+from dashboard.compare.baseline import expected_value, is_ignored
 from dashboard.fleet import Baseline, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import joined
 from dashboard.rules.capacity.cp_05_compilation import MODES
@@ -95,7 +94,7 @@ def left_to_people(
         tolerance = baseline.tolerated.get(path)
         if tolerance is not None and not tolerance.any_of and path not in usual:
             left[path] = How.CHOICE
-        elif path in baseline.expected and is_misfit(path, agreed_told(baseline.expected[path]), told(path)):
+        elif path in baseline.expected and is_misfit(path, expected_value(baseline.expected[path]), told(path)):
             left[path] = How.MISFIT
         elif path in baseline.expected and _is_open(baseline, path, told):
             left[path] = How.OPEN
@@ -128,7 +127,7 @@ def _is_open(baseline: Baseline, path: str, told: Callable[[str], Collection[Set
     if not opened:
         return False
     fixed = [each for each in (path, *FOLLOWS_FROM[path]) if each in baseline.expected and each not in opened]
-    base = {each: Setting(*agreed_told(baseline.expected[each]), Source.SERVER_INFO) for each in fixed}
+    base = {each: Setting(*expected_value(baseline.expected[each]), Source.SERVER_INFO) for each in fixed}
     # A limit that the baseline does not name may be any that is told, too.
     free = {each: _possible(baseline, each, told(each)) for each in FOLLOWS_FROM[path] if each not in fixed}
     known = {each: texts for each, texts in free.items() if texts}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeVar
 
-from dashboard.compare.encoding import tell, votes
+from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.compare.fingerprints import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, ReplicaState, Setting, SettingValue
 from dashboard.rules.domain import Domain, ImpactContext
@@ -140,14 +140,14 @@ class PoolSubject:
         """
         if path not in self._identities:
             settings = self._whole(path)
-            known = {key: setting for key, setting in settings if setting is not None and votes(setting.state)}
+            known = {key: setting for key, setting in settings if setting is not None and is_comparable(setting.state)}
             native = {text: json.loads(text) for text in {setting.value for setting in known.values()}}
             self._identities[path] = {key: native[setting.value] for key, setting in known.items()}
         return self._identities[path]
 
     def _whole(self, path: str) -> Iterable[tuple[str, Setting | None]]:
         """Return what each member tells; where no identity holds the path, its documents do for all who hold them."""
-        compared = {key: tell(self.documents[key].settings, path) for key in self._by_document}
+        compared = {key: lookup_setting(self.documents[key].settings, path) for key in self._by_document}
         if path in self._identifying:
             return ((each.id, each.identity.get(path) or compared[str(each.document)]) for each in self.members)
         told = ((key, setting) for key, setting in compared.items() if setting is not None)
@@ -207,8 +207,8 @@ class PoolSubject:
         holders: dict[SettingValue, list[str]] = defaultdict(list)
         for key, ids in self._by_document.items():
             settings = self.documents[key].settings
-            setting = tell(settings, path)
-            if setting is not None and votes(setting.state):
+            setting = lookup_setting(settings, path)
+            if setting is not None and is_comparable(setting.state):
                 told = SettingValue(setting.value, setting.state)
                 holders[meaning(told, settings) if meaning else told].extend(ids)
         order = sorted(holders, key=lambda told: (-len(holders[told]), _place(told)))
@@ -321,5 +321,5 @@ def _place(told: SettingValue) -> tuple[bool, float, SettingValue]:
 
 
 def _tells(document: Document, path: str) -> bool:
-    setting = tell(document.settings, path)
-    return setting is not None and votes(setting.state)
+    setting = lookup_setting(document.settings, path)
+    return setting is not None and is_comparable(setting.state)

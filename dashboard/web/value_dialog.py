@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import ValueHeld, values
+from dashboard.compare import ValueHolders, group_by_value
 from dashboard.fleet import Cohort, Pool, State
 from dashboard.fleet.formatting import STATE_WORDS, count, natural, whole_text
 from dashboard.report.pools.named_paths import by_path
@@ -49,7 +49,7 @@ def close() -> None:
 def _path(fleet: Fleet, pool: Pool, path: str) -> None:
     replicas = {replica.id: replica for replica in fleet.replicas}
     names = {each.id: each.name for each in replicas.values()}
-    held = values(pool, fleet.documents, path)
+    held = group_by_value(pool, fleet.documents, path)
     st.html(f'<p class="dialog-head">{markup.code(path)} in {markup.bold(pool.name)}</p>')
     if named := by_path(fleet.inspection, pool.name).get(path):
         st.html(named_paths.finding_lines(named))
@@ -65,7 +65,7 @@ def _path(fleet: Fleet, pool: Pool, path: str) -> None:
         _value(value, names, sorted(told))
 
 
-def _value(value: ValueHeld, names: Mapping[str, str], as_told: Sequence[str]) -> None:
+def _value(value: ValueHolders, names: Mapping[str, str], as_told: Sequence[str]) -> None:
     """Draw one value. `as_told` are the whole texts where only a part of them is compared, such as a model's name."""
     letters = " ".join(markup.letter(letter) for letter in value.cohorts)
     said_by = " and ".join(SOURCES[source] for source in value.sources)

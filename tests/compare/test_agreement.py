@@ -3,7 +3,14 @@
 import pytest
 from hypothesis import given
 
-from dashboard.compare.agreement import agreed_told, is_agreed, is_tolerated, nearest, read_scalar, tolerance_words
+from dashboard.compare.baseline import (
+    expected_value,
+    is_agreed,
+    is_tolerated,
+    nearest_value,
+    read_scalar,
+    tolerance_text,
+)
 from dashboard.fleet import SettingValue, State, Tolerance
 from dashboard.vllm.canonical import canonical_text
 from tests.strategies import json_values
@@ -120,11 +127,11 @@ def test_a_tolerance_holds_its_values_and_its_ends(tolerance: Tolerance, good: l
     ],
 )
 def test_what_was_agreed_is_shown_as_what_is_told_beside_it(expected: str, own: str, shown: str) -> None:
-    assert agreed_told(expected, own) == SettingValue(shown, State.REPORTED)
+    assert expected_value(expected, own) == SettingValue(shown, State.REPORTED)
 
 
 def test_an_option_that_should_not_be_set_is_no_value() -> None:
-    assert agreed_told("null", "1") == SettingValue("null", State.NULL)
+    assert expected_value("null", "1") == SettingValue("null", State.NULL)
 
 
 @pytest.mark.parametrize(
@@ -146,5 +153,5 @@ def test_an_option_that_should_not_be_set_is_no_value() -> None:
 def test_of_several_values_the_nearest_is_offered_and_all_are_named(
     tolerance: Tolerance, told: str, value: str, words: str
 ) -> None:
-    assert nearest(tolerance, told) == SettingValue(value, State.REPORTED)
-    assert tolerance_words(tolerance) == words
+    assert nearest_value(tolerance, told) == SettingValue(value, State.REPORTED)
+    assert tolerance_text(tolerance) == words

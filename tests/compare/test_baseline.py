@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, fits
+from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, is_expected
 from dashboard.fleet import Baseline, Setting, SettingValue, State, Tolerance
 from tests.compare.pools import PATHS, TOLD, setting
 
@@ -131,8 +131,8 @@ def test_on_what_nothing_was_agreed_no_value_is_right_or_wrong() -> None:
     agreed = baseline({"a": "1", "x": "1"}, tolerated={"b": Tolerance(("1",))}, ignored=("x",))
     one, two = (SettingValue(text, State.REPORTED) for text in "12")
 
-    assert [fits(agreed, path, one) for path in ("a", "b", "c", "x")] == [True, True, None, None]
-    assert [fits(agreed, path, two) for path in ("a", "b")] == [False, False]
+    assert [is_expected(agreed, path, one) for path in ("a", "b", "c", "x")] == [True, True, None, None]
+    assert [is_expected(agreed, path, two) for path in ("a", "b")] == [False, False]
 
 
 @given(

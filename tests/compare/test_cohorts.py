@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from dashboard.compare.cohorts import apart, contradictions, group, letter, together
+from dashboard.compare.cohorts import contradicting_rows, contradictions, group_rows, letter, merge_rows
 from dashboard.compare.encoding import MISSING, NULL, REDACTED
 
 ONE, TWO = NULL + 1, NULL + 2
 
 
 def grouped(rows: list[list[int]], replicas: list[int]) -> list[list[int]]:
-    return group(np.array(rows, dtype=np.int32), replicas)
+    return group_rows(np.array(rows, dtype=np.int32), replicas)
 
 
 def test_rows_that_say_the_same_are_one_cohort() -> None:
@@ -50,20 +50,20 @@ def test_null_contradicts_a_value() -> None:
 
 
 def test_nothing_to_group_is_no_cohort() -> None:
-    assert group(np.zeros((0, 0), dtype=np.int32), []) == []
+    assert group_rows(np.zeros((0, 0), dtype=np.int32), []) == []
 
 
 def test_contradictions_are_bit_sets_of_rows() -> None:
     codes = np.array([[ONE, ONE], [TWO, ONE], [MISSING, ONE]], dtype=np.int32)
 
     assert contradictions(codes) == [0b010, 0b001, 0]
-    assert apart([ONE, TWO, REDACTED, TWO]) == [0b1010, 0b0001, 0, 0b0001]
+    assert contradicting_rows([ONE, TWO, REDACTED, TWO]) == [0b1010, 0b0001, 0, 0b0001]
 
 
 def test_members_together_tell_what_any_of_them_tells() -> None:
     codes = np.array([[ONE, MISSING, MISSING], [MISSING, TWO, REDACTED]], dtype=np.int32)
 
-    assert together(codes).tolist() == [ONE, TWO, REDACTED]
+    assert merge_rows(codes).tolist() == [ONE, TWO, REDACTED]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from dashboard.compare import (
     build_matrix,
     compare_pool,
 )
-from dashboard.compare.encoding import tell, votes
+from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Document, Role, State
 from tests.compare.pools import compared, document, fleets, pool_of
 
@@ -219,7 +219,7 @@ def test_the_cohort_of_the_reference_says_so() -> None:
     pool, documents = pool_of((2, {"seed": 0}), (1, {"seed": 1}))
     shown = build_matrix(pool, documents, Reference(ReferenceKind.REPLICA, "http://0-1:80"))
 
-    assert [column.note for column in shown.columns] == ["holds the reference", "seed"]
+    assert [column.note for column in shown.columns] == ["contains the reference", "seed"]
 
 
 def test_a_cell_counts_the_replicas_that_tell_it_when_not_all_of_the_cohort_do() -> None:
@@ -244,8 +244,8 @@ def test_tellers_are_the_replicas_whose_own_document_tells(fleet: Fleet) -> None
     pool, documents = compared(fleet), fleet[1]
     for row in build_matrix(pool, documents, MAJORITY, only_differences=False).rows:
         for cell, cohort in zip(row.cells, pool.cohorts, strict=True):
-            told = [tell(documents[key].settings, row.path) for key in cohort.held.values()]
-            number = sum(setting is not None and votes(setting.state) for setting in told)
+            told = [lookup_setting(documents[key].settings, row.path) for key in cohort.held.values()]
+            number = sum(setting is not None and is_comparable(setting.state) for setting in told)
             assert (len(told) if cell.tellers is None else cell.tellers) == (number if cell.value else len(told))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare import Member, ValueHeld, compare_pool, values
+from dashboard.compare import Member, ValueHolders, compare_pool, group_by_value
 from dashboard.fleet import Document, Role, Source, State
 from tests.compare.pools import PATHS, compared, fleets, pool_of, setting
 
@@ -15,10 +15,10 @@ Fleet = tuple[list[Member], dict[str, Document]]
 def test_values_say_who_has_them_and_the_most_frequent_comes_first() -> None:
     pool, documents = pool_of((1, {"x": 1, "y": 1}), (2, {"x": 2}), (1, {"y": 2}))
 
-    assert values(pool, documents, "x", unsupported=lambda *_: True) == (
-        ValueHeld("2", State.REPORTED, 2, ("http://1-0:80", "http://1-1:80"), ("A",), (Source.SERVER_INFO,)),
-        ValueHeld("1", State.REPORTED, 1, ("http://0-0:80",), ("B",), (Source.SERVER_INFO,)),
-        ValueHeld("null", State.UNSUPPORTED, 1, ("http://2-0:80",), ("A",), ()),
+    assert group_by_value(pool, documents, "x", unsupported=lambda *_: True) == (
+        ValueHolders("2", State.REPORTED, 2, ("http://1-0:80", "http://1-1:80"), ("A",), (Source.SERVER_INFO,)),
+        ValueHolders("1", State.REPORTED, 1, ("http://0-0:80",), ("B",), (Source.SERVER_INFO,)),
+        ValueHolders("null", State.UNSUPPORTED, 1, ("http://2-0:80",), ("A",), ()),
     )
 
 
@@ -28,7 +28,7 @@ def test_one_value_may_have_several_sources_in_the_order_of_trust_and_null_comes
         "b": Document("b", None, {"lora": setting(None, Source.CONFIG_API)}),
     }
     members = [Member(key, key, fresh=True, identity=0) for key in documents]
-    (value,) = values(compare_pool("p", Role.BOTH, members, documents), documents, "lora.rank")
+    (value,) = group_by_value(compare_pool("p", Role.BOTH, members, documents), documents, "lora.rank")
 
     assert (value.state, value.sources) == (State.NULL, (Source.CONFIG_API, Source.METRICS))
     assert (value.replicas, value.cohorts) == (("a", "b"), ("A",))
@@ -37,7 +37,7 @@ def test_one_value_may_have_several_sources_in_the_order_of_trust_and_null_comes
 @given(fleets(), st.sampled_from(PATHS))
 def test_every_replica_that_was_read_has_exactly_one_of_the_values(fleet: Fleet, path: str) -> None:
     pool = compared(fleet)
-    found = values(pool, fleet[1], path)
+    found = group_by_value(pool, fleet[1], path)
 
     assert sorted(replica for value in found for replica in value.replicas) == sorted(
         member.id for member in fleet[0] if member.document

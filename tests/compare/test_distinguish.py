@@ -7,7 +7,7 @@ from operator import or_
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare.distinguish import EXACT_SIZE, EXACT_WORK, fewest
+from dashboard.compare.cohorts import EXACT_SIZE, EXACT_WORK, minimal_cover
 
 MASKS = st.lists(st.integers(0, 255), max_size=8)
 
@@ -17,26 +17,26 @@ def covered(masks: list[int], places: tuple[int, ...]) -> int:
 
 
 def test_a_single_cohort_needs_no_setting() -> None:
-    assert fewest([0, 0], 0) == ()
+    assert minimal_cover([0, 0], 0) == ()
 
 
 def test_one_setting_that_tells_from_all_is_enough_and_the_first_one_wins() -> None:
-    assert fewest([0b01, 0b11, 0b10, 0b11], 0b11) == (1,)
+    assert minimal_cover([0b01, 0b11, 0b10, 0b11], 0b11) == (1,)
 
 
 def test_two_settings_beat_three_that_look_better_one_by_one() -> None:
     greedy_takes_first = 0b011110
-    assert fewest([greedy_takes_first, 0b000111, 0b111000, 0b100000, 0b000001], 0b111111) == (1, 2)
+    assert minimal_cover([greedy_takes_first, 0b000111, 0b111000, 0b100000, 0b000001], 0b111111) == (1, 2)
 
 
 def test_three_settings_are_found_exactly() -> None:
-    assert fewest([0b011110, 0b000011, 0b001100, 0b110000], 0b111111) == (0, 1, 3)
+    assert minimal_cover([0b011110, 0b000011, 0b001100, 0b110000], 0b111111) == (0, 1, 3)
 
 
 def test_more_than_three_are_taken_greedily() -> None:
     masks = [0b00000011, 0b00001100, 0b00110000, 0b11000000]
 
-    assert fewest(masks, 0b11111111) == (0, 1, 2, 3)
+    assert minimal_cover(masks, 0b11111111) == (0, 1, 2, 3)
 
 
 def test_beyond_the_exact_work_every_cohort_is_still_told_apart() -> None:
@@ -44,13 +44,13 @@ def test_beyond_the_exact_work_every_cohort_is_still_told_apart() -> None:
     masks = [1 << index for index in range(count)]
     masks.append(((1 << count) - 1) ^ 1)
 
-    assert fewest(masks, (1 << count) - 1) == (0, count)
+    assert minimal_cover(masks, (1 << count) - 1) == (0, count)
 
 
 @given(MASKS)
 def test_the_fewest_settings_cover_all_and_no_fewer_do(masks: list[int]) -> None:
     others = reduce(or_, masks, 0)
-    places = fewest(masks, others)
+    places = minimal_cover(masks, others)
 
     assert covered(masks, places) == others
     for size in range(min(len(places), EXACT_SIZE + 1)):
@@ -60,7 +60,7 @@ def test_the_fewest_settings_cover_all_and_no_fewer_do(masks: list[int]) -> None
 @given(MASKS)
 def test_among_equally_few_the_preferred_win(masks: list[int]) -> None:
     others = reduce(or_, masks, 0)
-    places = fewest(masks, others)
+    places = minimal_cover(masks, others)
 
     if len(places) <= EXACT_SIZE:
         every = combinations(range(len(masks)), len(places))

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 
 from dashboard.compare import Member
-from dashboard.compare.encoding import encode, tell, votes
+from dashboard.compare.encoding import encode, is_comparable, lookup_setting
 from dashboard.fleet import Document, SettingValue, Source, State
 from tests.compare.pools import PATHS, document, fleets, setting
 
@@ -14,7 +14,7 @@ from tests.compare.pools import PATHS, document, fleets, setting
 def told(*documents: Mapping[str, Any]) -> dict[str, list[SettingValue]]:
     table = encode([document("d", settings).settings for settings in documents])
     columns = zip(table.paths, table.codes.T.tolist(), strict=True)
-    return {path: [table.told[code] for code in column] for path, column in columns}
+    return {path: [table.values[code] for code in column] for path, column in columns}
 
 
 def test_a_null_section_says_null_of_the_leaves_that_others_have() -> None:
@@ -73,8 +73,8 @@ def test_a_name_that_only_begins_alike_is_no_section() -> None:
 def test_what_a_section_tells_keeps_the_source_that_said_it() -> None:
     settings = {"lora_config": setting(None, Source.CONFIG_API)}
 
-    assert tell(settings, "lora_config.deep.leaf") == setting(None, Source.CONFIG_API)
-    assert tell(settings, "lora") is None
+    assert lookup_setting(settings, "lora_config.deep.leaf") == setting(None, Source.CONFIG_API)
+    assert lookup_setting(settings, "lora") is None
 
 
 @given(fleets())
@@ -84,9 +84,9 @@ def test_one_document_is_read_as_the_whole_table_is(fleet: tuple[list[Member], d
 
     for path, column in zip(table.paths, table.codes.T.tolist(), strict=True):
         for settings, code in zip(documents, column, strict=True):
-            one = tell(settings, path)
+            one = lookup_setting(settings, path)
             one_told = SettingValue("null", State.ABSENT) if one is None else SettingValue(one.value, one.state)
-            assert table.told[code] == one_told
+            assert table.values[code] == one_told
 
 
 @given(fleets())
@@ -95,6 +95,6 @@ def test_no_path_with_two_values_is_lost(fleet: tuple[list[Member], dict[str, Do
     table = encode(documents)
 
     for path in PATHS:
-        values = {told.value for settings in documents if (told := settings.get(path)) and votes(told.state)}
+        values = {told.value for settings in documents if (told := settings.get(path)) and is_comparable(told.state)}
         below = any(other.startswith(f"{path}.") for settings in documents for other in settings)
         assert path in table.paths or not values or (below and values <= {"null", "{}"})

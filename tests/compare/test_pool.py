@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare import PREFIX_PATHS, Member, compare_pool
-from dashboard.compare.encoding import encode, tell, votes
+from dashboard.compare.encoding import encode, is_comparable, lookup_setting
 from dashboard.fleet import Difference, Distinction, Document, Pool, Role, SettingValue, Source, State, ValueCount
 from tests.compare.pools import compared, document, fleets, pool_of, setting
 
@@ -225,8 +225,8 @@ def test_every_replica_with_a_document_is_in_exactly_one_cohort(fleet: Fleet) ->
 
 
 def contradict(one: Document, other: Document, paths: tuple[str, ...]) -> bool:
-    pairs = [(tell(one.settings, path), tell(other.settings, path)) for path in paths]
-    return any(a and b and votes(a.state) and votes(b.state) and a[:2] != b[:2] for a, b in pairs)
+    pairs = [(lookup_setting(one.settings, path), lookup_setting(other.settings, path)) for path in paths]
+    return any(a and b and is_comparable(a.state) and is_comparable(b.state) and a[:2] != b[:2] for a, b in pairs)
 
 
 @given(fleets())
@@ -248,11 +248,11 @@ def test_what_distinguishes_a_cohort_tells_it_from_every_other(fleet: Fleet) -> 
 
     for cohort in pool.cohorts:
         for other in pool.cohorts:
-            told = {path: tell(other.settings, path) for path, *_ in cohort.distinguishing}
+            told = {path: lookup_setting(other.settings, path) for path, *_ in cohort.distinguishing}
             differing = [
                 path
                 for path, *value in cohort.distinguishing
-                if (setting := told[path]) and votes(setting.state) and [*setting[:2]] != value
+                if (setting := told[path]) and is_comparable(setting.state) and [*setting[:2]] != value
             ]
             assert bool(differing) == (other is not cohort)
 
@@ -305,7 +305,7 @@ def test_counts_of_a_difference_add_up_to_the_fresh_replicas_that_were_read(flee
     read = sum(member.fresh for member in fleet[0] if member.document)
 
     for difference in pool.differences:
-        voting = [value for value in difference.values if votes(value.state)]
+        voting = [value for value in difference.values if is_comparable(value.state)]
         assert sum(value.count for value in difference.values) == read
         assert len(voting) >= 2
         assert difference.majority is None or 2 * voting[0].count > sum(value.count for value in voting)

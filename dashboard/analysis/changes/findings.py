@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.finding_nouns import FindingChanges, OneSidedFinding, OtherSideStatus, PersistingFinding
 from dashboard.analysis.changes.settings import is_read
-from dashboard.compare.encoding import tell, votes
+from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Engine, Replica
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind
@@ -121,8 +121,8 @@ def _value(path: str, replica: Replica, fleet: Fleet) -> bool:
         return bool(replica.devices)
     told = replica.identity.get(path)
     if told is None and replica.document is not None:
-        told = tell(fleet.documents[replica.document].settings, path)
-    return told is not None and votes(told.state)
+        told = lookup_setting(fleet.documents[replica.document].settings, path)
+    return told is not None and is_comparable(told.state)
 
 
 def _has(engine: Engine, name: str) -> bool:

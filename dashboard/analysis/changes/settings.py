@@ -10,7 +10,7 @@ import numpy as np
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.nouns import OneSidedSettings, Pools, SettingChanges, SettingGroup, Share, ValueChange
 from dashboard.analysis.changes.replicas import pairs
-from dashboard.compare.encoding import NULL, Table, encode, why_missing
+from dashboard.compare.encoding import NULL, Table, encode, missing_code
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Document, Replica, ReplicaState, State, cohort_letters
 from dashboard.vllm.versions import is_unsupported
@@ -100,10 +100,12 @@ def _differences(table: Table, rows: tuple[int, int], versions: tuple[str | None
     for column, old, new in zip(columns.tolist(), then[columns].tolist(), now[columns].tolist(), strict=True):
         path = table.paths[column]
         if old >= NULL and new >= NULL:
-            yield _Difference(path, ValueChange(path, table.told[old], table.told[new]), is_told_now=False, why=None)
+            yield _Difference(
+                path, ValueChange(path, table.values[old], table.values[new]), is_told_now=False, why=None
+            )
             continue
         code, version = (old, versions[0]) if old < NULL else (new, versions[1])
-        why = table.told[code or why_missing(version, path, is_unsupported)].state
+        why = table.values[code or missing_code(version, path, is_unsupported)].state
         yield _Difference(path, None, is_told_now=old < NULL, why=why)
 
 

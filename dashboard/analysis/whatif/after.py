@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from dashboard.analysis.whatif.target import Contrast, Contrasts
-from dashboard.compare.encoding import tell
+from dashboard.compare.encoding import lookup_setting
 from dashboard.fleet import Document, Engine, Replica, Role, Setting, SettingValue, Source
 from dashboard.vllm.documents import document_id, version_of
 from dashboard.vllm.facts import ROLE_OF, ROLES
@@ -37,7 +37,9 @@ def document_after(document: Document, contrasts: Contrasts, target: Mapping[str
         _set(settings, contrast, target)
     if any(each.path == VERSION for each in contrasts):
         changed = {each.path for each in contrasts}
-        settings = {path: told for path, told in settings.items() if path in changed or tell(target, path) is not None}
+        settings = {
+            path: told for path, told in settings.items() if path in changed or lookup_setting(target, path) is not None
+        }
     ordered = MappingProxyType(dict(sorted(settings.items())))
     return Document(document_id(ordered), version_of(ordered), ordered)
 
@@ -68,7 +70,7 @@ def replica_after(replica: Replica, document: Document, contrasts: Contrasts, en
 
 def _set(settings: dict[str, Setting], contrast: Contrast, target: Mapping[str, Setting]) -> None:
     """Give a path its value; a section above it that is null or one value is replaced by what the target has in it."""
-    own = tell(settings, contrast.path)
+    own = lookup_setting(settings, contrast.path)
     section = contrast.path
     while section := section.rpartition(".")[0]:
         if section in settings:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dashboard.compare.baseline import agreed_paths, deviations
-from dashboard.compare.encoding import NULL, encode, tell, votes
+from dashboard.compare.encoding import NULL, encode, is_comparable, lookup_setting
 from dashboard.fleet import Baseline, Cohort, Document, Pool, Setting, SettingValue
 
 Target = Cohort | Baseline
@@ -71,8 +71,8 @@ def told_by(target: Target, paths: Iterable[str]) -> frozenset[str]:
 
 def told_of(settings: Mapping[str, Setting], path: str) -> SettingValue | None:
     """Return the value that a document has for a path, its own or by a section above it; None where it has none."""
-    setting = tell(settings, path)
-    return SettingValue(setting.value, setting.state) if setting is not None and votes(setting.state) else None
+    setting = lookup_setting(settings, path)
+    return SettingValue(setting.value, setting.state) if setting is not None and is_comparable(setting.state) else None
 
 
 def _against_cohort(held: Mapping[str, Document], target: Cohort) -> Mapping[str, list[Contrast]]:
@@ -83,6 +83,6 @@ def _against_cohort(held: Mapping[str, Document], target: Cohort) -> Mapping[str
     for key, own in zip(held, table.codes[:-1], strict=True):
         columns = np.flatnonzero((own >= NULL) & (wanted >= NULL) & (own != wanted)).tolist()
         found[key] = [
-            Contrast(table.paths[column], table.told[own[column]], table.told[wanted[column]]) for column in columns
+            Contrast(table.paths[column], table.values[own[column]], table.values[wanted[column]]) for column in columns
         ]
     return found

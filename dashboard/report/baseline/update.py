@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, cast
 import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
-from dashboard.compare.agreement import is_agreed
-from dashboard.compare.baseline import is_ignored
+from dashboard.compare.baseline import is_agreed, is_ignored
 from dashboard.fleet import Baseline, Setting
 from dashboard.report.baseline.yaml_file import agreeable, place, section, writable
 from dashboard.report.baseline.yaml_text import yaml_pair, yaml_value

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from dashboard.compare.encoding import votes
+from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Setting
 from dashboard.report.baseline.yaml_text import is_writable, yaml_comment, yaml_pair, yaml_scalar
 from dashboard.rules.settable import derived
@@ -63,7 +63,7 @@ def agreeable(settings: Mapping[str, Setting]) -> dict[str, Any]:
 
 def writable(settings: Mapping[str, Setting]) -> dict[str, Any]:
     """Return the settings that a baseline can expect, as native JSON: those that have a value, null included."""
-    native = {path: json.loads(setting.value) for path, setting in settings.items() if votes(setting.state)}
+    native = {path: json.loads(setting.value) for path, setting in settings.items() if is_comparable(setting.state)}
     return {path: value for path, value in native.items() if is_writable({path: value}, DEEPEST)}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dashboard.compare.encoding import tell, votes
+from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Document, Pool, SettingValue
 
 
@@ -21,8 +21,8 @@ def apart_from_majority(pool: Pool, document: Document) -> tuple[Apart, ...]:
     """
     found = []
     for difference in pool.differences:
-        told = tell(document.settings, difference.path)
-        if told is None or not votes(told.state):
+        told = lookup_setting(document.settings, difference.path)
+        if told is None or not is_comparable(told.state):
             continue
         majority = difference.majority
         if majority is None or (told.value, told.state) != (majority.value, majority.state):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from dashboard.compare.encoding import votes
+from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Document, Pool, Setting, SettingValue, State, formatting
 from dashboard.report.replicas.differences import Apart
 from dashboard.report.replicas.sources import SOURCES
@@ -52,7 +52,7 @@ def settings_table(
 
 def comparable(pool: Pool, others: Iterable[Document]) -> frozenset[str]:
     """Return the paths that at least one of the other replicas of a pool tells and that are compared."""
-    told = {path for other in others for path, setting in other.settings.items() if votes(setting.state)}
+    told = {path for other in others for path, setting in other.settings.items() if is_comparable(setting.state)}
     return frozenset(told.difference(pool.ignored))
 
 
@@ -97,7 +97,7 @@ def _one_line(setting: Setting) -> str:
 
 
 def _as_others(setting: Setting, *, known: bool) -> str:
-    if not votes(setting.state):
+    if not is_comparable(setting.state):
         return formatting.NOT_KNOWN
     return SAME if known else NOT_COMPARED
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
 from dashboard.compare.baseline import agreed_paths
-from dashboard.compare.encoding import tell
+from dashboard.compare.encoding import lookup_setting
 from dashboard.fleet import Baseline, Setting
 from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.rules.remedy import is_known
@@ -40,7 +40,8 @@ def _is_untold(path: str, held: Iterable[Mapping[str, Setting]]) -> bool:
     """Tell whether nobody tells a path, nor anything below it."""
     inner = f"{path}."
     return all(
-        tell(settings, path) is None and not any(each.startswith(inner) for each in settings) for settings in held
+        lookup_setting(settings, path) is None and not any(each.startswith(inner) for each in settings)
+        for settings in held
     )
 
 

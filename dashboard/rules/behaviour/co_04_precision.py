@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dashboard.compare.encoding import tell
+from dashboard.compare.encoding import lookup_setting
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.drift import drift
@@ -73,5 +73,5 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
 
 def _of_mamba(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Count a data type of Mamba state as not set where the model has none: vLLM gives those that do a block size."""
-    block = tell(settings, MAMBA_BLOCK)
+    block = lookup_setting(settings, MAMBA_BLOCK)
     return NOT_SET if block is not None and block.state is State.NULL else told

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dashboard.compare.encoding import tell
+from dashboard.compare.encoding import lookup_setting
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.behaviour.told import as_told
 from dashboard.rules.domain import ImpactContext
@@ -63,7 +63,7 @@ def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
 def _per_rank(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Divide a limit by the number of DP ranks that share it; one that is no number stays."""
     limit = json.loads(told.value)
-    size = tell(settings, RANKS)
+    size = lookup_setting(settings, RANKS)
     ranks = json.loads(size.value) if size is not None and size.state is State.REPORTED else 1
     if type(limit) is not int or type(ranks) is not int or ranks < 1:
         return told

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dashboard.compare.encoding import tell, votes
+from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.connectors import CONNECTOR, Connector, connectors, tells_options
@@ -65,8 +65,8 @@ def connector_differs(pair: PairSubject) -> Iterator[Draft]:
 
 def _named(settings: Mapping[str, Setting]) -> SettingValue | None:
     """Return the names of a document's connectors that move KV cache to others; one as text, more as a list."""
-    told = tell(settings, CONNECTOR)
-    if told is None or not votes(told.state):
+    told = lookup_setting(settings, CONNECTOR)
+    if told is None or not is_comparable(told.state):
         return None
     found = connectors(settings)
     if not found and told.state is State.REPORTED:

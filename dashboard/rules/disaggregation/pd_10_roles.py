@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dashboard.compare.encoding import tell, votes
+from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Replica, Role, Setting, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.rules.connectors import ROLE, connectors
@@ -105,8 +105,8 @@ def _members(pool: PoolSubject) -> Iterator[_Member]:
 
 def _roles(settings: Mapping[str, Setting]) -> frozenset[str] | None:
     """Return the roles of a document's connectors, those inside a MultiConnector; None where none is told."""
-    told = tell(settings, ROLE)
-    if told is None or not votes(told.state):
+    told = lookup_setting(settings, ROLE)
+    if told is None or not is_comparable(told.state):
         return None
     inner = {each.role for each in connectors(settings) if each.role}
     return frozenset(inner & {PRODUCER, CONSUMER, BOTH})
@@ -158,7 +158,9 @@ def _of_one_model(fleet: FleetSubject, pools: Sequence[PoolSubject]) -> list[Poo
 
 def _silent(pool: PoolSubject) -> list[str]:
     """Return the members of which neither a label nor an answer tells the role."""
-    untold = pool.of_documents(lambda settings: (told := tell(settings, ROLE)) is None or not votes(told.state))
+    untold = pool.of_documents(
+        lambda settings: (told := lookup_setting(settings, ROLE)) is None or not is_comparable(told.state)
+    )
     return [each.id for each in pool.members if untold[each.id] and not any(label in each.labels for label in LABELS)]
 
 

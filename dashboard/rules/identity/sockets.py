@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from dashboard.compare.encoding import votes
+from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Replica
 from dashboard.rules.connectors import connectors
 from dashboard.rules.domain import tiers_of
@@ -82,7 +82,9 @@ def topics(fleet: FleetSubject) -> Iterator[tuple[str, int | None, str]]:
 def _of_tier(replica: Replica, place: int, key: str) -> Any:
     """Return the host or port that a tier was given; it counts before the environment."""
     end = f"secondary_tiers.{place}.{key}"
-    given = (setting for path, setting in replica.identity.items() if path.endswith(end) and votes(setting.state))
+    given = (
+        setting for path, setting in replica.identity.items() if path.endswith(end) and is_comparable(setting.state)
+    )
     return next((json.loads(setting.value) for setting in given), None)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from dashboard.compare.encoding import tell, votes
+from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.compare.random_root import FIXED_SINCE, RANDOM_WITH
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.domain import SeedPolicy
@@ -120,5 +120,5 @@ def _begins(algorithm: SettingValue, name: str) -> bool:
 
 
 def _told(settings: Mapping[str, Setting], path: str) -> SettingValue | None:
-    setting = tell(settings, path)
-    return SettingValue(setting.value, setting.state) if setting is not None and votes(setting.state) else None
+    setting = lookup_setting(settings, path)
+    return SettingValue(setting.value, setting.state) if setting is not None and is_comparable(setting.state) else None

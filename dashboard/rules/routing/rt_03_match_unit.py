@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dashboard.compare.encoding import tell
+from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.fingerprints import digests
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules import remedy
@@ -93,5 +93,5 @@ def _with_unit(draft: Draft) -> Draft:
 
 def _in_force(told: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Count a unit as large as a block as left out: vLLM takes that by itself."""
-    block = tell(settings, BLOCK_SIZE)
+    block = lookup_setting(settings, BLOCK_SIZE)
     return UNSET if block is not None and told.value == block.value else told

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dashboard.compare.encoding import tell, votes
+from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import KVCacheGroup, Replica, Setting, SettingValue
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules.connectors import CONNECTOR, EXTRA, connectors, tells_options
@@ -148,8 +148,8 @@ def _collisions(key: str, members: Sequence[_Member], fleet: FleetSubject) -> It
 def _told(members: Sequence[_Member], path: str) -> Holders:
     told: dict[str, SettingValue] = {}
     for member in members:
-        setting = tell(member.settings, path)
-        if setting is not None and votes(setting.state):
+        setting = lookup_setting(member.settings, path)
+        if setting is not None and is_comparable(setting.state):
             own = SettingValue(setting.value, setting.state)
             told[member.replica.id] = MEANINGS[path](own, member.settings) if path in MEANINGS else own
     return held(told)

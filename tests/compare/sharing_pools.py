@@ -1,0 +1,105 @@
+"""Pools drawn at random with a fixed seed, and what is concluded of prefix sharing in them, as one line each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from dashboard.compare import Member, compare_pool, pool_sharing, sharing_sentence
+from dashboard.fleet import Document, Fingerprint, Pool, Replica, Role, State
+from dashboard.vllm.lookahead import UPGRADE
+from tests.builders import SAME_KV, document, hashing, replica, setting
+
+ALGORITHM, BLOCK = "cache_config.prefix_caching_hash_algo", "cache_config.block_size"
+CACHING, CONNECTOR = "cache_config.enable_prefix_caching", "kv_transfer_config.kv_connector"
+OFF = Fingerprint(reason="prefix caching is off, so this engine hashes no blocks")
+MARKS: Sequence[str | Fingerprint | None] = (
+    "a",
+    "a",
+    "a",
+    "b",
+    "c",
+    None,
+    None,
+    OFF,
+    Fingerprint("a", "d"),
+    Fingerprint(None, "e"),
+)
+SETTINGS: Sequence[Mapping[str, Any]] = (
+    {},
+    {},
+    {},
+    {BLOCK: 32},
+    {"version": "0.31.0"},
+    {"version": "0.28.1"},
+    {"version": "0.33.0", "speculative_config": None},
+    {"version": "0.33.0", "hash_lookahead_tokens": 1},
+    {CACHING: False},
+    {CACHING: False, CONNECTOR: "LMCacheConnectorV1"},
+    {"seed_policy": "random"},
+    {"seed_policy": "environment"},
+    {"env.PYTHONHASHSEED": None},
+    {ALGORITHM: "xxhash_cbor"},
+    {ALGORITHM: "xxhash_cbor", "env.PYTHONHASHSEED": "0"},
+    {ALGORITHM: setting(None, State.ABSENT)},
+    {BLOCK: setting(None, State.UNKNOWN)},
+    {"model_config.model": "org/other"},
+    {"model_config.model": "llama"},
+    {"model_config.dtype": "float16"},
+    {"cache_config.cache_dtype": "fp8"},
+    {"cache_config.kv_cache_layout": setting(None, State.ABSENT)},
+)
+
+
+class DrawnPool(NamedTuple):
+    """A pool with its documents and replicas by their ids."""
+
+    pool: Pool
+    documents: Mapping[str, Document]
+    replicas: Mapping[str, Replica]
+
+
+def drawn_pools(number: int, seed: int = 7) -> Iterator[DrawnPool]:
+    """Yield pools of one to five cohorts, the same ones for each call."""
+    random = Random(seed)  # noqa: S311  the same pools each time
+    for _ in range(number):
+        yield _drawn(random)
+
+
+def _drawn(random: Random) -> DrawnPool:
+    documents: dict[str, Document] = {}
+    replicas: dict[str, Replica] = {}
+    members: list[Member] = []
+    marks = random.choice([(None,), (None,), ("a",), (OFF,), (Fingerprint(reason=UPGRADE),), *[MARKS] * 5])
+    for cohort in range(random.randint(1, 5) if random.random() < 0.95 else 14):
+        settings = {**SAME_KV, **random.choice(SETTINGS), **random.choice(SETTINGS)}
+        if random.random() < 0.8:
+            settings["model_config.seed"] = cohort
+        own = document(settings)
+        documents[own.id] = own
+        for place in range(random.randint(1, 4)):
+            ranks = random.choice([0, 1, 1, 1, 1, 2, 3])
+            each = replica(
+                f"r{cohort}-{place}", document=own, engines=hashing(*(random.choice(marks) for _ in range(ranks)))
+            )
+            replicas[each.id] = each
+            members.append(Member(each.id, own.id, fresh=random.random() < 0.9, identity=0))
+    unread = random.choice([0, 0, 0, 1, 2])
+    members += [Member(f"unread {number}", None, fresh=False, identity=0) for number in range(unread)]
+    ignore = random.choice([(), (), (), (), (BLOCK,), ("version",)])
+    pool = compare_pool("chat", Role.BOTH, members, documents, ignore=ignore)
+    return DrawnPool(pool, documents, replicas)
+
+
+def verdict_line(pool: Pool, documents: Mapping[str, Document], replicas: Mapping[str, Replica]) -> str:
+    """Write the verdict, its basis, the unknown replicas, groups and cells: `differs measured 1 [A]: A yes, A-B no`."""
+    sharing = pool_sharing(pool, replicas)
+    verdict = sharing_sentence(pool, sharing, documents, replicas)
+    cells = [
+        f"{'-'.join(dict.fromkeys((cell.one, cell.other)))} {cell.share}"
+        f"{' measured' if cell.is_measured else ''}{f' {cell.silent}' if cell.silent else ''}"
+        for cell in sharing.cells
+    ]
+    groups = " ".join("+".join(each) for each in sharing.groups)
+    known = "measured" if verdict.is_measured else "derived"
+    flags = f"{' certain' if verdict.is_certain else ''}{' doubted' if verdict.is_doubted else ''}"
+    return f"{verdict.verdict} {known}{flags} {verdict.not_known} [{groups}]: {', '.join(cells)}"
