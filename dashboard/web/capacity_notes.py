@@ -9,6 +9,7 @@ from dashboard.report.capacity.ranks import Measure, Rank
 from dashboard.report.capacity.remarks import Remark, first_of_names, remarks, uncounted
 from dashboard.report.capacity.totals import device_noun, short_device
 from dashboard.report.capacity.words import name_of, outlier_sentence, percent, rank_name
+from dashboard.views import pages
 from dashboard.web import links, markup
 from dashboard.web.capacity_bars import OnDevice, devices_of, held_of
 
@@ -107,4 +108,4 @@ def _line(content: str) -> str:
 
 
 def _link(replica: Replica, name: str) -> str:
-    return markup.link(links.to(links.REPLICA_PAGE, replica=replica.id), markup.text(name))
+    return markup.link(links.to(pages.REPLICA_PAGE, replica=replica.id), markup.text(name))

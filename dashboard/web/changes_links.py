@@ -7,6 +7,7 @@ from dashboard.analysis.changes import Changes, SettingGroup, Side
 from dashboard.fleet.formatting import one_line
 from dashboard.fleet.pieces import section
 from dashboard.report.changes.words import pool_name
+from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Line, Section
 from dashboard.views.finding_entries import rule_words
 from dashboard.web import links
@@ -17,7 +18,7 @@ BEFORE = frozenset({"gone-findings", "unjudged-findings"})  # parts that speak o
 
 def at(side: Side, page: str, **choices: str | None) -> str:
     """Return the address of a page of one side."""
-    return links.live(page, **{links.SNAPSHOT: side.snapshot, **choices})
+    return links.live(page, **{pages.SNAPSHOT: side.snapshot, **choices})
 
 
 def leads(changes: Changes) -> LinkMap:
@@ -26,23 +27,23 @@ def leads(changes: Changes) -> LinkMap:
     here = {anchor: f"#{section_id(anchor)}" for anchor in ("findings", "settings", "replicas", "capacity")}
     then = {
         _mark(rule_words(each.finding.rule), is_before=True): at(
-            changes.before, links.FINDINGS, **{links.RULE: each.finding.rule}
+            changes.before, pages.FINDINGS, **{pages.RULE: each.finding.rule}
         )
         for each in findings.gone
     }
     found = [*(each.finding for each in findings.new), *(each.after for each in findings.kept)]
     now = {
-        _mark(rule_words(each.rule), is_before=False): at(after, links.FINDINGS, **{links.RULE: each.rule})
+        _mark(rule_words(each.rule), is_before=False): at(after, pages.FINDINGS, **{pages.RULE: each.rule})
         for each in found
     }
     settings = {
-        _mark(path, pool=pool): at(after, links.COMPARE, pool=pool, path=path)
+        _mark(path, pool=pool): at(after, pages.COMPARE, pool=pool, path=path)
         for group in changes.settings.groups
         if (pool := group.pools[1]) is not None
         for path in (change.path for change in group.changes)
     }
     pools = {each.pool for each in changes.capacity.pools if each.pool is not None and each.after.ranks}
-    rows = {pool_name(pool): at(after, links.COMPARE, pool=pool) for pool in pools}
+    rows = {pool_name(pool): at(after, pages.COMPARE, pool=pool) for pool in pools}
     return LinkMap({**here, **then, **now, **settings}, rows, _replicas(changes))
 
 
@@ -50,7 +51,7 @@ def _replicas(changes: Changes) -> dict[str, str]:
     """Return where replicas lead by name: to the second side, those that went to the first; none of equal names."""
     after = [*(each.after for each in changes.replicas.both), *changes.replicas.came]
     sides = [(changes.after, each) for each in after] + [(changes.before, each) for each in changes.replicas.went]
-    return by_name((each.name, at(side, links.REPLICA_PAGE, replica=each.id)) for side, each in sides)
+    return by_name((each.name, at(side, pages.REPLICA_PAGE, replica=each.id)) for side, each in sides)
 
 
 def section_id(anchor: str) -> str:

@@ -8,8 +8,9 @@ import streamlit as st
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
+from dashboard.views import pages
 from dashboard.views.context import Context, compared, context_of
-from dashboard.web import links, snapshots_compare, state
+from dashboard.web import snapshots_compare, state
 
 SETTLED = "compared_sides"  # in the session: both sides of this run; None on every other page
 
@@ -25,7 +26,7 @@ class Chosen(NamedTuple):
     @property
     def is_live(self) -> bool:
         """Say whether it is the newest poll, which goes on."""
-        return self.id == links.LIVE
+        return self.id == pages.LIVE
 
 
 class Sides(NamedTuple):
@@ -59,7 +60,7 @@ class Sides(NamedTuple):
         before, after = self.both
         return compared(context_of(before, name=self.before.name), context_of(after, name=self.after.name))
 
-    def address(self, live: str = links.LIVE) -> dict[str, str]:
+    def address(self, live: str = pages.LIVE) -> dict[str, str]:
         """Return what the address of this comparison says; `live` stands in the place of the newest poll."""
         sides = zip(snapshots_compare.SIDES, (self.before, self.after), strict=True)
         return {name: live if side.is_live else side.id for name, side in sides}
@@ -67,7 +68,7 @@ class Sides(NamedTuple):
 
 def settle(page: str) -> Sides | None:
     """Open both sides once for all that this run says of them; None on every page but Changes."""
-    st.session_state[SETTLED] = _settled() if page == links.CHANGES else None
+    st.session_state[SETTLED] = _settled() if page == pages.CHANGES else None
     return cast("Sides | None", st.session_state[SETTLED])
 
 
@@ -86,7 +87,7 @@ def _settled() -> Sides:
 
 
 def _opened(text: str) -> Chosen:
-    if text == links.LIVE:
+    if text == pages.LIVE:
         live = service.current() if state.is_frozen() else state.fleet()
         waits = live.polled_at is None or not live.replicas
         return Chosen(text, problem="There is no live fleet to compare with.") if waits else Chosen(text, live)

@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
+from dashboard.views import pages
 from dashboard.views.blocks import Section, View
 from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
@@ -31,10 +32,10 @@ def choose(sides: Sides) -> None:
     """Let the reader choose both sides; the address says which they are."""
     before, after, there = sides
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="changes_sides"):
-        snapshots_compare.choose(links.CHANGES, links.FROM, there, _known(before, there))
-        swapped = links.to(links.CHANGES, **{links.FROM: after.id, links.TO: before.id})
+        snapshots_compare.choose(pages.CHANGES, pages.FROM, there, _known(before, there))
+        swapped = links.to(pages.CHANGES, **{pages.FROM: after.id, pages.TO: before.id})
         st.html(f'<p class="go">{markup.link(swapped, "⇄ Swap", title="Put the second before the first")}</p>')
-        snapshots_compare.choose(links.CHANGES, links.TO, there, _known(after, there))
+        snapshots_compare.choose(pages.CHANGES, pages.TO, there, _known(after, there))
 
 
 def _known(side: Chosen, there: Mapping[str, str]) -> str | None:

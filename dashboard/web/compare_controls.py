@@ -8,8 +8,9 @@ from dashboard.compare import BASELINE, MAJORITY, parse_reference
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.report.pools.compared import Choice
+from dashboard.views import pages
 from dashboard.views.glossary import TERMS
-from dashboard.web import choices, links
+from dashboard.web import choices
 
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 # What a control shows is also what stands in the URL.
@@ -21,7 +22,7 @@ OTHER_POOL = "other_pool"  # the choice in place of a pool that does not exist
 
 def choose_pool(pools: Sequence[str]) -> str | None:
     """Let the reader choose a pool; the first is the one that needs a look most. None: the URL names another."""
-    if st.query_params.get(links.POOL, pools[0]) not in pools:
+    if st.query_params.get(pages.POOL, pools[0]) not in pools:
         st.selectbox(
             "Pool",
             pools,
@@ -34,7 +35,7 @@ def choose_pool(pools: Sequence[str]) -> str | None:
             width=280,
         )
         return None
-    bound = choices.bound(links.POOL, pools)
+    bound = choices.bound(pages.POOL, pools)
     chosen = st.selectbox("Pool", pools, **bound, format_func=one_line, label_visibility="collapsed", width=280)
     return str(chosen)
 
@@ -44,10 +45,10 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> C
 
     `names` gives replicas their names, `baseline` is the pool's if it has one.
     """
-    shown = choices.segments("Show", links.SHOW, (DIFFERENCES, ALL))
+    shown = choices.segments("Show", pages.SHOW, (DIFFERENCES, ALL))
     search = st.text_input(
         "Search",
-        **choices.bound(links.SEARCH),
+        **choices.bound(pages.SEARCH),
         placeholder="path or value",
         live=True,
         width=150,
@@ -55,12 +56,12 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> C
     sections = sorted({path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings})
     sections = [EVERY_SECTION, *sections]
     section = st.selectbox(
-        "Section", sections, **choices.bound(links.SECTION, sections), format_func=one_line, width=165
+        "Section", sections, **choices.bound(pages.SECTION, sections), format_func=one_line, width=165
     )
     reference = _choose_reference(pool, names, baseline)
     columns = COHORTS
     if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
-        columns = choices.segments("Columns", links.COLUMNS, (COHORTS, REPLICAS))
+        columns = choices.segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
     return Choice(
         only_differences=shown != ALL,
         section=None if section in {None, EVERY_SECTION} else section,
@@ -82,7 +83,7 @@ def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline |
         **{letter: f"cohort {letter}" for letter in letters},
         MAJORITY.text: "majority" if has_majority else "majority: there is none",
     }
-    bound = choices.bound(links.REFERENCE, options)
+    bound = choices.bound(pages.REFERENCE, options)
     told = TERMS["reference"]
     return str(
         st.selectbox("Reference", options, **bound, format_func=lambda key: one_line(shown[key]), width=175, help=told)
@@ -90,4 +91,4 @@ def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline |
 
 
 def _leave_for() -> None:
-    st.query_params[links.POOL] = st.session_state[OTHER_POOL]
+    st.query_params[pages.POOL] = st.session_state[OTHER_POOL]

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from dashboard.views import pages
 from dashboard.web import links, markup
 
 EXAMPLE = """\
@@ -38,7 +39,7 @@ def no_pools() -> None:
     """Say how replicas that do not tell their model come into a pool: by a label."""
     title, replicas = (
         markup.bold("Say which replicas belong together."),
-        markup.link(links.to(links.REPLICAS), "Replicas"),
+        markup.link(links.to(pages.REPLICAS), "Replicas"),
     )
     how = "Give each target the label <code>pool</code> in <code>fleet.yaml</code>, and start the program again."
     seen = f"Until then {replicas} shows what each of them told."
@@ -50,7 +51,7 @@ def nothing_answered() -> None:
     _show(
         "There is no pool to compare",
         "No replica told which model it serves. "
-        f"{markup.link(links.to(links.OVERVIEW), 'Overview')} says why, and what to do.",
+        f"{markup.link(links.to(pages.OVERVIEW), 'Overview')} says why, and what to do.",
     )
 
 
@@ -62,7 +63,7 @@ def nothing_compared(why: str) -> None:
 
 def nothing_told(where: str) -> None:
     """Say that no replica of a pool or a fleet tells its settings, and where it is said what lets them."""
-    glyph, replicas = markup.glyph("unknown", "not known:"), markup.link(links.to(links.REPLICAS), "Replicas")
+    glyph, replicas = markup.glyph("unknown", "not known:"), markup.link(links.to(pages.REPLICAS), "Replicas")
     how = f"{replicas} leads to the page of each, which says how to let it tell more."
     told = markup.bold(f"No replica of this {where} tells its settings, so there is nothing to compare.")
     st.html(markup.notice("unknown", f"{glyph} {told} {how}"))
@@ -75,8 +76,8 @@ def no_such_pool(name: str) -> None:
 
 def no_such_snapshot(why: str) -> None:
     """Say that the address names a snapshot that cannot be opened, and where the others are."""
-    snapshots = markup.link(links.live(links.SNAPSHOTS), "All snapshots")
-    live = markup.link(links.live(links.OVERVIEW), "The live fleet")
+    snapshots = markup.link(links.live(pages.SNAPSHOTS), "All snapshots")
+    live = markup.link(links.live(pages.OVERVIEW), "The live fleet")
     _show("This snapshot cannot be opened", markup.text(why), f"{snapshots} · {live}")
 
 

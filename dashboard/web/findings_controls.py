@@ -10,23 +10,24 @@ from dashboard.fleet.formatting import one_line
 from dashboard.report.findings.listed import Choice, Known
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Family, Severity
+from dashboard.views import pages
 from dashboard.views.glossary import TERMS
-from dashboard.web import choices, links
+from dashboard.web import choices
 
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
-FILTERS = (links.SEVERITY, links.FAMILY, links.POOL, links.RULE, links.SEARCH)
+FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.SEARCH)
 
 
 def choose(fleet: Fleet, found: Known) -> Choice:
     """Draw the filters in one row and return what they say."""
     with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
         severity = _severity(Counter(each.finding.severity for each in found.active))
-        family = _one_of("Family", links.FAMILY, [EVERY_FAMILY, *Family], 160)
+        family = _one_of("Family", pages.FAMILY, [EVERY_FAMILY, *Family], 160)
         pools = [EVERY_POOL, *(pool.name for pool in fleet.pools)]
-        pool = _one_of("Pool", links.POOL, pools, 230)
-        rule = _one_of("Rule", links.RULE, [EVERY_RULE, *found.rules], 260)
+        pool = _one_of("Pool", pages.POOL, pools, 230)
+        rule = _one_of("Rule", pages.RULE, [EVERY_RULE, *found.rules], 260)
         search = st.text_input(
-            "Search", **choices.bound(links.SEARCH), placeholder="replica, setting or words", width=230, live=True
+            "Search", **choices.bound(pages.SEARCH), placeholder="replica, setting or words", width=230, live=True
         )
     return Choice(
         severity=Severity(severity) if severity != EVERY_SEVERITY else None,
@@ -39,7 +40,7 @@ def choose(fleet: Fleet, found: Known) -> Choice:
 
 def kept_choices() -> dict[str, str]:
     """Return what a link on this page keeps of the address: the filters, and which rules are listed."""
-    return {name: st.query_params[name] for name in (*FILTERS, links.RULES) if name in st.query_params}
+    return {name: st.query_params[name] for name in (*FILTERS, pages.RULES) if name in st.query_params}
 
 
 def rule_title(rule: str) -> str:
@@ -50,7 +51,7 @@ def rule_title(rule: str) -> str:
 def _severity(counts: Mapping[Severity, int]) -> str:
     options: list[str] = [EVERY_SEVERITY, *Severity]
     shown = {EVERY_SEVERITY: EVERY_SEVERITY} | {str(each): f"{each} {counts.get(each, 0):,}" for each in Severity}
-    bound = choices.bound(links.SEVERITY, options)
+    bound = choices.bound(pages.SEVERITY, options)
     chosen = st.segmented_control(
         "Severity",
         options,
@@ -69,6 +70,6 @@ def _one_of(label: str, name: str, options: Sequence[str], width: int) -> str | 
         options,
         **choices.bound(name, options),
         width=width,
-        format_func=rule_title if name == links.RULE else one_line,
+        format_func=rule_title if name == pages.RULE else one_line,
     )
     return None if shown in {None, options[0]} else str(shown)

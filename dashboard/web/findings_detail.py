@@ -12,6 +12,7 @@ from dashboard.report.findings.words import how_sure
 from dashboard.report.pools.domain_words import known_how, rollout_words
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Inspection, Remedy
+from dashboard.views import pages
 from dashboard.views.finding_entries import where_of
 from dashboard.web import findings_words, links, markup
 from dashboard.web.findings_controls import rule_title
@@ -48,7 +49,7 @@ def draw(found: Known, listed: Listed, fleet: Fleet, address: Mapping[str, str])
 
 def head(finding: Finding, address: Mapping[str, str]) -> str:
     """Head the panel: how bad, which rule, the sentence, and the way back to the list. HTML."""
-    close = markup.link(links.to(links.FINDINGS, **address), "Close", title="Back to the list", css="close")
+    close = markup.link(links.to(pages.FINDINGS, **address), "Close", title="Back to the list", css="close")
     rule, known = markup.muted(rule_title(finding.rule)), tags(finding)
     sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
     return (
@@ -98,7 +99,7 @@ def _siblings(alike: Sequence[Listed], opened: Listed, address: Mapping[str, str
     others = [each for each in alike if each.key != opened.key]
     shown = [
         markup.link(
-            links.to(links.FINDINGS, **address, finding=each.key),
+            links.to(pages.FINDINGS, **address, finding=each.key),
             markup.text(where_of(each.finding)),
         )
         for each in others[:MOST_SIBLINGS]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dashboard.fleet.formatting import count
 from dashboard.report.findings.listed import Listed
 from dashboard.rules.findings import Confidence, Finding
+from dashboard.views import pages
 from dashboard.views.names import brief
 from dashboard.web import findings_words, links, markup
 from dashboard.web.findings_controls import rule_title
@@ -50,7 +51,7 @@ def _entry(group: Sequence[Listed], names: Mapping[str, str], address: Mapping[s
     first = group[0]
     finding = first.finding
     is_open = opened in {each.key for each in group}
-    target = links.to(links.FINDINGS, **address, finding=opened if is_open else first.key)
+    target = links.to(pages.FINDINGS, **address, finding=opened if is_open else first.key)
     current = ' aria-current="true"' if is_open else ""
     sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
     known = tags(finding)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from dashboard.fleet import State
 from dashboard.fleet.formatting import STATE_WORDS, count, middle_cut, natural, one_line, whole_text
 from dashboard.rules.findings import Evidence, Finding
+from dashboard.views import pages
 from dashboard.views.names import brief
 from dashboard.web import links, markup
 
@@ -18,9 +19,9 @@ MOST_ROWS = 24  # values of one finding; Compare shows all
 MOST_COHORTS = 12  # lines of cohorts, the largest first
 # Where a value is shown that is no setting, by the first part of its path.
 ELSEWHERE = {
-    "engines": (links.CAPACITY, "Open in Capacity"),
-    "devices": (links.CAPACITY, "Open in Capacity"),
-    "replicas": (links.REPLICAS, "Open in Replicas"),
+    "engines": (pages.CAPACITY, "Open in Capacity"),
+    "devices": (pages.CAPACITY, "Open in Capacity"),
+    "replicas": (pages.REPLICAS, "Open in Replicas"),
 }
 
 
@@ -88,7 +89,7 @@ def _rest(letter: str, pool: str, number: int, more: str) -> str:
     words = f"and {number:,} {more}" if more else "show them"
     if not pool:
         return markup.muted(words) if more else ""
-    whole = links.to(links.COMPARE, pool=pool, cohort=letter) if letter else links.to(links.REPLICAS, pool=pool)
+    whole = links.to(pages.COMPARE, pool=pool, cohort=letter) if letter else links.to(pages.REPLICAS, pool=pool)
     return markup.link(whole, words, title="All of this cohort" if letter else "All of this pool")
 
 
@@ -105,7 +106,7 @@ def _setting(path: str, finding: Finding, people: People, *, is_first: bool) -> 
 
 
 def _compare(pool: str, path: str, content: str) -> str:
-    return markup.link(links.to(links.COMPARE, pool=pool, path=path), content, title="Open in Compare")
+    return markup.link(links.to(pages.COMPARE, pool=pool, path=path), content, title="Open in Compare")
 
 
 def _of(pool: str) -> str:
@@ -138,4 +139,4 @@ def _letter(letter: str, number: int, named: str) -> str:
 
 
 def _replica(replica: str, name: str) -> str:
-    return markup.link(links.to(links.REPLICA_PAGE, replica=replica), markup.text(brief(name)), title=name)
+    return markup.link(links.to(pages.REPLICA_PAGE, replica=replica), markup.text(brief(name)), title=name)

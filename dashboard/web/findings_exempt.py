@@ -6,6 +6,7 @@ from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count
 from dashboard.report.findings.listed import Listed
 from dashboard.rules.findings import Finding
+from dashboard.views import pages
 from dashboard.views.finding_entries import where_of
 from dashboard.web import findings_words, links, markup
 
@@ -49,7 +50,7 @@ def ignored_html(pools: Iterable[Pool], globs: Sequence[str]) -> str:
 def _suppressed(listed: Listed, names: Mapping[str, str], address: Mapping[str, str]) -> tuple[str, ...]:
     finding, by = listed.finding, listed.finding.suppression
     sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
-    link = markup.link(links.to(links.FINDINGS, **address, finding=listed.key), sentence)
+    link = markup.link(links.to(pages.FINDINGS, **address, finding=listed.key), sentence)
     what = f"{findings_words.severity_mark(finding.severity)} {markup.muted(finding.rule)}<br>{link}"
     told = (by.owner, by.reason, by.until) if by else ("", "", "")
     return (what, _where(finding, names), *map(markup.text, told))

@@ -12,8 +12,9 @@ from dashboard.report.findings.judged_rules import without_subject
 from dashboard.report.findings.listed import Choice, Known
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Outcome, OutcomeKind
+from dashboard.views import pages
 from dashboard.views.names import brief
-from dashboard.web import choices, links, markup
+from dashboard.web import choices, markup
 from dashboard.web.findings_controls import rule_title
 from dashboard.web.findings_exempt import MOST_ROWS, ignored_html, suppressed_html
 from dashboard.web.shared import shared
@@ -51,7 +52,7 @@ def draw(fleet: Fleet, found: Known, choice: Choice, address: Mapping[str, str])
     shown = st.segmented_control(
         "Rules by outcome",
         OPTIONS,
-        **choices.bound(links.RULES, OPTIONS),
+        **choices.bound(pages.RULES, OPTIONS),
         required=True,
         format_func=lambda name: f"{name} {numbers[name]:,}",
         label_visibility="collapsed",

@@ -10,6 +10,7 @@ from dashboard.report.findings import head as findings_head
 from dashboard.report.findings import listed as listed_findings
 from dashboard.report.findings.judged_rules import judged_rules
 from dashboard.report.findings.listed import Choice, Known, Listed
+from dashboard.views import pages
 from dashboard.web import (
     empty,
     findings_controls,
@@ -69,7 +70,7 @@ def draw_list(fleet: Fleet, found: Known, choice: Choice, opened: str | None = N
     if not kept:
         number = len(found.active)
         hidden = f"They hide all {number:,} findings." if number > 1 else "They hide the only finding."
-        empty.filter_hides_all(hidden, links.to(links.FINDINGS))
+        empty.filter_hides_all(hidden, links.to(pages.FINDINGS))
         return
     groups = listed_findings.grouped(kept)
     address = findings_controls.kept_choices()
@@ -86,7 +87,7 @@ def draw_detail(fleet: Fleet, found: Known, opened: Listed) -> None:
 
 def draw_gone() -> None:
     """Say that the address names a finding that is no more."""
-    back = markup.link(links.to(links.FINDINGS, **findings_controls.kept_choices()), "Close")
+    back = markup.link(links.to(pages.FINDINGS, **findings_controls.kept_choices()), "Close")
     said = markup.bold("This finding is gone.")
     st.html(markup.notice("info", f"{said} It was fixed, or what the replicas tell has changed since. {back}"))
 

@@ -7,6 +7,7 @@ from dashboard.fleet.pieces import Style
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.sentence_lines import with_values
 from dashboard.rules.findings import CohortShare, Evidence, Finding, Severity
+from dashboard.views import pages
 from dashboard.views.names import brief
 from dashboard.web import links, markup
 
@@ -53,7 +54,7 @@ def severity_mark(severity: Severity) -> str:
 
 def pool_links(pools: Iterable[str]) -> str:
     """Link pools to Compare. HTML."""
-    shown = [markup.link(links.to(links.COMPARE, pool=pool), markup.text(brief(pool)), title=pool) for pool in pools]
+    shown = [markup.link(links.to(pages.COMPARE, pool=pool), markup.text(brief(pool)), title=pool) for pool in pools]
     return joined(shown)
 
 

@@ -8,6 +8,7 @@ from dashboard.report.findings.cohorts import NamedCohort, are_few, named_cohort
 from dashboard.report.findings.first import first_findings
 from dashboard.report.findings.listed import Listed
 from dashboard.report.findings.words import assumed
+from dashboard.views import pages
 from dashboard.views.names import brief
 from dashboard.web import findings_list, links, markup
 from dashboard.web.findings_rule import marked
@@ -28,14 +29,14 @@ def first_things(fleet: Fleet) -> list[tuple[str, str, str]]:
 
 
 def _left(number: int) -> tuple[str, str, str]:
-    more = markup.link(links.to(links.FINDINGS), markup.text(count(number, "more finding")), css="more")
+    more = markup.link(links.to(pages.FINDINGS), markup.text(count(number, "more finding")), css="more")
     return "unknown", more, ""
 
 
 def _entry(group: Sequence[Listed], names: Mapping[str, str]) -> tuple[str, str, str]:
     finding = group[0].finding
     glyph = markup.glyph(finding.severity, f"{finding.severity}:")
-    where = markup.link(links.to(links.FINDINGS, finding=group[0].key), _where(group))
+    where = markup.link(links.to(pages.FINDINGS, finding=group[0].key), _where(group))
     what = f"{glyph} {where} {sentence_html(finding.sentence, finding.evidence)}"
     rollout = f" {markup.bold('Rollout in progress.')}" if finding.is_rollout else ""
     known = f" {markup.muted(assumed(finding))}" if finding.assumptions else ""
@@ -61,7 +62,7 @@ def _whose(group: Sequence[Listed], names: Mapping[str, str]) -> str:
 def _cohort(cohort: NamedCohort) -> str:
     """Write one cohort: its letter, and its replicas as links."""
     linked = [
-        markup.link(links.to(links.REPLICA_PAGE, replica=replica), markup.text(brief(name)), title=name)
+        markup.link(links.to(pages.REPLICA_PAGE, replica=replica), markup.text(brief(name)), title=name)
         for replica, name in zip(cohort.replicas, cohort.names, strict=True)
     ]
     letter = f"{markup.letter(cohort.share.letter)} " if cohort.share.letter else ""

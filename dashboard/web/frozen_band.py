@@ -10,6 +10,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import iso, joined, middle_cut
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store import Stored
+from dashboard.views import pages
 from dashboard.views.context import Context, context_of, context_parts, seen_with
 from dashboard.web import choices, links, markup
 from dashboard.web.changes_sides import Sides
@@ -38,7 +39,7 @@ def shown() -> Stored | None:
     return cast("Stored | None", st.session_state.get(SHOWN))
 
 
-def context(fleet: Fleet, page: str = links.OVERVIEW) -> Context:
+def context(fleet: Fleet, page: str = pages.OVERVIEW) -> Context:
     """Return the context of the page that is drawn: its filters are what the address says and the page followed."""
     known = shown()
     return context_of(fleet, name=known.beside.name if known else "", filters=_filters(fleet, page))
@@ -55,7 +56,7 @@ def draw_above(page: str) -> None:
     st.html(
         '<div class="frozen">'
         f"<span>{markup.bold('Snapshot')}{called} {markup.code(known.id)} · {frozen}{_other_rules(known)}</span>"
-        f'<span class="leave">{markup.link(links.to(links.SNAPSHOTS), "All snapshots")} · {leave}</span></div>'
+        f'<span class="leave">{markup.link(links.to(pages.SNAPSHOTS), "All snapshots")} · {leave}</span></div>'
     )
 
 
@@ -70,10 +71,10 @@ def draw_not_followed() -> None:
 
 def _filters(fleet: Fleet, page: str) -> list[tuple[str, str]]:
     """Return the choices that stand in the address, in its order, without those that the page cannot follow."""
-    known = links.KNOWN.get(page, set()) - choices.not_followed().keys() - {links.MANAGE}  # a dialog above the page
+    known = pages.KNOWN.get(page, set()) - choices.not_followed().keys() - {pages.MANAGE}  # a dialog above the page
     told = {name: value for name, value in links.choices().items() if name in known}
-    if told.get(links.POOL) not in {pool.name for pool in fleet.pools}:
-        told.pop(links.POOL, None)
+    if told.get(pages.POOL) not in {pool.name for pool in fleet.pools}:
+        told.pop(pages.POOL, None)
     return [(name, middle_cut(value, LONGEST_FILTER)) for name, value in told.items()]
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from dashboard.views import pages
 from dashboard.web import links, markup, state
 
 _component = st.components.v2.component(
@@ -23,8 +24,8 @@ def draw() -> None:
 
 def guide() -> str:
     """Write the guide. HTML."""
-    findings = markup.link(links.to(links.FINDINGS), "Findings")
-    compare = markup.link(links.to(links.COMPARE), "Compare")
+    findings = markup.link(links.to(pages.FINDINGS), "Findings")
+    compare = markup.link(links.to(pages.COMPARE), "Compare")
     see = "Replicas that should be alike stand in one pool; those that say the same are a cohort, A the largest."
     act = f"{findings} says what a difference breaks and what to type; {compare} shows every setting that differs."
     keep = "Look around freely: nothing here changes a replica, and Share keeps what you see under a link."

@@ -1,4 +1,4 @@
-"""Addresses of pages: the one place that knows their names and the names of what stands in the URL."""
+"""URLs of pages and of what a text names. Names of pages and of choices: `views/pages.py`."""
 
 from pathlib import Path
 from typing import cast
@@ -7,71 +7,33 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from dashboard.fleet.pieces import Kind, Target
+from dashboard.views import pages
+
 SCRIPTS = Path(__file__).parent / "page_scripts"  # not "pages": Streamlit would take them for pages of its own kind
-OVERVIEW, FINDINGS, COMPARE = "", "findings", "compare"
-CAPACITY, REPLICAS, REPLICA_PAGE = "capacity", "replicas", "replica"
-REVIEW, SNAPSHOTS, CHANGES = "review", "snapshots", "changes"
-
-# Names in the URL. A widget whose choice stands there (see choices.py) has its name as its key.
-POOL = "pool"
-REPLICA = "replica"
-PATH = "path"
-COHORT = "cohort"
-SHOW = "show"
-SECTION = "section"
-SEARCH = "search"
-SETTING = "setting"  # a search of its own: what was searched among replicas is not searched among settings
-TAB = "tab"
-REFERENCE = "reference"
-COLUMNS = "columns"
-MEASURE = "measure"
-LENGTH = "length"
-PER = "per"
-STATE = "state"
-FINDING = "finding"
-SEVERITY = "severity"
-FAMILY = "family"
-RULE = "rule"
-RULES = "rules"  # which outcomes of rules are listed
-FROM, TO = "from", "to"  # the two snapshots that are compared
-MANAGE = "manage"  # the snapshot that is renamed, taken away or deleted
-CONVERGE = "converge"  # what a pool would be made like
-
-# What each page reads of its address: the rest means nothing there.
-KNOWN = {
-    FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, RULES, FINDING},
-    COMPARE: {POOL, SHOW, SEARCH, SECTION, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE},
-    CAPACITY: {POOL, MEASURE, LENGTH, PER},
-    REPLICAS: {SEARCH, POOL, STATE},
-    REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW},
-    REVIEW: {FROM},
-    SNAPSHOTS: {SEARCH, MANAGE},
-    CHANGES: {FROM, TO},
-}
-
-# These hold on every page: navigate.js and `to` carry them on.
-SNAPSHOT = "snapshot"  # the frozen fleet that is shown
-SCREENSHOT = "screenshot"  # the page stands still
-MEETING = "meeting"  # larger type
-CARRIED = (SNAPSHOT, SCREENSHOT, MEETING)
-LIVE = "live"  # the newest poll, where a snapshot could be named
-
 OPENED = "opened_snapshot"  # in the session: the snapshot that is shown, by its whole id
 
 
-def to(page: str, **choices: str | None) -> str:
-    """Return the address of a page with choices in it, relative, so that it also holds behind a path prefix.
+PAGES_OF = {
+    Kind.POOL: (pages.COMPARE, pages.POOL),
+    Kind.REPLICA: (pages.REPLICA_PAGE, pages.REPLICA),
+    Kind.RULE: (pages.FINDINGS, pages.RULE),
+    Kind.FINDING: (pages.FINDINGS, pages.FINDING),
+}
 
-    It stays within the snapshot that is shown. The rest of CARRIED is added by navigate.js when a link is followed:
-    pages that are drawn once for all sessions cannot hold it.
+
+def to(page: str, **choices: str | None) -> str:
+    """Return the URL of a page, relative, so that it also works behind a path prefix; it keeps the snapshot shown.
+
+    navigate.js adds the rest of pages.CARRIED when a link is followed: HTML that sessions share cannot contain it.
     """
     shown = _opened()
-    return _address(page, {**({SNAPSHOT: shown} if shown else {}), **choices})
+    return _address(page, {**({pages.SNAPSHOT: shown} if shown else {}), **choices})
 
 
 def onward(page: str, **choices: str | None) -> str:
     """Return the address of a page with all that holds on every page: where this session goes, and no other."""
-    held = {name: st.query_params.get(name) for name in CARRIED if name != SNAPSHOT}
+    held = {name: st.query_params.get(name) for name in pages.CARRIED if name != pages.SNAPSHOT}
     return to(page, **held, **choices)
 
 
@@ -80,14 +42,37 @@ def live(page: str, **choices: str | None) -> str:
     return _address(page, choices)
 
 
+def address(target: Target) -> str | None:
+    """Return the URL of what a text names; None for a section of the same page, and for a setting without a pool.
+
+    A choice `snapshot` replaces the snapshot that is shown; `live` leaves it.
+    """
+    key, pool = target.key, target.pool
+    choices: dict[str, str | None] = dict(target.choices)
+    if choices.get(pages.SNAPSHOT) == pages.LIVE:
+        choices[pages.SNAPSHOT] = None
+    match target.kind:
+        case Kind.SECTION:
+            return None
+        case Kind.SETTING:
+            return to(pages.COMPARE, **{pages.POOL: pool, pages.PATH: key, **choices}) if pool else None
+        case Kind.COHORT:
+            return to(pages.COMPARE, **{pages.POOL: pool, pages.COHORT: key, **choices})
+        case Kind.PAGE:
+            return to(key, **choices)
+        case Kind.POOL | Kind.REPLICA | Kind.RULE | Kind.FINDING:
+            page, name = PAGES_OF[target.kind]
+            return to(page, **{name: key, **choices})
+
+
 def choices() -> dict[str, str]:
     """Return the choices that stand in the address, without what holds on every page."""
-    return {name: value for name, value in st.query_params.items() if name not in CARRIED}
+    return {name: value for name, value in st.query_params.items() if name not in pages.CARRIED}
 
 
 def snapshot() -> str | None:
     """Return the snapshot that the address names, as somebody typed it."""
-    return st.query_params.get(SNAPSHOT)
+    return st.query_params.get(pages.SNAPSHOT)
 
 
 def pasted(text: str) -> tuple[str, dict[str, str]]:
@@ -99,12 +84,12 @@ def pasted(text: str) -> tuple[str, dict[str, str]]:
         parts = urlsplit(text.strip())
         told = {name: values[0] for name, values in parse_qs(parts.query).items()}
     except ValueError:  # brackets that are no address, or very many choices
-        return OVERVIEW, {SNAPSHOT: text}
+        return pages.OVERVIEW, {pages.SNAPSHOT: text}
     last = parts.path.rstrip("/").rpartition("/")[2]  # what stands before it is a path prefix
-    page = last if last in KNOWN else OVERVIEW
-    if SNAPSHOT not in told and not (page == CHANGES and told.keys() & KNOWN[CHANGES]):
-        return OVERVIEW, {SNAPSHOT: text}
-    return page, {name: value for name, value in told.items() if name in {*KNOWN.get(page, ()), *CARRIED}}
+    page = last if last in pages.KNOWN else pages.OVERVIEW
+    if pages.SNAPSHOT not in told and not (page == pages.CHANGES and told.keys() & pages.KNOWN[pages.CHANGES]):
+        return pages.OVERVIEW, {pages.SNAPSHOT: text}
+    return page, {name: value for name, value in told.items() if name in {*pages.KNOWN.get(page, ()), *pages.CARRIED}}
 
 
 def _opened() -> str | None:

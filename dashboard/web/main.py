@@ -6,6 +6,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.views import pages
 from dashboard.web import changes_sides, choices, empty, frozen_band, links, markup, masthead, meeting, share, state
 
 ICON = Path(__file__).with_name("icon.png")
@@ -55,7 +56,7 @@ def main() -> None:
 def _draw(page: StreamlitPage, fleet: Fleet) -> None:
     """Draw the page, or why there is nothing to show; snapshots can be looked for at any time."""
     problem = state.problem()
-    if page.url_path in {links.SNAPSHOTS, links.CHANGES}:
+    if page.url_path in {pages.SNAPSHOTS, pages.CHANGES}:
         if problem is not None:
             st.html(markup.notice("warning", markup.text(problem)))
         page.run()

@@ -11,8 +11,9 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import formatting
 from dashboard.report.findings.words import answered
 from dashboard.rules import rollup
+from dashboard.views import pages
 from dashboard.views.context import as_of_words
-from dashboard.web import links, markup, state
+from dashboard.web import markup, state
 from dashboard.web.changes_sides import Sides
 from dashboard.web.tally import tally_glyphs
 
@@ -85,7 +86,7 @@ def compared_words(sides: Sides, live: Fleet | None, now: datetime, interval_sec
 
 def _live_side(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool) -> str:
     as_of = _as_of(fleet.polled_at, now, interval_seconds, paused=paused) if fleet.polled_at else ""
-    return f"{markup.bold(links.LIVE)}{_covered(fleet)} · {as_of}"
+    return f"{markup.bold(pages.LIVE)}{_covered(fleet)} · {as_of}"
 
 
 def _frozen_side(name: str, fleet: Fleet) -> str:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from dashboard.fleet.formatting import short_id
+from dashboard.views import pages
 from dashboard.views.context import as_of
 from dashboard.web import frozen_band, links, markup, state
 
@@ -42,8 +43,8 @@ def draw(page: str) -> None:
         return
     with place.container(key="meeting"):
         st.html(markup.said("Meeting mode"))
-        if page != links.REVIEW:
-            back = markup.link(links.to(links.REVIEW), "Back to the review", css="back")
+        if page != pages.REVIEW:
+            back = markup.link(links.to(pages.REVIEW), "Back to the review", css="back")
             _mount(f'<nav class="agenda beside" aria-label="Meeting">{back}{_LEAVE}</nav>', ())
 
 
@@ -67,7 +68,7 @@ def switch() -> None:
 
 
 def _begin() -> None:
-    st.query_params[links.MEETING] = "1"
+    st.query_params[pages.MEETING] = "1"
 
 
 def _shown() -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from dashboard.rules.findings import Finding
+from dashboard.views import pages
 from dashboard.web import findings_words, links, markup
 from dashboard.web.findings_controls import rule_title
 
@@ -18,4 +19,4 @@ def _sentence(finding: Finding) -> str:
 
 
 def _rule(finding: Finding) -> str:
-    return markup.link(links.to(links.FINDINGS, finding=finding.id), markup.text(rule_title(finding.rule)))
+    return markup.link(links.to(pages.FINDINGS, finding=finding.id), markup.text(rule_title(finding.rule)))

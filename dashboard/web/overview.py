@@ -10,6 +10,7 @@ from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.order import ordered
 from dashboard.report.pools.prefix_words import prefix_sentences
 from dashboard.rules.findings import Severity
+from dashboard.views import pages
 from dashboard.views.blocks import Figure, Tone
 from dashboard.views.overview import more_words
 from dashboard.views.overview_figures import overview_figures
@@ -60,13 +61,13 @@ def _cards(fleet: Fleet, now: FleetSummary) -> list[str]:
     """Draw the six numbers; those that a page can show lead there."""
     shown = overview_figures(fleet, now)
     addresses = {
-        shown.replicas: links.to(links.REPLICAS),
-        shown.critical: links.to(links.FINDINGS, severity=Severity.CRITICAL),
-        shown.warnings: links.to(links.FINDINGS, severity=Severity.WARNING),
-        shown.capacity: links.to(links.CAPACITY),
+        shown.replicas: links.to(pages.REPLICAS),
+        shown.critical: links.to(pages.FINDINGS, severity=Severity.CRITICAL),
+        shown.warnings: links.to(pages.FINDINGS, severity=Severity.WARNING),
+        shown.capacity: links.to(pages.CAPACITY),
     }
     if now.unread:
-        addresses[shown.unknown] = links.to(links.REPLICAS)
+        addresses[shown.unknown] = links.to(pages.REPLICAS)
     return [
         markup.card(figure.label, _value(figure), markup.parts(figure.note), address=addresses.get(figure))
         for figure in shown

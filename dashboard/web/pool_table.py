@@ -11,6 +11,7 @@ from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import versions_text
 from dashboard.report.pools.prefix_words import is_needed
 from dashboard.rules.findings import Inspection, Tally
+from dashboard.views import pages
 from dashboard.web import links, markup
 from dashboard.web.prefix_words import prefix_words
 from dashboard.web.tally import tally_glyphs
@@ -56,7 +57,7 @@ def _row(pool: Pool, members: list[Replica], findings: str, sharing: str) -> lis
     held = total(members)
     missing = f" {markup.muted(f'+ {held.unknown:,} not known')}" if held.tokens is not None and held.unknown else ""
     return [
-        markup.link(links.to(links.COMPARE, pool=pool.name), markup.bold(pool.name), title=pool.name),
+        markup.link(links.to(pages.COMPARE, pool=pool.name), markup.bold(pool.name), title=pool.name),
         markup.text(pool.role) if pool.role is not Role.BOTH else markup.muted(pool.role),
         markup.text(device_words(members)) or markup.muted(formatting.NOT_KNOWN),
         cohort_bar(pool),
@@ -93,7 +94,7 @@ def _segment(pool: Pool, cohort: Cohort) -> str:
     number = len(cohort.replicas)
     label = f"{cohort.letter} ×{number:,}" if number > 1 else cohort.letter
     said = markup.text(f"Compare {pool.name}: cohort {cohort.letter}, {formatting.count(number, 'replica')}")
-    address = markup.text(links.to(links.COMPARE, pool=pool.name))
+    address = markup.text(links.to(pages.COMPARE, pool=pool.name))
     style = f'class="c{colour(cohort.letter)}" style="flex:{_share(number, pool)}"'
     return f'<a {style} href="{address}" title="{said}" aria-label="{said}">{label}</a>'
 

@@ -11,6 +11,7 @@ from dashboard.report.replicas.settings import ReadCoverage
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.report.replicas.standing import mark, standing_words
 from dashboard.rules.findings import Severity
+from dashboard.views import pages
 from dashboard.views.blocks import Tone
 from dashboard.web import links, markup
 
@@ -26,7 +27,7 @@ def head(replica: Replica, reach: ReadCoverage | None, worst: Severity | None = 
     called good for it: its only glyph is that of its findings, and it has none without them.
     """
     name = markup.text(_short(replica.name))
-    back = markup.link(links.to(links.REPLICAS), "All replicas")
+    back = markup.link(links.to(pages.REPLICAS), "All replicas")
     lead = f"{back} · {markup.code(formatting.one_line(replica.id))} · {markup.text(standing_words(replica, reach))}"
     return markup.heading(f"{_marks(replica.state, worst)}{name}", lead)
 
@@ -75,7 +76,7 @@ def notices(replica: Replica, names: dict[str, str], now: datetime | None) -> li
 
 def _same_process(addresses: Sequence[str], names: dict[str, str]) -> str:
     others = [
-        markup.link(links.to(links.REPLICA_PAGE, replica=other), markup.text(_short(names.get(other, other))))
+        markup.link(links.to(pages.REPLICA_PAGE, replica=other), markup.text(_short(names.get(other, other))))
         for other in addresses
     ]
     title = markup.bold(f"One process behind {formatting.in_words(len(others) + 1)} addresses.")
@@ -111,7 +112,7 @@ def _pool(replica: Replica, pool: Pool | None) -> str:
     cohort = cohort_of(pool, replica)
     where = f"cohort {markup.letter(cohort.letter)} of {len(pool.cohorts):,}" if cohort and pool else "in no cohort"
     role = "" if replica.role == "both" else f"{markup.text(replica.role)} · "
-    name = markup.link(links.to(links.COMPARE, pool=replica.pool), _cut(replica.pool), title=replica.pool)
+    name = markup.link(links.to(pages.COMPARE, pool=replica.pool), _cut(replica.pool), title=replica.pool)
     return markup.card("Pool", name, f"{role}{where}", explained="pool")
 
 
@@ -127,7 +128,7 @@ def _differences(replica: Replica, pool: Pool | None, apart: Sequence[Apart], re
     if not apart:
         good = markup.glyph("good", "good:") if reach.read >= reach.of_pool else ""  # else much of it is not known
         return markup.card("Differs from its pool in", f"{good}0", read)
-    address = links.to(links.COMPARE, pool=pool.name, reference=replica.id)
+    address = links.to(pages.COMPARE, pool=pool.name, reference=replica.id)
     note = f"{read}, {markup.link(address, 'compare with it')}"
     differs = markup.glyph("differs", "differs:") if number else ""
     return markup.card("Differs from its pool in", f"{differs}{number:,}", note)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from dashboard.views import pages
 from dashboard.web import links
 
 _component = st.components.v2.component(
@@ -17,7 +18,7 @@ _component = st.components.v2.component(
 
 def open_replica(replica: str) -> None:
     """Let the browser go to the page of one replica, as it would by a link."""
-    open_address(links.onward(links.REPLICA_PAGE, replica=replica))
+    open_address(links.onward(pages.REPLICA_PAGE, replica=replica))
 
 
 def open_address(address: str) -> None:

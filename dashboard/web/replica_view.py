@@ -15,6 +15,7 @@ from dashboard.report.replicas import settings as replica_settings
 from dashboard.report.replicas.beside import beside_its_pool
 from dashboard.report.replicas.differences import Apart
 from dashboard.rules.findings import Severity
+from dashboard.views import pages
 from dashboard.views.names import replica_names
 from dashboard.web import (
     choices,
@@ -79,7 +80,7 @@ def known(generation: int, polled_at: datetime | None, replica: str, _fleet: Fle
 
 def draw_unknown(replica: str | None) -> None:
     """Say that the address names no replica of this fleet."""
-    back = markup.link(links.to(links.REPLICAS), "All replicas")
+    back = markup.link(links.to(pages.REPLICAS), "All replicas")
     told = markup.code(formatting.middle_cut(formatting.one_line(replica), 80)) if replica else ""
     title = "There is no such replica" if replica else "No replica is named"
     sentence = (
@@ -109,7 +110,7 @@ def draw_head(found: Known, fleet: Fleet, now: datetime | None) -> None:
 
 def tabs() -> Sequence[DeltaGenerator]:
     """Open the tabs; which one is seen stands in the URL."""
-    return st.tabs(TABS, **choices.bound(links.TAB, TABS))
+    return st.tabs(TABS, **choices.bound(pages.TAB, TABS))
 
 
 def draw_settings(found: Known) -> None:
@@ -119,11 +120,11 @@ def draw_settings(found: Known) -> None:
         return
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
         search = st.text_input(
-            "Search", **choices.bound(links.SETTING), placeholder="setting or value", width=260, live=True
+            "Search", **choices.bound(pages.SETTING), placeholder="setting or value", width=260, live=True
         )
         sections = [EVERY_SECTION, *sorted(found.settings["Section"].unique())]
-        section = st.selectbox("Section", sections, **choices.bound(links.SECTION, sections), width=230)
-        only = st.toggle("Only what differs", **choices.bound(links.SHOW, default=False), disabled=not found.apart)
+        section = st.selectbox("Section", sections, **choices.bound(pages.SECTION, sections), width=230)
+        only = st.toggle("Only what differs", **choices.bound(pages.SHOW, default=False), disabled=not found.apart)
     rows = replica_settings.filtered(
         found.settings,
         section=None if section in {None, EVERY_SECTION} else section,

@@ -6,6 +6,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.store import Stored
 from dashboard.store.reviews import Earlier, Last, last_review, opened
+from dashboard.views import pages
 from dashboard.web import choices, links, markup
 from dashboard.web.snapshots_list import words
 
@@ -14,7 +15,7 @@ def chosen(known: Earlier, fleet: Fleet) -> Last:
     """Open the earlier snapshot that the address names, or the last review."""
     usual = last_review(known, fleet)
     by_id = _by_id(known)
-    stored = by_id[choices.chosen(links.FROM, list(by_id), default=usual.id)] if usual else None
+    stored = by_id[choices.chosen(pages.FROM, list(by_id), default=usual.id)] if usual else None
     return opened(known, stored, service.frozen)
 
 
@@ -33,7 +34,7 @@ def _draw_choice(known: Earlier, usual: Stored, last: Last, fleet: Fleet) -> Non
             st.selectbox(
                 "Last review",
                 list(by_id),
-                **choices.bound(links.FROM, list(by_id), default=usual.id),
+                **choices.bound(pages.FROM, list(by_id), default=usual.id),
                 format_func=lambda key: words(by_id[key]),
                 width=430,
                 label_visibility="collapsed",
@@ -41,7 +42,7 @@ def _draw_choice(known: Earlier, usual: Stored, last: Last, fleet: Fleet) -> Non
         else:
             st.html(f'<p class="foot">{markup.text(words(usual))}</p>')
         if last.id is not None:
-            address = links.to(links.CHANGES, **{links.FROM: last.id, links.TO: fleet.snapshot or links.LIVE})
+            address = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: fleet.snapshot or pages.LIVE})
             st.html(f'<p class="foot">{markup.link(address, "All that changed, replica by replica")}</p>')
 
 

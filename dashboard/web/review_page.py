@@ -11,10 +11,11 @@ from dashboard.fleet import Note
 from dashboard.fleet.notes import Notes
 from dashboard.store.reviews import Last
 from dashboard.store.snapshots import READ_ONLY
+from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.finding_entries import note_lines
 from dashboard.views.review import FINE, review_report
-from dashboard.web import audit, frozen_band, links, markup, meeting, review_blocks, review_chart, review_notes, state
+from dashboard.web import audit, frozen_band, markup, meeting, review_blocks, review_chart, review_notes, state
 from dashboard.web.meeting import Item
 from dashboard.web.review_blocks import HtmlFragment
 from dashboard.web.review_view import AgendaSection, Rank, Topic
@@ -141,4 +142,4 @@ def _freeze(fleet: Fleet) -> None:
     except SnapshotError as error:
         st.session_state[PROBLEM] = str(error)
     else:
-        st.query_params[links.SNAPSHOT] = stored.id
+        st.query_params[pages.SNAPSHOT] = stored.id

@@ -12,6 +12,7 @@ from dashboard.fleet.pieces import Style
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.listed import Listed, grouped
 from dashboard.rules.findings import Severity
+from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Section, Table
 from dashboard.views.finding_entries import finding_anchor, note_lines
 from dashboard.views.review import AGENDA, FINDINGS, FINE, NOT_JUDGED, NOT_READ, SUPPRESSED, review_report
@@ -190,30 +191,30 @@ def _leads(fleet: Fleet, groups: Mapping[str, Sequence[Listed]], before: str | N
 
     `before` is the id of the snapshot of the last review.
     """
-    changed = links.to(links.CHANGES, **{links.FROM: before, links.TO: fleet.snapshot or links.LIVE})
+    changed = links.to(pages.CHANGES, **{pages.FROM: before, pages.TO: fleet.snapshot or pages.LIVE})
     places = {
-        NOT_READ: links.to(links.REPLICAS),
-        DIFFERENCES: links.to(links.COMPARE),
-        CAPACITY: links.to(links.CAPACITY),
-        "all-replicas": links.to(links.REPLICAS),
-        "all-ranks": links.to(links.CAPACITY),
-        "all-differences": links.to(links.COMPARE),
-        NOT_JUDGED: links.to(links.FINDINGS, rules="Skipped"),
+        NOT_READ: links.to(pages.REPLICAS),
+        DIFFERENCES: links.to(pages.COMPARE),
+        CAPACITY: links.to(pages.CAPACITY),
+        "all-replicas": links.to(pages.REPLICAS),
+        "all-ranks": links.to(pages.CAPACITY),
+        "all-differences": links.to(pages.COMPARE),
+        NOT_JUDGED: links.to(pages.FINDINGS, rules="Skipped"),
         **{f"{NEW}-{each}": changed for each in CUT},
-        **{f"severity-{each}": links.to(links.FINDINGS, severity=each) for each in Severity},
+        **{f"severity-{each}": links.to(pages.FINDINGS, severity=each) for each in Severity},
     }
     by_slug = slugs(pool.name for pool in fleet.pools)
     settings = {
-        row_anchor(f"settings-{by_slug[pool.name]}", each.path): links.to(links.COMPARE, pool=pool.name, path=each.path)
+        row_anchor(f"settings-{by_slug[pool.name]}", each.path): links.to(pages.COMPARE, pool=pool.name, path=each.path)
         for pool in fleet.pools
         for each in pool.differences
     }
     for name, slug in by_slug.items():
-        places[f"pool-{slug}"] = links.to(links.COMPARE, pool=name)
-        places[f"capacity-{slug}"] = links.to(links.CAPACITY, pool=name)
-    findings = {anchor: links.to(links.FINDINGS, finding=group[0].key) for anchor, group in groups.items()}
-    pools = {name_of(pool.name): links.to(links.CAPACITY, pool=pool.name) for pool in fleet.pools}
-    names = by_name((each.name, links.to(links.REPLICA_PAGE, replica=each.id)) for each in fleet.replicas)
+        places[f"pool-{slug}"] = links.to(pages.COMPARE, pool=name)
+        places[f"capacity-{slug}"] = links.to(pages.CAPACITY, pool=name)
+    findings = {anchor: links.to(pages.FINDINGS, finding=group[0].key) for anchor, group in groups.items()}
+    pools = {name_of(pool.name): links.to(pages.CAPACITY, pool=pool.name) for pool in fleet.pools}
+    names = by_name((each.name, links.to(pages.REPLICA_PAGE, replica=each.id)) for each in fleet.replicas)
     return LinkMap({**places, **findings, **settings}, pools, names)
 
 

@@ -25,6 +25,7 @@ from dashboard.report.findings.document import findings_document
 from dashboard.report.fleet.document import to_document, to_json
 from dashboard.report.parts import Part, coverage
 from dashboard.rules.findings import OutcomeKind
+from dashboard.views import pages
 from dashboard.web.connections import limit_log, raise_descriptor_limit
 
 WRONG_OPTIONS = 2  # the exit code of every program for wrong usage
@@ -32,7 +33,6 @@ INTERVALS_UNTIL_STALE = 2
 TIDY_SECONDS = 5.0
 MAX_POOLS = 100  # that have series of their own; pools can be as many as served models
 OTHER_POOLS = "other"
-SNAPSHOT = "snapshot"  # the parameter of pages
 NO_POOL = ""  # of replicas that were never read
 
 
@@ -111,8 +111,8 @@ async def api_findings(request: Request) -> Response:
 
 
 async def _answered(request: Request, document: Callable[[Fleet, datetime], Part]) -> Response:
-    if SNAPSHOT in request.query_params:
-        return JSONResponse({"detail": f"no parameter {SNAPSHOT}: this is the live fleet"}, status_code=400)
+    if pages.SNAPSHOT in request.query_params:
+        return JSONResponse({"detail": f"no parameter {pages.SNAPSHOT}: this is the live fleet"}, status_code=400)
     fleet = service.current()
     if fleet.polled_at is None:
         return JSONResponse({"detail": "no poll has ended yet"}, status_code=503)

@@ -13,6 +13,7 @@ from dashboard.render.export import SUFFIXES, Format, written
 from dashboard.store import Stored
 from dashboard.store.sidecar import LONGEST_NAME
 from dashboard.store.snapshots import READ_ONLY
+from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.web import audit, links, markup
 from dashboard.web.changes_sides import Sides
@@ -77,7 +78,7 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
             _draw_export(page, fleet.name, fleet.snapshot)
         else:
             _draw_freeze(fleet, "Freeze this fleet", lambda key: _in_snapshot(page, key), page)
-            _draw_export(page, fleet.name, links.LIVE)
+            _draw_export(page, fleet.name, pages.LIVE)
 
 
 def _draw_compared(sides: Sides, page: str) -> None:
@@ -128,7 +129,7 @@ def _draw_link(page: str, key: str) -> None:
 
 
 def _in_snapshot(page: str, key: str) -> str:
-    return links.live(page, **{**links.choices(), links.SNAPSHOT: key})
+    return links.live(page, **{**links.choices(), pages.SNAPSHOT: key})
 
 
 def _draw_address(page: str, key: str, address: str) -> None:

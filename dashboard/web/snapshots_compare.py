@@ -7,10 +7,10 @@ import streamlit as st
 from dashboard import service
 from dashboard.fleet.formatting import one_line
 from dashboard.store import Stored
-from dashboard.web import links
+from dashboard.views import pages
 from dashboard.web.snapshots_list import words
 
-SIDES = {links.FROM: "Before", links.TO: "After"}
+SIDES = {pages.FROM: "Before", pages.TO: "After"}
 
 
 def sides(known: Sequence[Stored]) -> Mapping[str, str]:
@@ -19,7 +19,7 @@ def sides(known: Sequence[Stored]) -> Mapping[str, str]:
     Those of the fleet that comes first stand before those of other fleets: to compare with these is seldom meant.
     """
     live = service.current()
-    newest = {links.LIVE: f"{live.name} now"} if live.polled_at and live.replicas else {}
+    newest = {pages.LIVE: f"{live.name} now"} if live.polled_at and live.replicas else {}
     first = live.name if newest or not known else known[0].beside.fleet
     listed = sorted(known, key=lambda each: each.beside.fleet != first)
     return {**newest, **{each.id: words(each) for each in listed}}
@@ -27,8 +27,8 @@ def sides(known: Sequence[Stored]) -> Mapping[str, str]:
 
 def asked(name: str, known: Mapping[str, str]) -> str:
     """Return the side that the address names; where it names none, the newest is compared with the one before it."""
-    newest = list(known)[: len(SIDES)] or [links.LIVE]
-    return st.query_params.get(name) or newest[-1 if name == links.FROM else 0]
+    newest = list(known)[: len(SIDES)] or [pages.LIVE]
+    return st.query_params.get(name) or newest[-1 if name == pages.FROM else 0]
 
 
 def choose(page: str, name: str, known: Mapping[str, str], chosen: str | None) -> None:

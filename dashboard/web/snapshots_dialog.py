@@ -9,6 +9,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count
 from dashboard.store import Stored
 from dashboard.store.sidecar import LONGEST_NAME
+from dashboard.views import pages
 from dashboard.web import audit, links, markup
 from dashboard.web.snapshots_list import UNNAMED, as_of, name_or_default, times
 
@@ -17,7 +18,7 @@ ASKED = "snapshot_to_delete"
 
 def draw() -> None:
     """Open the dialog of the snapshot that the address names."""
-    key = st.query_params.get(links.MANAGE)
+    key = st.query_params.get(pages.MANAGE)
     if key is None:
         return
     try:
@@ -30,7 +31,7 @@ def draw() -> None:
 
 def close() -> None:
     """Take what was open out of the URL."""
-    st.query_params.pop(links.MANAGE, None)
+    st.query_params.pop(pages.MANAGE, None)
     st.session_state.pop(ASKED, None)
 
 
@@ -110,7 +111,7 @@ def _delete(stored: Stored, typed: str | None) -> None:
         service.snapshots().delete(stored.id)
     asked = links.snapshot()
     if asked is not None and stored.id.startswith(asked):
-        st.query_params.pop(links.SNAPSHOT, None)
+        st.query_params.pop(pages.SNAPSHOT, None)
 
 
 def _do(change: Callable[[], None]) -> None:

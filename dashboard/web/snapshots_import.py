@@ -12,6 +12,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count, iso
 from dashboard.sources.importing import File, Refused, import_files
 from dashboard.store.sidecar import LONGEST_NAME, with_name
+from dashboard.views import pages
 from dashboard.web import audit, links, markup, replica_opening
 from dashboard.web.uploads import MAX_FILE_BYTES, MIB
 
@@ -106,10 +107,10 @@ def _import(files: Sequence[UploadedFile], name: str) -> None:
 def _say(done: Done) -> None:
     st.session_state[DONE] = None if not done.refused and len(done.frozen) == 1 else done
     if not done.refused and len(done.frozen) == 1:
-        replica_opening.open_address(links.live(links.OVERVIEW, snapshot=done.frozen[0].id))
+        replica_opening.open_address(links.live(pages.OVERVIEW, snapshot=done.frozen[0].id))
         return
     for each in done.frozen:
-        opened = markup.link(links.live(links.OVERVIEW, snapshot=each.id), "open it")
+        opened = markup.link(links.live(pages.OVERVIEW, snapshot=each.id), "open it")
         glyph = markup.glyph("good", "good:")
         st.html(markup.notice("good", f"{glyph} {markup.bold(each.words)}, frozen as {markup.code(each.id)}: {opened}"))
     if done.refused:

@@ -8,6 +8,7 @@ from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity
 from dashboard.store import Stored
 from dashboard.store.sidecar import Sidecar
+from dashboard.views import pages
 from dashboard.views.context import AS_OF, IMPORTED
 from dashboard.web import links, markup
 
@@ -70,7 +71,7 @@ def table(known: Sequence[Stored], shown: str | None) -> str:
 def _row(stored: Stored, *, is_shown: bool) -> Sequence[str]:
     beside = stored.beside
     name = markup.bold(beside.name) if beside.name else f"<i>{UNNAMED}</i>"
-    opened = links.live(links.OVERVIEW, snapshot=stored.id)
+    opened = links.live(pages.OVERVIEW, snapshot=stored.id)
     return (
         markup.link(opened, name, title="Open this snapshot")
         + (' <span class="tag">open now</span>' if is_shown else ""),
@@ -81,7 +82,7 @@ def _row(stored: Stored, *, is_shown: bool) -> Sequence[str]:
         _findings(stored),
         size(stored.size_bytes),
         f"{len(stored.notes):,}" if stored.notes else markup.muted("–"),
-        markup.link(links.to(links.SNAPSHOTS, manage=stored.id), "Export, manage", title="Export, rename or delete"),
+        markup.link(links.to(pages.SNAPSHOTS, manage=stored.id), "Export, manage", title="Export, rename or delete"),
     )
 
 
@@ -90,7 +91,7 @@ def _findings(stored: Stored) -> str:
     counts = {severity: getattr(stored.beside, severity) for severity in Severity}
     drawn = [
         markup.link(
-            links.live(links.FINDINGS, snapshot=stored.id, severity=severity),
+            links.live(pages.FINDINGS, snapshot=stored.id, severity=severity),
             f"{markup.glyph(severity, '')}{markup.bold(f'{number:,}')}{markup.said(count(number, *NOUNS[severity]))}",
             title=count(number, *NOUNS[severity]),
             css="count",

@@ -10,6 +10,7 @@ from dashboard.fleet.formatting import count
 from dashboard.store import Listed, Stored
 from dashboard.store.reviews import earlier, last_review
 from dashboard.store.snapshots import READ_ONLY
+from dashboard.views import pages
 from dashboard.web import choices, links, markup, replica_opening, snapshots_compare, state
 from dashboard.web.snapshots_list import UNNAMED, matching, table
 
@@ -50,8 +51,8 @@ def _open(typed: str) -> None:
     """Go to what a snapshot's id or a whole link names; Changes names its snapshots itself, and says what is wrong."""
     page, told = links.pasted(typed)
     try:
-        if links.SNAPSHOT in told:
-            told[links.SNAPSHOT] = service.snapshots().named(told[links.SNAPSHOT])
+        if pages.SNAPSHOT in told:
+            told[pages.SNAPSHOT] = service.snapshots().named(told[pages.SNAPSHOT])
     except SnapshotError as error:
         st.html(markup.notice("warning", markup.text(error)))
     else:
@@ -67,13 +68,13 @@ def draw_compare(known: Sequence[Stored]) -> None:
     st.html(markup.section("Compare two"))
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="snapshots_compare"):
         for name, side in chosen.items():
-            snapshots_compare.choose(links.SNAPSHOTS, name, there, side if side in there else None)
-        address = links.to(links.CHANGES, **chosen)
+            snapshots_compare.choose(pages.SNAPSHOTS, name, there, side if side in there else None)
+        address = links.to(pages.CHANGES, **chosen)
         st.html(f'<p class="go">{markup.link(address, "Show what changed", css="button")}</p>')
     live = service.current()
     if last := last_review(earlier(service.snapshots(), live), live):
         name = markup.bold(last.beside.name or UNNAMED)
-        since = links.to(links.CHANGES, **{links.FROM: last.id, links.TO: links.LIVE})
+        since = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: pages.LIVE})
         st.html(f"<p>{markup.link(since, 'What changed since the last review')}, {name}</p>")
 
 
@@ -81,7 +82,7 @@ def draw_list(found: Listed) -> None:
     """Draw the list, and below it what is damaged."""
     known = found.snapshots
     if len(known) > MANY:
-        search = st.text_input("Search", **choices.bound(links.SEARCH), placeholder="name, fleet or id", width=260)
+        search = st.text_input("Search", **choices.bound(pages.SEARCH), placeholder="name, fleet or id", width=260)
         known = matching(known, search or "")
     if known:
         st.html(table(known, state.fleet().snapshot))

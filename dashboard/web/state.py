@@ -8,6 +8,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
+from dashboard.views import pages
 from dashboard.web import links
 
 FLEET = "shown_fleet"
@@ -61,12 +62,12 @@ def is_frozen() -> bool:
 
 def screenshot() -> bool:
     """Say whether the page is to look the same at every time: its clock stands, and nothing moves."""
-    return st.query_params.get(links.SCREENSHOT) == "1"
+    return st.query_params.get(pages.SCREENSHOT) == "1"
 
 
 def meeting() -> bool:
     """Say whether the page is shown to a meeting: in larger type, and nothing moves."""
-    return st.query_params.get(links.MEETING) == "1"
+    return st.query_params.get(pages.MEETING) == "1"
 
 
 def still() -> bool:
@@ -81,7 +82,7 @@ def paused() -> bool:
 
 def reading() -> bool:
     """Say whether a dialog is open: nothing under it may move."""
-    return any(name in st.query_params for name in (links.PATH, links.COHORT, links.MANAGE))
+    return any(name in st.query_params for name in (pages.PATH, pages.COHORT, pages.MANAGE))
 
 
 def outdated() -> bool:

@@ -3,6 +3,7 @@
 from dashboard.fleet.formatting import count
 from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity, Tally
+from dashboard.views import pages
 from dashboard.web import links, markup
 
 
@@ -13,7 +14,7 @@ def tally_glyphs(tally: Tally, *, pool: str | None = None) -> str:
     """
     return " ".join(
         markup.link(
-            links.to(links.FINDINGS, severity=severity, pool=pool),
+            links.to(pages.FINDINGS, severity=severity, pool=pool),
             f"{markup.glyph(severity, '')}{markup.bold(f'{number:,}')}{markup.said(count(number, *NOUNS[severity]))}",
             title=count(number, *NOUNS[severity]),
             css="count",

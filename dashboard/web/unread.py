@@ -5,6 +5,7 @@ from datetime import datetime
 
 from dashboard.fleet import Replica, ReplicaState, formatting
 from dashboard.report.replicas.standing import mark, reason
+from dashboard.views import pages
 from dashboard.views.names import brief
 from dashboard.web import links, markup
 
@@ -20,14 +21,14 @@ def unread(replicas: Sequence[Replica], now: datetime | None, most: int = MOST) 
     rows = [(mark(replica.state).value, _content(replica, now), "") for replica in shown]
     if len(shown) < len(replicas):
         left = formatting.count(len(replicas) - len(shown), "more replica")
-        rows.append(("unknown", markup.link(links.to(links.REPLICAS), markup.text(left), css="more"), ""))
+        rows.append(("unknown", markup.link(links.to(pages.REPLICAS), markup.text(left), css="more"), ""))
     return rows
 
 
 def _content(replica: Replica, now: datetime | None) -> str:
     glyph = markup.glyph(mark(replica.state), f"{replica.state}:")
     name = markup.link(
-        links.to(links.REPLICA_PAGE, replica=replica.id), markup.bold(brief(replica.name)), title=replica.name
+        links.to(pages.REPLICA_PAGE, replica=replica.id), markup.bold(brief(replica.name)), title=replica.name
     )
     state = "down" if replica.state is ReplicaState.DOWN else "partial"
     kind = f" · {formatting.FAILURE_WORDS[replica.failure.kind]}" if replica.failure else ""

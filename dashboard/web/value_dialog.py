@@ -11,6 +11,7 @@ from dashboard.fleet.formatting import STATE_WORDS, count, natural, whole_text
 from dashboard.report.pools.named_paths import by_path
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.subject import FINGERPRINT
+from dashboard.views import pages
 from dashboard.views.names import replica_names
 from dashboard.web import links, markup, named_paths, replica_opening
 from dashboard.web.matrix import Opened
@@ -21,7 +22,7 @@ MOST_NAMED = 60  # replicas named per value; the page Replicas lists all
 
 def draw(fleet: Fleet, pool: Pool) -> None:
     """Open what the URL names: a path, or a cohort. It stays in the URL, so that the link can be handed on."""
-    path, letter = st.query_params.get(links.PATH), st.query_params.get(links.COHORT)
+    path, letter = st.query_params.get(pages.PATH), st.query_params.get(pages.COHORT)
     cohort = next((cohort for cohort in pool.cohorts if cohort.letter == letter), None)
     if path:
         st.dialog("All values of one setting", width="large", on_dismiss=close)(_path)(fleet, pool, path)
@@ -33,16 +34,16 @@ def open_from(opened: Opened, pool: Pool) -> None:
     """Put what the reader opened into the URL: the dialog opens with the next `draw`. A replica has its own page."""
     close()
     if opened.path:
-        st.query_params[links.PATH] = opened.path
+        st.query_params[pages.PATH] = opened.path
     elif opened.column in pool.replicas:
         replica_opening.open_replica(opened.column)
     elif opened.column:
-        st.query_params[links.COHORT] = opened.column
+        st.query_params[pages.COHORT] = opened.column
 
 
 def close() -> None:
     """Take what was open out of the URL."""
-    for name in (links.PATH, links.COHORT):
+    for name in (pages.PATH, pages.COHORT):
         st.query_params.pop(name, None)
 
 
@@ -106,16 +107,16 @@ def _cohort(fleet: Fleet, pool: Pool, cohort: Cohort) -> None:
 def _next(pool: Pool, letter: str) -> Iterator[str]:
     """Link to what a reader may want to know next of one cohort among several."""
     if len(pool.cohorts) > 1:
-        compared = links.to(links.COMPARE, pool=pool.name, reference=letter)
+        compared = links.to(pages.COMPARE, pool=pool.name, reference=letter)
         yield markup.link(compared, f"Compare with {letter}")
-        yield markup.link(links.to(links.COMPARE, pool=pool.name, converge=letter), f"What if all were like {letter}")
+        yield markup.link(links.to(pages.COMPARE, pool=pool.name, converge=letter), f"What if all were like {letter}")
 
 
 def replica_links(replicas: Iterable[str], names: Mapping[str, str]) -> str:
     """Write replicas as links to their pages, the first ones by name."""
     members = sorted(replicas, key=lambda member: natural(names.get(member, member)))
     shown = [
-        markup.link(links.to(links.REPLICA_PAGE, replica=member), markup.text(names.get(member, member)))
+        markup.link(links.to(pages.REPLICA_PAGE, replica=member), markup.text(names.get(member, member)))
         for member in members[:MOST_NAMED]
     ]
     more = [f"and {len(members) - MOST_NAMED:,} more"] if len(members) > MOST_NAMED else []

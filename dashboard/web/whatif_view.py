@@ -29,8 +29,9 @@ from dashboard.analysis.whatif.words import (
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.rules.findings import Finding
+from dashboard.views import pages
 from dashboard.views.names import brief, names_of
-from dashboard.web import choices, links, markup
+from dashboard.web import choices, markup
 from dashboard.web.findings_words import chips, sentence_html
 from dashboard.web.shared import shared
 
@@ -137,7 +138,7 @@ def _choose(options: Mapping[str, str]) -> str:
         chosen = st.selectbox(
             QUESTION,
             list(options),
-            **choices.bound(links.CONVERGE, list(options)),
+            **choices.bound(pages.CONVERGE, list(options)),
             format_func=lambda key: options[key],
             label_visibility="collapsed",
             width=230,

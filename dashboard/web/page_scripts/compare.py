@@ -4,6 +4,7 @@ import streamlit as st
 
 from dashboard.render.matrix_csv import matrix_csv
 from dashboard.report.pools.compared import members_of, pool_named, unmatched_words
+from dashboard.views import pages
 from dashboard.views.compare import compare_report
 from dashboard.web import (
     baseline_offer,
@@ -29,7 +30,7 @@ with st.container(key="pool_head", horizontal=True, vertical_alignment="center")
     title = st.container()
     name = compare_controls.choose_pool(overview(fleet.generation, fleet.polled_at, fleet).order)
 if name is None:
-    empty.no_such_pool(st.query_params[links.POOL])
+    empty.no_such_pool(st.query_params[pages.POOL])
     st.stop()
 pool = pool_named(fleet, name)
 members = members_of(fleet, pool)
@@ -57,7 +58,7 @@ if view.matrix.rows:
 elif not pool.cohorts and any(member.fresh for member in members):
     empty.nothing_told("pool")
 elif choice.is_filtered:
-    empty.filter_hides_all(unmatched_words(view.matrix, choice), links.to(links.COMPARE, pool=name))
+    empty.filter_hides_all(unmatched_words(view.matrix, choice), links.to(pages.COMPARE, pool=name))
 elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
     empty.all_equal("No difference:" if view.is_good else "No setting differs:", view.equal, is_good=view.is_good)
 else:

@@ -2,8 +2,9 @@
 
 import streamlit as st
 
+from dashboard.views import pages
 from dashboard.views.findings import findings_report
-from dashboard.web import empty, findings_view, frozen_band, links, share, state
+from dashboard.web import empty, findings_view, frozen_band, share, state
 
 fleet = state.fleet()
 if not fleet.pools and not fleet.inspection.findings:
@@ -13,7 +14,7 @@ if not fleet.pools and not fleet.inspection.findings:
 found = findings_view.known(fleet)
 findings_view.draw_head(fleet)
 choice = findings_view.choose(fleet, found)
-asked = st.query_params.get(links.FINDING)
+asked = st.query_params.get(pages.FINDING)
 opened = found.find(asked) if asked else None
 findings_view.reveal(opened.key if opened else None)
 if asked and opened is None:

@@ -2,11 +2,12 @@
 
 import streamlit as st
 
+from dashboard.views import pages
 from dashboard.views.replica import replica_report
-from dashboard.web import frozen_band, links, replica_view, share, state
+from dashboard.web import frozen_band, replica_view, share, state
 
 fleet = state.fleet()
-asked = st.query_params.get(links.REPLICA)
+asked = st.query_params.get(pages.REPLICA)
 found = replica_view.known(fleet.generation, fleet.polled_at, asked, fleet) if asked else None
 if found is None:
     replica_view.draw_unknown(asked)

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from dashboard.views import pages
 from dashboard.views.replicas import replicas_report
 from dashboard.web import empty, frozen_band, links, replica_opening, replicas_view, share, state
 
@@ -14,7 +15,7 @@ kept = replicas_view.kept(rows, choice)
 if kept.empty:
     empty.filter_hides_all(
         f"They hide all {len(rows):,} replicas." if len(rows) > 1 else "They hide the only replica.",
-        links.to(links.REPLICAS),
+        links.to(pages.REPLICAS),
     )
     st.stop()
 number = replicas_view.number_words(len(kept), len(rows))

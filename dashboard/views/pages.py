@@ -1,0 +1,53 @@
+"""Names of the pages and of the choices in their URLs: the one place that has them.
+
+`pieces.page(FINDINGS, severity="critical")` makes a target of them; `web/links.py` makes a URL of a target.
+"""
+
+OVERVIEW, FINDINGS, COMPARE = "", "findings", "compare"
+CAPACITY, REPLICAS, REPLICA_PAGE = "capacity", "replicas", "replica"
+REVIEW, SNAPSHOTS, CHANGES = "review", "snapshots", "changes"
+
+# Choices. A widget whose value is in the URL has the name as its key.
+POOL = "pool"
+REPLICA = "replica"
+PATH = "path"
+COHORT = "cohort"
+SHOW = "show"
+SECTION = "section"
+SEARCH = "search"
+SETTING = "setting"  # a search of its own: a search among replicas means nothing among settings
+TAB = "tab"
+REFERENCE = "reference"
+COLUMNS = "columns"
+MEASURE = "measure"
+LENGTH = "length"
+PER = "per"
+STATE = "state"
+FINDING = "finding"
+SEVERITY = "severity"
+FAMILY = "family"
+RULE = "rule"
+RULES = "rules"  # outcomes of rules to list
+FROM, TO = "from", "to"  # the two snapshots of a comparison
+MANAGE = "manage"  # the snapshot whose dialog is open
+CONVERGE = "converge"  # the target of a what-if
+
+# Choices that a page reads; it ignores all others.
+KNOWN = {
+    FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, RULES, FINDING},
+    COMPARE: {POOL, SHOW, SEARCH, SECTION, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE},
+    CAPACITY: {POOL, MEASURE, LENGTH, PER},
+    REPLICAS: {SEARCH, POOL, STATE},
+    REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW},
+    REVIEW: {FROM},
+    SNAPSHOTS: {SEARCH, MANAGE},
+    CHANGES: {FROM, TO},
+}
+
+# Choices that every page reads: navigate.js and `links.to` add them to each link.
+SNAPSHOT = "snapshot"  # the frozen fleet to show
+SCREENSHOT = "screenshot"  # the clock stops and nothing moves
+MEETING = "meeting"  # larger type
+CARRIED = (SNAPSHOT, SCREENSHOT, MEETING)
+
+LIVE = "live"  # in place of a snapshot's id: the newest poll
