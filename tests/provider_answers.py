@@ -8,7 +8,7 @@ from typing import Any
 from dashboard.fleet import Source
 from dashboard.vllm.fields import CONFIG_API, SWITCHES, Meaning
 from dashboard.vllm.redaction import redact
-from dashboard.vllm.schemas.fleet_extension import SCHEMA_VERSION
+from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION
 from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, MODELS, PLUGIN, SERVER_INFO, VERSION, Capture
 

@@ -12,8 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from dashboard.provider.groups import MOSTLY_NULL
-from dashboard.vllm.schemas.fleet_extension import SCHEMA_VERSION
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION, InferenceConfigReply
 from tests.captured import capture
 from tests.provider.engines import CONFIG, ApiServer, EngineProcess, thing
 from tests.tools import config_api

@@ -14,8 +14,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.cli import cli
 from dashboard.fleet import Note
-from dashboard.fleet.formatting import csv_cell
-from dashboard.fleet.text import HIDDEN
+from dashboard.fleet.formatting import HIDDEN, csv_cell
 from dashboard.render.csv_table import to_table_csv
 from dashboard.render.export import _tables
 from dashboard.views.changes import changes_report

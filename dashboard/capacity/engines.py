@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dashboard.capacity.formula import KEEPS_ALL, Load, concurrency
 from dashboard.fleet import Basis, Engine, EngineReport, KVCacheGroup, Setting
-from dashboard.vllm.schemas.base import MAX_INTEGER
+from dashboard.vllm.schemas.types import MAX_INTEGER
 from dashboard.vllm.versions import has_change
 
 # The first release whose log the formula was checked against; 0.12.0 logged hybrid models by another one.

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dashboard.fleet import KVCacheGroup
-from dashboard.vllm.schemas.kv_cache_groups import (
+from dashboard.vllm.schemas.types import (
     ChunkedLocalAttentionGroup,
     CrossAttentionGroup,
     FullAttentionGroup,

@@ -12,7 +12,7 @@ from dashboard.cli.targets import polled
 from dashboard.cli.terminal import say, wrong
 from dashboard.config import Options
 from dashboard.errors import SnapshotError
-from dashboard.fleet.notes import Notes
+from dashboard.fleet.pools import Notes
 from dashboard.report.fleet.load import MAX_BYTES
 from dashboard.sources.importing.files import unwrapped
 from dashboard.store import Snapshots

@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from dashboard.fleet.formatting import count, end_cut, uncapitalized
-from dashboard.fleet.text import without_commands
+from dashboard.fleet.formatting import count, end_cut, uncapitalized, without_commands
 
 FAILED = 1
 WRONG_USAGE = 2

@@ -9,7 +9,7 @@ from dashboard import __version__
 from dashboard.demo.describe import Configuration
 from dashboard.demo.hashing import seed_policy
 from dashboard.demo.memory import kv_cache_groups
-from dashboard.vllm.schemas.fleet_extension import SCHEMA_VERSION
+from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION
 from dashboard.vllm.schemas.paths import leaves
 
 PLUGIN_NAMES = ("lora_filesystem_resolver", "fleet_config")  # in VLLM_PLUGINS, as README's line names them

@@ -1,21 +1,40 @@
 """The core types: frozen values that cross from one room to the next."""
 
-from dashboard.fleet.baselines import Baseline, Tolerance
-from dashboard.fleet.notes import Note
-from dashboard.fleet.pools import Cohort, Difference, Distinction, Pool, SettingValue, ValueCount, cohort_letters
-from dashboard.fleet.replicas import Contradiction, Document, Engine, Replica
+from dashboard.fleet.pools import (
+    Baseline,
+    Cohort,
+    Contradiction,
+    Difference,
+    Distinction,
+    Document,
+    Engine,
+    Note,
+    Pool,
+    Replica,
+    SettingValue,
+    Tolerance,
+    ValueCount,
+    cohort_letters,
+)
 from dashboard.fleet.replies import (
+    Basis,
+    Credentials,
     Device,
     EngineReport,
+    Failure,
+    FailureKind,
     Fingerprint,
     KVCacheGroup,
     ProbeResult,
+    ReplicaState,
     Reply,
+    Role,
     Setting,
     Snapshot,
+    Source,
+    State,
+    Target,
 )
-from dashboard.fleet.targets import Credentials, Failure, Target
-from dashboard.fleet.words import Basis, FailureKind, ReplicaState, Role, Source, State
 
 __all__ = [
     "Baseline",

@@ -1,13 +1,136 @@
-"""Pools, compared: cohorts and differences."""
+"""What is derived from replies: replicas, engines, documents, pools, cohorts, differences; baselines and notes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
-from dashboard.fleet.replies import Setting
-from dashboard.fleet.words import Role, State
+from dashboard.fleet.replies import (
+    Basis,
+    Device,
+    Failure,
+    Fingerprint,
+    KVCacheGroup,
+    ProbeResult,
+    ReplicaState,
+    Role,
+    Setting,
+    Source,
+    State,
+)
+
+
+class Tolerance(NamedTuple):
+    """Values that are as good as each other: a set of canonical JSON texts, or a range of numbers, ends included."""
+
+    any_of: tuple[str, ...] = ()
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the replicas of a pool should tell. Paths are vLLM's own; values are canonical JSON text.
+
+    `pool` is a name or a glob, `ignored` are globs over paths that do not matter, `comments` what people wrote
+    beside a path, and `file` is what the file is called.
+    """
+
+    name: str
+    pool: str
+    expected: Mapping[str, str] = field(default_factory=dict)
+    tolerated: Mapping[str, Tolerance] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    comments: Mapping[str, str] = field(default_factory=dict)
+    file: str = ""
+
+
+class Note(NamedTuple):
+    """A note and who answers for what it speaks of; `at` is when it was written last."""
+
+    text: str
+    owner: str = ""
+    at: datetime | None = None
+
+
+Notes = Mapping[str, Note]  # by a finding's id, or by the anchor of a part of the review
+
+
+class Contradiction(NamedTuple):
+    """Two sources of one replica that disagree on a setting that means the same to both."""
+
+    path: str
+    kept: Setting
+    other: Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """All comparable settings of a replica; replicas that agree in all of them share one."""
+
+    id: str
+    version: str | None
+    settings: Mapping[str, Setting]
+
+
+class Engine(NamedTuple):
+    """KV cache capacity of one DP rank. Bytes are those of its devices together."""
+
+    dp_rank: int
+    num_gpu_blocks: int | None
+    block_size: int | None
+    kv_cache_size_tokens: int | None
+    max_concurrency: float | None
+    kv_cache_bytes: int | None
+    kv_cache_bytes_per_device: int | None
+    naive_tokens: int | None
+    max_model_len: int | None
+    basis: Basis
+    reason: str | None = None  # why a number is unknown or assumed
+    fingerprint: Fingerprint | None = None  # None: nobody tells
+    shares_sum: bool = False  # tokens and concurrency are those of all such engines of the replica together
+    kv_cache_available_bytes: int | None = None  # on its first device, when it started
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One vLLM API server and all that is known of it."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str]
+    pool: str | None
+    role: Role
+    state: ReplicaState
+    failure: Failure | None
+    fresh: bool
+    version: str | None
+    started_at: datetime | None
+    observed_at: datetime | None
+    document: str | None
+    identity: Mapping[str, Setting]
+    sources: tuple[Source, ...]
+    contradictions: tuple[Contradiction, ...]
+    served_model_names: tuple[str, ...]
+    adapters: Mapping[str, str | None]  # LoRA adapters: name -> path, None: not reported
+    engines: tuple[Engine, ...]
+    devices: tuple[Device, ...]
+    kv_cache_groups: tuple[KVCacheGroup, ...]
+    probes: tuple[ProbeResult, ...]
+    same_process: tuple[str, ...] = ()  # ids of replicas with the same instance_id
+    target_stale: bool = False  # its source of targets cannot be read: this is the last that it listed
+
+    @property
+    def adding_engines(self) -> tuple[Engine, ...]:
+        """Return the engines whose tokens add up: of a replica whose engines share one sum, the first."""
+        return self.engines[:1] if any(engine.shares_sum for engine in self.engines) else self.engines
+
+    @property
+    def is_second_address(self) -> bool:
+        """Whether an earlier address of the same process stands for it: only that one is counted."""
+        return any(other < self.id for other in self.same_process)
 
 
 class SettingValue(NamedTuple):

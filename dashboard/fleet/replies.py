@@ -1,12 +1,108 @@
-"""What one replica says in one poll: replies and their parts, results of probes, a snapshot."""
+"""What is asked and answered: targets, failures, replies and their parts, and the enums that they use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
-from dashboard.fleet.targets import Failure, Target
-from dashboard.fleet.words import Source, State
+
+class State(StrEnum):
+    """How a setting stands in one document."""
+
+    REPORTED = "reported"
+    NULL = "null"  # an option that is not set: a value like any other
+    ABSENT = "absent"  # no source tells
+    UNSUPPORTED = "unsupported"  # this vLLM version has no such setting
+    REDACTED = "redacted"
+    UNKNOWN = "unknown"  # null where the engine fills the value in later
+
+
+class Source(StrEnum):
+    """Who said it, in the order of trust."""
+
+    PROVIDER = "provider"  # our plugin inside vLLM
+    SERVER_INFO = "server_info"
+    CONFIG_API = "config_api"
+    PLUGIN = "plugin"
+    METRICS = "metrics"
+    MODELS = "models"
+    VERSION = "version"
+    KV_EVENT_SOURCES = "kv_event_sources"
+
+
+class ReplicaState(StrEnum):
+    """Whether a replica could be read."""
+
+    UP = "up"
+    PARTIAL = "partial"
+    DOWN = "down"
+
+
+class Role(StrEnum):
+    """What a replica does in prefill/decode disaggregation."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+    BOTH = "both"
+
+
+class Basis(StrEnum):
+    """Where a capacity number comes from."""
+
+    REPORTED = "reported"
+    DERIVED = "derived"
+    ASSUMED = "assumed"  # an upper bound, shown as "at most"
+    UNKNOWN = "unknown"
+
+
+class FailureKind(StrEnum):
+    """Why a probe gave no reply."""
+
+    DNS = "dns"
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    PROTOCOL = "protocol"
+    UNAUTHORIZED = "unauthorized"
+    STATUS = "status"
+    TOO_LARGE = "too_large"
+    DECODE = "decode"
+    SCHEMA = "schema"
+    TARGET = "target"
+    FRONTEND = "frontend"  # it answers, and reports nothing of its engine
+
+
+FILE_SCHEME = "file://"  # begins the id of a replica whose answers were saved: nobody asks it, and they tell no time
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An expected failure, as data: what kind, and one sentence for people."""
+
+    kind: FailureKind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Where a target's secrets are found; never the secrets themselves."""
+
+    token_env: str | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An address to poll, with labels. `failure` is set when the address is no URL."""
+
+    id: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    credentials: Credentials | None = None
+    stale: bool = False
+    failure: Failure | None = None
 
 
 class Setting(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard import __version__
 from dashboard.provider.front import BLOCK_SIZE
-from dashboard.vllm.schemas.fleet_extension import MAX_UNAVAILABLE, SCHEMA_VERSION
+from dashboard.vllm.schemas.inference_config import MAX_UNAVAILABLE, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

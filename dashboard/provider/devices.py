@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dashboard.vllm.schemas.fleet_extension import EngineDevice
+from dashboard.vllm.schemas.inference_config import EngineDevice
 
 if TYPE_CHECKING:
     from collections.abc import Callable

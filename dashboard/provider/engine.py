@@ -17,7 +17,7 @@ from dashboard.provider.hashing import configured_hashing, fingerprint_of, hashi
 from dashboard.provider.sections import sections_of
 from dashboard.provider.settings import environment_of, settings_of
 from dashboard.provider.wiring import wiring_of
-from dashboard.vllm.schemas.base import MAX_INTEGER, Count, Size
+from dashboard.vllm.schemas.types import MAX_INTEGER, Count, Size
 
 METHOD = "fleet_config"  # the utility method that the general plugin adds to vLLM's EngineCore
 _KEPT = "_fleet_config"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.provider.gathering import at, clean, found
 from dashboard.provider.sections import PARALLELISM, section_of
-from dashboard.vllm.schemas.base import MAX_INTEGER, Text
-from dashboard.vllm.schemas.fleet_extension import MAX_ADAPTERS
+from dashboard.vllm.schemas.inference_config import MAX_ADAPTERS
+from dashboard.vllm.schemas.types import MAX_INTEGER, Text
 
 if TYPE_CHECKING:
     from dashboard.provider.gathering import Gathering

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dashboard.vllm.redaction import redact, redact_text
-from dashboard.vllm.schemas.fleet_extension import MAX_UNAVAILABLE
+from dashboard.vllm.schemas.inference_config import MAX_UNAVAILABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

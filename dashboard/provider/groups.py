@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from dashboard.provider.gathering import plain
-from dashboard.vllm.schemas.kv_cache_groups import Group, KeepsAllGroup, KVCacheGroups
+from dashboard.vllm.schemas.types import Group, KeepsAllGroup, KVCacheGroups
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from dashboard.provider.gathering import MISSING, at, found
-from dashboard.vllm.schemas.base import Count, Size, Text
+from dashboard.vllm.schemas.types import Count, Size, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

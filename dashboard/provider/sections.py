@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import Field
 
 from dashboard.provider.gathering import at
-from dashboard.vllm.schemas.base import MAX_INTEGER, Count, Size, Text
+from dashboard.vllm.schemas.types import MAX_INTEGER, Count, Size, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

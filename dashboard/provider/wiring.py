@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dashboard.provider.gathering import at, found
-from dashboard.vllm.schemas.base import Count, Size, Text
+from dashboard.vllm.schemas.types import Count, Size, Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

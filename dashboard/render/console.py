@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console, Group, RenderableType
 
-from dashboard.fleet.text import without_commands
+from dashboard.fleet.formatting import without_commands
 
 
 def printed(*parts: RenderableType, width: int, colour: bool) -> str:

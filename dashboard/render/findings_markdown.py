@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.text import without_commands
+from dashboard.fleet.formatting import without_commands
 from dashboard.render.markdown_text import MOST_CHARACTERS, escaped, fenced, with_code, within
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words

@@ -7,8 +7,7 @@ pools is one annotation, and the summary comes before all.
 from collections.abc import Iterator, Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import end_cut
-from dashboard.fleet.text import without_commands
+from dashboard.fleet.formatting import end_cut, without_commands
 from dashboard.render.verdict import Verdict
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import assert_never
 
-from dashboard.fleet.formatting import count, end_cut
+from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.fleet.pieces import Piece, Style, Target
-from dashboard.fleet.text import visible
 from dashboard.render.matrix_html import breakable, colour, matrix_html
 from dashboard.render.svg_chart import to_svgs
 from dashboard.views.blocks import (

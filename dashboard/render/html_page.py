@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from dashboard.fleet.formatting import iso
-from dashboard.fleet.text import without_commands
+from dashboard.fleet.formatting import iso, without_commands
 from dashboard.render.html_blocks import Anchors, block_html, text
 from dashboard.views.blocks import Section, View
 from dashboard.views.context import Context, context_line, short_parts

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, assert_never
 from pydantic import BeforeValidator, Field
 
 from dashboard.compare import CellState
-from dashboard.fleet.text import safe_json
+from dashboard.fleet.formatting import safe_json
 from dashboard.report.parts import Many, NativeValue, Part, Time, native
 from dashboard.views import blocks
 from dashboard.views.blocks import Block, Line, Tone, View

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import end_cut
-from dashboard.fleet.text import visible, without_commands
+from dashboard.fleet.formatting import end_cut, visible, without_commands
 from dashboard.render.verdict import Verdict, failing
 from dashboard.report.findings import words
 from dashboard.rules.catalogue import BY_ID

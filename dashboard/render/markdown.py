@@ -5,9 +5,8 @@ from typing import NamedTuple, assert_never
 
 from dashboard.compare.columns import Column
 from dashboard.compare.matrix import Row
-from dashboard.fleet.formatting import count, end_cut, first_of
+from dashboard.fleet.formatting import count, end_cut, first_of, without_commands
 from dashboard.fleet.pieces import Piece, Style
-from dashboard.fleet.text import without_commands
 from dashboard.render.markdown_text import LONGEST, MOST_CHARACTERS, begun, escaped, fenced, within
 from dashboard.render.matrix_html import cell_text, is_cohort
 from dashboard.render.svg_chart import amount, told

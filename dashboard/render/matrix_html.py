@@ -5,8 +5,7 @@ from html import escape, unescape
 
 from dashboard.compare import Cell, CellState, Column, Matrix, Row
 from dashboard.fleet import State
-from dashboard.fleet.formatting import one_line, told_text
-from dashboard.fleet.text import HIDDEN
+from dashboard.fleet.formatting import HIDDEN, one_line, told_text
 from dashboard.views.blocks import MOST_COLUMNS
 
 COHORT_COLOURS = 6  # classes c0 to c5 of the style sheet, then again from the first

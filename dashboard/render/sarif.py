@@ -11,8 +11,7 @@ from urllib.parse import quote
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import end_cut, iso
-from dashboard.fleet.text import safe_json
+from dashboard.fleet.formatting import end_cut, iso, safe_json
 from dashboard.render.verdict import PASSED, Verdict
 from dashboard.report.findings import words
 from dashboard.report.rules.page import headline, page_path, rule_page, severities

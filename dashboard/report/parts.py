@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis, FailureKind, ReplicaState, Role, Source, State
-from dashboard.vllm.schemas.base import Count, Moment
+from dashboard.vllm.schemas.types import Count, Moment
 
 T = TypeVar("T")
 NativeValue = Annotated[Any, Field(description="native JSON")]

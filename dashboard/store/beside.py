@@ -5,8 +5,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dashboard.errors import SnapshotError
-from dashboard.fleet.formatting import middle_cut, one_line
-from dashboard.fleet.text import safe_json
+from dashboard.fleet.formatting import middle_cut, one_line, safe_json
 from dashboard.store.sidecar import MOST_BYTES, MOST_NOTES, Sidecar
 
 MIB = 2**20

@@ -5,7 +5,7 @@ Whoever unpacks the file gets the frozen content alone, whose hash is the id.
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dashboard.fleet.notes import Notes
+from dashboard.fleet.pools import Notes
 from dashboard.report.parts import Time
 from dashboard.store.packing import comment_of, commented, packed
 from dashboard.store.redacting import clean_notes, clean_text

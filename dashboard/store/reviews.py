@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.fleet.notes import Notes
+from dashboard.fleet.pools import Notes
 from dashboard.store.snapshots import Snapshots, Stored
 from dashboard.views.review_new import Alone
 

@@ -17,7 +17,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import NUMBER_WORDS, one_line
-from dashboard.fleet.notes import Notes
+from dashboard.fleet.pools import Notes
 from dashboard.report.fleet.load import MAX_BYTES
 from dashboard.store import child
 from dashboard.store.beside import read_beside, to_bytes
@@ -36,7 +36,7 @@ from dashboard.store.packing import (
 from dashboard.store.redacting import clean_content, clean_sidecar, opened_clean
 from dashboard.store.sidecar import Sidecar, note_of, part_of, sidecar_of, with_name
 from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER, locked, sync_folder, write_whole
-from dashboard.vllm.budgets import SAVED_FLEET, node_count
+from dashboard.vllm.reading import SAVED_FLEET, node_count
 
 SHORTEST = 4  # digits of an id that are enough, where only one snapshot begins so
 TYPE_MORE = f"type at least {NUMBER_WORDS[SHORTEST]} digits of its id"

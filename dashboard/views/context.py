@@ -9,7 +9,7 @@ from datetime import datetime
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import iso, short_id
-from dashboard.fleet.targets import FILE_SCHEME
+from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import RULE_SET
 

@@ -1,4 +1,4 @@
-"""One snapshot to what is known of its replica: state, pool, role, times, and the merged replies."""
+"""The facts of one replica, derived from its snapshot: state, pool, role, times, and the merged replies."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,7 @@ from dashboard.fleet import (
     Snapshot,
     Source,
 )
-from dashboard.vllm.documents import TRUST, merge
-from dashboard.vllm.engine_reports import meet
+from dashboard.vllm.merging import TRUST, merge, merge_engines
 
 Placed = TypeVar("Placed", "Device", "KVCacheGroup")
 
@@ -37,11 +36,11 @@ RUST_FRONTEND = Failure(
     "The Rust frontend (VLLM_USE_RUST_FRONTEND=1) reports no KV cache, no block hashes and no engine settings, and "
     "loads no endpoint plugin. Start the Python API server instead.",
 )
-TELLS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
+REPORTS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
 
 
 class Facts(NamedTuple):
-    """What one snapshot says, merged. `engines` holds one report per DP rank."""
+    """One snapshot, merged. `engines` has one report per DP rank."""
 
     name: str
     pool: str | None
@@ -63,7 +62,7 @@ class Facts(NamedTuple):
 
 
 def facts_of(snapshot: Snapshot) -> Facts:
-    """Merge all that one replica said."""
+    """Merge the replies of one replica."""
     results = sorted(snapshot.probes.values(), key=_trust)
     replies = [result.reply for result in results if result.reply]
     merged = merge([reply.settings for reply in replies]) if replies else None
@@ -72,7 +71,9 @@ def facts_of(snapshot: Snapshot) -> Facts:
     names = _served_names(replies)
     role = _role(labels, document)
     state, failure = _state(snapshot, results)
-    engines, about_tokens = meet(tuple((reply.source, reply.engines) for reply in replies if reply.engines))
+    engines, token_contradictions = merge_engines(
+        tuple((reply.source, reply.engines) for reply in replies if reply.engines)
+    )
     return Facts(
         name=labels.get("name") or snapshot.target.id.partition("://")[2] or snapshot.target.id,
         pool=labels.get("pool") or _pool(names, role),
@@ -83,29 +84,26 @@ def facts_of(snapshot: Snapshot) -> Facts:
         started_at=_started_at(replies),
         observed_at=max((result.observed_at for result in results if result.reply), default=None),
         document=document,
-        contradictions=(*merged.contradictions, *about_tokens) if merged else (),
+        contradictions=(*merged.contradictions, *token_contradictions) if merged else (),
         identity=_identity(replies),
         sources=tuple(dict.fromkeys(reply.source for reply in replies)),
         served_model_names=names,
         adapters=_adapters(replies),
         engines=engines,
-        devices=_placed(next((reply.devices for reply in replies if reply.devices), ()), engines),
-        kv_cache_groups=_placed(
+        devices=_on_engines(next((reply.devices for reply in replies if reply.devices), ()), engines),
+        kv_cache_groups=_on_engines(
             next((reply.kv_cache_groups for reply in replies if reply.kv_cache_groups), ()), engines
         ),
     )
 
 
 def _trust(result: ProbeResult) -> tuple[int, str]:
-    """Order results by trust, then by path: the order in which they were asked means nothing.
-
-    Who answers on a path is known from the answer only: our provider and others share some.
-    """
+    """Order results by trust, then by path. Only the answer shows the source: our provider shares paths with others."""
     return TRUST[result.reply.source if result.reply else result.source], result.path
 
 
 def _identity(replies: Sequence[Reply]) -> Mapping[str, Setting]:
-    """Merge what identifies a replica; the most trusted reply mostly says it all, and then nothing is copied."""
+    """Merge identity settings; mostly the most trusted reply has them all, and nothing is copied."""
     merged: Mapping[str, Setting] = {}
     for reply in replies:
         if not reply.identity.keys() <= merged.keys():
@@ -114,42 +112,44 @@ def _identity(replies: Sequence[Reply]) -> Mapping[str, Setting]:
 
 
 def _state(snapshot: Snapshot, results: Sequence[ProbeResult]) -> tuple[ReplicaState, Failure | None]:
-    """Judge the latest results. A reply beside a failure is an earlier one: it does not make a replica reachable."""
+    """Return state and failure. A reply with a failure is an earlier one: it does not make a replica reachable."""
     answered = any(result.reply and not result.failure for result in results)
     metrics = snapshot.probes.get("/metrics")
     failures = [result.failure for result in (metrics, *results) if result and result.failure]
     if failures or not answered:
         return ReplicaState.PARTIAL if answered else ReplicaState.DOWN, next(iter(failures), None)
-    if not any(result.reply and result.reply.engines and result.reply.source in TELLS_CACHE for result in results):
+    if not any(result.reply and result.reply.engines and result.reply.source in REPORTS_CACHE for result in results):
         is_rust = any(result.reply and "rust_frontend_version" in result.reply.settings for result in results)
         return ReplicaState.PARTIAL, RUST_FRONTEND if is_rust else NO_CACHE
     return ReplicaState.UP, None
 
 
 def _served_names(replies: Sequence[Reply]) -> tuple[str, ...]:
-    """Return all served names: /v1/models and the configuration endpoints list them, metrics tell the first."""
-    told = [reply.served_model_names for reply in replies if reply.served_model_names]
-    return max(told, key=len, default=())
+    """Return all served names: /v1/models and the configuration endpoints list them, metrics have the first."""
+    names = [reply.served_model_names for reply in replies if reply.served_model_names]
+    return max(names, key=len, default=())
 
 
 def _started_at(replies: Sequence[Reply]) -> datetime | None:
-    """Return when the process started: /metrics tells it at every poll, the provider where several processes answer."""
-    told = {reply.source: reply.started_at for reply in replies if reply.started_at}
-    return told.get(Source.METRICS, next(iter(told.values()), None))
+    """Return the start of the process: from /metrics at every poll, from the provider for several API processes."""
+    times = {reply.source: reply.started_at for reply in replies if reply.started_at}
+    return times.get(Source.METRICS, next(iter(times.values()), None))
 
 
 def _adapters(replies: Sequence[Reply]) -> Mapping[str, str | None]:
-    """Return the LoRA adapters: /v1/models tells them at every poll, the provider where that is not to be read."""
-    told = {reply.source: reply.adapters for reply in reversed(replies)}
-    return told.get(Source.MODELS, told.get(Source.PROVIDER, {}))
+    """Return the LoRA adapters: from /v1/models at every poll, else from the provider."""
+    adapters = {reply.source: reply.adapters for reply in reversed(replies)}
+    return adapters.get(Source.MODELS, adapters.get(Source.PROVIDER, {}))
 
 
 def _role(labels: Mapping[str, str], document: Document | None) -> Role:
     label = labels.get("role", "").lower()
     if label in ROLES:
         return Role(label)
-    told = document.settings.get("kv_transfer_config.kv_role") if document else None
-    return ROLE_OF.get(json.loads(told.value), Role.BOTH) if told and told.value.startswith('"') else Role.BOTH
+    kv_role = document.settings.get("kv_transfer_config.kv_role") if document else None
+    if kv_role is None or not kv_role.value.startswith('"'):
+        return Role.BOTH
+    return ROLE_OF.get(json.loads(kv_role.value), Role.BOTH)
 
 
 def _pool(names: Sequence[str], role: Role) -> str | None:
@@ -158,9 +158,7 @@ def _pool(names: Sequence[str], role: Role) -> str | None:
     return names[0] if role is Role.BOTH else f"{names[0]}/{role}"
 
 
-def _placed(told: tuple[Placed, ...], engines: tuple[EngineReport, ...]) -> tuple[Placed, ...]:
-    """Put devices or KV cache groups on the engines that are known: an unknown rank means the first."""
-    if not told:
-        return told
+def _on_engines(parts: tuple[Placed, ...], engines: tuple[EngineReport, ...]) -> tuple[Placed, ...]:
+    """Return devices or KV cache groups with the ranks of known engines: an unknown rank means the first."""
     ranks = [engine.dp_rank for engine in engines]
-    return tuple(one if one.dp_rank in ranks or not ranks else one._replace(dp_rank=ranks[0]) for one in told)
+    return tuple(one if one.dp_rank in ranks or not ranks else one._replace(dp_rank=ranks[0]) for one in parts)

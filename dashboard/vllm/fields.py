@@ -1,130 +1,112 @@
-"""Which foreign field is which setting, and whether both mean the same.
+"""From foreign fields to settings: which field is which path, and whether both mean the same.
 
-Configuration endpoints have names of their own. Only what means the same as vLLM's own setting becomes one and is
-compared with other sources; the rest is listed here too, so that nobody adds it by mistake.
+Configuration endpoints have field names of their own. Only a field with the meaning of vLLM's own setting becomes a
+setting and is compared with other sources; the others are listed too, so that nobody adds them by mistake.
+`/server_info` and our provider's full answer have vLLM's own paths: `flatten_config` reads these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
+from pydantic_core import to_json
+
+from dashboard.errors import UnreadableError
 from dashboard.fleet import Setting, Source
-from dashboard.vllm.canonical import setting, shared
-from dashboard.vllm.identity import comparable_part, is_identity_path, snapshot_of
+from dashboard.vllm.canonical import Settings, setting, shared
+from dashboard.vllm.identity import (
+    comparable_part,
+    is_identity_path,
+    is_identity_variable,
+    snapshot_of,
+    take_identity,
+)
+from dashboard.vllm.schemas.paths import MAX_PATH, leaves
+
+MAX_SETTINGS = 20_000  # the largest capture has 1,000
+DIGEST_BYTES = 16  # an equal digest of two configurations takes 2^64 tries
 
 
 class Meaning(StrEnum):
-    """How a foreign field stands to the setting of that path."""
+    """How a foreign field relates to the setting of its path."""
 
     SAME = "same"
     NEGATED = "negated"  # true here is false there
-    RESOLVED = "resolved"  # what is in force, where the setting says what was asked for
+    RESOLVED = "resolved"  # the value in force, where the setting is the requested one
     ENGINE = "engine"  # one engine's number, where the setting may be the sum of all
 
 
 class Field(NamedTuple):
-    """A foreign field by its dotted name, the path it is about, and what it means."""
+    """A foreign field by its dotted name, its path, and its meaning."""
 
     name: str
     path: str
     meaning: Meaning = Meaning.SAME
 
 
+def _same(section: str, config: str, names: str) -> tuple[Field, ...]:
+    """Return fields with vLLM's own names, in a section of another name."""
+    prefix = f"{section}." if section else ""
+    return tuple(Field(f"{prefix}{name}", f"{config}.{name}") for name in names.split())
+
+
 CONFIG_API = (
-    Field("model.dtype", "model_config.dtype"),
-    Field("model.quantization", "model_config.quantization"),
-    Field("model.max_model_len", "model_config.max_model_len"),
-    Field("model.max_logprobs", "model_config.max_logprobs"),
+    *_same("model", "model_config", "dtype quantization max_model_len max_logprobs"),
     Field("kv_cache.num_gpu_blocks", "cache_config.num_gpu_blocks", Meaning.ENGINE),
     Field("kv_cache.num_cpu_blocks", "cache_config.num_cpu_blocks", Meaning.ENGINE),
-    Field("kv_cache.gpu_memory_utilization", "cache_config.gpu_memory_utilization"),
-    Field("kv_cache.cache_dtype", "cache_config.cache_dtype"),
-    Field("kv_cache.enable_prefix_caching", "cache_config.enable_prefix_caching"),
-    Field("kv_cache.prefix_caching_hash_algo", "cache_config.prefix_caching_hash_algo"),
+    *_same("kv_cache", "cache_config", "gpu_memory_utilization cache_dtype enable_prefix_caching"),
+    *_same("kv_cache", "cache_config", "prefix_caching_hash_algo"),
     Field("kv_cache.kv_offloading_backend", "cache_config.kv_offloading_backend", Meaning.RESOLVED),
     Field("kv_cache.kv_offloading_size_gib", "cache_config.kv_offloading_size"),
-    Field("scheduler.max_num_batched_tokens", "scheduler_config.max_num_batched_tokens"),
-    Field("scheduler.max_num_seqs", "scheduler_config.max_num_seqs"),
-    Field("scheduler.max_num_partial_prefills", "scheduler_config.max_num_partial_prefills"),
-    Field("scheduler.enable_chunked_prefill", "scheduler_config.enable_chunked_prefill"),
-    Field("scheduler.policy", "scheduler_config.policy"),
-    Field("parallelism.tensor_parallel_size", "parallel_config.tensor_parallel_size"),
-    Field("parallelism.pipeline_parallel_size", "parallel_config.pipeline_parallel_size"),
-    Field("parallelism.data_parallel_size", "parallel_config.data_parallel_size"),
-    Field("parallelism.data_parallel_size_local", "parallel_config.data_parallel_size_local"),
-    Field("parallelism.data_parallel_rank", "parallel_config.data_parallel_rank"),
-    Field("parallelism.data_parallel_rank_local", "parallel_config.data_parallel_rank_local"),
-    Field("parallelism.data_parallel_master_ip", "parallel_config.data_parallel_master_ip"),
-    Field("parallelism.data_parallel_master_port", "parallel_config.data_parallel_master_port"),
-    Field("parallelism.data_parallel_rpc_port", "parallel_config.data_parallel_rpc_port"),
+    *_same("scheduler", "scheduler_config", "max_num_batched_tokens max_num_seqs max_num_partial_prefills"),
+    *_same("scheduler", "scheduler_config", "enable_chunked_prefill policy"),
+    *_same("parallelism", "parallel_config", "tensor_parallel_size pipeline_parallel_size data_parallel_size"),
+    *_same("parallelism", "parallel_config", "data_parallel_size_local data_parallel_rank data_parallel_rank_local"),
+    *_same("parallelism", "parallel_config", "data_parallel_master_ip data_parallel_master_port"),
+    *_same("parallelism", "parallel_config", "data_parallel_rpc_port prefill_context_parallel_size"),
     Field("parallelism.expert_parallel_enabled", "parallel_config.enable_expert_parallel"),
-    Field("parallelism.prefill_context_parallel_size", "parallel_config.prefill_context_parallel_size"),
-    Field("speculative_decoding.method", "speculative_config.method"),
-    Field("speculative_decoding.num_speculative_tokens", "speculative_config.num_speculative_tokens"),
+    *_same("speculative_decoding", "speculative_config", "method num_speculative_tokens"),
     Field("speculative_decoding.draft_model", "speculative_config.model"),
-    Field("lora.max_lora_rank", "lora_config.max_lora_rank"),
-    Field("lora.max_loras", "lora_config.max_loras"),
-    Field("lora.max_cpu_loras", "lora_config.max_cpu_loras"),
-    Field("lora.lora_dtype", "lora_config.lora_dtype"),
+    *_same("lora", "lora_config", "max_lora_rank max_loras max_cpu_loras lora_dtype"),
     Field("hma.enabled", "scheduler_config.disable_hybrid_kv_cache_manager", Meaning.NEGATED),
 )
-# Of our provider: the same, and what `fleet` adds (schemas/fleet_extension.py).
+# Our provider: the same, and the additions of `fleet`.
 PROVIDER = (
     *CONFIG_API,
-    Field("fleet.model.revision", "model_config.revision"),
-    Field("fleet.model.code_revision", "model_config.code_revision"),
-    Field("fleet.model.tokenizer", "model_config.tokenizer"),
-    Field("fleet.model.tokenizer_revision", "model_config.tokenizer_revision"),
+    *_same("fleet.model", "model_config", "revision code_revision tokenizer tokenizer_revision"),
     Field("fleet.scheduling.async_scheduling", "scheduler_config.async_scheduling"),
     Field("fleet.prefix_hashing.hash_block_size", "cache_config.hash_block_size"),
     Field("fleet.prefix_hashing.match_unit", "cache_config.prefix_match_unit"),
     Field("fleet.prefix_hashing.alignment", "cache_config.cache_hit_alignment_tokens"),
     Field("fleet.kv_events.enabled", "kv_events_config.enable_kv_cache_events"),
-    Field("fleet.kv_events.publisher", "kv_events_config.publisher"),
-    Field("fleet.kv_events.endpoint", "kv_events_config.endpoint"),
-    Field("fleet.kv_events.topic", "kv_events_config.topic"),
+    *_same("fleet.kv_events", "kv_events_config", "publisher endpoint topic"),
     Field("fleet.kv_transfer.connector", "kv_transfer_config.kv_connector"),
     Field("fleet.kv_transfer.role", "kv_transfer_config.kv_role"),
     Field("fleet.kv_transfer.engine_id", "kv_transfer_config.engine_id"),
 )
 PLUGIN = (
     Field("model.name", "model_config.served_model_name", Meaning.RESOLVED),
-    Field("model.dtype", "model_config.dtype"),
-    Field("model.quantization", "model_config.quantization"),
-    Field("model.max_model_len", "model_config.max_model_len"),
-    Field("kv_cache.gpu_memory_utilization", "cache_config.gpu_memory_utilization"),
+    *_same("model", "model_config", "dtype quantization max_model_len"),
+    *_same("kv_cache", "cache_config", "gpu_memory_utilization enable_prefix_caching"),
     Field("kv_cache.dtype", "cache_config.cache_dtype", Meaning.RESOLVED),
-    Field("kv_cache.enable_prefix_caching", "cache_config.enable_prefix_caching"),
-    Field("scheduler.max_num_seqs", "scheduler_config.max_num_seqs"),
-    Field("scheduler.max_num_batched_tokens", "scheduler_config.max_num_batched_tokens"),
-    Field("scheduler.enable_chunked_prefill", "scheduler_config.enable_chunked_prefill"),
-    Field("scheduler.policy", "scheduler_config.policy"),
-    Field("parallelism.tensor_parallel_size", "parallel_config.tensor_parallel_size"),
-    Field("parallelism.pipeline_parallel_size", "parallel_config.pipeline_parallel_size"),
-    Field("parallelism.data_parallel_size", "parallel_config.data_parallel_size"),
-    Field("parallelism.data_parallel_rank", "parallel_config.data_parallel_rank"),
+    *_same("scheduler", "scheduler_config", "max_num_seqs max_num_batched_tokens enable_chunked_prefill policy"),
+    *_same("parallelism", "parallel_config", "tensor_parallel_size pipeline_parallel_size"),
+    *_same("parallelism", "parallel_config", "data_parallel_size data_parallel_rank"),
     Field("features.hma", "scheduler_config.disable_hybrid_kv_cache_manager", Meaning.NEGATED),
-    Field("kv_transfer.kv_connector", "kv_transfer_config.kv_connector"),
-    Field("kv_transfer.kv_role", "kv_transfer_config.kv_role"),
-    Field("kv_transfer.engine_id", "kv_transfer_config.engine_id"),
+    *_same("kv_transfer", "kv_transfer_config", "kv_connector kv_role engine_id"),
 )
 KV_EVENT_SOURCES = (
-    Field("enable_kv_cache_events", "kv_events_config.enable_kv_cache_events"),
-    Field("publisher", "kv_events_config.publisher"),
+    *_same("", "kv_events_config", "enable_kv_cache_events publisher buffer_steps hwm max_queue_size topic"),
     Field("endpoint", "kv_events_config.endpoint", Meaning.RESOLVED),
     Field("replay_endpoint", "kv_events_config.replay_endpoint", Meaning.RESOLVED),
-    Field("buffer_steps", "kv_events_config.buffer_steps"),
-    Field("hwm", "kv_events_config.hwm"),
-    Field("max_queue_size", "kv_events_config.max_queue_size"),
-    Field("topic", "kv_events_config.topic"),
 )
 # /server_info of the Rust frontend: options of its own. Its variables are text, and only those that are set.
 RUST_FRONTEND = (
-    Field("model", "model_config.model"),
-    Field("revision", "model_config.revision"),
+    *_same("", "model_config", "model revision hf_overrides generation_config"),
     Field("tokenizer", "model_config.tokenizer", Meaning.RESOLVED),
-    Field("hf_overrides", "model_config.hf_overrides"),
-    Field("generation_config", "model_config.generation_config"),
     Field("max_logprobs", "model_config.max_logprobs", Meaning.RESOLVED),
     Field("chat_template_content_format", "chat_template_content_format"),
     Field("transport_mode.Bootstrapped.data_parallel_size", "parallel_config.data_parallel_size"),
@@ -145,7 +127,7 @@ SWITCHES: Mapping[Source, tuple[tuple[str, str], ...]] = {
     Source.PLUGIN: (("features.speculative_decoding", "speculative_config"), ("features.lora", "lora_config")),
 }
 
-# So is a section of which this is null: vLLM always fills it in where there is one.
+# A section is also null where this field is null: vLLM always sets it.
 HEADS: Mapping[Source, tuple[tuple[str, str], ...]] = {
     Source.PROVIDER: (
         ("fleet.kv_events.publisher", "kv_events_config"),
@@ -160,12 +142,11 @@ def settings_of(
 ) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
     """Read a foreign reply's fields into (settings, identity); `more` are further (path, value) pairs.
 
-    A field that the reply leaves out is no setting; one that is null is null.
+    A field that the reply lacks is no setting; a null field is null.
     """
-    pairs = [*_told(reply, source), *more]
     settings: dict[str, Setting] = {}
     identity: dict[str, Setting] = {}
-    for path, value in pairs:
+    for path, value in (*_read_fields(reply, source), *more):
         part = comparable_part(path, value)
         if is_identity_path(path):
             identity[path] = setting(path, value, source)
@@ -178,7 +159,7 @@ def settings_of(
     return shared(settings), shared(identity)
 
 
-def _told(reply: Mapping[str, Any], source: Source) -> list[tuple[str, Any]]:
+def _read_fields(reply: Mapping[str, Any], source: Source) -> list[tuple[str, Any]]:
     off = {section for switch, section in SWITCHES.get(source, ()) if _find(reply, switch) is False}
     off |= {section for head, section in HEADS.get(source, ()) if _find(reply, head) is None}
     pairs: list[tuple[str, Any]] = [(section, None) for section in sorted(off)]
@@ -203,3 +184,41 @@ def _find(reply: Mapping[str, Any], name: str) -> Any:
             return _MISSING
         value = value[part]
     return value
+
+
+def flatten_config(
+    config: dict[str, Any], environment: dict[str, Any], source: Source
+) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
+    """Flatten a redacted `VllmConfig` and its environment into (settings, identity), each path to `Setting`.
+
+    Equal configurations share one settings mapping: only the first one is flattened.
+    """
+    config = {name: dict(value) if isinstance(value, dict) else value for name, value in config.items()}
+    speculative = config.get("speculative_config")
+    if isinstance(speculative, dict):  # vLLM keeps copies of other sections in it
+        for key in [key for key in speculative if key.startswith(("target_", "draft_"))]:
+            if isinstance(speculative[key], dict):
+                del speculative[key]
+    identity = dict(take_identity(config))
+    identity |= {f"env.{name}": value for name, value in environment.items() if is_identity_variable(name)}
+    kept = {name: value for name, value in environment.items() if not is_identity_variable(name)}
+    key = (blake2b(to_json((config, kept)), digest_size=DIGEST_BYTES).digest(), source)
+    settings = _shared.get(key)
+    if settings is None:
+        variables = ((f"env.{name}", value) for name, value in kept.items())
+        settings = _shared[key] = _flat(chain(leaves(config), variables), source)
+    return settings, _flat(leaves(identity), source)
+
+
+_shared: WeakValueDictionary[tuple[bytes, Source], Settings] = WeakValueDictionary()
+
+
+def _flat(pairs: Iterable[tuple[str, Any]], source: Source) -> Settings:
+    flat = Settings()
+    for path, value in pairs:
+        if len(path) > MAX_PATH:
+            raise UnreadableError("schema", f"a setting's path has more than {MAX_PATH} characters: {path[:40]}")
+        flat[path] = setting(path, value, source)
+        if len(flat) > MAX_SETTINGS:
+            raise UnreadableError("schema", f"there are more than the {MAX_SETTINGS:,} settings that are read")
+    return flat

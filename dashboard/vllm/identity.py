@@ -1,4 +1,4 @@
-"""Which settings identify a replica: they must or may differ, and are never compared.
+"""Identity settings: they must or may differ per replica and are never compared.
 
 Sources: vLLM's own list of what data-parallel ranks may differ in (vllm/config/parallel.py, compute_hash), its list
 of variables that do not matter (vllm/envs.py), and the fields it writes at run time.
@@ -8,113 +8,62 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# Whole sections that say where to log and profile, not how to serve.
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Whole sections about logging and profiling.
 SECTIONS = frozenset({"profiler_config", "logging_config"})
 
 FIELDS: dict[str, frozenset[str]] = {
-    "model_config": frozenset({"hf_token", "allowed_local_media_path"}),
-    "cache_config": frozenset(
-        {
-            "user_specified_block_size",
-            "user_specified_mamba_block_size",
-            # Capacity: compared with a tolerance on the capacity page, never for equality.
-            "num_gpu_blocks",
-            "num_cpu_blocks",
-            "simple_cpu_offload_num_blocks",
-            "kv_cache_size_tokens",
-            "kv_cache_max_concurrency",
-        }
-    ),
-    "parallel_config": frozenset(
-        {
-            "data_parallel_rank",
-            "data_parallel_rank_local",
-            "data_parallel_size_local",
-            "data_parallel_index",
-            "data_parallel_backend",
-            "data_parallel_external_lb",
-            "data_parallel_hybrid_lb",
-            "data_parallel_master_ip",
-            "data_parallel_master_port",
-            "data_parallel_rpc_port",
-            "rank",
-            "master_addr",
-            "master_port",
-            "node_rank",
-            "nnodes",
-            "max_parallel_loading_workers",
-            "disable_custom_all_reduce",
-            "enable_shm_tensor_arena",
-            "ray_workers_use_nsight",
-            "ray_runtime_env",
-            "placement_group",
-            "distributed_executor_backend",
-            "worker_cls",
-            "worker_extension_cls",
-            "numa_bind",
-            "numa_bind_nodes",
-            "numa_bind_cpus",
-            "assigned_physical_gpu_ids",
-        }
-    ),
-    "load_config": frozenset({"download_dir", "use_tqdm_on_load"}),
-    "compilation_config": frozenset(
-        {
-            "cache_dir",
-            "local_cache_dir",
-            "enabled_custom_ops",
-            "disabled_custom_ops",
-            "traced_files",
-            "compilation_time",
-            "encoder_compilation_time",
-            "static_forward_context",
-            "static_all_moe_layers",
-        }
-    ),
-    "observability_config": frozenset({"otlp_traces_endpoint"}),
-    "kv_transfer_config": frozenset({"engine_id", "kv_ip", "kv_port"}),
-    "ec_transfer_config": frozenset({"engine_id", "ec_ip", "ec_port"}),
-    "": frozenset({"instance_id"}),
+    section: _names(names)
+    for section, names in {
+        "model_config": "hf_token allowed_local_media_path",
+        # Capacity is compared with a tolerance on the capacity page, never for equality.
+        "cache_config": """
+            user_specified_block_size user_specified_mamba_block_size num_gpu_blocks num_cpu_blocks
+            simple_cpu_offload_num_blocks kv_cache_size_tokens kv_cache_max_concurrency""",
+        "parallel_config": """
+            data_parallel_rank data_parallel_rank_local data_parallel_size_local data_parallel_index
+            data_parallel_backend data_parallel_external_lb data_parallel_hybrid_lb data_parallel_master_ip
+            data_parallel_master_port data_parallel_rpc_port rank master_addr master_port node_rank nnodes
+            max_parallel_loading_workers disable_custom_all_reduce enable_shm_tensor_arena ray_workers_use_nsight
+            ray_runtime_env placement_group distributed_executor_backend worker_cls worker_extension_cls
+            numa_bind numa_bind_nodes numa_bind_cpus assigned_physical_gpu_ids""",
+        "load_config": "download_dir use_tqdm_on_load",
+        "compilation_config": """
+            cache_dir local_cache_dir enabled_custom_ops disabled_custom_ops traced_files compilation_time
+            encoder_compilation_time static_forward_context static_all_moe_layers""",
+        "observability_config": "otlp_traces_endpoint",
+        "kv_transfer_config": "engine_id kv_ip kv_port",
+        "ec_transfer_config": "engine_id ec_ip ec_port",
+        "": "instance_id",
+    }.items()
 }
 
-ENVIRONMENT = frozenset(
-    {
-        "VLLM_HOST_IP",
-        "VLLM_PORT",
-        "VLLM_NIXL_SIDE_CHANNEL_HOST",
-        "VLLM_NIXL_SIDE_CHANNEL_PORT",
-        "VLLM_P2P_SIDE_CHANNEL_HOST",
-        "VLLM_P2P_SIDE_CHANNEL_PORT",
-        "VLLM_EC_SIDE_CHANNEL_HOST",
-        "VLLM_EC_SIDE_CHANNEL_PORT",
-        "VLLM_MOONCAKE_BOOTSTRAP_PORT",
-        "VLLM_DP_MASTER_IP",
-        "VLLM_DP_MASTER_PORT",
-        "VLLM_RPC_BASE_PATH",
-        "VLLM_CACHE_ROOT",
-        "VLLM_CONFIG_ROOT",
-        "VLLM_ASSETS_CACHE",
-        "VLLM_XLA_CACHE_PATH",
-        "VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME",
-        "CUDA_VISIBLE_DEVICES",
-        "LOCAL_RANK",
-    }
+ENVIRONMENT = _names(
+    """
+    VLLM_HOST_IP VLLM_PORT VLLM_NIXL_SIDE_CHANNEL_HOST VLLM_NIXL_SIDE_CHANNEL_PORT VLLM_P2P_SIDE_CHANNEL_HOST
+    VLLM_P2P_SIDE_CHANNEL_PORT VLLM_EC_SIDE_CHANNEL_HOST VLLM_EC_SIDE_CHANNEL_PORT VLLM_MOONCAKE_BOOTSTRAP_PORT
+    VLLM_DP_MASTER_IP VLLM_DP_MASTER_PORT VLLM_RPC_BASE_PATH VLLM_CACHE_ROOT VLLM_CONFIG_ROOT VLLM_ASSETS_CACHE
+    VLLM_XLA_CACHE_PATH VLLM_OBJECT_STORAGE_SHM_BUFFER_NAME CUDA_VISIBLE_DEVICES LOCAL_RANK
+    """
 )
 ENVIRONMENT_PREFIXES = ("VLLM_DP_RANK", "VLLM_LOGGING_")
 
-# Keys of kv_connector_extra_config that hold addresses, at any depth, in lists too.
+# Keys of kv_connector_extra_config with addresses, at any depth, in lists too.
 CONNECTOR_KEYS = re.compile(r"(^|_)(host|port|hostname)$|_addr|^proxy_ip$|^bootstrap|^lmcache_(instance_id|rpc_port)$")
-
 EXTRA = "kv_connector_extra_config"
 
-# Settings of which only a part identifies: the rest is compared.
+# Settings of which one part is identity; the rest is compared.
 PATHS_OF_FILES = frozenset({"model_config.model", "model_config.tokenizer", "model_config.model_weights"})
-FOLDER = ("/", "./", "../", "~")  # how the name of a folder begins; anything else is an id of a hub
+FOLDER = ("/", "./", "../", "~")  # beginnings of a folder's name; anything else is a hub id
 EVENT_ADDRESSES = frozenset({"kv_events_config.endpoint", "kv_events_config.replay_endpoint"})
 EVENT_TOPIC = "kv_events_config.topic"
 
-# How a hub's cache names a downloaded copy: huggingface_hub's repo_folder_name, below it the commit. Offline vLLM puts
-# that folder in place of the id (vllm/engine/arg_utils.py).
+# A hub's cache folder of a downloaded copy: huggingface_hub's repo_folder_name, below it the commit. Offline vLLM
+# replaces the id with that folder (vllm/engine/arg_utils.py).
 SNAPSHOT = re.compile(r"(?:.*/)?models--(?P<repository>[^/]+)/snapshots/(?P<revision>[^/]+)/?", re.DOTALL)
 SNAPSHOT_PATHS = {"model_config.model": "model_snapshot", "model_config.tokenizer": "tokenizer_snapshot"}
 
@@ -123,17 +72,17 @@ TOPIC = re.compile(r"^(?P<kind>[^@]*)@(?P<pod>[^@]*)@(?P<model>.*)$", re.DOTALL)
 
 
 def is_identity(section: str, field: str) -> bool:
-    """Whether `section.field` identifies a replica. Private fields and `*_resolved` guards do."""
+    """Return whether `section.field` is identity, as private fields and `*_resolved` guards are."""
     return field in FIELDS.get(section, ()) or field.startswith("_") or field.endswith("_resolved")
 
 
 def is_identity_variable(name: str) -> bool:
-    """Whether an environment variable identifies a replica."""
+    """Return whether an environment variable is identity."""
     return name in ENVIRONMENT or name.startswith(ENVIRONMENT_PREFIXES)
 
 
 def is_identity_path(path: str) -> bool:
-    """Whether a whole path, such as `cache_config.num_gpu_blocks` or `env.VLLM_PORT`, identifies a replica."""
+    """Return whether a whole path, such as `cache_config.num_gpu_blocks` or `env.VLLM_PORT`, is identity."""
     section, _, field = path.rpartition(".")
     if section == "env":
         return is_identity_variable(field)
@@ -142,10 +91,10 @@ def is_identity_path(path: str) -> bool:
 
 
 def comparable_part(path: str, value: Any) -> Any:
-    """Return what of a value is compared.
+    """Return the part of a value that is compared.
 
-    A model's folder is left out (`/mnt/a/llama` is `llama`; an id such as `org/llama` stays whole, and a hub's snapshot
-    is its id), and of KV events' addresses the host, of their topics the pod.
+    A model's folder is removed (`/mnt/a/llama` is `llama`; an id such as `org/llama` stays whole, a hub's snapshot
+    is its id), the host of KV event addresses, and the pod of their topics.
     """
     if not isinstance(value, str):
         return value
@@ -162,18 +111,18 @@ def comparable_part(path: str, value: Any) -> Any:
 
 
 def snapshot_of(path: str, value: Any) -> tuple[str, str] | None:
-    """Return path and value of the setting that holds the commit of a hub's snapshot; None where the value is none."""
+    """Return path and value of the setting with a hub snapshot's commit; None where the value is no snapshot."""
     match = SNAPSHOT.fullmatch(value) if path in SNAPSHOT_PATHS and isinstance(value, str) else None
     return (SNAPSHOT_PATHS[path], match["revision"]) if match else None
 
 
 def is_folder(name: object) -> bool:
-    """Tell whether a model or tokenizer is a folder of its own, no hub id and no snapshot of one."""
+    """Return whether a model or tokenizer is a local folder: neither a hub id nor a hub snapshot."""
     return isinstance(name, str) and name.startswith(FOLDER) and not SNAPSHOT.fullmatch(name)
 
 
 def take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Move the identity out of a `VllmConfig`, yielding (path, value); `config` is changed."""
+    """Move identity out of a `VllmConfig`, yielding (path, value); `config` is changed."""
     for section, fields in list(config.items()):
         if section in SECTIONS or is_identity("", section):
             yield section, config.pop(section)
@@ -181,12 +130,8 @@ def take_identity(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             for field in [field for field in fields if is_identity(section, field)]:
                 yield f"{section}.{field}", fields.pop(field)
             if isinstance(extra := fields.get(EXTRA), dict):
-                fields[EXTRA], addresses = _apart(f"{section}.{EXTRA}", extra)
+                fields[EXTRA], addresses = _split_addresses(f"{section}.{EXTRA}", extra)
                 yield from addresses
-    yield from _split(config)
-
-
-def _split(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for path in (*sorted(PATHS_OF_FILES), *sorted(EVENT_ADDRESSES), EVENT_TOPIC):  # the same order in each process
         section, _, field = path.partition(".")
         fields = config.get(section)
@@ -201,8 +146,8 @@ def _split(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             config.update([snapshot])
 
 
-def _apart(path: str, value: Any) -> tuple[Any, list[tuple[str, Any]]]:
-    """Return a connector's extra options without addresses, and the addresses by path; `value` stays as it is."""
+def _split_addresses(path: str, value: Any) -> tuple[Any, list[tuple[str, Any]]]:
+    """Return a connector's extra options without addresses, and the addresses by path; `value` is not changed."""
     if not isinstance(value, dict | list):
         return value, []
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
@@ -212,6 +157,6 @@ def _apart(path: str, value: Any) -> tuple[Any, list[tuple[str, Any]]]:
         if isinstance(key, str) and CONNECTOR_KEYS.search(key):
             taken.append((f"{path}.{key}", item))
         else:
-            kept[key], below = _apart(f"{path}.{key}", item)
+            kept[key], below = _split_addresses(f"{path}.{key}", item)
             taken += below
     return (kept if isinstance(value, dict) else list(kept.values())), taken

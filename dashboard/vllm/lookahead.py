@@ -1,4 +1,4 @@
-"""How many tokens after a block its hash also covers: reported by the provider, else derived from settings.
+"""The hash lookahead, tokens after a block that its hash covers: reported by the provider, else derived from settings.
 
 Since 0.33 vLLM looks ahead under EAGLE, EAGLE3 and MTP (vllm/config/vllm.py, num_hash_lookahead_tokens; not under
 dflash and dspark, vllm/config/speculative.py, needs_eagle_block_drop).
@@ -18,13 +18,13 @@ METHODS = frozenset({"eagle", "eagle3", "mtp"})
 DISABLE = ("disable_lookahead_block_hashes", "disable_eagle_block_drop")
 UPGRADE = (
     "Upgrade the provider: since vLLM 0.33, block hashes under EAGLE, EAGLE3 and MTP also cover later tokens, "
-    "which this provider leaves out"
+    "which this provider does not cover"
 )
 _UNKNOWN = object()
 
 
 def lookahead_setting(settings: Mapping[str, Setting]) -> Setting | None:
-    """Return the number as a setting; None where a fact that it depends on is not reported."""
+    """Return the number as a setting; None where a setting that it depends on is not reported."""
     if LOOKAHEAD in settings:
         return settings[LOOKAHEAD]
     tokens = _derived(settings)
@@ -42,15 +42,10 @@ def _derived(settings: Mapping[str, Setting]) -> int | None:
         return 0
     if _value(settings, SPECULATIVE) is None or (isinstance(method, str) and method not in METHODS):
         return 0
-    if (
-        not is_new
-        or method not in METHODS
-        or caching is not True
-        or connector is not None
-        or disabled != [False, False]
-    ):
+    is_known = method in METHODS and caching is True and connector is None and disabled == [False, False]
+    if not is_new or not is_known:
         return None
-    # A draft of several modules looks as far as it drafts. How many it has is not reported.
+    # A draft of several modules looks as far ahead as it drafts; the number of modules is not reported.
     is_one = method != "mtp" or _value(settings, f"{SPECULATIVE}.num_speculative_tokens") == 1
     return 1 if is_one else None
 

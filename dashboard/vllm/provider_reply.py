@@ -1,26 +1,36 @@
-"""What our provider's answer says, in our own words: all engines of a server, and its whole configuration."""
+"""Our provider's answer as `Reply`: all engines of a server, and its whole configuration.
 
-from collections.abc import Mapping, Sequence
+Also devices and KV cache groups, which every configuration endpoint reports in the same shape.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Device, EngineReport, Fingerprint, KVCacheGroup, Reply, Setting, Source
 from dashboard.vllm.canonical import setting, shared
-from dashboard.vllm.engine_parts import devices_of, groups_of, unknown_kinds
-from dashboard.vllm.fields import settings_of
-from dashboard.vllm.flatten import flatten_config
+from dashboard.vllm.fields import flatten_config, settings_of
 from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE, lookahead_setting
-from dashboard.vllm.schemas.fleet_extension import EngineInfo, FleetExtension, Unavailable
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from dashboard.vllm.schemas.inference_config import (
+    EngineDevice,
+    EngineInfo,
+    FleetExtension,
+    InferenceConfigReply,
+    Unavailable,
+)
 from dashboard.vllm.schemas.paths import nested
+from dashboard.vllm.schemas.types import DeviceReply, Group, OtherGroup
+
+MAX_NAME = 100  # characters of an unknown name that are shown
+Settings = tuple[Mapping[str, Setting], Mapping[str, Setting]]  # settings, identity
 
 
 def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
-    """Read an answer with its extension, which may lack `settings`. Raises UnreadableError when it cannot be meant."""
+    """Read an answer with its extension, which may lack `settings`. Raises UnreadableError for impossible values."""
     names = answer.model.served_model_names or ()
-    settings, identity = _settings(answer, fleet, names)
-    told = [*answer.kv_cache.groups, *(group for engine in fleet.engines for group in engine.groups)]
+    settings, identity = _read_settings(answer, fleet, names)
+    groups = [*answer.kv_cache.groups, *(group for engine in fleet.engines for group in engine.groups)]
     return Reply(
         Source.PROVIDER,
         settings,
@@ -29,46 +39,45 @@ def read_provider(answer: InferenceConfigReply, fleet: FleetExtension) -> Reply:
         started_at=fleet.started_at.astimezone(UTC) if fleet.started_at else None,
         served_model_names=names,
         adapters={adapter.name: adapter.path for adapter in fleet.adapters},
-        engines=_engines(answer, fleet, is_usable=_covers_lookahead(fleet, settings)),
-        devices=_devices(answer, fleet),
-        kv_cache_groups=_groups(answer, fleet),
-        not_understood=unknown_kinds(told),
+        engines=_read_engines(answer, fleet, is_usable=_covers_lookahead(fleet, settings)),
+        devices=_read_devices(answer, fleet),
+        kv_cache_groups=_read_groups(answer, fleet),
+        not_understood=unknown_kinds(groups),
     )
 
 
-def _settings(
-    answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]
-) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
-    """Return settings and identity: the whole configuration if it is told, else what the sections tell of it.
-
-    The hash lookahead is one of them only where it does not follow from the others.
-    """
-    settings, identity = _reported(answer, fleet, names)
+def _read_settings(answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]) -> Settings:
+    """Return settings and identity; with the hash lookahead only where it does not follow from the others."""
+    settings, identity = _read_reported(answer, fleet, names)
     derived, tokens = lookahead_setting(settings), fleet.prefix_hashing.lookahead_tokens
     if tokens is None or (derived is not None and derived.value == str(tokens)):
         return settings, identity
     return shared({**settings, LOOKAHEAD: setting(LOOKAHEAD, tokens, Source.PROVIDER)}), identity
 
 
-def _reported(
-    answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]
-) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
-    own = _own(fleet, names)
+def _read_reported(answer: InferenceConfigReply, fleet: FleetExtension, names: Sequence[str]) -> Settings:
+    """Read the whole configuration where it is reported, else the sections."""
+    own = _own_settings(fleet, names)
     if not fleet.settings:
         if names:
             own["model_config.served_model_name"] = names[0]
         dumped = answer.model_dump(exclude_unset=True, exclude={"fleet": {"engines", "environment"}})
         return settings_of(_without(dumped, fleet.unavailable), Source.PROVIDER, list(own.items()))
+    resolved = {  # set by the engine: null in the API server's own configuration
+        "cache_config.hash_block_size": fleet.prefix_hashing.hash_block_size,
+        "cache_config.cache_hit_alignment_tokens": fleet.prefix_hashing.alignment,
+    }
+    missing = {path: value for path, value in resolved.items() if fleet.settings.get(path, ...) is None}
     try:
-        config = {**nested(_filled_in(fleet.settings, fleet)), **own}
+        config = {**nested({**fleet.settings, **missing}), **own}
         return flatten_config(config, fleet.environment or {}, Source.PROVIDER)
-    except ValueError as error:  # paths that stand below each other, or more levels than JSON is read with
+    except ValueError as error:  # a path below a value, or more levels than JSON is read with
         raise UnreadableError("schema", f"fleet.settings are no configuration: {error}") from None
 
 
-def _own(fleet: FleetExtension, names: Sequence[str]) -> dict[str, Any]:
-    """Return what no configuration of vLLM holds, by path; what could not be had is no setting."""
-    told = {
+def _own_settings(fleet: FleetExtension, names: Sequence[str]) -> dict[str, Any]:
+    """Return settings by path that vLLM's configuration lacks; an unavailable one is no setting."""
+    values = {
         "version": fleet.vllm_version,
         "served_model_names": list(names) or None,
         "seed_policy": fleet.prefix_hashing.seed_policy,
@@ -78,21 +87,11 @@ def _own(fleet: FleetExtension, names: Sequence[str]) -> dict[str, Any]:
         "enable_auto_tool_choice": fleet.chat.enable_auto_tool_choice,
         "concurrent_batches": fleet.scheduling.concurrent_batches,
     }
-    return {path: value for path, value in told.items() if value is not None}
-
-
-def _filled_in(settings: Mapping[str, Any], fleet: FleetExtension) -> Mapping[str, Any]:
-    """Return the settings with what the engine filled in: the API server's own configuration does not show it."""
-    told = {
-        "cache_config.hash_block_size": fleet.prefix_hashing.hash_block_size,
-        "cache_config.cache_hit_alignment_tokens": fleet.prefix_hashing.alignment,
-    }
-    empty = {path for path in told if path in settings and settings[path] is None}
-    return {**settings, **{path: told[path] for path in empty}}
+    return {path: value for path, value in values.items() if value is not None}
 
 
 def _without(dumped: dict[str, Any], unavailable: Sequence[Unavailable]) -> dict[str, Any]:
-    """Take out the fields that could not be had: their null says nothing."""
+    """Remove unavailable fields: their null means nothing."""
     for each in unavailable:
         *above, last = each.field.split(".")
         section: Any = dumped
@@ -104,15 +103,15 @@ def _without(dumped: dict[str, Any], unavailable: Sequence[Unavailable]) -> dict
 
 
 def _covers_lookahead(fleet: FleetExtension, settings: Mapping[str, Setting]) -> bool:
-    """Tell whether fingerprints cover all that hashes do: those of a provider 1.0 leave out later tokens."""
+    """Return whether fingerprints cover all that hashes cover: provider 1.0 leaves out later tokens."""
     ahead = lookahead_setting(settings)
     return fleet.prefix_hashing.lookahead_tokens is not None or (ahead is not None and ahead.value == "0")
 
 
-def _engines(answer: InferenceConfigReply, fleet: FleetExtension, *, is_usable: bool) -> tuple[EngineReport, ...]:
-    """Return the engines of all ranks. Without `fleet.engines` the blocks are an engine's only where there is one.
+def _read_engines(answer: InferenceConfigReply, fleet: FleetExtension, *, is_usable: bool) -> tuple[EngineReport, ...]:
+    """Return the engines of all ranks. Without `fleet.engines` the blocks are one engine's only for one DP rank.
 
-    `is_usable`: whether their fingerprints cover all that their hashes do.
+    `is_usable`: whether their fingerprints cover all that their hashes cover.
     """
     if len({engine.data_parallel_rank for engine in fleet.engines}) != len(fleet.engines):
         raise UnreadableError("schema", "two engines of one server have the same data_parallel_rank")
@@ -121,16 +120,16 @@ def _engines(answer: InferenceConfigReply, fleet: FleetExtension, *, is_usable: 
     return tuple(_report(engine, is_usable=is_usable) for engine in fleet.engines)
 
 
-def _devices(answer: InferenceConfigReply, fleet: FleetExtension) -> tuple[Device, ...]:
-    """Return the devices of all ranks, or if no engine tells its own, those of the one that answers."""
-    told = tuple(each for engine in fleet.engines for each in devices_of(engine.data_parallel_rank, engine.devices))
-    return told or devices_of(_rank(answer, fleet), answer.devices)
+def _read_devices(answer: InferenceConfigReply, fleet: FleetExtension) -> tuple[Device, ...]:
+    """Return the devices of all ranks; if no engine reports its own, those of the answering engine."""
+    devices = tuple(each for engine in fleet.engines for each in devices_of(engine.data_parallel_rank, engine.devices))
+    return devices or devices_of(_rank(answer, fleet), answer.devices)
 
 
-def _groups(answer: InferenceConfigReply, fleet: FleetExtension) -> tuple[KVCacheGroup, ...]:
-    """Return the KV cache groups of all ranks, or if no engine tells its own, those of the one that answers."""
-    told = tuple(each for engine in fleet.engines for each in groups_of(engine.data_parallel_rank, engine.groups))
-    return told or groups_of(_rank(answer, fleet), answer.kv_cache.groups)
+def _read_groups(answer: InferenceConfigReply, fleet: FleetExtension) -> tuple[KVCacheGroup, ...]:
+    """Return the KV cache groups of all ranks; if no engine reports its own, those of the answering engine."""
+    groups = tuple(each for engine in fleet.engines for each in groups_of(engine.data_parallel_rank, engine.groups))
+    return groups or groups_of(_rank(answer, fleet), answer.kv_cache.groups)
 
 
 def _rank(answer: InferenceConfigReply, fleet: FleetExtension) -> int:
@@ -151,3 +150,43 @@ def _report(engine: EngineInfo, *, is_usable: bool) -> EngineReport:
         max_model_len=engine.max_model_len,
         kv_cache_available_bytes=engine.kv_cache_available_bytes,
     )
+
+
+def devices_of(dp_rank: int, devices: Sequence[DeviceReply]) -> tuple[Device, ...]:
+    """Return an engine's devices. Raises UnreadableError when two have the same rank."""
+    if len({device.rank for device in devices}) != len(devices):
+        raise UnreadableError("schema", "two devices of one engine have the same rank")
+    return tuple(_device(dp_rank, device) for device in devices)
+
+
+def _device(dp_rank: int, device: DeviceReply) -> Device:
+    capability = device.compute_capability
+    return Device(
+        dp_rank,
+        device.rank,
+        device.name,
+        device.total_memory_bytes,
+        f"{capability.major}.{capability.minor}" if capability else None,
+        device.num_compute_units,
+        *((device.tensor_parallel_rank, device.pipeline_parallel_rank) if isinstance(device, EngineDevice) else ()),
+    )
+
+
+def groups_of(dp_rank: int, groups: Sequence[Group]) -> tuple[KVCacheGroup, ...]:
+    """Return an engine's KV cache groups. Raises UnreadableError when two have the same id."""
+    if len({group.group_id for group in groups}) != len(groups):
+        raise UnreadableError("schema", "two KV cache groups of one engine have the same group_id")
+    return tuple(_group(dp_rank, group) for group in groups)
+
+
+def _group(dp_rank: int, group: Group) -> KVCacheGroup:
+    layers = len(group.layer_names) or group.layer_count or 0
+    reported = {name: value for name, value in group.model_dump().items() if value is not None}
+    known = {name: value for name, value in reported.items() if name in KVCacheGroup._fields}
+    return KVCacheGroup(**{"dp_rank": dp_rank, "layers": layers, "page_size_bytes": None, **known})
+
+
+def unknown_kinds(groups: Iterable[Group]) -> tuple[str, ...]:
+    """Return the unknown kinds of group."""
+    kinds = sorted({group.spec_type for group in groups if isinstance(group, OtherGroup)})
+    return tuple(f"KV cache group kind {kind[:MAX_NAME]}" for kind in kinds)

@@ -1,4 +1,4 @@
-"""One body to one reply: the edge, where foreign JSON and text end and secrets go."""
+"""One body to one reply: budgets, JSON, redaction, and the reader of each path."""
 
 import re
 from typing import Any, NamedTuple
@@ -8,17 +8,71 @@ from pydantic_core import from_json, to_json
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Reply
-from dashboard.fleet.text import visible
-from dashboard.vllm.budgets import budget_of, node_count
+from dashboard.fleet.formatting import visible
 from dashboard.vllm.metrics import read_metrics
 from dashboard.vllm.redaction import holds_known, redact, redact_known, redact_prose
 from dashboard.vllm.replies import READERS
 
-RAW_LIMIT = 128 * 1024  # bytes kept of an answer; the largest capture but /metrics has 34 KB
-EXCERPT_LIMIT = 2_000  # bytes kept of an answer that could not be read
-LOOKED_AT = 64 * 1024  # bytes of such an answer that are searched for secrets, before it is cut
+MIB = 2**20
+_STRUCTURE = (b",", b":", b"{", b"[")
+_STRING = re.compile(rb'"[^"]*"')
+
+
+class Budget(NamedTuple):
+    """Limits of a document: bytes, and nodes (values and field names)."""
+
+    max_bytes: int
+    max_nodes: int
+
+
+# The largest recorded answer has 34 KB and 2,400 nodes; /v1/models has 45 nodes for each LoRA adapter, and the
+# provider sends 20,000 settings at most.
+ANSWER = Budget(MIB, 50_000)
+METRICS = Budget(256 * MIB, 0)  # text, read by line; a page of 64 engines has 4.5 MB, and poll.max_answer_bytes is less
+SAVED_FLEET = Budget(256 * MIB, 5_000_000)  # 5,000 replicas have 4.5 million nodes
+
+
+def budget_of(path: str) -> Budget:
+    """Return the limits of the answer to a path."""
+    return METRICS if path == "/metrics" else ANSWER
+
+
+def node_count(content: bytes, most: int) -> int:
+    """Return an upper bound of the nodes in JSON; over `most` only where there are more than `most`.
+
+    Builds no objects: a few passes over any bytes.
+    """
+    bound = sum(map(content.count, _STRUCTURE)) + 1  # also those within strings
+    if bound <= most:
+        return bound
+    bare = content.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in content else content
+    strings = bare.count(b'"') // 2  # each is a name or a value
+    if strings > most:
+        return strings
+    bare = _STRING.sub(b"", bare)
+    return sum(map(bare.count, _STRUCTURE)) + 1
+
+
+_PLACE = re.compile(r" at line (\d+) column (\d+)$")
+_AT_ONCE = "expected value at line 1 column 1"
+
+
+def json_fault(error: ValueError) -> str:
+    """Return the error of pydantic_core.from_json as a predicate: `is cut off`, `is not JSON (line 3, column 5)`."""
+    text = str(error)
+    if text.startswith("EOF"):
+        return "is cut off"
+    if "recursion" in text:
+        return "is JSON that is nested too deep"
+    places = [f" (line {line}, column {column})" for line, column in _PLACE.findall(text) if text != _AT_ONCE]
+    return f"is not JSON{''.join(places)}"
+
+
+RAW_LIMIT = 128 * 1024  # bytes of an answer that are kept; the largest capture except /metrics has 34 KB
+EXCERPT_LIMIT = 2_000  # bytes of an unreadable answer that are kept
+LOOKED_AT = 64 * 1024  # bytes of such an answer that are searched for secrets before it is cut
 SENTENCE_LIMIT = 400  # characters of a sentence about an answer
-ESCAPED = re.compile(r"\\u00([3-7][0-9a-fA-F])")  # letters and digits as JSON may write them, to hide a name
+ESCAPED = re.compile(r"\\u00([3-7][0-9a-fA-F])")  # letters and digits in JSON escapes, which can hide a name
 
 
 class Reading(NamedTuple):
@@ -31,7 +85,7 @@ class Reading(NamedTuple):
 def read(path: str, body: bytes) -> Reading:
     """Read the answer to `path` (with its query, without the host). Raises UnreadableError.
 
-    The error's sentence is bounded and holds neither secrets nor control characters, whatever the answer says.
+    The error's sentence is bounded, without secrets and control characters, for any answer.
     """
     try:
         return _read(path, body)
@@ -69,8 +123,8 @@ def _read(path: str, body: bytes) -> Reading:
 
 
 def excerpt(body: bytes) -> bytes:
-    """Return the beginning of a body that could not be read, without secrets and control characters."""
-    # Without NUL, ASCII in UTF-16 or UTF-32 reads as itself; else a secret in it would not be seen.
+    """Return the beginning of an unreadable body, without secrets and control characters."""
+    # Without NUL, ASCII in UTF-16 or UTF-32 reads as itself, and secrets in it are found.
     text = body[:LOOKED_AT].replace(b"\0", b"").decode(errors="replace")
     text = redact_prose(ESCAPED.sub(lambda match: chr(int(match[1], 16)), text))
     return visible(text).encode()[:EXCERPT_LIMIT]

@@ -1,4 +1,4 @@
-"""Secrets leave here: replaced by a marker before anything is kept, logged or shown. Standard library alone."""
+"""Secrets are replaced by a marker before anything is kept, logged or shown. Standard library alone."""
 
 import binascii
 import html
@@ -12,14 +12,14 @@ from urllib.parse import quote
 MARKER = "[redacted]"
 MAY_HOLD_SECRETS = frozenset({str, dict, list})  # never numbers, booleans, null
 
-# How names of secrets end, in lower case, without the signs between words: api_key, api-key and apiKey are one.
+# Ends of secret names, in lower case, without signs between words: api_key, api-key and apiKey are one.
 SECRET_NAMES = (
     *("apikey", "apikeys", "accesskey", "accesskeys", "accesskeyid", "secretkey", "secretkeys", "privatekey"),
     *("token", "apitokens", "accesstokens", "authtokens", "hftokens", "secret", "secrets", "secretid"),
     *("password", "passwords", "passwd", "pwd", "passphrase", "passphrases", "passcode"),
     *("credential", "credentials", "authorization", "cookie", "cookies"),
 )
-# Those that are text: what a model begins, ends and fills its prompts with.
+# Exceptions: tokens of text, such as those that begin, end and pad a prompt.
 TOKENS_OF_TEXT = tuple(
     f"{word}token"
     for word in (
@@ -27,11 +27,11 @@ TOKENS_OF_TEXT = tuple(
         *("special", "text", "prompt", "draft", "per", "bonus", "placeholder", "vision", "next", "last", "first"),
     )
 )
-# The last word of a name, where it is a word of its own.
+# Secret as the last word of a name.
 SECRET_WORDS = frozenset(
     {"pwd", "pw", "pass", "auth", "cred", "creds", "jwt", "sig", "signature", "bearer", "key", "keys", "tokens"}
 )
-# The words before it with which it is a setting.
+# Not secret after these words: a setting.
 NO_SECRET_AFTER = {
     "pass": frozenset(
         {"forward", "backward", "fusion", "grad", "post", "pre", "first", "second", "single", "multi", "one", "two"}
@@ -44,18 +44,18 @@ NO_SECRET_AFTER = {
         | {"object", "unique", "field", "column", "metric", "event", "topic", "name", "param", "modality", "tensor"}
     ),
 }
-# Many settings count or list these. Secret are those after one of these words, and a name that is `tokens` alone.
+# Many settings count or list these: secret only after one of these words, and `tokens` as the whole name.
 SECRET_AFTER = {
     "tokens": frozenset({"api", "access", "auth", "bearer", "refresh", "session", "hf", "secret", "security", "id"}),
     "keys": frozenset({"api", "access", "secret", "private", "encryption", "signing", "auth", "ssh", "master"}),
 }
-# Words after the name of a secret that leave it one: password_2, token_value.
+# Words after a secret name that keep it secret: password_2, token_value.
 STILL_SECRET = frozenset({"value", "plain", "plaintext", "raw", "b64", "base64", "hex", "old", "new", "backup"})
 SECRET_PREFIX = "s3_"  # noqa: S105  object storage options: S3_ACCESS_KEY_ID and its kin
 BETWEEN_WORDS = str.maketrans("", "", "_- ")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-LONGEST_NAME = 200  # characters at its end by which a name is judged
-LONGEST_REMEMBERED, MAX_REMEMBERED = 100, 4_096  # characters of a name or text, and how many; vLLM has 1,000
+LONGEST_NAME = 200  # characters at the end of a name that are checked
+LONGEST_REMEMBERED, MAX_REMEMBERED = 100, 4_096  # characters of a cached name or text, and how many; vLLM has 1,000
 
 _NO_PORT = r"(?!\d{1,5}(?:[/?#]|$))"
 _USER, _REST = r"[^/\s@\"'<>:?#]", r"(?:(?!://)[^\s\"'<>])*"
@@ -79,28 +79,13 @@ SHAPES = re.compile(
     r"|\bA[KS]IA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bya29\.[\w-]{16,}|\bhv[sb]\.[\w-]{16,}"
     r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"
 )
-HINTS = (  # one is in each shape: looking for them takes a tenth of the time
+HINTS = (  # each shape contains one: searching for them takes a tenth of the time
     *("earer", "EARER", "asic", "ASIC", "hooks.slack", "PRIVATE KEY", "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-    *(
-        "_pat_",
-        "_oat_",
-        "glpat",
-        "gldt",
-        "glrt",
-        "glcbt",
-        "glptt",
-        "glft",
-        "glsoat",
-        "glimt",
-        "glagent",
-        "gloas",
-        "sk-",
-    ),
-    *("nvapi-", "npm_", "pypi-", "xox", "AKIA", "ASIA", "AIza", "ya29", "hvs.", "hvb.", "eyJ"),
+    *("_pat_", "_oat_", "glpat", "gldt", "glrt", "glcbt", "glptt", "glft", "glsoat", "glimt", "glagent", "gloas"),
+    *("sk-", "nvapi-", "npm_", "pypi-", "xox", "AKIA", "ASIA", "AIza", "ya29", "hvs.", "hvb.", "eyJ"),
 )
 
-# In a text a name stands before its secret. A name begins where a word does: else a long word would be searched anew
-# from each of its letters.
+# In a text a name precedes its secret. A name begins at a word: else a long word would be searched from each letter.
 _FLAG_SEPARATOR = r"(?(flag)\\*[\"']\s{0,9},\s{0,9}|(?!))|(?(flag)\s{1,20}(?![-\s])|(?!))"
 _PAIR = (
     r"(?<![\w.\-])(?P<flag>-{1,2})?(?P<name>\w[\w.\-]*+)"
@@ -131,32 +116,32 @@ _QUOTES, _OPENING = frozenset({"\\", '"', "'"}), frozenset("\"'\\{[")
 _STEMS = re.compile(r"(?i:pass|pwd|pw|secret|token|key|cred|cookie|auth|sig|jwt|bearer|s3_)")  # one is in each name
 _URL_SAFE = str.maketrans("-_", "+/")
 WHOLE_LINES = ("cookie", "authorization")  # headers whose values have several parts
-# Words of many sentences: before a colon they name no secret, unless they stand in quotes.
+# Words of many sentences: before a colon they are no secret name, unless quoted.
 ORDINARY_WORDS = frozenset({"key", "keys", "token", "tokens", "pass", "auth", "signature", "bearer", "cred", "creds"})
-LONGEST_JSON = 64 * 1024  # characters of a text that is read as JSON; what is longer is searched as text
+LONGEST_JSON = 64 * 1024  # characters of a text that is parsed as JSON; a longer one is searched as text
 
-SHORTEST_KNOWN, MOST_KNOWN = 6, 256  # characters of a key that is searched for, and how many keys are
+SHORTEST_KNOWN, MOST_KNOWN = 6, 256  # characters of a known key, and how many keys are kept
 
 
 class _Also(NamedTuple):
-    """What is secret here, beyond names and shapes that are secret everywhere."""
+    """The operator's additions to the names and shapes that are secret everywhere."""
 
     names: frozenset[str] = frozenset()
     patterns: tuple[re.Pattern[str], ...] = ()
     keys: tuple[str, ...] = ()
-    forms: tuple[str, ...] = ()  # of these keys, the longest first
+    forms: tuple[str, ...] = ()  # encodings of these keys, the longest first
 
 
 _also = _Also()
 
 
 def in_force() -> tuple[Any, ...]:
-    """Return what is redacted beyond what is secret everywhere, for a process of this program to `adopt`."""
+    """Return the additions of this process, for a child process to `adopt`."""
     return tuple(_also)
 
 
 def adopt(other: tuple[Any, ...]) -> None:
-    """Redact what the process redacts whose `in_force` this is."""
+    """Use the additions that another process got from `in_force`."""
     global _also  # noqa: PLW0603
     _also = _Also(*other)
     _NAMES.clear()
@@ -164,7 +149,7 @@ def adopt(other: tuple[Any, ...]) -> None:
 
 
 def also_redact(names: Iterable[str], patterns: Iterable[str]) -> None:
-    """Redact in this process what the operator names, too: settings by their last words, texts by patterns."""
+    """Add the operator's secrets in this process: settings by their last words, texts by patterns."""
     global _also  # noqa: PLW0603  one process redacts in one way
     folded = frozenset(name.lower().translate(BETWEEN_WORDS) for name in names)
     _also = _also._replace(names=folded, patterns=tuple(map(re.compile, patterns)))
@@ -173,7 +158,7 @@ def also_redact(names: Iterable[str], patterns: Iterable[str]) -> None:
 
 
 def redact_keys(keys: Iterable[str]) -> None:
-    """Redact these keys from now on wherever they are found, also encoded: those that this process sends itself."""
+    """Redact these keys everywhere from now on, also encoded: those that this process sends itself."""
     global _also  # noqa: PLW0603
     new = [key for key in dict.fromkeys(keys) if len(key) >= SHORTEST_KNOWN and key not in _also.keys]
     if new:
@@ -183,7 +168,7 @@ def redact_keys(keys: Iterable[str]) -> None:
 
 
 def _forms(key: str) -> Iterator[str]:
-    """Yield a key as it may be echoed: as it is, in JSON, HTML, URLs, and within base64, which cuts at three places."""
+    """Yield a key as it may be echoed: plain, in JSON, HTML, URLs, and in base64 at three offsets."""
     yield from (key, quote(key, safe=""), html.escape(key), json.dumps(key)[1:-1])
     raw = key.encode()
     for before, cut in enumerate((0, 2, 3)):
@@ -192,7 +177,7 @@ def _forms(key: str) -> Iterator[str]:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a field of this name holds a secret, by its last path segment."""
+    """Return whether a field of this name is secret, by its last path segment."""
     segment = name[-LONGEST_NAME:].rstrip(".:/ ").rpartition(".")[2]
     lower = segment.lower()
     bare = lower.translate(BETWEEN_WORDS)
@@ -213,10 +198,7 @@ def is_secret(name: str) -> bool:
 
 
 def redact(value: Any, name: str = "") -> Any:
-    """Return a JSON value without its secrets, also those in lists and objects below such a name.
-
-    Only non-empty strings are ever secrets.
-    """
+    """Return a JSON value without secrets, also in lists and objects below a secret name. Only strings are secrets."""
     return _redact(value, secret=is_secret(name))
 
 
@@ -232,14 +214,15 @@ def _redact(value: Any, *, secret: bool) -> Any:
         name, named = _NAMES[key]
         kept[name] = _redact(item, secret=secret or named) if type(item) in MAY_HOLD_SECRETS else item
     if "value" in value and isinstance(called := value.get("name"), str) and is_secret(called):
-        kept["value"] = _redact(value["value"], secret=True)  # a variable, as Kubernetes writes it
+        kept["value"] = _redact(value["value"], secret=True)  # a variable in the form of Kubernetes
     return kept
 
 
 def _redact_list(items: list[Any]) -> list[Any]:
-    """Redact the items of a list, those after a flag such as `--api-key` included: it may be a command line."""
+    """Redact a list, also items after a flag such as `--api-key`: it may be a command line."""
     kept = []
-    after_name = len(items) == len(("name", "value")) and _is_header(items[0])
+    is_pair = len(items) == len(("name", "value")) and isinstance(items[0], str)
+    after_name = is_pair and items[0].lower() not in ORDINARY_WORDS and is_secret(items[0])  # a header
     for place, item in enumerate(items):
         flag = _FLAG.match(item) if isinstance(item, str) else None
         if flag:
@@ -251,12 +234,8 @@ def _redact_list(items: list[Any]) -> list[Any]:
     return kept
 
 
-def _is_header(name: Any) -> bool:
-    return isinstance(name, str) and name.lower() not in ORDINARY_WORDS and is_secret(name)
-
-
 class _Names(dict[str, tuple[str, bool]]):
-    """Per name of a field its text without secrets, and whether it holds one; a thousand replicas have the same."""
+    """Field name -> its text without secrets, and whether it is secret; cached, for a thousand equal replicas."""
 
     def __missing__(self, name: str) -> tuple[str, bool]:
         judged = redact_text(name), is_secret(name)
@@ -268,11 +247,11 @@ class _Names(dict[str, tuple[str, bool]]):
 
 
 _NAMES = _Names()
-_CLEAN: set[str] = set()  # texts without secrets: a thousand replicas have the same
+_CLEAN: set[str] = set()  # texts without secrets
 
 
 def redact_text(text: str) -> str:
-    """Return a text without what looks like a secret; JSON in it is looked into."""
+    """Return a text without what looks like a secret, also within JSON."""
     if text in _CLEAN:
         return text
     clean = _redact_text(text)
@@ -298,7 +277,7 @@ def _redact_text(text: str) -> str:
 
 
 def redact_prose(text: str) -> str:
-    """Return a text that is no JSON without its secrets: half an answer, a page of errors, a sentence."""
+    """Return a text that is not JSON without secrets: half an answer, an error page, a sentence."""
     return _without_keys(_by_patterns(_by_name(_by_shape(text), _IN_PROSE)))
 
 
@@ -314,7 +293,7 @@ def redact_known(value: Any) -> Any:
 
 
 def holds_known(text: str) -> bool:
-    """Whether one of the keys that this process sends is in a text: quicker than to look into what it was made of."""
+    """Return whether a text contains one of the keys that this process sends."""
     return any(form in text for form in _also.forms)
 
 
@@ -325,7 +304,7 @@ def _without_keys(text: str) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; a name that is there twice would hide its first value."""
+    """Return an object; raise ValueError for a duplicate name, which would hide its first value."""
     content = dict(pairs)
     if len(content) < len(pairs):
         raise ValueError
@@ -351,7 +330,7 @@ def _shaped(match: re.Match[str]) -> str:
 
 
 def _is_pair(text: str) -> bool:
-    """Whether a text is base64 of `user:password`."""
+    """Return whether a text is base64 of `user:password`."""
     bare = text.rstrip("=").translate(_URL_SAFE)
     try:
         return b":" in b64decode(bare + "=" * (-len(bare) % 4))
@@ -360,7 +339,7 @@ def _is_pair(text: str) -> bool:
 
 
 def _by_name(text: str, pairs: re.Pattern[str]) -> str:
-    """Replace what stands behind the name of a secret."""
+    """Replace what follows the name of a secret."""
     if not (_also.names or _STEMS.search(text)):
         return text
     kept, done = [], 0
@@ -376,7 +355,7 @@ def _by_name(text: str, pairs: re.Pattern[str]) -> str:
 
 
 def _end_of_secret(text: str, match: re.Match[str], *, in_prose: bool) -> int | None:
-    """Return where the secret behind a name ends; None where there is none."""
+    """Return the end of the secret after a name; None without a secret."""
     separator, start = match["separator"], match.end()
     if text.startswith(MARKER, start):
         return start + len(MARKER)
@@ -398,7 +377,7 @@ def _end_of_secret(text: str, match: re.Match[str], *, in_prose: bool) -> int | 
 
 
 def _end_of_nested(text: str, start: int) -> int:
-    """Return where a list or an object ends; the end of the text where it is cut off."""
+    """Return the end of a list or an object; the end of the text where it is cut off."""
     depth = 0
     for part in _NESTED.finditer(text, start):
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(part[0], 0)

@@ -1,49 +1,44 @@
-"""What each JSON endpoint's reply says, in our own words: foreign models in, `Reply` out."""
+"""The JSON endpoints' answers as `Reply`: foreign models in, our own types out."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
-from dashboard.vllm.engine_parts import devices_of, groups_of, unknown_kinds
-from dashboard.vllm.fields import settings_of
-from dashboard.vllm.flatten import flatten_config
-from dashboard.vllm.provider_reply import read_provider
-from dashboard.vllm.schemas.base import MAX_INTEGER
+from dashboard.vllm.fields import flatten_config, settings_of
+from dashboard.vllm.provider_reply import devices_of, groups_of, read_provider, unknown_kinds
+from dashboard.vllm.schemas.endpoints import (
+    MAX_RANKS,
+    KVCacheReply,
+    KVEventSourcesReply,
+    PluginConfigReply,
+    PluginDevicesReply,
+    ServedModelsReply,
+    ServerInfoReply,
+    VersionReply,
+)
 from dashboard.vllm.schemas.inference_config import InferenceConfigReply
-from dashboard.vllm.schemas.introspection import PluginConfigReply, PluginDevicesReply
-from dashboard.vllm.schemas.kv_cache import KVCacheReply
-from dashboard.vllm.schemas.kv_event_sources import MAX_RANKS, KVEventSourcesReply
-from dashboard.vllm.schemas.served_models import ServedModelsReply
-from dashboard.vllm.schemas.server_info import ServerInfoReply
-from dashboard.vllm.schemas.version import VersionReply
+from dashboard.vllm.schemas.types import MAX_INTEGER
 
 
 def read_version(payload: Any) -> Reply:
     """GET /version: the whole text, as NIXL compares it."""
     reply = VersionReply.model_validate(payload)
-    version = reply.version
-    told: list[tuple[str, Any]] = [("version", version)]
-    if reply.rust_frontend_version is not None:
-        told.append(("rust_frontend_version", reply.rust_frontend_version))
-    settings, identity = settings_of({}, Source.VERSION, told)
-    return Reply(Source.VERSION, settings, identity, version=version)
+    versions = [(name, version) for name, version in reply.model_dump().items() if version is not None]
+    settings, identity = settings_of({}, Source.VERSION, versions)
+    return Reply(Source.VERSION, settings, identity, version=reply.version)
 
 
 def read_models(payload: Any) -> Reply:
-    """GET /v1/models. Cards with a parent are LoRA adapters, which come and go while the server runs."""
+    """GET /v1/models. Cards with a parent are LoRA adapters, loaded and unloaded while the server runs."""
     cards = ServedModelsReply.model_validate(payload).data
     served = [card for card in cards if card.parent is None]
-    told: list[tuple[str, Any]] = []
+    pairs = _name_pairs([card.id for card in served])
     if served:
-        told.append(("served_model_names", [card.id for card in served]))
-        told.append(("model_config.served_model_name", served[0].id))
-        if served[0].root is not None:
-            told.append(("model_config.model", served[0].root))
-        if served[0].max_model_len is not None:
-            told.append(("model_config.max_model_len", served[0].max_model_len))
-    settings, identity = settings_of({}, Source.MODELS, told)
+        numbers = (("model_config.model", served[0].root), ("model_config.max_model_len", served[0].max_model_len))
+        pairs += [(path, value) for path, value in numbers if value is not None]
+    settings, identity = settings_of({}, Source.MODELS, pairs)
     return Reply(
         Source.MODELS,
         settings,
@@ -53,8 +48,12 @@ def read_models(payload: Any) -> Reply:
     )
 
 
+def _name_pairs(names: Sequence[str]) -> list[tuple[str, Any]]:
+    return [("served_model_names", list(names)), ("model_config.served_model_name", names[0])] if names else []
+
+
 def read_kv_event_sources(payload: Any) -> Reply:
-    """GET /kv_event_sources. The first rank speaks for all; `{}` is a server that publishes nothing."""
+    """GET /kv_event_sources. The first rank is read for all; `{}` means that nothing is published."""
     sources = KVEventSourcesReply.model_validate(payload).root
     first = sources[min(sources)].model_dump(exclude_unset=True) if sources else {}
     nothing = [] if sources else [("kv_events_config", None)]
@@ -72,7 +71,7 @@ def read_server_info(payload: Any) -> Reply:
         return Reply(Source.SERVER_INFO, *settings_of(info.vllm_config, Source.SERVER_INFO))
     settings, identity = flatten_config(info.vllm_config, info.vllm_env, Source.SERVER_INFO)
     rank = _count(identity, "parallel_config.data_parallel_rank") or 0
-    number = _engines_behind(settings, identity)
+    number = _count_engines(settings, identity)
     blocks = _count(identity, "cache_config.num_gpu_blocks")
     first = EngineReport(
         dp_rank=rank,
@@ -86,8 +85,8 @@ def read_server_info(payload: Any) -> Reply:
     return Reply(Source.SERVER_INFO, settings, identity, engines=(first._replace(blocks_of_all=blocks), *others))
 
 
-def _engines_behind(settings: Mapping[str, Setting], identity: Mapping[str, Setting]) -> int | None:
-    """Return how many engines the API server has: with load balancing outside of vLLM not those of all ranks."""
+def _count_engines(settings: Mapping[str, Setting], identity: Mapping[str, Setting]) -> int | None:
+    """Return the number of engines behind the API server: with external load balancing not those of all ranks."""
     number = _count(settings, "parallel_config.data_parallel_size")
     if number is not None and _is_on(identity, "parallel_config.data_parallel_external_lb"):
         return 1
@@ -102,16 +101,29 @@ def _is_on(identity: Mapping[str, Setting], path: str) -> bool:
     return path in identity and identity[path].value == "true"
 
 
+def _count(settings: Mapping[str, Setting], path: str) -> int | None:
+    number = _number(settings, path)
+    return int(number) if number is not None else None
+
+
+def _number(settings: Mapping[str, Setting], path: str) -> float | None:
+    """Return a number of zero or more; None where there is none. Raise UnreadableError for an impossible number."""
+    setting = settings.get(path)
+    value = json.loads(setting.value) if setting else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not 0 <= value <= MAX_INTEGER:
+        raise UnreadableError("schema", f"/server_info says {path}={value}, which no server can mean")
+    return value
+
+
 def read_inference_config(payload: Any) -> Reply:
     """GET /inference/v1/config, /v1/config and /v1/server/config: the answer of one engine, or of our provider."""
     reply = InferenceConfigReply.model_validate(payload)
     if reply.fleet is not None:
         return read_provider(reply, reply.fleet)
     names = reply.model.served_model_names or ()
-    told: list[tuple[str, Any]] = []
-    if names:
-        told = [("served_model_names", list(names)), ("model_config.served_model_name", names[0])]
-    settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.CONFIG_API, told)
+    settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.CONFIG_API, _name_pairs(names))
     rank = reply.parallelism.data_parallel_rank or 0
     return Reply(
         Source.CONFIG_API,
@@ -127,49 +139,15 @@ def read_inference_config(payload: Any) -> Reply:
 
 def read_kv_cache(payload: Any) -> Reply:
     """GET /v1/server/kv-cache: runtime numbers of one engine."""
-    return _kv_cache(payload, Source.CONFIG_API)
+    return _read_kv_cache(payload, Source.CONFIG_API)
 
 
 def read_plugin_kv_cache(payload: Any) -> Reply:
-    """GET .../kv-cache of the public plugins: their tokens are blocks x block_size, and never taken for capacity."""
-    return _kv_cache(payload, Source.PLUGIN)
+    """GET .../kv-cache of the public plugins: their tokens are blocks x block_size, and never used as capacity."""
+    return _read_kv_cache(payload, Source.PLUGIN)
 
 
-def read_plugin_config(payload: Any) -> Reply:
-    """GET .../config of the public plugins."""
-    reply = PluginConfigReply.model_validate(payload)
-    told: list[tuple[str, Any]] = []
-    if reply.model.served_names:
-        told.append(("served_model_names", list(reply.model.served_names)))
-        told.append(("model_config.served_model_name", reply.model.served_names[0]))
-    settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.PLUGIN, told)
-    return Reply(Source.PLUGIN, settings, identity, served_model_names=reply.model.served_names)
-
-
-def read_plugin_devices(payload: Any) -> Reply:
-    """GET .../devices of the public plugins: those of the engine that the API server knows first."""
-    return Reply(Source.PLUGIN, devices=devices_of(0, PluginDevicesReply.model_validate(payload).devices))
-
-
-READERS: Mapping[str, Callable[[Any], Reply]] = {
-    "/version": read_version,
-    "/v1/models": read_models,
-    "/kv_event_sources": read_kv_event_sources,
-    "/server_info": read_server_info,
-    "/inference/v1/config": read_inference_config,
-    "/v1/config": read_inference_config,
-    "/v1/server/config": read_inference_config,
-    "/v1/server/kv-cache": read_kv_cache,
-    "/plugins/llm-d-server-introspection/config": read_plugin_config,
-    "/plugins/llm-d-server-introspection/devices": read_plugin_devices,
-    "/plugins/llm-d-server-introspection/kv-cache": read_plugin_kv_cache,
-    "/plugins/vllm-server-introspection/config": read_plugin_config,
-    "/plugins/vllm-server-introspection/devices": read_plugin_devices,
-    "/plugins/vllm-server-introspection/kv-cache": read_plugin_kv_cache,
-}
-
-
-def _kv_cache(payload: Any, source: Source) -> Reply:
+def _read_kv_cache(payload: Any, source: Source) -> Reply:
     reply = KVCacheReply.model_validate(payload)
     return Reply(
         source,
@@ -179,17 +157,32 @@ def _kv_cache(payload: Any, source: Source) -> Reply:
     )
 
 
-def _count(settings: Mapping[str, Setting], path: str) -> int | None:
-    number = _number(settings, path)
-    return int(number) if number is not None else None
+def read_plugin_config(payload: Any) -> Reply:
+    """GET .../config of the public plugins."""
+    reply = PluginConfigReply.model_validate(payload)
+    names = reply.model.served_names
+    settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.PLUGIN, _name_pairs(names))
+    return Reply(Source.PLUGIN, settings, identity, served_model_names=names)
 
 
-def _number(settings: Mapping[str, Setting], path: str) -> float | None:
-    """Return a number that is zero or more; None where there is none. What no server can mean is refused."""
-    told = settings.get(path)
-    value = json.loads(told.value) if told else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if not 0 <= value <= MAX_INTEGER:
-        raise UnreadableError("schema", f"/server_info says {path}={value}, which no server can mean")
-    return value
+def read_plugin_devices(payload: Any) -> Reply:
+    """GET .../devices of the public plugins: those of the API server's first engine."""
+    return Reply(Source.PLUGIN, devices=devices_of(0, PluginDevicesReply.model_validate(payload).devices))
+
+
+_PLUGIN_READERS = {"config": read_plugin_config, "devices": read_plugin_devices, "kv-cache": read_plugin_kv_cache}
+READERS: Mapping[str, Callable[[Any], Reply]] = {
+    "/version": read_version,
+    "/v1/models": read_models,
+    "/kv_event_sources": read_kv_event_sources,
+    "/server_info": read_server_info,
+    "/inference/v1/config": read_inference_config,
+    "/v1/config": read_inference_config,
+    "/v1/server/config": read_inference_config,
+    "/v1/server/kv-cache": read_kv_cache,
+    **{
+        f"/plugins/{plugin}-server-introspection/{name}": reader
+        for plugin in ("llm-d", "vllm")
+        for name, reader in _PLUGIN_READERS.items()
+    },
+}

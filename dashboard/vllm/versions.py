@@ -1,7 +1,6 @@
-"""Which settings a vLLM version has, and the type of each field of `cache_config`.
+"""The settings of each vLLM version, and the type of each field of `cache_config`.
 
-The data, `versions.json`, is made of answers of real servers and of vLLM's documentation by
-`tests/tools/make_versions.py`.
+`tests/tools/make_versions.py` writes `versions.json` from answers of real servers and from vLLM's documentation.
 """
 
 import json
@@ -15,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from dashboard.vllm.canonical import SHORT
 
-# Bounded, because versions come from strangers; vLLM's have three parts of one or two digits.
+# Bounded, because versions are foreign text; vLLM's have three parts of one or two digits.
 _RELEASE = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?!\.?\d)", re.ASCII)
 _LONGEST = 100  # characters
 _LAST = 10**9  # above every part of a release that is read
@@ -25,17 +24,14 @@ _REMEMBERED_ANSWERS = 16_384
 
 
 class Span(NamedTuple):
-    """The releases between which a build was made: it has all of `earliest`, and nothing that came after `latest`."""
+    """The releases around a build: it has all of `earliest`, and nothing newer than `latest`."""
 
     earliest: tuple[int, ...]
     latest: tuple[int, ...]
 
 
 class _Known(NamedTuple):
-    """The paths of one version, or of code that lies somewhere between two.
-
-    `sections` are the paths that have others below them: only these are known to be complete.
-    """
+    """The paths of one version, or of code between two. `sections`, paths with others below, are known completely."""
 
     earliest: tuple[int, ...]
     latest: tuple[int, ...]
@@ -43,7 +39,7 @@ class _Known(NamedTuple):
     sections: frozenset[str]
 
     def lacks(self, path: str) -> bool:
-        """Tell whether `path` is missing from a section that is known to be complete."""
+        """Return whether `path` is missing in a section that is known completely."""
         section = ""
         for part in path.split("."):
             step = f"{section}.{part}" if section else part
@@ -54,13 +50,13 @@ class _Known(NamedTuple):
 
 
 def release(version: str) -> str | None:
-    """Return the release part of a version, three numbers or four: `v0.32.0+cpu` is `0.32.0`; None if it has none."""
+    """Return the release, three numbers or four: `v0.32.0+cpu` is `0.32.0`; None without one."""
     numbers = _numbers(version)
     return ".".join(map(str, numbers)) if numbers else None
 
 
 def build(version: str) -> Version | None:
-    """Return a version in the order of PEP 440; None where it is none."""
+    """Return a version with the order of PEP 440; None if the text is none."""
     if not _RELEASE.match(version) or len(version) > _LONGEST:
         return None
     try:
@@ -70,10 +66,10 @@ def build(version: str) -> Version | None:
 
 
 def span(version: str) -> Span | None:
-    """Return the releases that a version lies between, both the same for a release; None where it is no version.
+    """Return the releases around a version, both the same for a release; None if the text is no version.
 
-    Builds of vLLM's main branch are numbered after the last release: what is cut as 0.33.0 is called 0.32.1.dev5 or
-    0.32.1rc1 before, as is a candidate of the patch release 0.32.1.
+    Builds of vLLM's main branch are numbered after the last release: code of 0.33.0 is first 0.32.1.dev5 or 0.32.1rc1,
+    as are candidates of the patch release 0.32.1.
     """
     return _span(version) if len(version) <= _LONGEST else None
 
@@ -91,7 +87,7 @@ def _span(version: str) -> Span | None:
 
 
 def has_change(version: str | None, since: tuple[int, ...]) -> bool | None:
-    """Tell whether a version has what came with the release `since`; None where that is unknown."""
+    """Return whether a version has what the release `since` added; None if unknown."""
     between = span(version or "")
     if between is None or between.earliest < since <= between.latest:
         return None
@@ -99,12 +95,11 @@ def has_change(version: str | None, since: tuple[int, ...]) -> bool | None:
 
 
 def is_unsupported(version: str | None, path: str) -> bool:
-    """Tell whether it is known that this vLLM version has no setting `path`.
+    """Return whether this vLLM version is known to lack the setting `path`.
 
-    Known are the versions of the data, and those between two of them that both lack the path, as
-    does the documentation of the code between. Never true for environment variables, for what
-    stands below a free-form option, for leaves of a section that was null wherever it was seen, and for paths that
-    are longer than those of vLLM.
+    Known are the versions of the data, and those between two of them that both lack the path, with the documentation
+    of the code between. Never true for environment variables, below a free-form option, in a section that was null in
+    all data, and for paths longer than vLLM's.
     """
     return len(version or "") <= _LONGEST and len(path) <= SHORT and _is_unsupported(version or "", path)
 
@@ -117,15 +112,12 @@ def _is_unsupported(version: str, path: str) -> bool:
 
 
 def label_type(label: str) -> str | None:
-    """Return the JSON type of a label of `vllm:cache_config_info`, null set apart; None if not known.
-
-    One of `bool`, `int`, `float`, `str`, `list`, `object`.
-    """
+    """Return a label's type in `vllm:cache_config_info` (bool, int, float, str, list, object); None if unknown."""
     return _TYPES.get(label)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the release part as numbers, empty if there is none."""
+    """Return the release as numbers, empty without one."""
     found = _RELEASE.match(version)
     if not found:
         return ()
@@ -133,14 +125,8 @@ def _numbers(version: str) -> tuple[int, ...]:
     return numbers + (0,) * (_SHORTEST_RELEASE - len(numbers))
 
 
-def _above(path: str) -> Sequence[str]:
-    """Return the sections that a path stands in."""
-    parts = path.split(".")
-    return [".".join(parts[:end]) for end in range(1, len(parts))]
-
-
 def _consulted(between: Span) -> Sequence[_Known]:
-    """Return what is known of a release: itself, else its neighbours and all between them."""
+    """Return the data of a release: its own, else its neighbours' and all between them."""
     exact = [known for known in _KNOWN if (known.earliest, known.latest) == between]
     before = [known.latest for known in _KNOWN if known.latest <= between.earliest]
     after = [known.earliest for known in _KNOWN if known.earliest >= between.latest]
@@ -150,11 +136,11 @@ def _consulted(between: Span) -> Sequence[_Known]:
 
 
 def _read(data: dict[str, Any]) -> list[_Known]:
-    """Turn path -> versions into one `_Known` a version."""
+    """Return one `_Known` per version."""
     known = []
     for version in data["versions"]:
         paths = frozenset(path for path, versions in data["paths"].items() if version in versions)
-        sections = frozenset(section for path in paths for section in _above(path))
+        sections = frozenset(path[:end] for path in paths for end, sign in enumerate(path) if sign == ".")
         earliest, latest = data["between"].get(version, (version, version))
         known.append(_Known(_numbers(earliest), _numbers(latest), paths, sections))
     return known

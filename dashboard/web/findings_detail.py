@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import count
-from dashboard.fleet.text import visible
+from dashboard.fleet.formatting import count, visible
 from dashboard.report.findings.listed import Known, Listed
 from dashboard.report.findings.words import how_sure
 from dashboard.report.pools.domain_words import known_how, rollout_words

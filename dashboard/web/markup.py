@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
 
-from dashboard.fleet.text import visible
+from dashboard.fleet.formatting import visible
 from dashboard.render.matrix_html import colour
 from dashboard.views.glossary import TERMS
 

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Pool, Replica, formatting
-from dashboard.fleet.text import visible
+from dashboard.fleet.formatting import visible
 from dashboard.report.replicas import settings as replica_settings
 from dashboard.report.replicas.beside import beside_its_pool
 from dashboard.report.replicas.differences import Apart

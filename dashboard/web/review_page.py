@@ -8,7 +8,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.fleet.notes import Notes
+from dashboard.fleet.pools import Notes
 from dashboard.store.reviews import Last
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages

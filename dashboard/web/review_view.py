@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, ReplicaState
-from dashboard.fleet.notes import Notes
 from dashboard.fleet.pieces import Style
+from dashboard.fleet.pools import Notes
 from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.listed import Listed, grouped
 from dashboard.rules.findings import Severity

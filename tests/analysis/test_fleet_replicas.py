@@ -7,7 +7,7 @@ import pytest
 
 from dashboard.analysis.assembly import FRESH_INTERVALS
 from dashboard.fleet import Basis, ReplicaState, Source
-from dashboard.vllm.engine_reports import TOKENS
+from dashboard.vllm.merging import TOKENS
 from tests.captured import AT, METRICS, SERVER_INFO, Capture, capture, captures, has_python_api, snapshot
 from tests.polled_fleets import INTERVAL, REFUSED, at, built, gone
 from tests.provider_answers import with_provider

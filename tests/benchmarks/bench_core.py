@@ -23,8 +23,8 @@ from dashboard.analysis.assembly import Fleet, build_fleet, inspected  # noqa: E
 from dashboard.fleet import ProbeResult, Snapshot, Target  # noqa: E402
 from dashboard.rules.catalogue import ALL_RULES  # noqa: E402
 from dashboard.sources.polling.probes import BY_PATH  # noqa: E402
+from dashboard.vllm import canonical  # noqa: E402
 from dashboard.vllm.reading import read  # noqa: E402
-from dashboard.vllm.schemas import recent  # noqa: E402
 
 CAPTURE = ROOT / "tests" / "captures" / "0.32.0" / "llama"
 FILES = {
@@ -83,8 +83,8 @@ def first_poll(snapshots: Sequence[Snapshot]) -> float:
     """Return the seconds that a fleet takes whose documents were never seen."""
 
     def build() -> None:
-        recent.forget_unused()
-        recent.forget_unused()
+        canonical.forget_unused()
+        canonical.forget_unused()
         fleet_of(snapshots)
 
     return best(build)

@@ -19,7 +19,7 @@ from dashboard.render.html_page import to_html
 from dashboard.report.fleet.load import read_snapshot
 from dashboard.store.packing import content_of, packed
 from dashboard.views.review import review_report
-from dashboard.vllm.schemas import recent
+from dashboard.vllm import canonical
 from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, POOLS, best, captured, first_poll, fleet_of, snapshot
 from tests.captured import INFERENCE_CONFIG, capture
 from tests.provider_answers import provider_answer
@@ -81,8 +81,8 @@ def _baselines(fleet: Fleet) -> tuple[Baseline, ...]:
 
 def _provided(answers: Mapping[str, bytes]) -> list[Snapshot]:
     """Return what the same replicas say where each has the provider."""
-    recent.forget_unused()
-    recent.forget_unused()
+    canonical.forget_unused()
+    canonical.forget_unused()
     told = provider_answer(capture("llama"))
     return [snapshot(number, {**answers, INFERENCE_CONFIG: _answer(told, number)}) for number in range(FEW)]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dashboard.capacity.engines import engines_of
 from dashboard.fleet import Basis, Engine, EngineReport, KVCacheGroup, Setting, Source
 from dashboard.vllm.canonical import setting
-from dashboard.vllm.schemas.base import MAX_INTEGER
+from dashboard.vllm.schemas.types import MAX_INTEGER
 from tests.strategies import full_groups, groups
 
 SERVER = {

@@ -10,7 +10,7 @@ import pytest
 from dashboard.errors import FrameError
 from dashboard.fleet import Basis, Device, Failure, FailureKind, Fingerprint, KVCacheGroup, frames
 from dashboard.fleet.frames import COLUMNS, KEYS, Frames
-from dashboard.vllm.schemas.base import MAX_INTEGER
+from dashboard.vllm.schemas.types import MAX_INTEGER
 from tests.builders import POLLED_AT, alike, devices, document, down, engine, fleet, replica, story
 
 HOSTILE = "<script>alert(1)</script> **b** \x1b[31m\n\u202e=1+1,'\"\\"

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.fleet.formatting import one_line
-from dashboard.fleet.text import HIDDEN, safe_json, visible, without_commands
+from dashboard.fleet.formatting import HIDDEN, one_line, safe_json, visible, without_commands
 
 UNSEEN = (
     "a\u202eb\u2066c\u200ed\u061ce\u200bf\u200dg\ufeffh\x9b31mi\x1b[31mj\u00adk\u2060l\u3164m\U000e0041n\u180eo\ufff9p"

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from dashboard.vllm.schemas.fleet_extension import FleetExtension
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from dashboard.vllm.schemas.inference_config import FleetExtension, InferenceConfigReply
 from dashboard.vllm.schemas.paths import leaves
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, capture, captures, has_python_api
 from tests.provider.conftest import Serve

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.provider.gathering import MISSING, Gathering, at, clean, found, plain
-from dashboard.vllm.schemas.base import Text
-from dashboard.vllm.schemas.fleet_extension import MAX_UNAVAILABLE
+from dashboard.vllm.schemas.inference_config import MAX_UNAVAILABLE
+from dashboard.vllm.schemas.types import Text
 from tests.provider.engines import broken, thing
 from tests.provider.vllm_modules import Dtype, MambaAttentionBackendEnum
 from tests.strategies import json_values

@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from dashboard.fleet.text import HIDDEN
+from dashboard.fleet.formatting import HIDDEN
 from dashboard.render.html_page import to_html
 from dashboard.views.blocks import Block
 from tests.report.sample_reports import report

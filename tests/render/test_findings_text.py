@@ -1,6 +1,6 @@
 """The findings in a terminal: what is wrong, where, why, what to type; foreign text cannot move the cursor."""
 
-from dashboard.fleet.text import HIDDEN
+from dashboard.fleet.formatting import HIDDEN
 from dashboard.render.findings_text import to_findings_table
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Basis, Router

@@ -5,8 +5,7 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dashboard.fleet.formatting import one_line
-from dashboard.fleet.text import without_commands
+from dashboard.fleet.formatting import one_line, without_commands
 from dashboard.render.html_page import css_string, to_html
 from dashboard.views.context import Context
 from tests.render.html_reader import harmless

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dashboard.provider.groups import MOSTLY_NULL
-from dashboard.vllm.schemas.fleet_extension import SCHEMA_VERSION
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from dashboard.vllm.schemas.inference_config import SCHEMA_VERSION, InferenceConfigReply
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "config-api.md"

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
-from dashboard.vllm.budgets import ANSWER, METRICS, budget_of, node_count
-from dashboard.vllm.reading import read
+from dashboard.vllm.reading import ANSWER, METRICS, budget_of, node_count, read
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 JSON = st.recursive(

@@ -117,6 +117,6 @@ def test_what_replicas_send_takes_a_bounded_memory_once_it_is_gone(longest: int)
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-        canonical._scalar.cache_clear()
+        canonical._cached.cache_clear()
 
     assert held < 40 * 2**20

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.fleet import Setting, Source, State
+from dashboard.vllm import canonical
 from dashboard.vllm.canonical import setting
-from dashboard.vllm.documents import document_id, merge, sections
-from dashboard.vllm.fields import settings_of
-from dashboard.vllm.flatten import flatten_config
-from dashboard.vllm.schemas import recent
+from dashboard.vllm.fields import flatten_config, settings_of
+from dashboard.vllm.merging import document_id, merge, sections
 from tests.captured import (
     INFERENCE_CONFIG,
     METRICS,
@@ -175,10 +174,10 @@ def test_labels_alone_tell_the_settings_that_the_json_tells() -> None:
 def test_what_was_merged_once_is_the_same_object_until_a_poll_does_not_use_it() -> None:
     settings = said(Source.METRICS, a=1)
     merged = merge([settings])
-    recent.forget_unused()
+    canonical.forget_unused()
     assert merge([settings]) is merged
-    recent.forget_unused()
-    recent.forget_unused()
+    canonical.forget_unused()
+    canonical.forget_unused()
     assert merge([settings]) is not merged
     assert merge([settings]) == merged
 

@@ -1,7 +1,7 @@
 """What sources say of the same engines: who counts them, whose number stands, and who contradicts whom."""
 
 from dashboard.fleet import Contradiction, EngineReport, Fingerprint, Setting, Source, State
-from dashboard.vllm.engine_reports import TOKENS, Met, meet
+from dashboard.vllm.merging import TOKENS, MergedEngines, merge_engines
 
 PROVIDER, INFO, API, PLUGIN, METRICS = (
     Source.PROVIDER,
@@ -12,11 +12,11 @@ PROVIDER, INFO, API, PLUGIN, METRICS = (
 )
 
 
-def met(**told: tuple[EngineReport, ...] | EngineReport) -> Met:
+def met(**told: tuple[EngineReport, ...] | EngineReport) -> MergedEngines:
     """What comes of the reports, in the order of trust."""
     given = [(Source(name), reports) for name, reports in told.items()]
     by_trust = sorted(given, key=lambda each: list(Source).index(each[0]))
-    return meet(
+    return merge_engines(
         tuple((source, (reports,) if isinstance(reports, EngineReport) else reports) for source, reports in by_trust)
     )
 
@@ -36,7 +36,7 @@ def test_reports_of_one_rank_are_put_together_the_most_trusted_first() -> None:
 
 
 def test_nobody_tells_an_engine() -> None:
-    assert met() == Met((), ())
+    assert met() == MergedEngines((), ())
 
 
 def test_without_provider_and_metrics_the_first_report_names_the_rank() -> None:
@@ -52,7 +52,7 @@ def test_the_ranks_and_numbers_of_the_provider_stand_and_nothing_is_a_sum() -> N
     )
     summed = (EngineReport(0, None, 800, 1.5, blocks_of_all=21), EngineReport(1, blocks_of_all=21))
 
-    assert met(provider=ours, metrics=summed) == Met(ours, ())
+    assert met(provider=ours, metrics=summed) == MergedEngines(ours, ())
 
 
 def test_what_the_provider_could_not_have_comes_from_others_of_the_same_rank() -> None:
@@ -137,6 +137,6 @@ def test_a_product_is_not_compared_where_its_blocks_may_be_the_sum_of_several_en
 def test_the_same_contradiction_by_two_plugins_is_one() -> None:
     multiplied = (PLUGIN, (EngineReport(0, 8, 256),))
 
-    found = meet((multiplied, multiplied, (METRICS, (EngineReport(0, 8, 128),))))
+    found = merge_engines((multiplied, multiplied, (METRICS, (EngineReport(0, 8, 128),))))
 
     assert found.contradictions == (contradiction(128, METRICS, 256, PLUGIN),)

@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Source, State
-from dashboard.vllm.flatten import MAX_SETTINGS, flatten_config
+from dashboard.vllm.fields import MAX_SETTINGS, flatten_config
 from dashboard.vllm.schemas.paths import MAX_PATH, OBJECTS
 from tests.captured import SERVER_INFO, Capture, capture, captures, has_python_api
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Source
-from dashboard.vllm.flatten import flatten_config
+from dashboard.vllm.fields import flatten_config
 from dashboard.vllm.identity import comparable_part, is_folder, is_identity_path
 
 PARALLEL = [

@@ -3,21 +3,21 @@
 import pytest
 from pydantic_core import from_json
 
-from dashboard.vllm.json_faults import json_fault
+from dashboard.vllm.reading import json_fault
 
 
 @pytest.mark.parametrize(
     ("raw", "told"),
     [
-        (b"", "ends in the middle"),
-        (b"[1,", "ends in the middle"),
-        (b'{"a": "b', "ends in the middle"),
+        (b"", "is cut off"),
+        (b"[1,", "is cut off"),
+        (b'{"a": "b', "is cut off"),
         (b"[" * 100_000, "is JSON that is nested too deep"),
-        (b"hello", "is no JSON"),
-        (b"{}\n{}", "is no JSON from line 2, column 1 on"),
-        (b'{"a":\n 1 2}', "is no JSON from line 2, column 4 on"),
-        (b'{"a": NaN}', "is no JSON from line 1, column 7 on"),
-        (b'{"a": "\xff"}', "is no JSON from line 1, column 8 on"),
+        (b"hello", "is not JSON"),
+        (b"{}\n{}", "is not JSON (line 2, column 1)"),
+        (b'{"a":\n 1 2}', "is not JSON (line 2, column 4)"),
+        (b'{"a": NaN}', "is not JSON (line 1, column 7)"),
+        (b'{"a": "\xff"}', "is not JSON (line 1, column 8)"),
     ],
 )
 def test_what_is_wrong_is_said_and_from_where_on(raw: bytes, told: str) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from dashboard.fleet import Setting, Source, State
-from dashboard.vllm.engine_reports import TOKENS
 from dashboard.vllm.facts import Facts, facts_of
 from dashboard.vllm.lookahead import LOOKAHEAD
+from dashboard.vllm.merging import TOKENS
 from tests.captured import INFERENCE_CONFIG, SERVER_INFO, Capture, captures, has_python_api, snapshot
 from tests.provider_answers import PROVIDER_ONLY, provider_body, with_provider
 

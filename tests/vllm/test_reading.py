@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import State
-from dashboard.fleet.text import HIDDEN
+from dashboard.fleet.formatting import HIDDEN
 from dashboard.sources.polling.probes import PROBES
 from dashboard.vllm import redaction
 from dashboard.vllm.reading import EXCERPT_LIMIT, RAW_LIMIT, SENTENCE_LIMIT, excerpt, read

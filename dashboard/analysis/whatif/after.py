@@ -8,8 +8,8 @@ from types import MappingProxyType
 from dashboard.analysis.whatif.target import Contrast, Contrasts
 from dashboard.compare.encoding import lookup_setting
 from dashboard.fleet import Document, Engine, Replica, Role, Setting, SettingValue, Source
-from dashboard.vllm.documents import document_id, version_of
 from dashboard.vllm.facts import ROLE_OF, ROLES
+from dashboard.vllm.merging import document_id, version_of
 
 VERSION = "version"
 ROLE = "kv_transfer_config.kv_role"

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from dashboard.fleet.text import COMMAND_MARK, HIDDEN
+from dashboard.fleet.formatting import COMMAND_MARK, HIDDEN
 from dashboard.vllm.canonical import canonical_text
 
 LONGEST_KEY = 1000  # characters as written: readers look for the colon within 1,024 (YAML 1.1, 7.4.2)

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Cohort, Device, Difference, Failure, ProbeResult, Replica, Setting, cohort_letters
-from dashboard.fleet.text import safe_json
+from dashboard.fleet.formatting import safe_json
 from dashboard.report.findings.document import finding_parts, fleet_tally, judged_pools
 from dashboard.report.findings.document_parts import FindingPart, JudgedPoolPart, TallyPart
 from dashboard.report.fleet.policy_part import PolicyPart, policy_part

@@ -36,10 +36,9 @@ from dashboard.report.fleet.document import MOST_KNOWN, SCHEMA_VERSION, FullFlee
 from dashboard.report.fleet.policy_part import policy_from
 from dashboard.report.parts import FingerprintPart, FullReplicaPart, OfReplicaPart, ProbePart, Reason, SettingPart
 from dashboard.rules.policy import Policy
-from dashboard.vllm.budgets import SAVED_FLEET, node_count
 from dashboard.vllm.canonical import canonical_text, is_short, tidy
-from dashboard.vllm.documents import version_of
-from dashboard.vllm.json_faults import json_fault
+from dashboard.vllm.merging import version_of
+from dashboard.vllm.reading import SAVED_FLEET, json_fault, node_count
 
 MAX_BYTES = SAVED_FLEET.max_bytes  # 1,000 replicas of the benchmark take 23 MB, indented
 COMMAND = "poll --format json --full"

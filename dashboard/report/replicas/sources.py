@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from dashboard.fleet import Source
-from dashboard.vllm.documents import TRUST
+from dashboard.vllm.merging import TRUST
 
 SOURCES: Mapping[Source, str] = {
     Source.PROVIDER: "the provider",

@@ -9,7 +9,7 @@ from pydantic_core import from_json, to_json
 from dashboard.errors import SnapshotError
 from dashboard.sources.importing.files import shown
 from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, PROBES, SERVER_CONFIG
-from dashboard.vllm.json_faults import json_fault
+from dashboard.vllm.reading import json_fault
 
 SAVED_FLEET = "a saved fleet"  # in place of a path
 SERVER_INFO = "/server_info?config_format=json"

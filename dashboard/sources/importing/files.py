@@ -6,7 +6,7 @@ from typing import NamedTuple
 from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.store.packing import GZIP_MAGIC, unpacked
-from dashboard.vllm.budgets import SAVED_FLEET, node_count
+from dashboard.vllm.reading import SAVED_FLEET, node_count
 from dashboard.vllm.redaction import redact_text
 
 MAX_FILE_BYTES = 64 * 2**20  # unpacked; 1,000 replicas take 23 MB as `poll --format json --full` prints them

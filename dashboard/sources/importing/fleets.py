@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Failure, ProbeResult, Snapshot, Target
-from dashboard.fleet.targets import FILE_SCHEME
+from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.rules.policy import Policy
 from dashboard.sources.importing.answers import SAVED_FLEET, Answer, answer_of, refusal_of, replicas_named
 from dashboard.sources.importing.files import MAX_FILES, MAX_TOTAL_BYTES, MIB, File, Refused, opened, shown

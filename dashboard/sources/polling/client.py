@@ -17,7 +17,7 @@ from dashboard.sources.polling.credentials import Key
 from dashboard.sources.polling.decoding import Body, BodyEncodingError, BodyTooLargeError
 from dashboard.sources.polling.failures import Asked
 from dashboard.sources.polling.patience import Patience
-from dashboard.vllm.budgets import budget_of
+from dashboard.vllm.reading import budget_of
 
 # Packing 50 KB costs the API server of a busy vLLM more than sending them, and what is not packed is no bomb.
 HEADERS = (

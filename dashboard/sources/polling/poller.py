@@ -13,8 +13,8 @@ from dashboard.sources.polling import credentials
 from dashboard.sources.polling.client import Client
 from dashboard.sources.polling.reader import Reader
 from dashboard.sources.polling.replica import Known, Visit
+from dashboard.vllm import canonical
 from dashboard.vllm.redaction import redact_keys
-from dashboard.vllm.schemas import recent
 
 READERS = 2  # threads; they share one interpreter, and a costly answer still leaves one to the others
 
@@ -76,7 +76,7 @@ class Poller:
         self._known = {name: self._known.get(name, Known()) for name in unique}
         asked = list(unique.values())
         snapshots = await self._ask_all(asked, now, on_done)
-        recent.forget_unused()
+        canonical.forget_unused()
         self._reader.forget_all_but(result for known in self._known.values() for result in known.probes.values())
         return tuple(snapshots[target.id] for target in asked)
 

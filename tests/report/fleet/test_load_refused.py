@@ -45,12 +45,12 @@ def test_a_file_saved_without_full_is_told_how_to_save_it(demo_fleet: Fleet) -> 
 @pytest.mark.parametrize(
     ("raw", "told"),
     [
-        (b"", "ends in the middle; copy it once more, or save one with poll --format json --full."),
-        (b"Fleet demo, 42 replicas", "is no JSON"),
-        (b'{"schema_version": 2, "replicas": [', "ends in the middle"),
+        (b"", "is cut off; copy it once more, or save one with poll --format json --full."),
+        (b"Fleet demo, 42 replicas", "is not JSON"),
+        (b'{"schema_version": 2, "replicas": [', "is cut off"),
         (b"[" * 100_000, "is JSON that is nested too deep"),
-        (b'{"schema_version": 2, "replicas": NaN}', "is no JSON"),
-        (b"\xff\xfe{}", "is no JSON"),
+        (b'{"schema_version": 2, "replicas": NaN}', "is not JSON"),
+        (b"\xff\xfe{}", "is not JSON"),
         (b"[]", "holds no fleet"),
         (b"null", "holds no fleet"),
         (b'{"status": "ok"}', "holds no fleet"),

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dashboard.vllm.schemas.fleet_extension import MAX_ENGINES, FleetExtension
-from dashboard.vllm.schemas.inference_config import InferenceConfigReply
+from dashboard.vllm.schemas.inference_config import MAX_ENGINES, FleetExtension, InferenceConfigReply
 from tests.captured import Capture, capture, captures, has_python_api
 from tests.provider_answers import provider_answer
 

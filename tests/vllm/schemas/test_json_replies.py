@@ -5,12 +5,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from dashboard.vllm.schemas.introspection import PluginConfigReply, PluginDevicesReply
-from dashboard.vllm.schemas.kv_cache import KVCacheReply
-from dashboard.vllm.schemas.kv_event_sources import KVEventSourcesReply
-from dashboard.vllm.schemas.served_models import ServedModelsReply
-from dashboard.vllm.schemas.server_info import ServerInfoReply
-from dashboard.vllm.schemas.version import VersionReply
+from dashboard.vllm.schemas.endpoints import (
+    KVCacheReply,
+    KVEventSourcesReply,
+    PluginConfigReply,
+    PluginDevicesReply,
+    ServedModelsReply,
+    ServerInfoReply,
+    VersionReply,
+)
 from tests.captured import KV_EVENTS, MODELS, PLUGIN, SERVER_INFO, VERSION, Capture, capture, captures
 
 SCHEMAS: dict[str, type[BaseModel]] = {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from dashboard.vllm.schemas.kv_cache_groups import (
+from dashboard.vllm.schemas.types import (
     KNOWN,
     ChunkedLocalAttentionGroup,
     CrossAttentionGroup,

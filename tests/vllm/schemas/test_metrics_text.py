@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
-from dashboard.vllm.schemas.metrics import parse_labels, parse_metrics
+from dashboard.vllm.metrics import parse_labels, parse_metrics
 from tests.captured import METRICS, Capture, captures, has_python_api
 from tests.strategies import label_names, label_texts, rendered
 

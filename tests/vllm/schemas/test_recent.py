@@ -7,24 +7,23 @@ import pytest
 
 from dashboard.fleet import Source
 from dashboard.vllm import canonical
-from dashboard.vllm.flatten import flatten_config
-from dashboard.vllm.schemas import recent
-from dashboard.vllm.schemas.recent import Recent
+from dashboard.vllm.canonical import Recent
+from dashboard.vllm.fields import flatten_config
 
 
 def test_a_result_is_made_once_and_again_after_a_poll_that_did_not_use_it() -> None:
     known: Recent[object] = Recent()
     first = known.get("a", object)
     assert known.get("a", object) is first
-    recent.forget_unused()
+    canonical.forget_unused()
     assert known.get("a", object) is first
-    recent.forget_unused()
-    recent.forget_unused()
+    canonical.forget_unused()
+    canonical.forget_unused()
     assert known.get("a", object) is not first
 
 
 def test_a_program_that_never_polls_keeps_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "MOST", 2)
+    monkeypatch.setattr(canonical, "MOST", 2)
     known: Recent[object] = Recent()
     first = known.get(0, object)
     for number in range(1, 6):
