@@ -11,10 +11,10 @@ import pytest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import Options
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.render.fleet_text import to_table
-from dashboard.report.fleet.document import to_document, to_json
 from dashboard.sources.polling.poller import Poller
 from tests.frozen import AT
 from tests.page_runner import html, open_page
@@ -93,7 +93,7 @@ def test_the_detail_page_of_every_replica_opens(fleet: Fleet) -> None:
 
 
 def test_the_document_and_the_table_hold_it_all(fleet: Fleet) -> None:
-    document = json.loads(to_json(to_document(fleet, AT, full=True)))
+    document = json.loads(fleet_json(fleet, AT, full=True))
     table = to_table(fleet, width=200, colour=False)
 
     assert document["coverage"]["targets"] == len(fleet.replicas)

@@ -25,12 +25,12 @@ from prometheus_client import generate_latest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.findings import findings_json
+from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.cli import cli
 from dashboard.config import Options
 from dashboard.render.export import Format, written
 from dashboard.render.fleet_text import to_table
-from dashboard.report.findings.document import findings_document
-from dashboard.report.fleet.document import to_document, to_json
 from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.probes import PROBES
 from dashboard.store import Snapshots
@@ -175,8 +175,8 @@ def test_no_secret_is_in_a_document_a_snapshot_an_export_the_table_or_the_metric
     client = Client()
     told = {
         "memory": repr(fleet.replicas) + repr(fleet.documents) + repr(fleet.inspection),
-        "fleet": to_json(to_document(fleet, NOW, full=True)).decode(),
-        "findings": to_json(findings_document(fleet, NOW)).decode(),
+        "fleet": fleet_json(fleet, NOW, full=True).decode(),
+        "findings": findings_json(fleet, NOW).decode(),
         "snapshot": unpacked((tmp_path / f"{key}.json.gz").read_bytes()).decode(),
         "notes": (tmp_path / f"{key}.notes.json").read_text(),
         "export": unpacked(store.export(key)).decode(),

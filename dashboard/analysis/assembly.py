@@ -8,7 +8,18 @@ from operator import attrgetter
 
 from dashboard.capacity.engines import engines_of
 from dashboard.compare.pool import Member, compare_pool
-from dashboard.fleet import Document, Engine, Pool, Replica, Role, Snapshot, State, frames
+from dashboard.fleet import (
+    Coverage,
+    Document,
+    Engine,
+    Pool,
+    Replica,
+    ReplicaState,
+    Role,
+    Snapshot,
+    State,
+    frames,
+)
 from dashboard.fleet.frames import Frames
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
@@ -46,6 +57,13 @@ class Fleet:
     since: datetime | None = None
     snapshot: str | None = None
     discovery_errors: tuple[str, ...] = ()
+
+    @property
+    def coverage(self) -> Coverage:
+        """Count the replicas by state."""
+        states = Counter(replica.state for replica in self.replicas)
+        counts = (states[each] for each in (ReplicaState.UP, ReplicaState.PARTIAL, ReplicaState.DOWN))
+        return Coverage(len(self.replicas), *counts)
 
 
 def empty_fleet(name: str) -> Fleet:

@@ -10,6 +10,7 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.analysis.documents.findings import findings_json
 from dashboard.cli.baseline_args import beside, given_baselines
 from dashboard.cli.saved import LIVE, fleet_of
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, Polled, TargetsArgument, options_of, polled
@@ -22,8 +23,6 @@ from dashboard.render.github_annotations import to_github_annotations
 from dashboard.render.junit import to_junit
 from dashboard.render.sarif import to_sarif
 from dashboard.render.verdict import Verdict, verdict_of
-from dashboard.report.findings.document import findings_document
-from dashboard.report.fleet.document import to_json
 from dashboard.rules.baseline.unknown_paths import shown_part
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy
@@ -117,7 +116,7 @@ def _written(fleet: Fleet, output: Format, level: Severity | None, verdict: Verd
         case "table":
             return to_findings_table(fleet, width=width(), colour=is_terminal())
         case "json":
-            return to_json(findings_document(fleet, service.utc_now()), indent=2).decode() + "\n"
+            return findings_json(fleet, service.utc_now(), indent=2).decode() + "\n"
         case "markdown":
             return to_findings_markdown(fleet)
         case "junit":

@@ -10,11 +10,10 @@ from dashboard.cli.pools import no_such_pool
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
+from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.report_text import to_changes_table
-from dashboard.report.changes.document import changes_document
 from dashboard.report.changes.words import difference_words
-from dashboard.report.fleet.document import to_json
 from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
 
@@ -63,7 +62,7 @@ def _chosen(sides: list[Fleet], pool: str) -> list[Fleet]:
 
 def _written(changes: Changes, sides: list[Fleet], output: str, pool: str | None) -> str:
     if output == "json":
-        return to_json(changes_document(changes), indent=2).decode() + "\n"
+        return changes_json(changes, indent=2).decode() + "\n"
     filters = [("pool", pool)] if pool is not None else []
     report = changes_report(changes, *(context_of(each, filters=filters) for each in sides))
     if output == "markdown":

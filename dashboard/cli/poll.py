@@ -6,11 +6,11 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, only_pool
+from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.cli.pools import no_such_pool
 from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, width, wrong
 from dashboard.render.fleet_text import to_table
-from dashboard.report.fleet.document import to_document, to_json
 
 
 def poll(
@@ -34,7 +34,7 @@ def poll(
     if pool is not None:
         fleet = _chosen(fleet, pool)
     if output == "json":
-        text = f"{to_json(to_document(fleet, service.utc_now(), full=full), indent=2).decode()}\n"
+        text = f"{fleet_json(fleet, service.utc_now(), full=full, indent=2).decode()}\n"
     else:
         text = to_table(fleet, width=width(), colour=is_terminal())
     put(text)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.load import MAX_BYTES
 from dashboard.cli.files import hindered
 from dashboard.cli.targets import polled
 from dashboard.cli.terminal import say, wrong
 from dashboard.config import Options
 from dashboard.errors import SnapshotError
 from dashboard.fleet.pools import Notes
-from dashboard.report.fleet.load import MAX_BYTES
 from dashboard.sources.importing.files import unwrapped
 from dashboard.store import Snapshots
 from dashboard.store.carrying import carried_by

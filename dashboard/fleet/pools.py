@@ -12,6 +12,7 @@ from dashboard.fleet.replies import (
     Device,
     Failure,
     Fingerprint,
+    JsonText,
     KVCacheGroup,
     ProbeResult,
     ReplicaState,
@@ -25,7 +26,7 @@ from dashboard.fleet.replies import (
 class Tolerance(NamedTuple):
     """Values that are as good as each other: a set of canonical JSON texts, or a range of numbers, ends included."""
 
-    any_of: tuple[str, ...] = ()
+    any_of: tuple[JsonText, ...] = ()
     at_least: float | None = None
     at_most: float | None = None
 
@@ -40,7 +41,7 @@ class Baseline:
 
     name: str
     pool: str
-    expected: Mapping[str, str] = field(default_factory=dict)
+    expected: Mapping[str, JsonText] = field(default_factory=dict)
     tolerated: Mapping[str, Tolerance] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     comments: Mapping[str, str] = field(default_factory=dict)
@@ -64,6 +65,20 @@ class Contradiction(NamedTuple):
     path: str
     kept: Setting
     other: Setting
+
+
+class Coverage(NamedTuple):
+    """How many targets there are, and how many could be read."""
+
+    targets: int = 0
+    up: int = 0
+    partial: int = 0
+    down: int = 0
+
+    @property
+    def answered(self) -> int:
+        """Return how many could be read, in full or in part."""
+        return self.up + self.partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +151,7 @@ class Replica:
 class SettingValue(NamedTuple):
     """A value and how it stands, without who said it."""
 
-    value: str
+    value: JsonText
     state: State
 
 
@@ -144,7 +159,7 @@ class Distinction(NamedTuple):
     """A setting that tells a cohort from the others."""
 
     path: str
-    value: str
+    value: JsonText
     state: State
 
 
@@ -170,7 +185,7 @@ class Cohort:
 class ValueCount:
     """One of the values of a difference: how many fresh replicas have it, in which cohorts."""
 
-    value: str
+    value: JsonText
     state: State
     count: int
     cohorts: tuple[str, ...]

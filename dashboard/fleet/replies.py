@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+JsonText = Annotated[str, "canonical JSON text"]  # 16, "auto", [1,2]; empty where there is no value
 
 
 class State(StrEnum):
@@ -108,7 +110,7 @@ class Target:
 class Setting(NamedTuple):
     """One value: its canonical JSON text, how it stands, who said it."""
 
-    value: str
+    value: JsonText
     state: State
     source: Source
 

@@ -8,9 +8,9 @@ from enum import StrEnum
 
 from dashboard.render.csv_table import entries_table, to_table_csv
 from dashboard.render.html_page import to_html
-from dashboard.render.json_document import to_report_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.pdf import to_pdf
+from dashboard.render.report_json import to_report_json
 from dashboard.render.svg_chart import to_svg
 from dashboard.views.blocks import Block, Chart, DifferenceTable, Entries, Section, Table, View
 from dashboard.views.context import context_line

@@ -10,7 +10,6 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Engine, Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import count, end_cut, told_text
 from dashboard.render.console import printed
-from dashboard.report.parts import coverage
 from dashboard.report.pools.prefix_words import prefix_sentence
 
 MOST_DIFFERENCES = 12  # per pool; the rest is counted
@@ -25,7 +24,7 @@ def to_table(fleet: Fleet, *, width: int, colour: bool) -> str:
     replicas = {replica.id: replica for replica in fleet.replicas}
     for pool in fleet.pools:
         parts += [Text(""), *_pool(fleet, pool, replicas)]
-    counts = coverage(fleet)
+    counts = fleet.coverage
     parts.append(
         Text(
             f"\n{counts.answered} of {counts.targets} answered: {counts.up} up, "

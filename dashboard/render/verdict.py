@@ -8,7 +8,6 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, end_cut, joined
 from dashboard.report.findings.words import answered, counted, named, places
-from dashboard.report.parts import coverage
 from dashboard.rules.baseline import deviates_from_baseline
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 
@@ -161,7 +160,7 @@ def _found(fleet: Fleet, fail_on: Severity | None) -> str:
 
 
 def _too_little(fleet: Fleet, min_coverage: float, unread_lists: Sequence[str]) -> str:
-    counts = coverage(fleet)
+    counts = fleet.coverage
     if counts.targets == 0:
         return "there was no target to ask, and a fleet that did not answer has not passed"
     if unread_lists and min_coverage > 0:
@@ -180,7 +179,7 @@ def _raised(fleet: Fleet) -> list[str]:
 
 def _in_part(fleet: Fleet) -> str:
     """Write ` (2 in part)` for replicas of which some answer could not be read."""
-    partial = coverage(fleet).partial
+    partial = fleet.coverage.partial
     return f" ({partial:,} in part)" if partial else ""
 
 

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from dashboard.fleet import State
+from dashboard.fleet import JsonText, State
 from dashboard.rules.domain import Domain, ImpactContext
 
 
@@ -64,7 +64,7 @@ class Evidence(NamedTuple):
     """
 
     path: str
-    value: str
+    value: JsonText
     state: State
     replicas: tuple[str, ...] = ()
     holder: str = ""

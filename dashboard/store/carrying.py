@@ -6,10 +6,10 @@ Whoever unpacks the file gets the frozen content alone, whose hash is the id.
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dashboard.fleet.pools import Notes
-from dashboard.report.parts import Time
 from dashboard.store.packing import comment_of, commented, packed
 from dashboard.store.redacting import clean_notes, clean_text
 from dashboard.store.sidecar import LONGEST_NAME, MOST_BYTES, MOST_NOTES, NotePart, Sidecar, note_of
+from dashboard.vllm.schemas.types import Moment
 
 
 class Carried(BaseModel):
@@ -19,7 +19,7 @@ class Carried(BaseModel):
 
     name: str = Field(default="", max_length=LONGEST_NAME)
     parts: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES, alias="notes")
-    frozen_at: Time | None = None  # older exports do not tell it
+    frozen_at: Moment | None = None  # older exports do not tell it
 
     @property
     def notes(self) -> Notes:

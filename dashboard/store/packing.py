@@ -7,9 +7,9 @@ import zlib
 from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.fleet import fleet_json
+from dashboard.analysis.documents.load import MAX_BYTES
 from dashboard.errors import SnapshotError
-from dashboard.report.fleet.document import to_document, to_json
-from dashboard.report.fleet.load import MAX_BYTES
 
 ID_DIGITS = 32  # hexadecimal, 128 bits: nobody makes another fleet of the same id; the first ones are enough to type
 EARLIER_DIGITS = 10  # of a snapshot that was frozen before version 0.2; it keeps its id
@@ -22,7 +22,7 @@ _LEVEL = 6  # gzip's own default: 1,000 replicas that tell everything take 4 to 
 
 def content_of(fleet: Fleet) -> bytes:
     """Write a polled fleet whole, without a clock: the same fleet gives the same bytes at any time."""
-    return to_json(to_document(fleet, time_of(fleet), full=True))
+    return fleet_json(fleet, time_of(fleet), full=True)
 
 
 def time_of(fleet: Fleet) -> datetime:

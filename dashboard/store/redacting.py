@@ -6,8 +6,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.load import check_nodes, read_snapshot
 from dashboard.fleet import State
-from dashboard.report.fleet.load import check_nodes, read_snapshot
 from dashboard.store.packing import content_of
 from dashboard.store.sidecar import NotePart, Sidecar
 from dashboard.vllm.redaction import redact, redact_known, redact_text

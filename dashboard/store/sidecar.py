@@ -10,11 +10,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import one_line
-from dashboard.report.parts import Time, coverage
 from dashboard.rules import rollup
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store.packing import time_of
 from dashboard.views.context import is_saved_answers
+from dashboard.vllm.schemas.types import Moment
 
 LONGEST_NAME = 80
 LONGEST_NOTE = 4_000
@@ -29,7 +29,7 @@ class NotePart(BaseModel):
 
     text: str = Field(max_length=LONGEST_NOTE)
     owner: str = Field(default="", max_length=LONGEST_NAME)
-    at: Time | None = None
+    at: Moment | None = None
 
 
 class Sidecar(BaseModel):
@@ -39,10 +39,10 @@ class Sidecar(BaseModel):
 
     schema_version: Literal[1] = 1
     name: str = Field(max_length=LONGEST_NAME)
-    frozen_at: Time
-    imported_at: Time | None = None  # of a snapshot that was frozen elsewhere
+    frozen_at: Moment
+    imported_at: Moment | None = None  # of a snapshot that was frozen elsewhere
     fleet: str
-    data_as_of: Time
+    data_as_of: Moment
     saved_answers: bool = False  # whose time is that of their import
     answered: int
     targets: int
@@ -56,7 +56,7 @@ class Sidecar(BaseModel):
 
 def sidecar_of(fleet: Fleet, name: str, at: datetime) -> Sidecar:
     """Describe a fleet that is frozen at `at`."""
-    counts, found = coverage(fleet), rollup.of_fleet(fleet.inspection)
+    counts, found = fleet.coverage, rollup.of_fleet(fleet.inspection)
     return Sidecar(
         name=tidy_name(name),
         frozen_at=at,

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.load import MAX_BYTES
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import NUMBER_WORDS, one_line
 from dashboard.fleet.pools import Notes
-from dashboard.report.fleet.load import MAX_BYTES
 from dashboard.store import child
 from dashboard.store.beside import read_beside, to_bytes
 from dashboard.store.carrying import Carried, brought_beside, exported

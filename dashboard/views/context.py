@@ -10,7 +10,6 @@ from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import iso, short_id
 from dashboard.fleet.replies import FILE_SCHEME
-from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import RULE_SET
 
 AS_OF = "data as of "
@@ -42,7 +41,7 @@ class Context:
 
 def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str]] = ()) -> Context:
     """Return the context of a fleet; `name` is what its snapshot is called."""
-    counts = coverage(fleet)
+    counts = fleet.coverage
     return Context(
         fleet=fleet.name,
         data_as_of=fleet.polled_at,

@@ -18,12 +18,11 @@ from starlette.routing import Route
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.findings import findings_json
+from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import Options, load_options
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import end_cut
-from dashboard.report.findings.document import findings_document
-from dashboard.report.fleet.document import to_document, to_json
-from dashboard.report.parts import Part, coverage
 from dashboard.rules.findings import OutcomeKind
 from dashboard.views import pages
 from dashboard.web.connections import limit_log, raise_descriptor_limit
@@ -102,21 +101,21 @@ async def metrics(_request: Request) -> Response:
 
 async def api_fleet(request: Request) -> Response:
     """Answer with the JSON document of the current fleet; 503 before the first poll, 400 for a snapshot."""
-    return await _answered(request, to_document)
+    return await _answered(request, fleet_json)
 
 
 async def api_findings(request: Request) -> Response:
     """Answer with the JSON document of what the rules find; 503 before the first poll, 400 for a snapshot."""
-    return await _answered(request, findings_document)
+    return await _answered(request, findings_json)
 
 
-async def _answered(request: Request, document: Callable[[Fleet, datetime], Part]) -> Response:
+async def _answered(request: Request, document: Callable[[Fleet, datetime], bytes]) -> Response:
     if pages.SNAPSHOT in request.query_params:
         return JSONResponse({"detail": f"no parameter {pages.SNAPSHOT}: this is the live fleet"}, status_code=400)
     fleet = service.current()
     if fleet.polled_at is None:
         return JSONResponse({"detail": "no poll has ended yet"}, status_code=503)
-    body = await asyncio.to_thread(lambda: to_json(document(fleet, service.now())))
+    body = await asyncio.to_thread(document, fleet, service.now())
     return Response(body, media_type="application/json")
 
 
@@ -151,7 +150,7 @@ class _Metrics:
             count_value=progress.polls,
             sum_value=progress.seconds_sum,
         )
-        counts = coverage(fleet)
+        counts = fleet.coverage
         replicas = GaugeMetricFamily("vllm_fleet_replicas", "Replicas by state.", labels=["state"])
         for state in ("up", "partial", "down"):
             replicas.add_metric([state], getattr(counts, state))

@@ -13,10 +13,10 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes import changes_between
+from dashboard.analysis.documents.load import read_snapshot
 from dashboard.analysis.whatif import converge
 from dashboard.fleet import Baseline, Snapshot
 from dashboard.render.html_page import to_html
-from dashboard.report.fleet.load import read_snapshot
 from dashboard.store.packing import content_of, packed
 from dashboard.views.review import review_report
 from dashboard.vllm import canonical

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
+from dashboard.analysis.documents.findings import findings_json
+from dashboard.analysis.documents.fleet import fleet_json
+from dashboard.render.changes_json import changes_json
 from dashboard.render.export import Format, written
 from dashboard.render.findings_markdown import to_findings_markdown
 from dashboard.render.findings_text import to_findings_table
@@ -22,9 +25,6 @@ from dashboard.render.markdown import to_markdown
 from dashboard.render.report_text import to_changes_table
 from dashboard.render.sarif import to_sarif
 from dashboard.render.verdict import verdict_of
-from dashboard.report.changes.document import changes_document
-from dashboard.report.findings.document import findings_document
-from dashboard.report.fleet.document import to_document, to_json
 from dashboard.rules.findings import Severity
 from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
@@ -61,9 +61,9 @@ def outputs(name: str) -> Iterator[tuple[str, str]]:
 
 def _documents(fleet: Fleet) -> Iterator[tuple[str, str]]:
     verdict = verdict_of(fleet, Severity.CRITICAL, 100)
-    yield "poll.json", _json(to_json(to_document(fleet, AT)))
+    yield "poll.json", _json(fleet_json(fleet, AT))
     yield "poll.txt", to_table(fleet, width=COLUMNS, colour=False)
-    yield "check.json", _json(to_json(findings_document(fleet, AT)))
+    yield "check.json", _json(findings_json(fleet, AT))
     yield "check.txt", f"{to_findings_table(fleet, width=COLUMNS, colour=False)}\n{verdict.sentence}\n"
     yield "check.md", to_findings_markdown(fleet)
     yield "check.xml", to_junit(fleet, Severity.CRITICAL, verdict)
@@ -74,7 +74,7 @@ def _documents(fleet: Fleet) -> Iterator[tuple[str, str]]:
 def _changes(before: Fleet, after: Fleet) -> Iterator[tuple[str, str]]:
     changes = changes_between(before, after)
     report = changes_report(changes, context_of(before), context_of(after))
-    yield "diff.json", _json(to_json(changes_document(changes)))
+    yield "diff.json", _json(changes_json(changes))
     yield "diff.txt", to_changes_table(report, width=COLUMNS, colour=False)
     yield "diff.md", to_markdown(report)
 

@@ -3,14 +3,14 @@
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet, build_fleet
-from dashboard.report.fleet.document import to_document, to_json
+from dashboard.analysis.documents.fleet import fleet_json
 from tests.captured import AT, Capture, captures, snapshot
 from tests.polled_fleets import INTERVAL, OPEN
 
 
 def saved(fleet: Fleet, indent: int | None = None) -> bytes:
     """What poll --format json --full writes."""
-    return to_json(to_document(fleet, AT, full=True), indent=indent)
+    return fleet_json(fleet, AT, full=True, indent=indent)
 
 
 def built_of_captures(*given: Capture, **more: Any) -> Fleet:

@@ -1,11 +1,12 @@
 """What BL-01 finds can be traced to the baseline's file, and a baseline for no pool is told of."""
 
+import json
 from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.analysis.documents.findings import findings_json
 from dashboard.fleet import Baseline, State, Tolerance
 from dashboard.render.verdict import failing
-from dashboard.report.findings.document import findings_document
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Evidence, Finding, Severity
 from dashboard.rules.policy import Policy, RuleChange
@@ -45,9 +46,9 @@ def test_the_evidence_names_the_file_and_what_people_wrote_in_it() -> None:
 
 
 def test_the_document_of_findings_has_the_comment() -> None:
-    part = next(each for each in findings_document(judged(AGREED), NOW).findings if each.rule == "BL-01")
+    part = next(each for each in json.loads(findings_json(judged(AGREED), NOW))["findings"] if each["rule"] == "BL-01")
 
-    assert [(each.holder, each.comment) for each in part.evidence] == [
+    assert [(each["holder"], each["comment"]) for each in part["evidence"]] == [
         (None, None),
         ("baselines/agreed.yaml", "fits the GPU"),
     ]

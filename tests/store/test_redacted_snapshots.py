@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.findings import findings_json
+from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.errors import SnapshotError
-from dashboard.report.findings.document import findings_document
-from dashboard.report.fleet.document import to_document, to_json
 from dashboard.store import Snapshots
 from dashboard.store.carrying import carried_by
 from dashboard.store.packing import content_of, id_of, packed, unpacked
@@ -63,7 +63,7 @@ def said_of(store: Snapshots, key: str) -> bytes:
     """Everything that is saved of a snapshot, as bytes."""
     fleet = store.fleet(key)
     export = store.export(key)
-    saved = (to_json(to_document(fleet, NOW, full=True)), to_json(findings_document(fleet, NOW)), unpacked(export))
+    saved = (fleet_json(fleet, NOW, full=True), findings_json(fleet, NOW), unpacked(export))
     return b"".join((*saved, repr(store.listed()).encode(), repr(carried_by(export)).encode(), repr(fleet).encode()))
 
 

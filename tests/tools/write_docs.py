@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
-from dashboard.render.json_document import report_schema
-from dashboard.report.changes.document import changes_schema
-from dashboard.report.findings.document import findings_schema
-from dashboard.report.fleet.document import json_schema
+from dashboard.analysis.documents.findings import findings_schema
+from dashboard.analysis.documents.fleet import fleet_schema
+from dashboard.render.changes_json import changes_schema
+from dashboard.render.report_json import report_schema
 from dashboard.report.rules.page import NOTE, page_path, rule_index, rule_page
 from dashboard.rules.catalogue import ALL_RULES
 from tests.tools import command_line, config_api
@@ -20,24 +19,15 @@ REPORT_SCHEMA = SCHEMA.with_name("report.schema.json")
 RULES = SCHEMA.with_name("rules")
 
 
-def schema_text() -> str:
-    """Return the JSON Schema of the fleet document as it is committed."""
-    return _written(json_schema())
-
-
-def findings_schema_text() -> str:
-    """Return the JSON Schema of the document of findings as it is committed."""
-    return _written(findings_schema())
-
-
-def changes_schema_text() -> str:
-    """Return the JSON Schema of the document of changes as it is committed."""
-    return _written(changes_schema())
-
-
-def report_schema_text() -> str:
-    """Return the JSON Schema of a report as it is committed."""
-    return _written(report_schema())
+def schema_texts() -> dict[Path, str]:
+    """Return the JSON Schemas as they are committed, by file."""
+    schemas = {
+        SCHEMA: fleet_schema(),
+        FINDINGS_SCHEMA: findings_schema(),
+        CHANGES_SCHEMA: changes_schema(),
+        REPORT_SCHEMA: report_schema(),
+    }
+    return {file: json.dumps(schema, indent=2, sort_keys=True) + "\n" for file, schema in schemas.items()}
 
 
 def rule_pages() -> dict[Path, str]:
@@ -46,24 +36,18 @@ def rule_pages() -> dict[Path, str]:
     return {file: f"{NOTE}\n\n{text}" for file, text in {**pages, RULES / "README.md": rule_index(ALL_RULES)}.items()}
 
 
-def _written(schema: dict[str, Any]) -> str:
-    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
-
-
 def main() -> None:
     """Write all of it, and remove the pages of rules that are no more."""
     RULES.mkdir(exist_ok=True)
     pages = rule_pages()
     for stale in set(RULES.glob("*.md")) - pages.keys():
         stale.unlink()
-    schemas = {SCHEMA: schema_text(), FINDINGS_SCHEMA: findings_schema_text(), REPORT_SCHEMA: report_schema_text()}
-    schemas |= {CHANGES_SCHEMA: changes_schema_text()}
     api = {
         config_api.OPENAPI: config_api.openapi_text(),
         config_api.PAGE: config_api.page_text(config_api.PAGE.read_text()),
     }
     commands = {command_line.PAGE: command_line.page_text()}
-    for file, text in {**schemas, **api, **commands, **pages}.items():
+    for file, text in {**schema_texts(), **api, **commands, **pages}.items():
         file.write_text(text)
 
 

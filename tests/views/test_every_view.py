@@ -8,8 +8,8 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.render.html_page import to_html
-from dashboard.render.json_document import to_report_json
 from dashboard.render.markdown import to_markdown
+from dashboard.render.report_json import to_report_json
 from dashboard.views.blocks import Table, View, value_of
 from dashboard.views.capacity import capacity_report
 from dashboard.views.compare import compare_report

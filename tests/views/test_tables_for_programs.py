@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.findings import CONTRACT
 from dashboard.fleet import Note
 from dashboard.render.export import Format, written
-from dashboard.report.findings.document_parts import FindingPart
-from dashboard.rules.findings import Severity
+from dashboard.rules.findings import Finding, Severity
 from dashboard.views.blocks import View
 from dashboard.views.capacity import capacity_report
 from dashboard.views.finding_data import COLUMNS
@@ -57,7 +57,7 @@ def test_findings_say_all_that_a_program_needs_by_the_names_of_the_json_document
         told.remedy.sentence,
         "'--block-size 16",
     )
-    assert set(FIELDS) - set(FindingPart.model_fields) == {"addresses", "snippets", "paths"}
+    assert set(FIELDS) - {key.name for key in CONTRACT.types[Finding].keys} == {"addresses", "snippets", "paths"}
 
 
 def test_a_finding_of_the_whole_fleet_is_where_its_pools_are() -> None:

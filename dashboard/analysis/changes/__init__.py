@@ -6,7 +6,6 @@ from dashboard.analysis.changes.finding_nouns import FindingChanges, OneSidedFin
 from dashboard.analysis.changes.nouns import (
     Changes,
     OneSidedSettings,
-    ReadCoverage,
     ReplicaChanges,
     Seen,
     SettingChanges,
@@ -28,7 +27,6 @@ __all__ = [
     "PersistingFinding",
     "PoolCapacity",
     "RankChange",
-    "ReadCoverage",
     "ReplicaChanges",
     "Seen",
     "SettingChanges",

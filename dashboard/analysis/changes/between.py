@@ -5,10 +5,9 @@ from dataclasses import replace
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.capacity import capacity_changes
 from dashboard.analysis.changes.findings import finding_changes
-from dashboard.analysis.changes.nouns import Changes, ReadCoverage, Side
+from dashboard.analysis.changes.nouns import Changes, Side
 from dashboard.analysis.changes.replicas import replica_changes
 from dashboard.analysis.changes.settings import setting_changes
-from dashboard.fleet import ReplicaState
 
 
 def changes_between(before: Fleet, after: Fleet) -> Changes:
@@ -26,9 +25,7 @@ def changes_between(before: Fleet, after: Fleet) -> Changes:
 
 
 def _side(fleet: Fleet) -> Side:
-    states = [replica.state for replica in fleet.replicas]
-    counts = (states.count(state) for state in (ReplicaState.UP, ReplicaState.PARTIAL, ReplicaState.DOWN))
-    return Side(fleet.name, fleet.polled_at, fleet.snapshot, ReadCoverage(len(states), *counts))
+    return Side(fleet.name, fleet.polled_at, fleet.snapshot, fleet.coverage)
 
 
 def _options(fleet: Fleet) -> tuple[object, ...]:

@@ -7,18 +7,9 @@ from typing import NamedTuple
 
 from dashboard.analysis.changes.capacity_nouns import CapacityChanges
 from dashboard.analysis.changes.finding_nouns import FindingChanges
-from dashboard.fleet import ReplicaState, SettingValue, State
+from dashboard.fleet import Coverage, ReplicaState, SettingValue, State
 
 Pools = tuple[str | None, str | None]  # where replicas were and are; None: in no pool
-
-
-class ReadCoverage(NamedTuple):
-    """How many targets there are, and how many could be read."""
-
-    targets: int = 0
-    up: int = 0
-    partial: int = 0
-    down: int = 0
 
 
 class Side(NamedTuple):
@@ -27,7 +18,7 @@ class Side(NamedTuple):
     fleet: str
     polled_at: datetime | None
     snapshot: str | None
-    reach: ReadCoverage
+    coverage: Coverage
 
 
 class Seen(NamedTuple):

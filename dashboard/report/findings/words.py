@@ -8,7 +8,6 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, first_of, iso
 from dashboard.report.findings.cohorts import named_cohorts, room_for
-from dashboard.report.parts import coverage
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Basis, assumed_router
 from dashboard.rules.findings import (
@@ -31,7 +30,7 @@ OR = "or"  # stands between snippets of which one is enough
 
 def answered(fleet: Fleet) -> str:
     """Write how many could be read: `39 of 40 answered`."""
-    counts = coverage(fleet)
+    counts = fleet.coverage
     return f"{counts.answered:,} of {counts.targets:,} answered"
 
 

@@ -151,7 +151,7 @@ def test_what_a_side_is_told_with() -> None:
     )
 
     assert (changes.before.fleet, changes.after.fleet) == ("a", "b")
-    assert (changes.before.reach, changes.after.reach) == ((3, 2, 0, 1), (1, 1, 0, 0))
+    assert (changes.before.coverage, changes.after.coverage) == ((3, 2, 0, 1), (1, 1, 0, 0))
     assert (changes.before.snapshot, changes.after.snapshot) == (None, "0a1b2c3d4e")
     assert not changes.after_is_older
     assert changes_between(fleet(polled_at=NOW), fleet(polled_at=NOW - timedelta(1))).after_is_older

@@ -10,11 +10,11 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
+from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.whatif import How, WhatIf, converge
 from dashboard.analysis.whatif.target import told_by
 from dashboard.compare.baseline import deviations
 from dashboard.fleet import Baseline, Basis, State, Tolerance
-from dashboard.report.fleet.document import to_document, to_json
 from dashboard.rules.policy import Policy
 from tests.builders import NOW, alike, devices, document, down, engine, fleet, replica, setting, story
 
@@ -69,10 +69,10 @@ def test_nothing_outside_the_pool_changes(demo_fleet: Fleet) -> None:
 
 def test_the_fleet_itself_is_left_alone(demo_fleet: Fleet) -> None:
     """Nothing is applied: the fleet says after it what it said before."""
-    before = to_json(to_document(demo_fleet, NOW, full=True))
+    before = fleet_json(demo_fleet, NOW, full=True)
     converge(demo_fleet, "chat-70b", "A")
 
-    assert to_json(to_document(demo_fleet, NOW, full=True)) == before
+    assert fleet_json(demo_fleet, NOW, full=True) == before
 
 
 def test_a_pool_with_one_cohort_has_nothing_to_converge(demo_fleet: Fleet) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.load import read_snapshot
 from dashboard.config import Options, policy_of
 from dashboard.errors import SnapshotError
-from dashboard.report.fleet.load import read_snapshot
 from dashboard.sources.importing import File, import_files, imported
 from dashboard.store import Snapshots, child, snapshots
 from dashboard.store.packing import content_of, id_of, packed

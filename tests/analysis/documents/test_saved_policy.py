@@ -4,10 +4,11 @@ import json
 from dataclasses import replace
 from datetime import date
 
+import pytest
+
 from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.analysis.documents.load import read_snapshot
 from dashboard.fleet import Baseline, Tolerance
-from dashboard.report.fleet.load import read_snapshot
-from dashboard.report.fleet.policy_part import PolicyPart, policy_from, policy_part
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
@@ -48,14 +49,9 @@ WHOLE = Policy(
 )
 
 
-def test_a_policy_comes_back_whole_through_json() -> None:
-    text = policy_part(WHOLE).model_dump_json()
-
-    assert policy_from(PolicyPart.model_validate_json(text, strict=True)) == WHOLE
-
-
-def test_an_empty_policy_comes_back_empty() -> None:
-    assert policy_from(policy_part(Policy())) == Policy()
+@pytest.mark.parametrize("policy", [WHOLE, Policy()])
+def test_a_policy_comes_back_as_it_was_saved(demo_fleet: Fleet, policy: Policy) -> None:
+    assert read_snapshot(saved(replace(demo_fleet, policy=policy))).policy == policy
 
 
 def test_a_saved_fleet_is_judged_by_its_own_policy_unless_another_is_given(demo_fleet: Fleet) -> None:

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents import load
+from dashboard.analysis.documents.findings import findings_json
+from dashboard.analysis.documents.fleet import fleet_json, fleet_object
+from dashboard.analysis.documents.load import read_snapshot
 from dashboard.errors import SnapshotError
 from dashboard.render.fleet_text import to_table
-from dashboard.report.findings.document import findings_document
-from dashboard.report.fleet import load
-from dashboard.report.fleet.document import FullFleetDocument, to_document, to_json
-from dashboard.report.fleet.load import read_snapshot
 from tests.captured import AT, capture
 from tests.report.saved_fleets import built_of_captures, saved
 
@@ -37,7 +37,7 @@ def refusal(raw: bytes) -> str:
 
 
 def test_a_file_saved_without_full_is_told_how_to_save_it(demo_fleet: Fleet) -> None:
-    raw = to_json(to_document(demo_fleet, AT))
+    raw = fleet_json(demo_fleet, AT)
 
     assert refusal(raw) == "The snapshot was saved without --full; save it with poll --format json --full."
 
@@ -51,11 +51,11 @@ def test_a_file_saved_without_full_is_told_how_to_save_it(demo_fleet: Fleet) -> 
         (b"[" * 100_000, "is JSON that is nested too deep"),
         (b'{"schema_version": 2, "replicas": NaN}', "is not JSON"),
         (b"\xff\xfe{}", "is not JSON"),
-        (b"[]", "holds no fleet"),
-        (b"null", "holds no fleet"),
-        (b'{"status": "ok"}', "holds no fleet"),
-        (b'{"schema_version": 1, "replicas": []}', "is of schema version 1, and this program reads 2"),
-        (b'{"schema_version": "\\u001b[31m", "replicas": []}', "is of schema version"),
+        (b"[]", "has no fleet"),
+        (b"null", "has no fleet"),
+        (b'{"status": "ok"}', "has no fleet"),
+        (b'{"schema_version": 1, "replicas": []}', "has schema version 1, this program reads 2"),
+        (b'{"schema_version": "\\u001b[31m", "replicas": []}', "has schema version"),
         (b'{"schema_version": 2, "replicas": [], "documents": {}}', "is damaged at"),
     ],
 )
@@ -64,7 +64,7 @@ def test_what_is_no_saved_fleet_is_said_to_be_none(raw: bytes, told: str) -> Non
 
 
 def test_a_document_of_findings_is_no_saved_fleet(demo_fleet: Fleet) -> None:
-    assert "holds no fleet" in refusal(to_json(findings_document(demo_fleet, AT)))
+    assert "has no fleet" in refusal(findings_json(demo_fleet, AT))
 
 
 def test_a_file_of_too_many_nodes_is_not_parsed() -> None:
@@ -81,7 +81,7 @@ def test_a_file_beyond_the_limit_is_not_parsed(monkeypatch: pytest.MonkeyPatch) 
 
     said = refusal(b" " * 2**21)
 
-    assert "is larger than the 1 MiB that are read" in said
+    assert "is larger than the limit of 1 MiB" in said
     assert "--pool" in said
 
 
@@ -129,10 +129,10 @@ def _set(*place: Any) -> Callable[[Any], object]:
         (_set("engines", 0, "replica", "http://nobody:1"), "engines[0].replica: there is no replica http://nobody:1"),
         (_set("replicas", 0, "document", "abc"), "replicas[0].document: there is no document abc"),
         (_set("replicas", 0, "secret", "x"), "replicas[0].secret: Extra inputs are not permitted"),
-        (_twice("replicas"), "replicas: http://10.0.0.0:8000 stands there twice"),
-        (_twice("engines"), "engines: http://10.0.0.0:8000, 0 stands there twice"),
+        (_twice("replicas"), "replicas: duplicate http://10.0.0.0:8000"),
+        (_twice("engines"), "engines: duplicate http://10.0.0.0:8000, 0"),
         (lambda told: told.pop("engines"), "engines: Field required"),
-        (lambda told: told["replicas"][0].pop("identity"), "replicas[0].identity: Field required"),
+        (lambda told: told["replicas"][0].pop("identity"), "replicas[0]: identity is missing"),
     ],
 )
 def test_the_sentence_says_where_a_file_is_damaged(change: Callable[[Any], object], told: str) -> None:
@@ -159,7 +159,7 @@ def test_millions_of_mistakes_are_not_collected() -> None:
     raw = json.dumps(document).encode()
 
     with pytest.raises(ValidationError) as raised:
-        FullFleetDocument.model_validate_json(raw, strict=True)
+        fleet_object(full=True).load(raw)
 
     assert raised.value.error_count() == 1
     assert "replicas[0]: " in refusal(raw)
@@ -181,7 +181,7 @@ def test_a_file_changed_anywhere_is_either_refused_or_judged(data: st.DataObject
         fleet = read_snapshot(json.dumps(document).encode())
     except SnapshotError:
         return
-    assert to_json(to_document(fleet, datetime.fromisoformat("2026-11-20T12:00:00Z"), full=True))
+    assert fleet_json(fleet, datetime.fromisoformat("2026-11-20T12:00:00Z"), full=True)
     assert to_table(fleet, width=100, colour=False)
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.analysis.documents.findings import findings_json, findings_schema
 from dashboard.fleet import State
-from dashboard.report.findings.document import findings_document, findings_schema
-from dashboard.report.fleet.document import to_json
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.findings import (
     CohortShare,
@@ -31,7 +30,6 @@ from dashboard.rules.findings import (
 )
 from dashboard.rules.policy import Policy
 from tests import builders
-from tests.tools.write_docs import FINDINGS_SCHEMA, findings_schema_text
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ODD, REST = "http://chat-0:8000", tuple(f"http://chat-{number}:8000" for number in range(1, 4))
@@ -69,7 +67,7 @@ def fleet_of(inspection: Inspection | None = None, policy: Policy | None = None)
 
 
 def document(fleet: Fleet) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(to_json(findings_document(fleet, AT)))
+    found: dict[str, Any] = json.loads(findings_json(fleet, AT))
     jsonschema.validate(found, findings_schema())
     return found
 
@@ -77,11 +75,6 @@ def document(fleet: Fleet) -> dict[str, Any]:
 def only(fleet: Fleet, key: str = "findings") -> dict[str, Any]:
     (found,) = document(fleet)[key]
     return dict(found)
-
-
-def test_the_committed_schema_is_the_generated_one() -> None:
-    """`make docs` writes it anew."""
-    assert FINDINGS_SCHEMA.read_text() == findings_schema_text()
 
 
 def test_the_simulated_fleet_holds_to_the_schema(demo_fleet: Fleet) -> None:
@@ -285,7 +278,7 @@ def test_sixty_rules_that_pass_on_a_hundred_and_twenty_pools_stay_small() -> Non
     names = [f"served-model-name-{number:03}" for number in range(120)]
     told = outcomes((f"RT-{rule:02}", name, OutcomeKind.PASSED, "", 0) for rule in range(60) for name in names)
 
-    written = to_json(findings_document(fleet_of(told), AT))
+    written = findings_json(fleet_of(told), AT)
 
     assert len(written) < 60 * 120 * (21 + 3) + 60 * 100 + 5_000
 
@@ -294,14 +287,14 @@ def test_the_reference_names_no_replicas_for_they_are_nearly_all() -> None:
     everyone = tuple(f"http://10.0.{number // 250}.{number % 250}:8000" for number in range(1_000))
     most = replace(FINDING, evidence=(SIZES[0], SIZES[1]._replace(replicas=everyone)))
 
-    written = to_json(findings_document(fleet_of(Inspection(findings=(most,))), AT))
+    written = findings_json(fleet_of(Inspection(findings=(most,))), AT)
 
     assert b'"count":1000' in written
     assert everyone[500].encode() not in written
 
 
 def test_the_same_fleet_gives_the_same_bytes(demo_fleet: Fleet) -> None:
-    assert to_json(findings_document(demo_fleet, AT)) == to_json(findings_document(demo_fleet, AT))
+    assert findings_json(demo_fleet, AT) == findings_json(demo_fleet, AT)
 
 
 def test_a_remedy_says_whether_one_of_its_snippets_is_enough() -> None:

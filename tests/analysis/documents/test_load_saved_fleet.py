@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet, inspected, only_pool
+from dashboard.analysis.documents.load import read_snapshot
 from dashboard.fleet import Basis, Device, Fingerprint, KVCacheGroup, ReplicaState, Role, Setting, Source, State
-from dashboard.report.fleet.load import read_snapshot
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange

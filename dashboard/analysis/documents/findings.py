@@ -1,0 +1,224 @@
+"""The JSON document of findings: what /api/v1/findings answers and `check --format json` prints.
+
+The fleet document has the same objects. docs/findings.schema.json is made of this module.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from dashboard import __version__
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.contract import ADDED, Contract, Extended, Key, Time
+from dashboard.compare import pool_sharing, sharing_sentence
+from dashboard.fleet import Pool
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.domain import Domain, Expectations, ImpactContext
+from dashboard.rules.findings import (
+    CohortShare,
+    Evidence,
+    Family,
+    Finding,
+    Outcome,
+    OutcomeKind,
+    Remedy,
+    Rollout,
+    Severity,
+    Suppression,
+    Tally,
+)
+from dashboard.rules.rollup import by_pool, of_fleet
+
+SCHEMA_VERSION = 1
+
+
+class ReplicaName(NamedTuple):
+    """A replica by its id and its name."""
+
+    replica: str
+    name: str
+
+
+class OutcomeGroup(NamedTuple):
+    """The outcome of one rule on all subjects where it is the same, for the same reason."""
+
+    rule: str
+    kind: OutcomeKind
+    reason: str | None
+    subjects: tuple[str, ...]
+    unknown: Mapping[str, int]
+
+
+def or_null(attribute: str) -> Callable[[Any], Any]:
+    """Return what reads an attribute of which the empty text is null in JSON."""
+    return lambda value: getattr(value, attribute) or None
+
+
+def findings_json(fleet: Fleet, generated_at: datetime, *, indent: int | None = None) -> bytes:
+    """Return the document of the findings of a fleet."""
+    return FINDINGS.dump(Extended(fleet, {"generated_at": generated_at}), indent=indent)
+
+
+def findings_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the document."""
+    return FINDINGS.schema()
+
+
+def pool_rows(fleet: Fleet) -> tuple[Extended, ...]:
+    """Return the pools of a fleet with what the rules found, and whether their replicas share prefixes."""
+    inspection, tallies = fleet.inspection, by_pool(fleet.inspection)
+    replicas = {each.id: each for each in fleet.replicas}
+    rows = []
+    for pool in fleet.pools:
+        sharing = pool_sharing(pool, replicas)
+        sentence = sharing_sentence(pool, sharing, fleet.documents, replicas)
+        added = {
+            "tally": tallies[pool.name],
+            "domain": inspection.domains[pool.name],
+            "rollout": inspection.rollouts.get(pool.name),
+            "shares_prefixes": sentence.share.value,
+            "prefix_sharing": Extended(sentence, {"groups": sharing.groups, "cells": sharing.cells}),
+        }
+        rows.append(Extended(pool, added))
+    return tuple(rows)
+
+
+def finding_rows(kind: Literal["findings", "suppressed"]) -> Callable[[Fleet], tuple[Extended, ...]]:
+    """Return what lists findings of a fleet, each with the names of its replicas."""
+
+    def rows(fleet: Fleet) -> tuple[Extended, ...]:
+        names = {each.id: each.name for each in fleet.replicas}
+        findings: Sequence[Finding] = getattr(fleet.inspection, kind)
+        named = (tuple(ReplicaName(key, names[key]) for key in each.replicas) for each in findings)
+        return tuple(Extended(each, {"replicas": replicas}) for each, replicas in zip(findings, named, strict=True))
+
+    return rows
+
+
+def tally(fleet: Fleet) -> Tally:
+    """Count the findings of the whole fleet."""
+    return of_fleet(fleet.inspection)
+
+
+def _outcomes(fleet: Fleet) -> tuple[OutcomeGroup, ...]:
+    alike: dict[tuple[str, OutcomeKind, str], list[Outcome]] = defaultdict(list)
+    for outcome in fleet.inspection.outcomes:
+        alike[outcome.rule, outcome.kind, outcome.reason].append(outcome)
+    kinds = list(OutcomeKind)
+    return tuple(
+        OutcomeGroup(
+            rule,
+            kind,
+            reason or None,
+            tuple(each.subject for each in alike[rule, kind, reason]),
+            {each.subject: each.unknown for each in alike[rule, kind, reason] if each.unknown},
+        )
+        for rule, kind, reason in sorted(alike, key=lambda key: (key[0], kinds.index(key[1]), key[2]))
+    )
+
+
+CONTRACT = Contract({})
+CONTRACT.object(Expectations, is_read=True)
+CONTRACT.object(
+    CohortShare,
+    Key("pool", str | None, or_null("pool")),
+    Key("cohort", str | None, or_null("letter"), "null: nothing was read of these replicas"),
+    Key("count", of="number"),
+)
+CONTRACT.object(
+    Evidence,
+    *("path", "value", "state"),
+    Key("count", int, lambda each: len(each.replicas), "how many replicas report it"),
+    Key(
+        "replicas",
+        tuple[str, ...] | None,
+        lambda each: None if each.is_reference else each.replicas,
+        "their ids; null for the reference, which most replicas report",
+    ),
+    Key("holder", str | None, or_null("holder"), "`router`, a pool or a file, where these replicas do not report it"),
+    Key("is_reference", doc="what the others are compared with"),
+    Key("comment", str | None, or_null("comment"), "comment in the baseline", default=None),
+)
+CONTRACT.object(Remedy, "sentence", "snippets", Key("any_of", doc="one of the snippets is enough", default=False))
+CONTRACT.object(Suppression, "owner", "reason", "until", Key("number", doc="place in fleet.yaml, from 1"))
+CONTRACT.object(
+    Finding,
+    Key("id", doc="the same in every poll while rule, pools and values are"),
+    "rule",
+    Key("name", str, lambda each: BY_ID[each.rule].name),
+    Key("family", Family, lambda each: BY_ID[each.rule].family),
+    *("severity", "confidence"),
+    Key("subject", doc="a pool, a pair `prefill + decode`, or `fleet`"),
+    "pools",
+    Key("replicas", tuple[ReplicaName, ...], ADDED),
+    *("cohorts", "sentence", "why", "remedy", "evidence"),
+    Key("unknown", doc="replicas that do not report what the rule needs"),
+    Key("total", doc="replicas that the rule looked at"),
+    Key("is_rollout", doc="follows a rollout in progress; its severity is one step milder"),
+    Key("suppression", doc="set on what is suppressed"),
+    Key("expired", doc="the suppression that expired"),
+    Key("assumptions", doc="what severity or sentence assume; at most a warning then", default=()),
+    Key(
+        "severity_behind",
+        dict[ImpactContext, Severity],
+        lambda each: dict(each.severity_behind),
+        "where no router is declared: the routers behind which the severity is worse",
+        default=dict,
+    ),
+)
+CONTRACT.object(
+    Rollout,
+    *("old", "new"),
+    Key("moved", int, lambda each: len(each.replicas), "replicas on the new version"),
+    *("total", "began", "last"),
+)
+CONTRACT.object(
+    Domain,
+    *(
+        Key(
+            name,
+            CONTRACT.object(
+                Domain,
+                Key("value", of=name),
+                Key("basis", of=f"{name}_basis"),
+                name=f"Domain{name.title()}",
+                is_main=False,
+            ),
+            lambda each: each,
+        )
+        for name in ("router", "kv_store", "disaggregated")
+    ),
+    "expects",
+)
+POOL_KEYS = (
+    Key("pool", of="name"),
+    Key("replicas", int, lambda each: len(each.replicas)),
+    Key("tally", Tally, ADDED),
+    Key("domain", Domain, ADDED),
+    Key("rollout", Rollout | None, ADDED),
+    Key(
+        "shares_prefixes",
+        Literal["yes", "no", "unknown"],
+        ADDED,
+        "whether all replicas share prefixes: the weakest pair of cohorts",
+        default="unknown",
+    ),
+)
+CONTRACT.object(Pool, *POOL_KEYS)
+FINDINGS = CONTRACT.object(
+    Fleet,
+    Key("schema_version", int, lambda _: SCHEMA_VERSION),
+    Key("program_version", str, lambda _: __version__),
+    Key("generated_at", Time, ADDED),
+    Key("data_as_of", Time, "polled_at", "when the poll ended"),
+    Key("fleet", of="name"),
+    "coverage",
+    Key("tally", Tally, tally),
+    Key("pools", tuple[Pool, ...], pool_rows),
+    Key("findings", tuple[Finding, ...], finding_rows("findings")),
+    Key("suppressed", tuple[Finding, ...], finding_rows("suppressed")),
+    Key("outcomes", tuple[OutcomeGroup, ...], _outcomes),
+    Key("notes", of="inspection.notes", doc="options and baselines that match nothing"),
+    name="FindingsDocument",
+)

@@ -1,0 +1,333 @@
+"""The JSON document of a fleet: what `poll --format json` prints and /api/v1/fleet answers.
+
+docs/fleet.schema.json is made of this module. With `--full` the document has all that rules look at, so that
+`read_snapshot` makes the same fleet of it.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache, lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
+
+from dashboard import __version__
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents import findings
+from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, Time, native
+from dashboard.compare.derived_sentence import SharingSentence
+from dashboard.compare.sharing import Cell
+from dashboard.fleet import (
+    Cohort,
+    Contradiction,
+    Device,
+    Distinction,
+    Engine,
+    Fingerprint,
+    KVCacheGroup,
+    Pool,
+    ProbeResult,
+    Replica,
+    Reply,
+    Setting,
+    Source,
+    State,
+    cohort_letters,
+)
+from dashboard.rules.catalogue import RULE_SET
+from dashboard.rules.findings import Confidence, Finding, Suppression, Tally
+from dashboard.rules.policy import Policy, RuleChange
+from dashboard.vllm.canonical import SHORT, canonical_text, is_short, tidy
+from dashboard.vllm.schemas.types import Count
+
+SCHEMA_VERSION: Literal[2] = 2
+MOST_KNOWN = 16_384  # settings that are made once: a thousand replicas have mostly equal ones
+COUNT = Count | None
+
+
+def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, indent: int | None = None) -> bytes:
+    """Return the document of a polled fleet; `full` adds what is needed to evaluate the rules again."""
+    return fleet_object(full=full).dump(Extended(fleet, {"generated_at": generated_at}), indent=indent)
+
+
+def fleet_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the document, with and without --full: what only that adds is not required."""
+    return fleet_object(full=True).schema()
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _known_object(setting: Setting) -> dict[str, Any]:
+    return {"value": native(setting.value), "state": setting.state, "source": setting.source}
+
+
+def _setting_object(setting: Setting) -> dict[str, Any]:
+    write = _known_object if len(setting.value) <= SHORT else _known_object.__wrapped__
+    return write(setting)
+
+
+def _setting(path: str, value: Any, state: State, source: Source) -> Setting:
+    return Setting(canonical_text(tidy(path, value)), state, source)
+
+
+# One object for equal settings, as where they are polled: a thousand replicas say mostly the same. Typed: True is 1.
+_known_setting = lru_cache(maxsize=MOST_KNOWN, typed=True)(_setting)
+
+
+def _read_setting(path: str, values: Mapping[str, Any]) -> Setting:
+    make = _known_setting if is_short(path, values["value"]) else _setting
+    return make(path, values["value"], values["state"], values["source"])
+
+
+def _read_settings(objects: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Setting]:
+    return {path: _read_setting(path, values) for path, values in objects.items()}
+
+
+def _read_contradiction(values: Mapping[str, Any]) -> Contradiction:
+    path = values["path"]
+    return Contradiction(path, _read_setting(path, values["kept"]), _read_setting(path, values["other"]))
+
+
+def _read_replica(values: dict[str, Any]) -> Replica:
+    """Return a replica without its engines, devices and KV cache groups, which have lists of their own."""
+    del values["cohort"]
+    paths = values.pop("adapter_paths")
+    return Replica(
+        id=values.pop("replica"),
+        failure=values.pop("reason"),
+        adapters={name: paths.get(name) for name in values.pop("adapters")},
+        engines=(),
+        devices=(),
+        kv_cache_groups=(),
+        **values,
+    )
+
+
+def _read_probe(values: dict[str, Any]) -> ProbeResult:
+    """Return a result without the reply, of which the document says only that there was one."""
+    answered = values.pop("answered")
+    return ProbeResult(**values, reply=Reply(values["source"]) if answered else None)
+
+
+def _replica_rows(fleet: Fleet) -> tuple[Extended, ...]:
+    cohorts = cohort_letters(fleet.pools)
+    return tuple(Extended(replica, {"cohort": cohorts.get(replica.id)}) for replica in fleet.replicas)
+
+
+def _rows(attribute: str) -> Callable[[Fleet], tuple[Extended, ...]]:
+    """Return what lists the engines, devices or KV cache groups of all replicas."""
+
+    def rows(fleet: Fleet) -> tuple[Extended, ...]:
+        return tuple(
+            Extended(each, {"replica": replica.id})
+            for replica in fleet.replicas
+            for each in getattr(replica, attribute)
+        )
+
+    return rows
+
+
+def _device_rows(fleet: Fleet) -> tuple[Extended, ...]:
+    def kv_cache_bytes(replica: Replica, device: Device) -> int | None:
+        on_each = (each.kv_cache_bytes_per_device for each in replica.engines if each.dp_rank == device.dp_rank)
+        return next(on_each, None)
+
+    return tuple(
+        Extended(device, {"replica": replica.id, "kv_cache_bytes": kv_cache_bytes(replica, device)})
+        for replica in fleet.replicas
+        for device in replica.devices
+    )
+
+
+def _confidence(found: SharingSentence | Cell) -> Confidence:
+    return Confidence.REPORTED if found.is_measured else Confidence.DERIVED
+
+
+def _policy() -> Contract:
+    """Return the contract of what fleet.yaml says of pools and rules."""
+    contract = Contract({}, findings.CONTRACT)
+    contract.object(
+        Suppression,
+        *("rule", "owner", "reason", "until", "number", "pool", "replicas", "labels"),
+        name="PolicySuppression",
+        is_read=True,
+    )
+    contract.object(
+        RuleChange, "enabled", "severity", Key("parameters", dict[str, bool | int | float | str]), is_read=True
+    )
+    return contract
+
+
+def _declare_replicas(contract: Contract) -> None:
+    contract.object(Setting, Key("value", Any, doc="native JSON"), "state", "source", read=dict, write=_setting_object)
+    contract.types[Mapping[str, Setting]] = Annotated[
+        contract.resolve(Mapping[str, Setting]), AfterValidator(_read_settings)
+    ]
+    contract.object(Contradiction, read=_read_contradiction)
+    contract.object(
+        ProbeResult,
+        "path",
+        Key("source", Source, lambda result: result.reply.source if result.reply else result.source),
+        "observed_at",
+        Key("status", COUNT),
+        Key("size_bytes", Count),
+        Key("elapsed_seconds", float, lambda result: round(result.elapsed_seconds, 6)),
+        Key("answered", bool, lambda result: result.reply is not None),
+        "failure",
+        read=_read_probe,
+    )
+    contract.object(
+        Replica,
+        Key("replica", of="id", doc="scheme://host:port"),
+        *("name", "pool", "role", "state"),
+        Key("reason", of="failure"),
+        *("version", "started_at", "observed_at", "document"),
+        Key("cohort", str | None, ADDED),
+        *("sources", "labels"),
+        Key("target_stale", doc="its source of targets cannot be read: last known target", default=False),
+        Key("fresh", doc="read within the last three intervals", full=True),
+        Key("served_model_names", full=True),
+        Key("adapters", tuple[str, ...], lambda replica: tuple(replica.adapters), full=True),
+        Key(
+            "adapter_paths",
+            dict[str, str],
+            lambda replica: {name: path for name, path in replica.adapters.items() if path is not None},
+            "by adapter, as far as reported",
+            default={},
+            full=True,
+        ),
+        Key("same_process", doc="other addresses of the same process", full=True),
+        Key("contradictions", full=True),
+        Key("identity", full=True),
+        Key("probes", full=True),
+        read=_read_replica,
+    )
+
+
+def _declare_engines(contract: Contract) -> None:
+    of_replica = Key("replica", str, ADDED)
+    contract.object(Fingerprint, is_read=True)
+    contract.object(
+        Engine,
+        of_replica,
+        Key("dp_rank", Count),
+        *(Key(name, COUNT) for name in ("num_gpu_blocks", "block_size", "kv_cache_size_tokens")),
+        "max_concurrency",
+        *(Key(name, COUNT) for name in ("kv_cache_bytes", "naive_tokens", "max_model_len")),
+        "basis",
+        Key("fingerprint", doc="null: not reported", default=None),
+        Key(
+            "shares_sum",
+            doc="tokens and concurrency are those of all such engines of the replica together",
+            default=False,
+        ),
+        Key("kv_cache_bytes_per_device", COUNT, full=True),
+        Key("reason", doc="why a number is unknown or assumed", full=True),
+        Key(
+            "kv_cache_available_bytes",
+            COUNT,
+            doc="free for the KV cache on the first device when the engine started",
+            default=None,
+            full=True,
+        ),
+        is_read=True,
+    )
+    contract.object(
+        Device,
+        of_replica,
+        *(Key("dp_rank", Count), Key("rank", Count), "name", Key("total_memory_bytes", COUNT), "compute_capability"),
+        Key("kv_cache_bytes", COUNT, ADDED),
+        *(
+            Key(name, COUNT, default=None)
+            for name in ("compute_units", "tensor_parallel_rank", "pipeline_parallel_rank")
+        ),
+        is_read=True,
+    )
+    contract.object(
+        KVCacheGroup,
+        of_replica,
+        *(Key("dp_rank", Count), Key("group_id", Count), "spec_type", Key("block_size", Count)),
+        *(Key("page_size_bytes", COUNT), Key("layers", Count)),
+        *(Key(name, COUNT) for name in ("sliding_window", "attention_chunk_size", "num_kv_heads", "head_size")),
+        "dtype",
+        Key("extra_retained_tokens", Count, full=True),
+        Key("mamba_cache_mode", full=True),
+        *(Key(name, COUNT, full=True) for name in ("num_speculative_blocks", "num_prefill_checkpoint_blocks")),
+        is_read=True,
+    )
+
+
+def _declare_pools(contract: Contract) -> None:
+    contract.object(
+        Cell,
+        Key("cohorts", tuple[str, str], lambda cell: (cell.one, cell.other), "a pair, or one cohort twice"),
+        "share",
+        Key("confidence", Confidence, _confidence),
+        "reason",
+        Key("not_known", of="silent", doc="replicas that do not report what decides it"),
+        name="SharingCell",
+    )
+    contract.object(
+        SharingSentence,
+        "verdict",
+        Key(
+            "confidence", Confidence, _confidence, "reported where measured by fingerprints", default=Confidence.DERIVED
+        ),
+        Key("sentence", str, lambda found: "".join(part.text for part in found.parts)),
+        Key("not_known", doc="replicas that do not report what decides it"),
+        Key("groups", tuple[tuple[str, ...], ...], ADDED, "cohorts that hash alike, by their fingerprints", default=()),
+        Key("cells", tuple[Cell, ...], ADDED, "empty where there are too many cohorts", default=()),
+        name="PrefixSharing",
+    )
+    contract.object(Distinction, "value", "state", "path")
+    contract.object(Cohort, Key("cohort", of="letter"), "document", "replicas", "distinguishing")
+    contract.object(
+        Pool,
+        *findings.POOL_KEYS,
+        Key("prefix_sharing", SharingSentence, ADDED),
+        *("majority_document", "cohorts", "differences"),
+    )
+
+
+@cache
+def fleet_object(*, full: bool) -> JsonObject:
+    """Return the declaration of the document."""
+    contract = Contract({}, findings.CONTRACT, full=full)
+    _declare_replicas(contract)
+    _declare_engines(contract)
+    _declare_pools(contract)
+    return contract.object(
+        Fleet,
+        Key("schema_version", Literal[2], lambda _: SCHEMA_VERSION),
+        Key("program_version", str, lambda _: __version__),
+        Key("generated_at", Time, ADDED),
+        Key("data_as_of", Time, "polled_at", "when the poll ended"),
+        Key("fleet", of="name"),
+        "coverage",
+        Key("tally", Tally, findings.tally),
+        Key("ignored", doc="paths, or globs, that are not compared"),
+        Key("notes", of="inspection.notes", doc="options and baselines that match nothing, keys over plain http"),
+        Key("discovery_errors", doc="sources of targets that cannot be read, and why", default=()),
+        Key("replicas", tuple[Replica, ...], _replica_rows),
+        Key("engines", tuple[Engine, ...], _rows("engines")),
+        Key("devices", tuple[Device, ...], _device_rows),
+        Key("kv_cache_groups", tuple[KVCacheGroup, ...], _rows("kv_cache_groups")),
+        Key("pools", tuple[Pool, ...], findings.pool_rows),
+        Key("findings", tuple[Finding, ...], findings.finding_rows("findings")),
+        Key("suppressed", tuple[Finding, ...], findings.finding_rows("suppressed")),
+        Key(
+            "documents",
+            dict[str, Mapping[str, Setting]],
+            lambda fleet: {key: document.settings for key, document in fleet.documents.items()},
+            full=True,
+        ),
+        Key(
+            "policy",
+            Annotated[Any, _policy().object(Policy, is_read=True)] | None,
+            doc="options when it was saved",
+            default=None,
+            full=True,
+        ),
+        Key("rule_set", int | None, lambda _: RULE_SET, "which rules evaluated it", default=None, full=True),
+        read=dict,
+        name="FleetDocument",
+    )

@@ -1,0 +1,207 @@
+"""A report as JSON, for programs: tables as columns and rows, charts as numbers, differences by path.
+
+docs/report.schema.json is made of this module.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import GetCoreSchemaHandler, PlainSerializer
+from pydantic_core import CoreSchema, core_schema
+
+from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, Native
+from dashboard.compare.columns import Column as MatrixColumn
+from dashboard.compare.matrix import Cell as MatrixCell
+from dashboard.compare.matrix import Row as MatrixRow
+from dashboard.views.blocks import (
+    Bar,
+    Block,
+    Chart,
+    Column,
+    DifferenceTable,
+    Entries,
+    Entry,
+    Figure,
+    Figures,
+    Line,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+    View,
+    value_of,
+)
+from dashboard.views.context import Context, context_line
+
+SCHEMA_VERSION: Literal[1] = 1
+
+
+class Filter(NamedTuple):
+    """What was chosen, as it is in the URL."""
+
+    name: str
+    value: str
+
+
+class Mark(NamedTuple):
+    """A cell that is marked, or has a cohort's letter; `row` and `column` count from 0."""
+
+    row: int
+    column: int
+    tone: Tone
+    letter: str
+
+
+class Blocks:
+    """One of several objects, by its key `kind`."""
+
+    def __init__(self, objects: dict[type, JsonObject]) -> None:
+        """Keep the objects by the type of the block."""
+        self._objects = objects
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Write a block as the object of its type."""
+        choices = {each.keys[0].default: handler.generate_schema(each.typed_dict) for each in self._objects.values()}
+        return core_schema.any_schema(
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda block: self._objects[type(block)].written(block),
+                return_schema=core_schema.tagged_union_schema(choices, discriminator="kind"),
+            )
+        )
+
+
+def to_report_json(report: View) -> str:
+    """Return a report as a JSON document, indented by two. The same report gives the same text."""
+    return f"{REPORT.dump(report, indent=2).decode()}\n"
+
+
+def report_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the document."""
+    return REPORT.schema()
+
+
+def _writable(text: str) -> str:
+    """Replace halves of surrogate pairs, which UTF-8 does not have."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _joined(line: Line) -> str:
+    return _writable("".join(piece.text for piece in line))
+
+
+def _finite(attribute: str) -> Callable[[Any], float | None]:
+    def finite(value: Any) -> float | None:
+        number: float | None = getattr(value, attribute)
+        return float(number) if number is not None and math.isfinite(number) else None
+
+    return finite
+
+
+def _blocks(part: Section) -> tuple[Block, ...]:
+    """Return the blocks of a part; a table is the one for programs, where it has one."""
+    return tuple(block.data or block if isinstance(block, Table) else block for block in part.blocks)
+
+
+def _marks(table: Table) -> tuple[Mark, ...]:
+    return tuple(
+        Mark(row, column, cell.tone, cell.letter)
+        for row, cells in enumerate(table.rows)
+        for column, cell in enumerate(cells)
+        if cell.tone is not Tone.PLAIN or cell.letter
+    )
+
+
+def _rows(table: DifferenceTable) -> tuple[Extended, ...]:
+    return tuple(Extended(row, {"severity": table.kinds.get(row.path)}) for row in table.matrix.rows)
+
+
+def _kind(name: str) -> Key:
+    return Key("kind", Literal[name], lambda _: name, default=name)
+
+
+Text = Annotated[str, PlainSerializer(_writable, return_type=str)]
+CellValue = bool | int | float | Text | tuple[Text, ...] | None
+CONTRACT = Contract({str: Text, Line: Annotated[Any, PlainSerializer(_joined, return_type=str)]})
+CONTRACT.object(Figure, "label", "value", "note", "tone")
+CONTRACT.object(
+    Entry,
+    "tone",
+    "head",
+    "side",
+    Key("lines", of=lambda each: (*each.lines, *each.notes), type=tuple[Line, ...]),
+    "snippets",
+)
+CONTRACT.object(Column, "title", "is_number", Key("unit", doc="where the title does not name it"))
+CONTRACT.object(MatrixColumn, "key", "note", "replicas", name="MatrixColumn")
+CONTRACT.object(
+    MatrixRow,
+    *("path", "differs"),
+    Key("severity", str | None, ADDED, "of the finding that names it"),
+    "cells",
+    name="MatrixRow",
+)
+CONTRACT.object(
+    MatrixCell, Key("value", Native, "value", "null: none, or the option is not set"), "state", name="MatrixCell"
+)
+CONTRACT.object(
+    Bar, "label", Key("value", float | None, _finite("value"), "null: unknown"), "is_at_most", "letter", "mark", "tone"
+)
+TABLE = CONTRACT.object(
+    Table,
+    _kind("table"),
+    *("name", "caption", "columns"),
+    Key(
+        "rows",
+        tuple[tuple[CellValue, ...], ...],
+        lambda table: tuple(tuple(map(value_of, row, table.columns)) for row in table.rows),
+        "numbers plain, unknown null",
+    ),
+    Key("marks", tuple[Mark, ...], _marks),
+    "note",
+)
+BLOCKS = {
+    Paragraph: CONTRACT.object(Paragraph, _kind("paragraph"), "tone", Key("text", of="line")),
+    Figures: CONTRACT.object(Figures, _kind("figures"), "items"),
+    Entries: CONTRACT.object(
+        Entries, _kind("entries"), "items", Key("table", of="data", doc="the same for programs, where there is one")
+    ),
+    Table: TABLE,
+    DifferenceTable: CONTRACT.object(
+        DifferenceTable,
+        _kind("differences"),
+        *("name", "caption"),
+        Key("columns", tuple[MatrixColumn, ...], "matrix.columns"),
+        Key("rows", tuple[MatrixRow, ...], _rows),
+        "notes",
+        name="Differences",
+    ),
+    Chart: CONTRACT.object(
+        Chart,
+        _kind("chart"),
+        *("name", "title", "unit", "bars"),
+        Key("median", float | None, _finite("median")),
+        "more",
+    ),
+}
+CONTRACT.object(
+    Section,
+    *("anchor", "title", "is_appendix"),
+    Key("blocks", tuple[Annotated[Any, Blocks(BLOCKS)], ...], _blocks),
+    "parts",
+)
+CONTRACT.object(
+    Context,
+    *("fleet", "data_as_of", "answered", "targets"),
+    Key("snapshot", doc="id of the frozen snapshot; null: not frozen"),
+    Key("name", doc="of the snapshot"),
+    Key("filters", tuple[Filter, ...], lambda each: tuple(Filter(*pair) for pair in each.filters)),
+    *("program_version", "rule_set"),
+    Key("line", str, context_line, "all of it, as people read it"),
+)
+REPORT = CONTRACT.object(
+    View,
+    Key("schema_version", Literal[1], lambda _: SCHEMA_VERSION, default=SCHEMA_VERSION),
+    *("title", "headline", "lead", "context", "parts"),
+    name="ReportDocument",
+)

@@ -1,1 +1,0 @@
-"""A fleet as a document and back, and as text for a terminal. Pure."""
