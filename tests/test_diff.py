@@ -44,10 +44,10 @@ def test_what_changed_ends_with_1_and_the_last_line_says_what() -> None:
 
     assert done.exit_code == 1
     assert last(done) == (
-        "exit 1: 1 new finding; 1 replica changed, block_size 16 to 32; 1 restarted; 1 replica could not be compared."
+        "exit 1: 1 new finding; 1 replica changed: block_size 16 -> 32; 1 restarted; 1 replica not compared."
     )
     assert done.stdout.startswith("1 new finding; 1 replica changed")
-    assert "1 of 5 replicas of chat: block_size 16 to 32" in done.stdout
+    assert "1 of 5 replicas of chat: block_size 16 -> 32" in done.stdout
     assert "exit" not in done.stdout
 
 
@@ -55,7 +55,7 @@ def test_the_same_ends_with_0_and_says_what_that_is_true_of() -> None:
     done = run("now.json", "now.json")
 
     assert done.exit_code == 0
-    assert last(done) == "exit 0: Nothing changed in what was read on both sides; 1 replica could not be compared."
+    assert last(done) == "exit 0: Nothing changed on the replicas read on both sides; 1 replica not compared."
 
 
 def test_the_wrong_way_round_is_said() -> None:
@@ -71,7 +71,7 @@ def test_every_format_tells_the_same_and_ends_alike() -> None:
     assert document["settings"]["groups"][0]["replicas"] == ["http://chat-04:8000"]
     assert document["changed"] is True
     assert told["markdown"].stdout.startswith("## What changed")
-    assert "`16` to `32`" in told["markdown"].stdout
+    assert "`16` -> `32`" in told["markdown"].stdout
 
 
 def test_a_frozen_snapshot_is_named_by_its_id_or_the_first_digits_and_is_told_with_it(folder: Path) -> None:

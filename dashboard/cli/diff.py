@@ -13,8 +13,8 @@ from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.report_text import to_changes_table
-from dashboard.report.changes.words import difference_words
 from dashboard.views.changes import changes_report
+from dashboard.views.changes_text import summary
 from dashboard.views.context import context_of
 
 SAME, DIFFERENT = 0, 1  # as diff(1) has it; 2 is wrong usage
@@ -48,7 +48,7 @@ def diff(
     changes = changes_between(*sides)
     put(_written(changes, sides, output, pool))
     code = SAME if changes.is_empty else DIFFERENT
-    say(f"exit {code}: {difference_words(changes)}")
+    say(f"exit {code}: {summary(changes)}")
     raise typer.Exit(code)
 
 

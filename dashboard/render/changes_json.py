@@ -9,9 +9,9 @@ from dashboard import __version__
 from dashboard.analysis import changes
 from dashboard.analysis.documents.contract import Contract, Key, Time
 from dashboard.analysis.documents.findings import or_null
-from dashboard.report.changes.words import headline, lead, warnings
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import OutcomeKind, Severity, Suppression
+from dashboard.views.changes_text import headline, lead, warnings
 
 SCHEMA_VERSION = 1
 OF_A_FINDING = ("id", "rule", "severity", "subject", "pools", "replicas", "sentence")

@@ -1,204 +1,168 @@
-"""What changed from one fleet to another, as a report: what matters first, every replica and setting at the end."""
+"""The page Changes: what changed from one fleet to another, each name linked into the fleet that has it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from dashboard.analysis.changes import Changes, FindingChanges, OneSidedSettings, OtherSideStatus, PersistingFinding
+from dashboard.analysis.changes import Changes, FindingChanges, OtherSideStatus
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet.formatting import count, first_of
-from dashboard.fleet.pieces import plain, section
-from dashboard.report.changes import words
+from dashboard.fleet.pieces import Piece, plain, section
 from dashboard.report.findings.words import counted
 from dashboard.rules.findings import Finding
-from dashboard.views import change_entries as entries
-from dashboard.views import change_tables as tables
-from dashboard.views.blocks import Block, Entries, Entry, Figure, Figures, Paragraph, Section, Table, Tone, View
+from dashboard.views import changes_entries as entries
+from dashboard.views import changes_tables as tables
+from dashboard.views import changes_text as text
+from dashboard.views.blocks import Block, Entries, Figure, Figures, Paragraph, Section, Table, Tone, View
+from dashboard.views.changes_entries import Sides, sides_of
 from dashboard.views.context import Context, compared
 
-MOST_GROUPS = 40  # groups of settings, and findings of one kind, that are told before the appendix
-MOST_SILENCES = 12  # sentences on settings that only one side tells
-MOST_NAMES = 8
+MOST_ENTRIES = 40  # of one list; the appendix and the JSON document have all
+MOST_PATHS = 6  # settings that a sentence names
+MOST_NAMES = 8  # replicas that a sentence names
 
 
 def changes_report(changes: Changes, before: Context, after: Context) -> View:
-    """Return what changed as a report, under the context of both sides."""
-    found = tuple(_findings(changes))
+    """Return what changed; `before` and `after` are the contexts of both sides."""
+    sides = sides_of(changes)
+    findings = tuple(_findings(changes, sides))
+    unchanged = () if findings else (Paragraph(plain(f"{text.unchanged_findings(changes)}.")),)
     parts = (
         Section("at-a-glance", "At a glance", tuple(_glance(changes, before, after))),
-        Section("findings", "Findings", () if found else (_as_before(changes),), found),
-        Section("settings", "Settings that changed", tuple(_settings(changes)), tuple(_untold(changes))),
-        Section("replicas", "Replicas", tuple(_replicas(changes))),
-        Section("capacity", "Capacity", tuple(_capacity(changes))),
-        *_appendices(changes),
+        Section("findings", "Findings", unchanged, findings),
+        Section("settings", "Settings", tuple(_settings(changes, sides)), tuple(_one_sided(changes, sides))),
+        Section("replicas", "Replicas", tuple(_replicas(changes, sides))),
+        Section("capacity", "Capacity", tuple(_capacity(changes, sides))),
+        *_appendices(changes, sides),
     )
-    return View("What changed", words.headline(changes), words.lead(changes), compared(before, after), parts)
+    return View("What changed", text.headline(changes), text.lead(changes), compared(before, after), parts)
 
 
-def _glance(changes: Changes, before: Context, after: Context) -> Iterable[Block]:
-    yield from (Paragraph(plain(each), Tone.WARNING) for each in words.warnings(changes))
-    found, replicas = changes.findings, changes.replicas
-    worst = _worst(each.finding for each in found.standing)
-    yield Figures(
-        (
-            Figure("New findings", f"{len(found.standing):,}", _new_note(found), worst, section("findings")),
-            *_spread(found.spread),
-            Figure("Gone findings", f"{len(found.over):,}", _gone_note(found), _gone_tone(found), section("findings")),
-            Figure(
-                "Replicas with other settings",
-                f"{len(changes.settings.replicas):,}",
-                f"of {changes.settings.compared:,} compared",
-                target=section("settings"),
-            ),
-            Figure("Replicas that came", f"{len(replicas.came):,}", target=section("replicas")),
-            Figure("Replicas that went", f"{len(replicas.went):,}", target=section("replicas")),
-            Figure("Restarted", f"{len(replicas.restarted):,}", _untold_note(changes), target=section("replicas")),
-            Figure(
-                "KV tokens", words.share_words(changes.capacity.total), "all pools together", target=section("capacity")
-            ),
-        )
-    )
+def _glance(changes: Changes, before: Context, after: Context) -> Iterator[Block]:
+    yield from (Paragraph(plain(each), Tone.WARNING) for each in text.warnings(changes))
+    yield Figures(tuple(_figures(changes)))
     yield tables.sides_table(before, after)
 
 
-def _spread(found: Sequence[PersistingFinding]) -> Iterable[Figure]:
-    """Count what more replicas have than before: it is not new, but worse."""
-    if found:
-        worst = _worst(each.after for each in found)
-        yield Figure("Findings that spread", f"{len(found):,}", words.spread_to(found), worst, section("findings"))
+def _figures(changes: Changes) -> Iterator[Figure]:
+    found, replicas, settings = changes.findings, changes.replicas, changes.settings
+    new, hidden = [each.finding for each in found.standing], len(found.new) - len(found.standing)
+    note = "; ".join([*([counted(new)] if new else []), *([f"{hidden:,} suppressed"] if hidden else [])])
+    yield Figure("New findings", f"{len(new):,}", note, _worst(new), section("findings"))
+    if found.spread:
+        worst = _worst(each.after for each in found.spread)
+        yield Figure("Spread", f"{len(found.spread):,}", text.spread_text(changes), worst, section("findings"))
+    lost = f"{len(found.unjudged):,} no longer evaluated" if found.unjudged else ""
+    yield Figure("Fixed findings", f"{len(found.over):,}", lost, _fixed_tone(found), section("findings"))
+    compared = f"of {settings.compared:,} compared"
+    yield Figure("Changed replicas", f"{len(settings.replicas):,}", compared, target=section("settings"))
+    yield Figure("Added", f"{len(replicas.came):,}", "replicas", target=section("replicas"))
+    yield Figure("Removed", f"{len(replicas.went):,}", "replicas", target=section("replicas"))
+    unknown = len(replicas.start_untold)
+    started = f"{unknown:,} unknown" if unknown else f"of {len(replicas.both):,}"
+    yield Figure("Restarted", f"{len(replicas.restarted):,}", started, target=section("replicas"))
+    yield Figure("KV tokens", text.share_text(changes.capacity.total), "all pools", target=section("capacity"))
 
 
 def _worst(found: Iterable[Finding]) -> Tone:
-    worst = min((each.severity for each in found), key=lambda each: each.rank, default=None)
-    return Tone(worst or Tone.PLAIN)
+    return Tone(min((each.severity for each in found), key=lambda each: each.rank, default=Tone.PLAIN))
 
 
-def _new_note(found: FindingChanges) -> str:
-    told = [counted(each.finding for each in found.standing)] if found.standing else []
-    hidden = len(found.new) - len(found.standing)
-    return "; ".join([*told, *([f"{hidden:,} suppressed"] if hidden else [])])
+def _fixed_tone(found: FindingChanges) -> Tone:
+    statuses = {each.elsewhere for each in found.gone}
+    return Tone.UNKNOWN if OtherSideStatus.NOT_JUDGED in statuses else Tone.GOOD if statuses else Tone.PLAIN
 
 
-def _gone_note(found: FindingChanges) -> str:
-    return f"{len(found.unjudged):,} more not judged any more" if found.unjudged else ""
-
-
-def _gone_tone(found: FindingChanges) -> Tone:
-    kinds = {each.elsewhere for each in found.gone}
-    return Tone.UNKNOWN if OtherSideStatus.NOT_JUDGED in kinds else Tone.GOOD if kinds else Tone.PLAIN
-
-
-def _untold_note(changes: Changes) -> str:
-    untold = len(changes.replicas.start_untold)
-    if not untold:
-        return f"of {len(changes.replicas.both):,}"
-    return count(untold, "does not tell its start", "do not tell their start")
-
-
-def _as_before(changes: Changes) -> Block:
-    """Say what the lead says already, for a part that would be empty."""
-    return Paragraph(plain(f"{words.as_before(changes)}."))
-
-
-def _findings(changes: Changes) -> Iterable[Section]:
-    found, names = changes.findings, changes.names
-    gone, lost = found.over, found.unjudged
-    ended = [each for each in found.changed if each.ended]
+def _findings(changes: Changes, sides: Sides) -> Iterator[Section]:
+    found = changes.findings
+    expired = [each for each in found.changed if each.ended]
     changed = [each for each in found.changed if not each.ended]
-    yield from _part("new-findings", "New", len(found.new), entries.new_entries(found.new, names))
-    yield from _part("gone-findings", "Gone", len(gone), entries.gone_entries(gone, names))
-    yield from _part("unjudged-findings", "Not judged any more", len(lost), entries.gone_entries(lost, names))
-    yield from _part("ended-suppressions", "Suppressions that ended", len(ended), entries.kept_entries(ended, names))
-    yield from _part("changed-findings", "The same, changed", len(changed), entries.kept_entries(changed, names))
+    for anchor, title, number, listed in (
+        ("new-findings", "New", len(found.new), entries.new_entries(found.new, sides)),
+        ("gone-findings", "Fixed", len(found.over), entries.fixed_entries(found.over, sides)),
+        (
+            "unjudged-findings",
+            "No longer evaluated",
+            len(found.unjudged),
+            entries.fixed_entries(found.unjudged, sides),
+        ),
+        ("ended-suppressions", "Suppression expired", len(expired), entries.changed_entries(expired, sides)),
+        ("changed-findings", "Changed", len(changed), entries.changed_entries(changed, sides)),
+    ):
+        if number:
+            yield Section(anchor, f"{title} ({number:,})", _cut(listed, "in the JSON document"))
 
 
-def _part(anchor: str, title: str, number: int, listed: Entries) -> Iterable[Section]:
-    if not number:
-        return
-    more = len(listed.items) - MOST_GROUPS
-    rest = [Paragraph(plain(f"{more:,} more in the JSON document."))] if more > 0 else []
-    shown = replace(listed, items=listed.items[:MOST_GROUPS])
-    yield Section(anchor, f"{title} ({number:,})", (shown, *rest))
+def _cut(listed: Entries, where: str) -> tuple[Block, ...]:
+    """Return the first entries of a list, and how many more there are."""
+    shown = replace(listed, items=listed.items[:MOST_ENTRIES])
+    more = len(listed.items) - MOST_ENTRIES
+    return (shown, Paragraph(plain(f"{more:,} more {where}."))) if more > 0 else (shown,)
 
 
-def _settings(changes: Changes) -> Iterable[Block]:
+def _settings(changes: Changes, sides: Sides) -> Iterator[Block]:
     settings = changes.settings
-    groups = settings.groups
-    if groups:
-        listed = entries.setting_entries(groups, changes.names).items
-        yield Entries(listed[:MOST_GROUPS], _whole(tables.settings_table(groups, changes.names)))
-        if (more := len(listed) - MOST_GROUPS) > 0:
-            yield Paragraph(plain(f"{more:,} more groups of replicas stand in the appendix."))
+    if settings.groups:
+        data = _whole(tables.settings_table(settings.groups, sides))
+        yield from _cut(replace(entries.setting_entries(settings.groups, sides), data=data), "in the appendix")
     else:
-        compared = count(settings.compared, "replica")
-        yield Paragraph(plain(f"No setting has another value on the {compared} that were compared."))
-    yield from (Paragraph(plain(each)) for each in _left_out(changes))
-
-
-def _untold(changes: Changes) -> Iterable[Section]:
-    """Name what only one side tells, apart: it is no change, but nobody knows that nothing changed."""
-    settings = changes.settings
-    sides = (("No longer told", settings.no_longer_told, False), ("Now told", settings.now_told, True))
-    listed = [_silences(title, told, is_told_now=is_now) for title, told, is_now in sides if told]
-    if listed:
-        told = Entries(tuple(listed), tables.silences_table(settings, changes.names))
-        yield Section("one-sided", "Told on one side only", (told,), is_aside=True)
-
-
-def _silences(title: str, silences: Sequence[OneSidedSettings], *, is_told_now: bool) -> Entry:
-    told = [words.silence_words(each, is_told_now=is_told_now) for each in silences[:MOST_SILENCES]]
-    more = len(silences) - MOST_SILENCES
-    rest = [f"And {more:,} more such groups."] if more > 0 else []
-    head = plain(f"{title}, so no change is known")
-    return Entry(Tone.UNKNOWN, head, lines=tuple(map(plain, [*told, *rest])))
-
-
-def _left_out(changes: Changes) -> Iterable[str]:
-    settings = changes.settings
+        yield Paragraph(plain(f"No settings changed on {count(settings.compared, 'replica')}."))
     if settings.ignored:
-        what = first_of(settings.ignored, words.MOST_PATHS)
-        yield f"Changed, but left out because fleet.yaml says that it does not matter: {what}."
+        yield Paragraph(plain(f"Changed but ignored by fleet.yaml: {first_of(settings.ignored, MOST_PATHS)}."))
     before, after = set(settings.unread_before), set(settings.unread_after)
-    for when, unread in (("on either side", before & after), ("before", before - after), ("after", after - before)):
+    for when, unread in (("on both sides", before & after), ("before", before - after), ("after", after - before)):
         if unread:
-            who = words.some(unread, changes.names, MOST_NAMES)
-            yield f"Not compared, for they were not read {when}: {count(len(unread), 'replica')} ({who})."
+            start = f"Not compared (unreachable {when}): {count(len(unread), 'replica')} ("
+            yield Paragraph((Piece(start), *sides.replicas(unread, MOST_NAMES), Piece(").")))
 
 
-def _replicas(changes: Changes) -> Iterable[Block]:
-    listed = entries.replica_entries(changes.replicas)
+def _one_sided(changes: Changes, sides: Sides) -> Iterator[Section]:
+    """Yield the settings that only one side reports: whether they changed is unknown."""
+    settings = changes.settings
+    listed = [
+        entries.one_sided_entry(title, when, found)
+        for title, when, found in (
+            ("No longer reported", "now", settings.no_longer_told),
+            ("Newly reported", "before", settings.now_told),
+        )
+        if found
+    ]
+    if listed:
+        block = Entries(tuple(listed), tables.one_sided_table(settings, sides))
+        yield Section("one-sided", "Reported on one side only", (block,), is_aside=True)
+
+
+def _replicas(changes: Changes, sides: Sides) -> Iterator[Block]:
+    listed = entries.replica_entries(changes, sides)
     if listed.items:
-        yield replace(listed, data=_whole(tables.replicas_table(changes)))
+        yield replace(listed, data=_whole(tables.replicas_table(changes, sides)))
     else:
-        yield Paragraph(plain("No replica came, went or restarted, as far as they tell."))
-    if untold := changes.replicas.start_untold:
-        who = words.some(untold, changes.names, MOST_NAMES)
-        number, they = count(len(untold), "replica does", "replicas do"), "it" if len(untold) == 1 else "they"
-        told = f"Nobody knows whether {they} restarted: {number} not tell when {they} started ({who})."
-        yield Paragraph(plain(told))
+        yield Paragraph(plain("No replica was added, removed or known to have restarted."))
+    if unknown := changes.replicas.start_untold:
+        start = f"Restart unknown: no start time reported by {count(len(unknown), 'replica')} ("
+        yield Paragraph((Piece(start), *sides.replicas(unknown, MOST_NAMES), Piece(").")))
 
 
-def _capacity(changes: Changes) -> Iterable[Block]:
+def _capacity(changes: Changes, sides: Sides) -> Iterator[Block]:
     capacity = changes.capacity
-    yield tables.capacity_table(changes)
+    yield tables.capacity_table(changes, sides)
     if capacity.ranks:
-        found = entries.rank_entries(capacity.ranks, changes.names)
-        yield replace(found, data=_whole(tables.ranks_table(capacity.ranks, changes.names)))
+        data = _whole(tables.ranks_table(capacity.ranks, sides))
+        yield replace(entries.rank_entries(capacity.ranks, sides), data=data)
     else:
-        ranks = count(capacity.compared, "rank")
-        yield Paragraph(plain(f"None of the {ranks} compared holds {TOLERANCE * 100:.0f} % less or more than before."))
+        ranks = count(capacity.compared, "compared rank")
+        yield Paragraph(plain(f"No change above {TOLERANCE * 100:.0f} % on {ranks}."))
 
 
 def _whole(table: Table) -> Table:
-    """Return a table as programs read it."""
+    """Return a table with all its rows."""
     return table.data or table
 
 
-def _appendices(changes: Changes) -> Iterable[Section]:
-    names = changes.names
+def _appendices(changes: Changes, sides: Sides) -> Iterator[Section]:
     for anchor, title, table in (
-        ("setting-changes", "Settings, one by one", tables.settings_table(changes.settings.groups, names)),
-        ("replica-changes", "Replicas, one by one", tables.replicas_table(changes)),
-        ("rank-changes", "Ranks, one by one", tables.ranks_table(changes.capacity.ranks, names)),
+        ("setting-changes", "Changed settings", tables.settings_table(changes.settings.groups, sides)),
+        ("replica-changes", "Changed replicas", tables.replicas_table(changes, sides)),
+        ("rank-changes", "Changed ranks", tables.ranks_table(changes.capacity.ranks, sides)),
     ):
         if table.rows:
             yield Section(anchor, title, (table,), is_appendix=True)

@@ -1,9 +1,10 @@
 """Names of replicas and pools as a list shows them: short, on one line, in the order in which people count."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import middle_cut, natural, one_line
+from dashboard.fleet.pieces import Kind, Piece, Target, Text, joined, plain
 
 MOST_NAMED = 3  # replicas whose names stand in a list; more are counted
 LONGEST_NAME = 40  # characters of a replica's or pool's name in a list
@@ -22,3 +23,18 @@ def names_of(replicas: Iterable[str], names: Mapping[str, str]) -> list[str]:
 def replica_names(fleet: Fleet) -> dict[str, str]:
     """Return the name of each replica by its id."""
     return {each.id: each.name for each in fleet.replicas}
+
+
+def replica_text(
+    replicas: Iterable[str],
+    names: Mapping[str, str],
+    most: int = MOST_NAMED,
+    choices: Callable[[str], tuple[tuple[str, str], ...]] = lambda _: (),
+) -> Text:
+    """Name replicas by their ids, of many the first ones: `a, b and 12 more`. `choices` are those of their targets."""
+    ids = sorted(replicas, key=lambda each: natural(names.get(each, each)))
+    named = [
+        (Piece(brief(names.get(each, each)), target=Target(Kind.REPLICA, each, choices=choices(each))),)
+        for each in ids[:most]
+    ]
+    return joined([*named, *([plain(f"{len(ids) - most:,} more")] if len(ids) > most else [])])

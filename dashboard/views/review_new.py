@@ -7,7 +7,7 @@ from enum import StrEnum
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.fleet import Note
-from dashboard.fleet.formatting import iso, uncapitalized
+from dashboard.fleet.formatting import iso
 from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.report.findings.sentence_lines import with_values
 from dashboard.rules.findings import Finding
@@ -59,8 +59,7 @@ def _since(part: Section) -> Section:
 
 
 def _appendix(part: Section) -> Section:
-    """Say in the title of an appendix, which stands far from the part, what it is about."""
-    return replace(part, title=f"Changed {uncapitalized(part.title)}", is_appendix=True)
+    return replace(part, is_appendix=True)
 
 
 def _settled(fleet: Fleet, before: Fleet, before_notes: Mapping[str, Note]) -> tuple[Section, ...]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from dashboard.analysis.changes import Changes, SettingGroup, Side
 from dashboard.fleet.formatting import one_line
 from dashboard.fleet.pieces import section
-from dashboard.report.changes.words import pool_name
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Line, Section
+from dashboard.views.changes_text import pool_name
 from dashboard.views.finding_entries import rule_words
 from dashboard.web import links
 from dashboard.web.review_blocks import LinkMap, by_name

@@ -22,7 +22,7 @@ def test_the_headline_comes_first_and_where_it_is_from_last() -> None:
     first, *rest = table().splitlines()
     last = " ".join(rest[rest.index("", -4) + 1 :])  # both sides: more than fits on one line
 
-    assert first.endswith("1 replica changed, block_size 16 to 32; 1 went and 1 restarted")
+    assert first.endswith("1 replica changed: block_size 16 -> 32; 1 removed and 1 restarted")
     assert last.startswith("prod-eu · before: not frozen, data as of ")
     assert " · after: not frozen, data as of 2026-03-02T11:42:05Z, 3 of 3 answered · " in last
 
@@ -35,11 +35,11 @@ def test_each_part_has_its_lines_and_appendices_are_left_out() -> None:
         "    ✖ critical  chat Block size is 32 instead of 16, which 2 of 3 replicas have.  [B ×1 chat-03]" in told
         or ("    ✖ critical  chat Block size is 32 instead of 16, which 2 of 3 replicas have.  [B chat-03]" in told)
     )
-    assert "    ·  1 of 3 replicas of chat: block_size 16 to 32  [from A to B]\n" in told
-    assert "        cache_config.block_size 16 to 32\n" in told
-    assert "    ▲ warning  1 rank of chat holds less than before: −50 %\n" in told
-    assert "New findings 2 (1 critical, 1 warning, 0 info) · Gone findings 0 ·" in told
-    assert "one by one" not in told
+    assert "    ·  1 of 3 replicas of chat: block_size 16 -> 32  [A -> B]\n" in told
+    assert "        cache_config.block_size 16 -> 32\n" in told
+    assert "    ▲ warning  1 rank of chat with less KV cache: −50 %\n" in told
+    assert "New findings 2 (1 critical, 1 warning, 0 info) · Fixed findings 0 ·" in told
+    assert "Changed settings" not in told
 
 
 def test_no_line_is_wider_than_asked_and_colour_only_where_it_is_wanted() -> None:

@@ -1,1 +1,0 @@
-"""What changed between two fleets, in words and as a document. Pure."""

@@ -1,0 +1,210 @@
+"""Sentences about what changed between two fleets. They contain foreign text, which each format escapes."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from dashboard.analysis.changes import Amount, Changes, PoolCapacity, SettingGroup, Share, ValueChange
+from dashboard.compare.prefix import PREFIX_PATHS, short_name
+from dashboard.fleet import Basis
+from dashboard.fleet.formatting import count, exact, joined, told_text
+from dashboard.views.names import brief
+
+NO_POOL = "no pool"
+NO_CHANGE = "0 %"
+HEADLINE_CLAUSES = 3
+WITH_TENTHS = 0.0995  # shares below are written with a tenth of a percent
+
+
+def headline(changes: Changes) -> str:
+    """Return what changed in one line: `2 new findings, 1 fixed; 37 replicas changed: block_size 16 -> 32`."""
+    clauses = [_finding_clause(changes), _setting_clause(changes), _replica_clause(changes), _rank_clause(changes)]
+    if found := list(filter(None, clauses)):
+        return "; ".join(found[:HEADLINE_CLAUSES])
+    if not changes.is_empty:
+        return "No value changed; some settings are reported on one side only"
+    return "Nothing changed" if not unread_replicas(changes) else "Nothing changed on the replicas read on both sides"
+
+
+def summary(changes: Changes) -> str:
+    """Return the headline with its limits: the last line of `diff`."""
+    unread = unread_replicas(changes)
+    parts = [headline(changes)]
+    parts += [f"{count(len(unread), 'replica')} not compared"] if unread else []
+    parts += ["the second side is older than the first"] if changes.after_is_older else []
+    return f"{'; '.join(parts)}."
+
+
+def unread_replicas(changes: Changes) -> set[str]:
+    """Return the replicas whose settings were not compared."""
+    return {*changes.settings.unread_before, *changes.settings.unread_after}
+
+
+def lead(changes: Changes) -> str:
+    """Return how much was compared, and what else became of findings."""
+    settings, both = changes.settings, len(changes.replicas.both)
+    compared = f"Settings compared on {settings.compared:,} of {count(both, 'common replica')}" if both else ""
+    parts = [compared or "No settings compared: the sides have no replica in common"]
+    parts += [f"{len(unread):,} unreachable"] if (unread := unread_replicas(changes)) else []
+    return "; ".join([*parts, *_other_findings(changes), unchanged_findings(changes)]) + "."
+
+
+def unchanged_findings(changes: Changes) -> str:
+    """Return how many findings did not change: `22 findings unchanged (2 suppressed)`."""
+    same = [each.is_suppressed_after for each in changes.findings.kept if not each.is_changed]
+    return f"{count(len(same), 'finding')} unchanged{f' ({sum(same):,} suppressed)' if any(same) else ''}"
+
+
+def warnings(changes: Changes) -> list[str]:
+    """Return what misleads in this comparison, a sentence each."""
+    before, after = changes.before.fleet, changes.after.fleet
+    found = ["The second side is older than the first: new and fixed are reversed."] if changes.after_is_older else []
+    found += [f"Different fleets: {brief(before)} and {brief(after)}."] if before != after else []
+    found += ["fleet.yaml differs between the sides: findings may change with it."] if changes.options_differ else []
+    return found
+
+
+def change_text(change: ValueChange) -> str:
+    """Return one change: `block_size 16 -> 32`."""
+    name = brief(short_name(change.path))
+    return f"{name} {told_text(*change.before)} -> {told_text(*change.after)}"
+
+
+def group_text(group: SettingGroup) -> str:
+    """Return whose settings changed: `37 of 40 replicas of chat`."""
+    before, after = group.pools
+    number = len(group.replicas)
+    if before != after:
+        return f"{count(number, 'replica')} moved from {pool_name(before)} to {pool_name(after)}"
+    if after is None:
+        return f"{count(number, 'replica')} without a pool"
+    of = "All " if number == group.pool_sizes[1] > 1 else f"{number:,} of "
+    return f"{of}{count(group.pool_sizes[1], 'replica')} of {pool_name(after)}"
+
+
+def cohorts_text(group: SettingGroup) -> str:
+    """Return the cohorts before and after: `A ×37 -> B ×37`, of one replica `A -> B`; empty outside of pools."""
+    is_one = len(group.replicas) == 1
+    before, after = (_shares(shares, is_one=is_one) for shares in (group.cohorts_before, group.cohorts_after))
+    if before == after:
+        return after if any(share.letter for share in group.cohorts_after) else ""
+    return f"{before} -> {after}"
+
+
+def restarts_text(group: SettingGroup) -> str:
+    """Return how many replicas of a group restarted."""
+    number = len(group.replicas)
+    if group.restarted == number:
+        return "Restarted." if number == 1 else "All restarted."
+    silent = f"; no start time from {group.start_untold:,}" if group.start_untold else ""
+    return f"{group.restarted:,} of {number:,} restarted{silent}."
+
+
+def spread_text(changes: Changes) -> str:
+    """Return on how many more replicas findings are now: `to 1 more replica`."""
+    replicas = {replica for each in changes.findings.spread for replica in each.spread}
+    return f"to {count(len(replicas), 'more replica')}"
+
+
+def missing_text(pool: PoolCapacity) -> str:
+    """Return what the sums of a pool leave out: replicas without engine data, ranks without an amount."""
+    before, after = _missing(pool.before), _missing(pool.after)
+    return before if before == after else f"before: {before or 'nothing'}; after: {after or 'nothing'}"
+
+
+def share_text(pool: PoolCapacity) -> str:
+    """Return by how much the tokens changed: `−18 %`; `unknown` where the sums are not comparable."""
+    if pool.share is None:
+        return "-" if pool.before.tokens is None and pool.after.tokens is None else "unknown"
+    return percent(pool.share)
+
+
+def percent(share: float) -> str:
+    """Return a share with its sign: `−18 %`, `+0.4 %`, `0 %`."""
+    if share == float("inf"):
+        return "from 0"
+    if round(share * 100, 1) == 0:
+        return NO_CHANGE
+    places = 0 if abs(share) >= WITH_TENTHS else 1
+    return f"{'−' if share < 0 else '+'}{abs(share) * 100:,.{places}f} %"
+
+
+def rank_text(before: int, after: int, *, is_at_most: bool) -> str:
+    """Return the tokens of a rank before and after: `488,000 -> 400,000 tokens`."""
+    basis = Basis.ASSUMED if is_at_most else Basis.REPORTED
+    return f"{exact(before, basis)} -> {exact(after, basis)} tokens"
+
+
+def pool_name(pool: str | None) -> str:
+    """Return the name of a pool, or that there is none."""
+    return NO_POOL if pool is None else brief(pool)
+
+
+def _finding_clause(changes: Changes) -> str:
+    found = changes.findings
+    new, fixed, spread = len(found.standing), len(found.over), len(found.spread)
+    parts = [count(new, "new finding")] if new else []
+    parts += [f"{fixed:,} fixed" if parts else f"{count(fixed, 'finding')} fixed"] if fixed else []
+    parts += [f"{f'{spread:,}' if parts else count(spread, 'finding')} spread {spread_text(changes)}"] if spread else []
+    return ", ".join(parts or _other_findings(changes))
+
+
+def _other_findings(changes: Changes) -> list[str]:
+    found = changes.findings
+    lost, changed, hidden = len(found.unjudged), len(found.changed), len(found.new) - len(found.standing)
+    parts = [f"{count(lost, 'finding')} no longer evaluated"] if lost else []
+    parts += [f"{count(changed, 'finding')} changed"] if changed else []
+    return parts + ([f"{count(hidden, 'new finding')} suppressed"] if hidden else [])
+
+
+def _setting_clause(changes: Changes) -> str:
+    """Return how many replicas have changed settings, and the change that most of them have."""
+    numbers: Counter[ValueChange] = Counter()
+    for group in changes.settings.groups:
+        for change in group.changes:
+            numbers[change] += len(group.replicas)
+    if not numbers:
+        return ""
+    first = min(numbers, key=lambda change: (_preference(change.path), -numbers[change], change))
+    others = len({change.path for change in numbers} - {first.path})
+    more = f" and {count(others, 'other setting')}" if others else ""
+    total = len(changes.settings.replicas)
+    on = f" on {numbers[first]:,}" if numbers[first] < total else ""
+    return f"{count(total, 'replica')} changed: {change_text(first)}{on}{more}"
+
+
+def _replica_clause(changes: Changes) -> str:
+    replicas = changes.replicas
+    numbers = {
+        "added": len(replicas.came),
+        "removed": len(replicas.went),
+        "restarted": len(replicas.restarted),
+        "changed state": sum(each.has_other_state for each in replicas.changed),
+        "changed pool or name": sum(each.has_other_pool or each.has_other_name for each in replicas.changed),
+    }
+    parts = [f"{number:,} {verb}" for verb, number in numbers.items() if number]
+    if parts and not changes.settings.groups:  # else the clause before this one says of what
+        number, _, verb = parts[0].partition(" ")
+        parts[0] = f"{number} {'replica' if number == '1' else 'replicas'} {verb}"
+    return joined(parts) if parts else ""
+
+
+def _rank_clause(changes: Changes) -> str:
+    ranks = changes.capacity.ranks
+    less = sum(each.after < each.before for each in ranks)
+    parts = [f"{number:,} with {kind}" for kind, number in (("less", less), ("more", len(ranks) - less)) if number]
+    return f"KV cache of {count(len(ranks), 'rank')} changed: {', '.join(parts)}" if parts else ""
+
+
+def _missing(amount: Amount) -> str:
+    parts = [count(amount.silent, "replica")] if amount.silent else []
+    parts += [f"tokens of {count(amount.unknown, 'rank')}"] if amount.unknown else []
+    return ", ".join(parts + ([f"bytes of {count(amount.unsized, 'rank')}"] if amount.unsized else []))
+
+
+def _shares(shares: Iterable[Share], *, is_one: bool) -> str:
+    return ", ".join((share.letter or "no cohort") + ("" if is_one else f" ×{share.number:,}") for share in shares)
+
+
+def _preference(path: str) -> int:
+    """Order settings: those that decide prefix sharing first, except for the version, which comes after them."""
+    return PREFIX_PATHS.index(path) if path in PREFIX_PATHS[1:] else len(PREFIX_PATHS) + (path != PREFIX_PATHS[0])

@@ -1,0 +1,477 @@
+"""What changed between two fleets: what is new, fixed, unknown; every name leads to the fleet that has it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes import Amount, Changes, PersistingFinding, PoolCapacity, changes_between
+from dashboard.fleet import Basis, Replica, State
+from dashboard.fleet.pieces import Kind, Target, Text, to_plain
+from dashboard.render.html_page import to_html
+from dashboard.render.markdown import to_markdown
+from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Severity
+from dashboard.rules.policy import Policy, RuleChange
+from dashboard.views import changes_text
+from dashboard.views.blocks import Entry, Figure, Paragraph, Table, Tone, View
+from dashboard.views.changes import changes_report
+from dashboard.views.changes_entries import changed_entries, fixed_entries, new_entries, sides_of
+from dashboard.views.context import context_of
+from tests.analysis.changes.sides import BLOCK_SIZE, LATER, NEW, OLD, RESTARTED, SEQS, between, chat, fleet, ids, silent
+from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, engine, hostile, replica
+from tests.report import judged
+from tests.views.walking import blocks_of, entries_of, figures_of, part, parts_of, tables_of
+
+ODD = [*chat(3), *chat(1, NEW, first=4)]
+STALE = [*chat(3), replace(ODD[3], fresh=False)]
+HIDDEN = document({SEQS: silent(State.REDACTED)})
+
+
+def of(then: Fleet, now: Fleet) -> View:
+    return changes_report(changes_between(then, now), context_of(then), context_of(now, name="Monday"))
+
+
+def view(before: Iterable[Replica], after: Iterable[Replica], *documents: Any, **more: Any) -> View:
+    then, now = (fleet(*each, told=(OLD, NEW, *documents)) for each in (before, after))
+    return of(then, replace(now, polled_at=LATER, **more))
+
+
+def entries(shown: View, anchor: str) -> list[Entry]:
+    return entries_of([replace(part(shown, anchor), parts=())])
+
+
+def lines(entry: Entry) -> list[str]:
+    return [to_plain(each) for each in entry.lines]
+
+
+def paragraphs(shown: View, anchor: str) -> list[str]:
+    return [to_plain(each.line) for each in blocks_of([part(shown, anchor)]) if isinstance(each, Paragraph)]
+
+
+def rows(shown: View, anchor: str) -> list[list[str]]:
+    return [[cell.text for cell in row] for table in tables_of([part(shown, anchor)]) for row in table.rows]
+
+
+def targets(text: Text) -> dict[str, Target]:
+    return {piece.text: piece.target for piece in text if piece.target}
+
+
+def judged_as(*found: Finding, suppressed: Sequence[Finding] = (), **more: Any) -> Fleet:
+    return replace(fleet(*chat(4), **more), inspection=Inspection(found, tuple(suppressed)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "headline"),
+    [
+        (chat(2), chat(2), "Nothing changed"),
+        (
+            chat(4),
+            [*chat(3), *chat(1, NEW, first=4, **RESTARTED)],
+            "1 new finding; 1 replica changed: block_size 16 -> 32; 1 restarted",
+        ),
+        (ODD, chat(4), "1 finding fixed; 1 replica changed: block_size 32 -> 16"),
+        (ODD, STALE, "1 new finding"),  # ID-05: the replica is stale
+        ([*chat(1), down("x")], [*chat(1), down("x")], "Nothing changed on the replicas read on both sides"),
+        (chat(1), chat(1, HIDDEN), "No value changed; some settings are reported on one side only"),
+        (chat(1), [replace(chat(1)[0], name="blue")], "1 replica changed pool or name"),
+        (chat(1), chat(1, engines=(engine(600_000),)), "KV cache of 1 rank changed: 1 with less"),
+    ],
+)
+def test_the_headline_names_findings_then_settings_then_replicas(before: Any, after: Any, headline: str) -> None:
+    assert changes_text.headline(between(before, after, HIDDEN)) == headline
+
+
+def test_the_headline_names_the_setting_that_decides_prefix_sharing_first() -> None:
+    both, seqs = document({BLOCK_SIZE: 32, SEQS: 512}), document({SEQS: 512})
+    changes = between(chat(4), [*chat(3, seqs), *chat(1, both, first=4)], both, seqs)
+
+    assert "4 replicas changed: block_size 16 -> 32 on 1 and 1 other setting" in changes_text.headline(changes)
+
+
+def test_a_finding_on_more_replicas_is_worse_unless_it_is_suppressed_or_info_or_was_unreadable() -> None:
+    wider = judged.finding(replicas=ids("chat-01", "chat-02", "chat-03"))
+
+    def now(*found: Finding) -> Changes:
+        return changes_between(judged_as(judged.finding(replicas=ids("chat-01"))), judged_as(*found))
+
+    assert changes_text.headline(now(wider)) == "1 finding spread to 2 more replicas"
+    assert changes_text.headline(now(replace(wider, severity=Severity.INFO))) == "1 finding changed"
+    hidden = PersistingFinding(wider, wider, joined=ids("chat-02"), is_suppressed_after=True)
+    assert (hidden.spread, replace(hidden, is_suppressed_after=False, unread=ids("chat-02")).spread) == ((), ())
+    figures = figures_of(of(judged_as(judged.finding(replicas=ids("chat-01"))), judged_as(wider)).parts)
+    assert (figures[1].label, figures[1].note, figures[1].tone) == ("Spread", "to 2 more replicas", Tone.CRITICAL)
+
+
+def test_the_lead_counts_what_was_compared_and_what_did_not_change() -> None:
+    assert changes_text.lead(between([*ODD, down("chat-05")], [*ODD, *chat(1, first=5)])) == (
+        "Settings compared on 4 of 5 common replicas; 1 unreachable; 1 finding changed; 1 finding unchanged."
+    )
+    assert changes_text.lead(between(chat(1), chat(1, first=2))).startswith("No settings compared: the sides have no ")
+    same = judged_as(judged.finding(id="a"), suppressed=[judged.finding(id="b", suppression=judged.suppression())])
+    assert changes_text.unchanged_findings(changes_between(same, same)) == "2 findings unchanged (1 suppressed)"
+    assert paragraphs(of(same, same), "findings") == ["2 findings unchanged (1 suppressed)."]
+
+
+def test_the_summary_names_the_limits_of_the_comparison() -> None:
+    changes = between([down("chat-01")], [down("chat-01")], now={"polled_at": POLLED_AT - timedelta(1)})
+
+    assert changes_text.summary(changes).endswith("; 1 replica not compared; the second side is older than the first.")
+
+
+def test_a_misleading_comparison_warns() -> None:
+    off = {"policy": Policy(rules={"RT-01": RuleChange(enabled=False)}), "polled_at": POLLED_AT - timedelta(1)}
+
+    assert changes_text.warnings(between(chat(1), chat(1), now={**off, "name": "prod-us"})) == [
+        "The second side is older than the first: new and fixed are reversed.",
+        "Different fleets: prod-eu and prod-us.",
+        "fleet.yaml differs between the sides: findings may change with it.",
+    ]
+    assert changes_text.warnings(between(chat(1), chat(2))) == []
+    assert changes_text.warnings(changes_between(fleet(polled_at=NOW), fleet(*chat(1)))) != []
+
+
+def test_the_view_is_the_agenda_then_the_appendices_and_every_figure_leads_into_it() -> None:
+    shown = view(ODD, [*chat(2), *chat(2, NEW, first=3, engines=(engine(600_000),), **RESTARTED)])
+    anchors = [each.anchor for each in parts_of(shown.parts)]
+
+    assert [each.anchor for each in shown.parts if each.is_appendix] == [
+        "setting-changes",
+        "replica-changes",
+        "rank-changes",
+    ]
+    assert len(anchors) == len(set(anchors))
+    assert {each.target.anchor for each in figures_of(shown.parts) if each.target} <= set(anchors)
+
+
+def test_both_sides_are_shown() -> None:
+    shown = view(chat(2), [*chat(1), down("chat-02")], snapshot="0a1b2c3d4e", name="prod-us")
+
+    assert rows(shown, "at-a-glance") == [
+        ["Fleet", "prod-eu", "prod-us"],
+        ["Snapshot", "not frozen", "0a1b2c3d4e “Monday”"],
+        ["Data as of", "2026-03-02T11:42:05Z", "2026-03-09T11:42:05Z"],
+        ["Answered", "2 of 2", "1 of 2"],
+    ]
+    then, now = fleet(polled_at=None, inspection=Inspection()), fleet(snapshot="0a1b2c3d4e")
+    unpolled = changes_report(changes_between(then, now), context_of(then), context_of(now))
+    assert rows(unpolled, "at-a-glance")[1:3] == [
+        ["Snapshot", "not frozen", "0a1b2c3d4e"],
+        ["Data as of", "no data yet", "2026-03-02T11:42:05Z"],
+    ]
+
+
+def test_figures_count_what_is_new_fixed_and_unknown() -> None:
+    seqs = document({SEQS: 512, "model_config.max_logprobs": 5})
+    shown = view(ODD, [*chat(2), STALE[3], *chat(1, seqs, first=3, **RESTARTED)], seqs)
+
+    assert {each.label: (each.value, each.note) for each in figures_of([part(shown, "at-a-glance")])} == {
+        "New findings": ("3", "0 critical, 2 warning, 1 info"),
+        "Fixed findings": ("0", "1 no longer evaluated"),
+        "Changed replicas": ("1", "of 3 compared"),
+        "Added": ("0", "replicas"),
+        "Removed": ("0", "replicas"),
+        "Restarted": ("1", "of 4"),
+        "KV tokens": ("unknown", "all pools"),
+    }
+
+
+def figure(shown: View, label: str) -> Figure:
+    return next(each for each in figures_of(shown.parts) if each.label == label)
+
+
+def test_a_new_finding_that_is_suppressed_is_counted_apart() -> None:
+    hidden = judged.finding(id="b", replicas=ids("chat-01"), suppression=judged.suppression())
+    shown = of(judged_as(), judged_as(suppressed=[hidden], polled_at=LATER))
+
+    assert figure(shown, "New findings")[1:3] == ("0", "1 suppressed")
+    assert lines(entries(shown, "new-findings")[0])[-1] == "Suppressed by ann until 2026-04-30: canary."
+
+
+def one_sided(before: Any, after: Any, *, is_new: bool = False, **more: Any) -> list[str]:
+    changes = between(before, after, *more.pop("told", ()), **more)
+    found = changes.findings.new if is_new else changes.findings.gone
+    own = [each for each in found if each.finding.rule == "RT-01"]
+    listed = (new_entries if is_new else fixed_entries)(own, sides_of(changes))
+    return lines(listed.items[0])[1:]
+
+
+def test_a_finding_on_one_side_says_why() -> None:
+    masked = document({BLOCK_SIZE: silent(State.REDACTED)})
+    off = {"policy": Policy(rules={"RT-01": RuleChange(enabled=False)})}
+    two = [*chat(3), *chat(2, NEW, first=4)]
+
+    assert one_sided(ODD, chat(4)) == ["Evaluated again on 1 replica."]
+    assert one_sided(two, chat(4)) == ["Evaluated again on 2 replicas. 1 removed."]
+    assert one_sided(ODD, chat(3)) == ["Its replica is removed."]
+    assert one_sided(ODD, STALE) == ["No longer evaluated: unreachable chat-04."]
+    assert one_sided(ODD, chat(4), now=off) == ["No longer evaluated: rule n/a (fleet.yaml disables it)."]
+    assert one_sided(ODD, [*chat(3), *chat(1, masked, first=4)], told=(masked,)) == [
+        "No longer evaluated: setting not reported by chat-04."
+    ]
+    assert one_sided(ODD, [replace(each, pool="talk") for each in chat(4)]) == [
+        "No longer evaluated: rule not run on this pool."
+    ]
+    assert one_sided(chat(4), ODD, is_new=True) == []
+    assert one_sided(chat(3), ODD, is_new=True) == ["Its replica is new."]
+    assert one_sided([*chat(3), down("chat-04")], ODD, is_new=True) == ["Not evaluated before: unreachable chat-04."]
+
+
+def test_a_rule_that_failed_on_the_other_side_says_so() -> None:
+    changes = between(ODD, STALE)
+    raised = replace(changes.findings.gone[0], outcome=OutcomeKind.ERROR, reason="ValueError: no.")
+    whole = replace(between(ODD, chat(4)).findings.gone[0], finding=judged.finding(replicas=()))
+    shown = [lines(each)[1:] for each in fixed_entries([raised, whole], sides_of(changes)).items]
+
+    assert shown == [
+        ["No longer evaluated: rule error (ValueError: no), unreachable chat-04."],
+        ["Evaluated again."],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"joined": ids("chat-02")}, "Also on chat-02."),
+        ({"left": ids("chat-03", "chat-01")}, "No longer on chat-01 and chat-03."),
+        ({"joined": ids("chat-02"), "unread": ids("chat-02")}, "Also on chat-02 (unreachable before)."),
+        ({"left": ids("chat-02"), "unread": ids("chat-02")}, "No longer evaluated on chat-02 (unreachable)."),
+        ({"ended": judged.suppression()}, "Suppression by ann expired on 2026-04-30 (canary)."),
+        ({"is_suppressed_before": True}, "No longer suppressed."),
+        ({"suppressed_after": ids("chat-01")}, "Suppressed only on chat-01."),
+        ({"before": judged.finding(severity=Severity.INFO)}, "Severity info -> critical."),
+        (
+            {"is_suppressed_after": True, "after": judged.finding(suppression=judged.suppression())},
+            "Now suppressed by ann until 2026-04-30: canary.",
+        ),
+    ],
+)
+def test_a_finding_of_both_sides_says_how_it_changed(more: dict[str, Any], line: str) -> None:
+    same = PersistingFinding(**{"before": judged.finding(), "after": judged.finding(), **more})
+
+    assert lines(changed_entries([same], sides_of(between(chat(3), chat(3)))).items[0])[1:] == [line]
+
+
+def test_findings_are_listed_by_status_with_their_rule_linked_where_it_found_them() -> None:
+    shown = view(ODD, chat(4), snapshot="0a1b2c3d4e")
+    (fixed,) = entries(shown, "gone-findings")
+    (new,) = entries(view(chat(4), ODD, snapshot="0a1b2c3d4e"), "new-findings")
+
+    assert (fixed.tone, fixed.side) == (Tone.GOOD, "B chat-04")
+    assert targets(fixed.lines[0]) == {
+        "RT-01 block-size-differs": Target(Kind.RULE, "RT-01", choices=(("snapshot", "live"),))
+    }
+    assert targets(new.lines[0])["RT-01 block-size-differs"].choices == (("snapshot", "0a1b2c3d4e"),)
+    assert entries(view(ODD, STALE), "unjudged-findings")[0].tone is Tone.UNKNOWN
+    assert entries(view(ODD, chat(3)), "gone-findings")[0].tone is Tone.PLAIN
+
+
+def test_the_same_finding_and_the_same_change_in_many_pools_are_one_entry() -> None:
+    before = [each for number in range(15) for each in alike(f"p{number:02}", 4, OLD)]
+    after = [each if each.name.endswith(("1", "2", "3")) else replace(each, document=NEW.id) for each in before]
+    shown = view(before, after)
+    (new,), (group,) = entries(shown, "new-findings"), entries(shown, "settings")
+
+    assert part(shown, "new-findings").title == "New (15)"
+    assert to_plain(new.head).startswith("15 pools ")
+    assert lines(new)[-1].endswith("p11 and 3 more.")
+    assert to_plain(group.head) == "15 replicas of 15 pools: block_size 16 -> 32"
+    assert lines(group)[1] == "1 of 4 replicas of p00: 0 of 1 restarted. p00-04"
+    assert lines(group)[-1] == "and in 3 more pools"
+
+
+def test_changed_findings_and_expired_suppressions_have_lists_of_their_own() -> None:
+    entry = judged.suppression()
+    then = judged_as(
+        judged.finding(id="a", replicas=ids("chat-01")),
+        suppressed=[judged.finding(id="b", replicas=(), suppression=entry)],
+    )
+    now = judged_as(
+        judged.finding(id="a", replicas=ids("chat-01", "chat-02")),
+        judged.finding(id="b", replicas=(), expired=entry),
+        polled_at=LATER,
+    )
+    shown = of(then, now)
+
+    assert [len(entries(shown, each)) for each in ("changed-findings", "ended-suppressions")] == [1, 1]
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    found = [judged.finding(id=f"{number}", sentence=f"Number {number}.") for number in range(45)]
+    shown = of(judged_as(), judged_as(*found, polled_at=LATER))
+    assert len(entries(shown, "new-findings")) == 40
+    assert paragraphs(shown, "new-findings") == ["5 more in the JSON document."]
+
+    own = [document({SEQS: number}) for number in range(45)]
+    shown = view(
+        chat(45, first=0), [one for number, each in enumerate(own) for one in chat(1, each, first=number)], *own
+    )
+    assert len(entries(shown, "settings")) == 40
+    assert paragraphs(shown, "settings")[0] == "5 more in the appendix."
+    assert len(rows(shown, "setting-changes")) == 45
+
+
+def test_a_group_lists_its_settings_with_links_its_restarts_and_its_replicas() -> None:
+    many = document({BLOCK_SIZE: 32, SEQS: 512, **{f"x.y{number}": number for number in range(6)}})
+    none = document({f"x.y{number}": None for number in range(6)})
+    shown = view(chat(2, none), chat(2, many, **RESTARTED), many, none)
+    (group,) = entries(shown, "settings")
+
+    assert to_plain(group.head) == "All 2 replicas of chat: block_size 16 -> 32 and 7 more settings"
+    assert group.side == "A ×2"
+    assert lines(group)[:2] == ["cache_config.block_size 16 -> 32", "scheduler_config.max_num_seqs 256 -> 512"]
+    assert lines(group)[-2:] == ["and 2 more settings, in the appendix", "All restarted. chat-01 and chat-02"]
+    assert targets(group.lines[0])[BLOCK_SIZE][:3] == (Kind.SETTING, BLOCK_SIZE, "chat")
+    assert [each.key for each in targets(group.lines[-1]).values()] == [*ids("chat-01", "chat-02")]
+    assert rows(shown, "setting-changes")[0] == ["chat", BLOCK_SIZE, "16", "32", "2", "chat-01 and chat-02"]
+
+
+def test_a_group_names_its_pools_cohorts_and_restarts() -> None:
+    def group(before: Any, after: Any) -> tuple[str, str, str]:
+        first = between(before, after).settings.groups[0]
+        texts = (changes_text.group_text, changes_text.cohorts_text, changes_text.restarts_text)
+        return tuple(each(first) for each in texts)  # type: ignore[return-value]
+
+    lone = [replace(each, pool=None) for each in chat(2)]
+    assert group(chat(4), ODD) == ("1 of 4 replicas of chat", "A -> B", "0 of 1 restarted.")
+    assert group(chat(1), chat(1, NEW, **RESTARTED)) == ("1 of 1 replica of chat", "A", "Restarted.")
+    assert group(chat(2), [replace(each, pool="talk") for each in chat(2, NEW, started_at=None)]) == (
+        "2 replicas moved from chat to talk",
+        "A ×2",
+        "0 of 2 restarted; no start time from 2.",
+    )
+    assert group(lone, [replace(each, pool=None) for each in chat(2, NEW)])[:2] == ("2 replicas without a pool", "")
+    assert group(lone, chat(2, NEW))[1] == "no cohort ×2 -> A ×2"
+
+
+def test_settings_that_could_not_be_compared_are_never_called_the_same() -> None:
+    after = [*chat(1, HIDDEN), down("chat-02"), *chat(1, first=3), down("chat-04")]
+    shown = view([*chat(2), down("chat-03"), down("chat-04")], after, HIDDEN)
+
+    assert paragraphs(shown, "settings") == [
+        "No settings changed on 1 replica.",
+        "Not compared (unreachable on both sides): 1 replica (chat-04).",
+        "Not compared (unreachable before): 1 replica (chat-03).",
+        "Not compared (unreachable after): 1 replica (chat-02).",
+    ]
+    (unknown,) = entries(shown, "one-sided")
+    assert to_plain(unknown.head) == "No longer reported (change unknown)"
+    assert lines(unknown) == ["1 setting on 1 replica of chat, redacted now: max_num_seqs."]
+    moved = view(chat(1, HIDDEN), [replace(each, pool=None) for each in chat(1)], HIDDEN)
+    assert lines(entries(moved, "one-sided")[0]) == [
+        "1 setting on 1 replica of chat, now no pool, redacted before: max_num_seqs."
+    ]
+    ignoring = view(chat(1), chat(1, NEW), ignored=(BLOCK_SIZE,))
+    assert "Changed but ignored by fleet.yaml: cache_config.block_size." in paragraphs(ignoring, "settings")
+
+
+def test_replicas_are_listed_by_what_happened_to_them_and_removed_ones_are_linked_in_the_fleet_before() -> None:
+    before = [
+        *chat(4),
+        replica("e-1", pool="embed", document=OLD, version="0.31.0"),
+        replica("m", pool=None, document=OLD),
+    ]
+    after = [
+        *chat(1),
+        *chat(1, first=2, **RESTARTED),
+        down("chat-03"),
+        replica("e-1", pool="embed", document=OLD, version="0.32.0", started_at=None),
+        replace(replica("m", pool="chat", document=OLD), name="blue"),
+        *chat(2, first=8),
+    ]
+    shown = view(before, after, snapshot="0a1b2c3d4e")
+    listed = entries(shown, "replicas")
+
+    assert [(to_plain(each.head), lines(each)) for each in listed] == [
+        ("2 replicas added", ["chat: chat-08 and chat-09"]),
+        ("1 replica removed", ["chat: chat-04"]),
+        ("1 replica restarted", ["chat: chat-02"]),
+        ("1 replica changed state: up -> down", ["chat: chat-03"]),
+        ("1 replica changed version: 0.31.0 -> 0.32.0", ["embed: e-1"]),
+        ("1 replica moved: no pool -> chat", ["chat: blue"]),
+        ("1 replica renamed: m -> blue", ["chat: blue"]),
+    ]
+    assert targets(listed[0].lines[0])["chat-08"].choices == (("snapshot", "0a1b2c3d4e"),)
+    assert targets(listed[1].lines[0])["chat-04"].choices == (("snapshot", "live"),)
+    assert paragraphs(shown, "replicas") == ["Restart unknown: no start time reported by 1 replica (e-1)."]
+    table = rows(shown, "replica-changes")
+    assert ["chat", "chat-08", "added", "0.32.0", "A", "", ""] in table
+    assert ["no pool -> chat", "m -> blue", "up", "0.32.0", "- -> A", "no", ""] in table
+    assert ["embed", "e-1", "up", "0.31.0 -> 0.32.0", "A", "unknown", ""] in table
+
+
+def test_where_nothing_changed_the_view_has_no_appendix() -> None:
+    shown = view(chat(2), chat(2))
+
+    assert not any(each.is_appendix for each in shown.parts)
+    assert paragraphs(shown, "replicas") == ["No replica was added, removed or known to have restarted."]
+    assert paragraphs(shown, "capacity") == ["No change above 10 % on 2 compared ranks."]
+
+
+def test_capacity_lists_the_pools_that_changed_and_the_sum() -> None:
+    other = [replica("e", pool="embed", document=OLD)]
+    after = [*chat(1, engines=(engine(600_000),)), *chat(1, first=2, engines=(engine(900_000),)), *other]
+    shown = view([*chat(2), *other], after)
+    (table,), (less,) = tables_of([part(shown, "capacity")]), entries(shown, "capacity")
+
+    assert [row[:5] for row in rows(shown, "capacity")] == [
+        ["chat", "2", "2.4 M", "1.5 M", "−38 %"],
+        ["All pools", "3", "3.6 M", "2.7 M", "−25 %"],
+    ]
+    assert table.note.endswith("Unchanged: 1 pool.")
+    assert (less.tone, to_plain(less.head)) == (Tone.WARNING, "2 ranks of chat with less KV cache: −50 % to −25 %")
+    assert lines(less)[0] == "chat-01, rank 0: 1,200,000 -> 600,000 tokens"
+    assert rows(shown, "rank-changes")[0] == ["chat", "chat-01", "0", "1,200,000", "600,000", "−50 %"]
+    bound = view(chat(2), chat(2, engines=(engine(5, basis=Basis.ASSUMED),)))
+    assert "Not compared (upper bound on one side only): 2 ranks." in tables_of([part(bound, "capacity")])[0].note
+
+
+def test_many_pools_and_ranks_are_cut_and_counted() -> None:
+    many = [each for number in range(45) for each in alike(f"p{number:02}", 4, OLD)]
+    shown = view(many, [replace(each, engines=(engine(2_400_000),)) for each in many])
+    (table,) = tables_of([part(shown, "capacity")])
+
+    assert (len(table.rows), table.note.endswith("5 more pools in the JSON document.")) == (41, True)
+    assert lines(entries(shown, "capacity")[0])[-1] == "and 1 more rank, in the appendix"
+
+
+def test_a_sum_is_compared_only_where_both_sides_know_the_same() -> None:
+    whole, some = Amount(4, 9, 9, basis=Basis.REPORTED), Amount(4, 9, 9, 1, 3, 2, Basis.REPORTED)
+
+    def missing(before: Amount, after: Amount) -> str:
+        return changes_text.missing_text(PoolCapacity("chat", before, after, same_ranks=True))
+
+    def share(before: int | None, after: int | None, *, same: bool = True) -> str:
+        then, now = (Amount(1, each, basis=Basis.REPORTED, silent=int(not same)) for each in (before, after))
+        return changes_text.share_text(PoolCapacity("chat", then, now, same))
+
+    assert (missing(whole, whole), missing(some, some)) == ("", "2 replicas, tokens of 1 rank, bytes of 3 ranks")
+    assert missing(whole, some._replace(unsized=0, silent=0)) == "before: nothing; after: tokens of 1 rank"
+    assert (share(1000, 820), share(1000, 1004), share(1000, 1000)) == ("−18 %", "+0.4 %", "0 %")
+    assert (share(1000, 900, same=False), share(None, None), share(None, 5)) == ("unknown", "-", "unknown")
+    assert changes_text.percent(float("inf")) == "from 0"
+    assert changes_text.rank_text(488_000, 400_000, is_at_most=True) == "≤ 488,000 -> ≤ 400,000 tokens"
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("write", [to_html, to_markdown])
+def test_a_thousand_replicas_stay_readable(write: Any) -> None:
+    before = [
+        each for number in range(25) for each in alike(f"p{number:02}", 40, OLD, engines=(engine(), engine(dp_rank=1)))
+    ]
+    after = [replace(each, document=NEW.id, engines=(engine(5), engine(9, dp_rank=1)), **RESTARTED) for each in before]
+    shown = view(before, after)
+
+    assert len(write(shown)) < 1_000_000
+    table = next(each for each in blocks_of([part(shown, "rank-changes")]) if isinstance(each, Table))
+    assert table.note == "1,000 more ranks in the JSON document."
+
+
+@pytest.mark.parametrize("write", [to_html, to_markdown])
+def test_hostile_names_and_values_stay_text(write: Any) -> None:
+    written = write(of(replace(hostile(), name=HOSTILE), hostile()))
+
+    assert "<script>" not in written
+    assert "<img" not in written
