@@ -6,8 +6,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 from dashboard.web import edge, server
-from dashboard.web.sessions import forget_expired
-from dashboard.web.uploads import Uploads
+from dashboard.web.sessions import Uploads, forget_expired
 
 SCRIPT = Path(__file__).resolve().with_name("main.py")
 PAGE = Path(st.__file__).with_name("static") / "index.html"

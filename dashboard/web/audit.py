@@ -15,29 +15,28 @@ from dashboard.web.edge import PEER_HEADER
 
 LONGEST_VALUE = 200  # characters of what a visitor typed or sent
 UNKNOWN = "unknown"  # outside of a server
-CLAIMS = {"forwarded_for": "X-Forwarded-For", "user": "X-Forwarded-User"}  # true only where a proxy sets them
+CLAIMS = {"forwarded_for": "X-Forwarded-For", "user": "X-Forwarded-User"}  # true only behind a proxy that sets them
 
 
 def visitor() -> Mapping[str, str]:
-    """Return who looks at the page: the address that the connection is from, and what its headers claim."""
+    """Return the address of the connection, and the claims of its headers."""
     headers = st.context.headers
-    claimed = {key: headers[header] for key, header in CLAIMS.items() if header in headers}
-    return {"remote": headers.get(PEER_HEADER, UNKNOWN), **claimed}
+    claims = {key: headers[header] for key, header in CLAIMS.items() if header in headers}
+    return {"remote": headers.get(PEER_HEADER, UNKNOWN), **claims}
 
 
 @contextmanager
-def recorded(action: str, who: Mapping[str, str] | None = None, **what: Any) -> Iterator[dict[str, Any]]:
-    """Log what is done inside, also where it fails. `what`, and what the body adds to it, names the snapshot."""
-    who = who or visitor()
+def recorded(action: str, who: Mapping[str, str] | None = None, **fields: Any) -> Iterator[dict[str, Any]]:
+    """Log an action once it is done, or as refused; the body may add to `fields`, which name the snapshot."""
+    line = {"audit": action, **(who or visitor())}
     try:
-        yield what
+        yield fields
     except SnapshotError as error:
-        _write(action, who, {**what, "refused": str(error)})
+        _write({**line, "audit": f"{action}_refused", **fields, "refused": str(error)})
         raise
-    _write(action, who, what)
+    _write({**line, **fields})
 
 
-def _write(action: str, who: Mapping[str, str], what: Mapping[str, Any]) -> None:
-    told = {"audit": action, "at": iso(utc_now()), **who, **what}
-    shown = {key: text[:LONGEST_VALUE] if isinstance(text, str) else text for key, text in told.items()}
-    sys.stderr.write(f"{json.dumps(shown)}\n")
+def _write(line: Mapping[str, Any]) -> None:
+    cut = {key: value[:LONGEST_VALUE] if isinstance(value, str) else value for key, value in line.items()}
+    sys.stderr.write(f"{json.dumps({'audit': cut['audit'], 'at': iso(utc_now()), **cut})}\n")

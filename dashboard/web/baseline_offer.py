@@ -25,7 +25,7 @@ def draw(fleet: Fleet, pool: Pool, reference: Reference) -> None:
         data=lambda: baseline_yaml(
             pool.name, taken.settings, made_of=taken.made_of, context_line=context_line(context_of(fleet))
         ),
-        file_name=f"{links.file_name(pool.name)}.yaml",
+        file_name=f"{links.make_file_name(pool.name)}.yaml",
         mime="application/yaml",
         key="baseline_offer",
         on_click="ignore",

@@ -9,7 +9,7 @@ from dashboard.fleet.formatting import one_line
 from dashboard.report.capacity.ranks import Measure
 from dashboard.report.capacity.words import parse_length
 from dashboard.views import pages
-from dashboard.web import choices, links
+from dashboard.web import links
 
 # The options are what the reader sees and what stands in the URL: a bound widget writes its labels there.
 RANK, GPU, POOL = "DP rank", "GPU", "pool"
@@ -36,22 +36,22 @@ class Choice(NamedTuple):
 def choose(pools: Sequence[str]) -> Choice:
     """Draw the controls that apply in one row and return what they say. The first pool is shown until one is chosen."""
     measures = [each.value for each in Measure]
-    per = choices.chosen(pages.PER, PERS)
-    measure, pool = choices.chosen(pages.MEASURE, measures), choices.chosen(pages.POOL, pools)
+    per = links.read_choice(pages.PER, PERS)
+    measure, pool = links.read_choice(pages.MEASURE, measures), links.read_choice(pages.POOL, pools)
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
         if per != GPU:  # a GPU has memory, and nothing else is drawn of it
-            measure = choices.segments("Measure", pages.MEASURE, measures)
+            measure = links.draw_segments("Measure", pages.MEASURE, measures)
         length = st.selectbox(
             "Requests of",
             LENGTHS,
-            **choices.bound(pages.LENGTH, default=LENGTHS[0]),
+            **links.bind(pages.LENGTH, default=LENGTHS[0]),
             accept_new_options=True,
             width=170,
             help="How many tokens every request has. Any number can be typed, such as 50000 or 64k.",
         )
         if per != POOL:
-            pool = st.selectbox("Pool", pools, **choices.bound(pages.POOL, pools), format_func=one_line, width=250)
-        per = choices.segments("Bars per", pages.PER, PERS)
+            pool = st.selectbox("Pool", pools, **links.bind(pages.POOL, pools), format_func=one_line, width=250)
+        per = links.draw_segments("Bars per", pages.PER, PERS)
     tokens = parse_length(length or OWN)
     return Choice(
         measure=Measure(measure),

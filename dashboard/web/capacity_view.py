@@ -13,7 +13,7 @@ from dashboard.report.capacity.ranks import Measure, Rank, outliers_of, ranks_of
 from dashboard.web import charts
 from dashboard.web.capacity_controls import Choice
 from dashboard.web.capacity_parts import Drawing, Parts, parts_of
-from dashboard.web.shared import shared
+from dashboard.web.state import shared
 
 BESIDE = (3.4, 1)  # widths of the bars and of what stands beside them
 

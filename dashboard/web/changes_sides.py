@@ -10,7 +10,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.views import pages
 from dashboard.views.context import Context, compared, context_of
-from dashboard.web import snapshots_compare, state
+from dashboard.web import snapshots, state
 
 SETTLED = "compared_sides"  # in the session: both sides of this run; None on every other page
 
@@ -62,7 +62,7 @@ class Sides(NamedTuple):
 
     def address(self, live: str = pages.LIVE) -> dict[str, str]:
         """Return what the address of this comparison says; `live` stands in the place of the newest poll."""
-        sides = zip(snapshots_compare.SIDES, (self.before, self.after), strict=True)
+        sides = zip(snapshots.SIDES, (self.before, self.after), strict=True)
         return {name: live if side.is_live else side.id for name, side in sides}
 
 
@@ -79,10 +79,10 @@ def settled() -> Sides:
 
 def _settled() -> Sides:
     try:
-        there = snapshots_compare.sides(service.snapshots().all())
+        there = snapshots.list_sides(service.snapshots().all())
     except SnapshotError:  # each side says why
-        there = snapshots_compare.sides(())
-    before, after = (_opened(snapshots_compare.asked(name, there)) for name in snapshots_compare.SIDES)
+        there = snapshots.list_sides(())
+    before, after = (_opened(snapshots.read_side(name, there)) for name in snapshots.SIDES)
     return Sides(before, after, there)
 
 

@@ -13,7 +13,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import Section, View
 from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
-from dashboard.web import changes_links, empty, links, markup, review_blocks, share, snapshots_compare
+from dashboard.web import changes_links, empty, links, markup, review_blocks, share, snapshots
 from dashboard.web.changes_sides import Chosen, Sides
 
 Stamp = tuple[int, "datetime | None", str]  # which fleet it is, and what its snapshot is called
@@ -32,10 +32,10 @@ def choose(sides: Sides) -> None:
     """Let the reader choose both sides; the address says which they are."""
     before, after, there = sides
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="changes_sides"):
-        snapshots_compare.choose(pages.CHANGES, pages.FROM, there, _known(before, there))
+        snapshots.draw_side(pages.CHANGES, pages.FROM, there, _known(before, there))
         swapped = links.to(pages.CHANGES, **{pages.FROM: after.id, pages.TO: before.id})
         st.html(f'<p class="go">{markup.link(swapped, "⇄ Swap", title="Put the second before the first")}</p>')
-        snapshots_compare.choose(pages.CHANGES, pages.TO, there, _known(after, there))
+        snapshots.draw_side(pages.CHANGES, pages.TO, there, _known(after, there))
 
 
 def _known(side: Chosen, there: Mapping[str, str]) -> str | None:

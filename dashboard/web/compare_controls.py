@@ -10,7 +10,7 @@ from dashboard.fleet.formatting import natural, one_line
 from dashboard.report.pools.compared import Choice
 from dashboard.views import pages
 from dashboard.views.glossary import TERMS
-from dashboard.web import choices
+from dashboard.web import links
 
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 # What a control shows is also what stands in the URL.
@@ -35,7 +35,7 @@ def choose_pool(pools: Sequence[str]) -> str | None:
             width=280,
         )
         return None
-    bound = choices.bound(pages.POOL, pools)
+    bound = links.bind(pages.POOL, pools)
     chosen = st.selectbox("Pool", pools, **bound, format_func=one_line, label_visibility="collapsed", width=280)
     return str(chosen)
 
@@ -45,23 +45,21 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> C
 
     `names` gives replicas their names, `baseline` is the pool's if it has one.
     """
-    shown = choices.segments("Show", pages.SHOW, (DIFFERENCES, ALL))
+    shown = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
     search = st.text_input(
         "Search",
-        **choices.bound(pages.SEARCH),
+        **links.bind(pages.SEARCH),
         placeholder="path or value",
         live=True,
         width=150,
     )
     sections = sorted({path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings})
     sections = [EVERY_SECTION, *sections]
-    section = st.selectbox(
-        "Section", sections, **choices.bound(pages.SECTION, sections), format_func=one_line, width=165
-    )
+    section = st.selectbox("Section", sections, **links.bind(pages.SECTION, sections), format_func=one_line, width=165)
     reference = _choose_reference(pool, names, baseline)
     columns = COHORTS
     if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
-        columns = choices.segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
+        columns = links.draw_segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
     return Choice(
         only_differences=shown != ALL,
         section=None if section in {None, EVERY_SECTION} else section,
@@ -83,7 +81,7 @@ def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline |
         **{letter: f"cohort {letter}" for letter in letters},
         MAJORITY.text: "majority" if has_majority else "majority: there is none",
     }
-    bound = choices.bound(pages.REFERENCE, options)
+    bound = links.bind(pages.REFERENCE, options)
     told = TERMS["reference"]
     return str(
         st.selectbox("Reference", options, **bound, format_func=lambda key: one_line(shown[key]), width=175, help=told)

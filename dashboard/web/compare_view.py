@@ -22,8 +22,8 @@ from dashboard.report.pools.compared import (
 from dashboard.rules.domain import Domain
 from dashboard.web import markup
 from dashboard.web.prefix_words import prefix_band
-from dashboard.web.shared import shared
 from dashboard.web.sharing_matrix import sharing_matrix
+from dashboard.web.state import shared
 
 COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
 

@@ -1,102 +1,135 @@
-"""The empty states. Each says why there is nothing to see, and what to do."""
+"""The empty states, each with its cause and what to do, and the guide for a first visit."""
+
+from pathlib import Path
 
 import streamlit as st
 
 from dashboard.views import pages
-from dashboard.web import links, markup
+from dashboard.web import links, markup, state
 
-EXAMPLE = """\
+CONFIG_EXAMPLE = """\
 name: my-fleet
 targets:
   - http://10.0.0.11:8000
   - url: http://10.0.0.12:8000
     labels: {name: chat-2, pool: chat}"""
-
-LABELLED = """\
+LABELS_EXAMPLE = """\
 targets:
   - url: http://10.0.0.11:8000
     labels: {pool: chat}
   - url: http://10.0.0.12:8000
     labels: {pool: chat}"""
 
+_guide = st.components.v2.component(
+    "guide",
+    html='<div class="surface"></div>',
+    js=Path(__file__).with_name("guide.js").read_text(encoding="utf-8"),
+    isolate_styles=False,  # the style sheet of the pages also applies to the guide
+)
+
 
 def nothing_configured() -> None:
-    """Say how to begin: no target is known."""
-    _show(
-        "No replicas are configured yet",
-        "Name your vLLM servers in <code>fleet.yaml</code>, beside the program, and start the program again. "
+    """Draw how to begin without any target."""
+    _draw(
+        "No replicas configured",
+        "List your vLLM servers in <code>fleet.yaml</code> and restart the program. "
         "<code>fleet.example.yaml</code> explains every option.",
-        f"<pre>{markup.text(EXAMPLE)}</pre>",
+        f"<pre>{markup.text(CONFIG_EXAMPLE)}</pre>",
     )
 
 
 def no_data_yet() -> None:
-    """Say that the first poll has not ended."""
-    _show("Waiting for the first answers", "The first poll is under way. This page fills by itself when it ends.")
+    """Draw that the first poll is still running."""
+    _draw("Waiting for the first poll", "This page updates when the poll ends.")
 
 
-def no_pools() -> None:
-    """Say how replicas that do not tell their model come into a pool: by a label."""
-    title, replicas = (
-        markup.bold("Say which replicas belong together."),
-        markup.link(links.to(pages.REPLICAS), "Replicas"),
-    )
-    how = "Give each target the label <code>pool</code> in <code>fleet.yaml</code>, and start the program again."
-    seen = f"Until then {replicas} shows what each of them told."
-    st.html(markup.notice("unknown", f"{title} {how} {seen}<pre>{markup.text(LABELLED)}</pre>"))
+def no_pool_labels() -> None:
+    """Draw how replicas that do not report a model get a pool: by a label."""
+    title = markup.bold("Assign replicas to pools.")
+    how = "Add the label <code>pool</code> to each target in <code>fleet.yaml</code> and restart the program."
+    replicas = markup.link(links.to(pages.REPLICAS), "Replicas")
+    notice = f"{title} {how} {replicas} shows what each one reports.<pre>{markup.text(LABELS_EXAMPLE)}</pre>"
+    st.html(markup.notice("unknown", notice))
 
 
 def nothing_answered() -> None:
-    """Say that every replica was asked and none could be compared."""
-    _show(
-        "There is no pool to compare",
-        "No replica told which model it serves. "
-        f"{markup.link(links.to(pages.OVERVIEW), 'Overview')} says why, and what to do.",
-    )
+    """Draw that no replica reports its model, so that there is no pool."""
+    overview = markup.link(links.to(pages.OVERVIEW), "Overview")
+    _draw("No pools to compare", f"No replica reports its model. {overview} shows the reason and the fix.")
 
 
-def nothing_compared(why: str) -> None:
-    """Say that a pool has fewer than two replicas to compare, which is not the same as that they agree."""
-    glyph = markup.glyph("unknown", "not known:")
-    st.html(markup.notice("unknown", f"{glyph} {markup.bold('There is nothing to compare.')} {markup.text(why)}"))
+def too_few_replicas(why: str) -> None:
+    """Draw that a pool has fewer than two comparable replicas, which is not the same as equal settings."""
+    glyph = markup.glyph("unknown", "unknown:")
+    st.html(markup.notice("unknown", f"{glyph} {markup.bold('Nothing to compare.')} {markup.text(why)}"))
 
 
-def nothing_told(where: str) -> None:
-    """Say that no replica of a pool or a fleet tells its settings, and where it is said what lets them."""
-    glyph, replicas = markup.glyph("unknown", "not known:"), markup.link(links.to(pages.REPLICAS), "Replicas")
-    how = f"{replicas} leads to the page of each, which says how to let it tell more."
-    told = markup.bold(f"No replica of this {where} tells its settings, so there is nothing to compare.")
-    st.html(markup.notice("unknown", f"{glyph} {told} {how}"))
+def no_settings_reported(where: str) -> None:
+    """Draw that no replica of a pool or a fleet reports its settings, and where the fix is."""
+    glyph, replicas = markup.glyph("unknown", "unknown:"), markup.link(links.to(pages.REPLICAS), "Replicas")
+    title = markup.bold(f"No replica of this {where} reports its settings.")
+    how = f"The page of each replica shows how to enable them: {replicas}."
+    st.html(markup.notice("unknown", f"{glyph} {title} {how}"))
 
 
 def no_such_pool(name: str) -> None:
-    """Say that the address names a pool that the fleet does not have."""
-    _show(f"There is no pool “{name}”", "The address names a pool that no replica belongs to now. Choose one above.")
+    """Draw that the pool of the URL does not exist."""
+    _draw(f"Pool “{name}” not found", "No replica belongs to this pool now. Select another one above.")
+
+
+def no_such_page() -> None:
+    """Draw that the page of the URL does not exist."""
+    overview = markup.link(links.live(pages.OVERVIEW), "Overview")
+    _draw("Page not found", "The URL has no page of this dashboard.", overview)
 
 
 def no_such_snapshot(why: str) -> None:
-    """Say that the address names a snapshot that cannot be opened, and where the others are."""
+    """Draw that the snapshot of the URL cannot be opened."""
     snapshots = markup.link(links.live(pages.SNAPSHOTS), "All snapshots")
-    live = markup.link(links.live(pages.OVERVIEW), "The live fleet")
-    _show("This snapshot cannot be opened", markup.text(why), f"{snapshots} · {live}")
+    live = markup.link(links.live(pages.OVERVIEW), "Live fleet")
+    _draw("Cannot open this snapshot", markup.text(why), f"{snapshots} · {live}")
 
 
 def same_twice() -> None:
-    """Say that a fleet was to be compared with itself."""
-    _show("The same fleet stands on both sides", "Choose another one above to see what changed.")
+    """Draw that both sides of a comparison are the same fleet."""
+    _draw("Both sides are the same fleet", "Select another one above.")
 
 
-def filter_hides_all(sentence: str, address: str) -> None:
-    """Say that the filters leave nothing. `sentence` says of what; `address` is this page without them."""
-    _show("Nothing matches these filters", markup.text(sentence), markup.link(address, "Remove the filters"))
+def filter_hides_all(sentence: str, url: str) -> None:
+    """Draw that the filters exclude everything; `sentence` says of what, `url` is this page without them."""
+    _draw("No matches for these filters", markup.text(sentence), markup.link(url, "Clear filters"))
 
 
-def all_equal(found: str, compared: str, *, is_good: bool = True) -> None:
-    """Say that nothing differs, which is good news unless something else is bad. `compared` says what was compared."""
+def all_equal(title: str, compared: str, *, is_good: bool = True) -> None:
+    """Draw that nothing differs: good news unless something else is bad. `compared` says what was compared."""
     glyph = f"{markup.glyph('good', 'good:')} " if is_good else ""
-    said = f"{glyph}{markup.bold(found)} {markup.text(compared)}"
-    st.html(markup.notice("good" if is_good else "unknown", said))
+    notice = f"{glyph}{markup.bold(title)} {markup.text(compared)}"
+    st.html(markup.notice("good" if is_good else "unknown", notice))
 
 
-def _show(title: str, sentence: str, more: str = "") -> None:
+def draw_guide() -> None:
+    """Draw the guide until the reader closes it for good; not in a screenshot, a meeting or a snapshot."""
+    if not state.is_screenshot() and not state.is_meeting() and not state.is_frozen():
+        with st.container(key="guide"):
+            _guide(key="first_visit", data={"html": guide_html()})
+
+
+def guide_html() -> str:
+    """Return the guide: three sentences."""
+    findings = markup.link(links.to(pages.FINDINGS), "Findings")
+    compare = markup.link(links.to(pages.COMPARE), "Compare")
+    pools = "A pool groups interchangeable replicas. A cohort is a set of replicas with identical settings; A is the "
+    steps = (
+        f"{pools}largest.",
+        f"{findings} shows the impact and the fix of each problem; {compare} lists every setting that differs.",
+        "Read-only. Use Share for a permanent link.",
+    )
+    return (
+        '<aside class="guide" aria-label="Guide for a first visit" hidden><div class="guide-head">'
+        '<b>New here?</b><button type="button" class="copy">Got it</button></div>'
+        f"<ol>{''.join(f'<li>{step}</li>' for step in steps)}</ol></aside>"
+    )
+
+
+def _draw(title: str, sentence: str, more: str = "") -> None:
     st.html(f'<div class="empty"><h2>{markup.text(title)}</h2><p>{sentence}</p>{more}</div>')

@@ -12,7 +12,7 @@ from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Family, Severity
 from dashboard.views import pages
 from dashboard.views.glossary import TERMS
-from dashboard.web import choices
+from dashboard.web import links
 
 EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
 FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.SEARCH)
@@ -27,7 +27,7 @@ def choose(fleet: Fleet, found: Known) -> Choice:
         pool = _one_of("Pool", pages.POOL, pools, 230)
         rule = _one_of("Rule", pages.RULE, [EVERY_RULE, *found.rules], 260)
         search = st.text_input(
-            "Search", **choices.bound(pages.SEARCH), placeholder="replica, setting or words", width=230, live=True
+            "Search", **links.bind(pages.SEARCH), placeholder="replica, setting or words", width=230, live=True
         )
     return Choice(
         severity=Severity(severity) if severity != EVERY_SEVERITY else None,
@@ -51,7 +51,7 @@ def rule_title(rule: str) -> str:
 def _severity(counts: Mapping[Severity, int]) -> str:
     options: list[str] = [EVERY_SEVERITY, *Severity]
     shown = {EVERY_SEVERITY: EVERY_SEVERITY} | {str(each): f"{each} {counts.get(each, 0):,}" for each in Severity}
-    bound = choices.bound(pages.SEVERITY, options)
+    bound = links.bind(pages.SEVERITY, options)
     chosen = st.segmented_control(
         "Severity",
         options,
@@ -68,7 +68,7 @@ def _one_of(label: str, name: str, options: Sequence[str], width: int) -> str | 
     shown = st.selectbox(
         label,
         options,
-        **choices.bound(name, options),
+        **links.bind(name, options),
         width=width,
         format_func=rule_title if name == pages.RULE else one_line,
     )

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.report.findings.listed import Known, known_findings
-from dashboard.web.shared import shared
+from dashboard.web.state import shared
 
 
 @shared(max_entries=4)

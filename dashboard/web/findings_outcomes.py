@@ -14,10 +14,10 @@ from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Outcome, OutcomeKind
 from dashboard.views import pages
 from dashboard.views.names import brief
-from dashboard.web import choices, markup
+from dashboard.web import links, markup
 from dashboard.web.findings_controls import rule_title
 from dashboard.web.findings_exempt import MOST_ROWS, ignored_html, suppressed_html
-from dashboard.web.shared import shared
+from dashboard.web.state import shared
 
 # What a control shows is also what stands in the URL.
 PASSED, SKIPPED, NOT_APPLICABLE, SUPPRESSED, IGNORED = "Passed", "Skipped", "Not applicable", "Suppressed", "Ignored"
@@ -52,7 +52,7 @@ def draw(fleet: Fleet, found: Known, choice: Choice, address: Mapping[str, str])
     shown = st.segmented_control(
         "Rules by outcome",
         OPTIONS,
-        **choices.bound(pages.RULES, OPTIONS),
+        **links.bind(pages.RULES, OPTIONS),
         required=True,
         format_func=lambda name: f"{name} {numbers[name]:,}",
         label_visibility="collapsed",

@@ -1,7 +1,8 @@
-"""URLs of pages and of what a text names. Names of pages and of choices: `views/pages.py`."""
+"""URLs: of pages, of what a text names, and the choices in them. Names of pages and of choices: `views/pages.py`."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import streamlit as st
@@ -11,9 +12,9 @@ from dashboard.fleet.pieces import Kind, Target
 from dashboard.views import pages
 
 SCRIPTS = Path(__file__).parent / "page_scripts"  # not "pages": Streamlit would take them for pages of its own kind
-OPENED = "opened_snapshot"  # in the session: the snapshot that is shown, by its whole id
-
-
+# In the session: the whole id of the snapshot that is shown, and the invalid choices of the URL by name.
+SHOWN_ID, IGNORED = "shown_snapshot_id", "ignored_choices"
+YES, NO = "true", "false"
 PAGES_OF = {
     Kind.POOL: (pages.COMPARE, pages.POOL),
     Kind.REPLICA: (pages.REPLICA_PAGE, pages.REPLICA),
@@ -21,25 +22,26 @@ PAGES_OF = {
     Kind.FINDING: (pages.FINDINGS, pages.FINDING),
 }
 
+_open_url = st.components.v2.component(
+    "open_url", js=Path(__file__).with_name("open_url.js").read_text(encoding="utf-8")
+)
+
 
 def to(page: str, **choices: str | None) -> str:
     """Return the URL of a page, relative, so that it also works behind a path prefix; it keeps the snapshot shown.
 
     navigate.js adds the rest of pages.CARRIED when a link is followed: HTML that sessions share cannot contain it.
     """
-    shown = _opened()
-    return _address(page, {**({pages.SNAPSHOT: shown} if shown else {}), **choices})
-
-
-def onward(page: str, **choices: str | None) -> str:
-    """Return the address of a page with all that holds on every page: where this session goes, and no other."""
-    held = {name: st.query_params.get(name) for name in pages.CARRIED if name != pages.SNAPSHOT}
-    return to(page, **held, **choices)
+    shown = None
+    if get_script_run_ctx(suppress_warning=True) is not None:  # else there is no session, as in a test
+        shown = cast("str | None", st.session_state.get(SHOWN_ID))
+    return live(page, **{**({pages.SNAPSHOT: shown} if shown else {}), **choices})
 
 
 def live(page: str, **choices: str | None) -> str:
-    """Return the address of a page of the live fleet, or of the snapshot that is among the choices."""
-    return _address(page, choices)
+    """Return the URL of a page of the live fleet, or of the snapshot among the choices."""
+    chosen = {name: value for name, value in choices.items() if value is not None}
+    return f"{page or './'}?{urlencode(chosen)}" if chosen else page or "./"
 
 
 def address(target: Target) -> str | None:
@@ -65,45 +67,91 @@ def address(target: Target) -> str | None:
             return to(page, **{name: key, **choices})
 
 
-def choices() -> dict[str, str]:
-    """Return the choices that stand in the address, without what holds on every page."""
-    return {name: value for name, value in st.query_params.items() if name not in pages.CARRIED}
+def open_url(url: str) -> None:
+    """Let the browser open a URL of this dashboard as a link does; for tables and charts, whose parts are no links.
+
+    `st.switch_page(query_params=)` would leave a second entry in the browser's history.
+    """
+    carried = {name: st.query_params[name] for name in pages.CARRIED[1:] if name in st.query_params}
+    more = urlencode({name: value for name, value in carried.items() if f"{name}=" not in url})
+    with st.container(key="navigate_once"):
+        _open_url(key="open_url", data={"address": f"{url}{'&' if '?' in url else '?'}{more}" if more else url})
 
 
-def snapshot() -> str | None:
-    """Return the snapshot that the address names, as somebody typed it."""
-    return st.query_params.get(pages.SNAPSHOT)
+def parse_link(text: str) -> tuple[str, dict[str, str]]:
+    """Return the page and the choices of a link that was pasted. Any other text is taken for a snapshot's id.
 
-
-def pasted(text: str) -> tuple[str, dict[str, str]]:
-    """Return the page and the choices that a whole link names, as somebody pasted it; any other text is a snapshot.
-
-    Of another host, of pages and of choices that we do not have nothing is left: what is made of it leads to us.
+    Hosts, unknown pages and unknown choices are dropped: the result leads to this dashboard only.
     """
     try:
         parts = urlsplit(text.strip())
-        told = {name: values[0] for name, values in parse_qs(parts.query).items()}
-    except ValueError:  # brackets that are no address, or very many choices
+        choices = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    except ValueError:  # malformed brackets, or too many choices
         return pages.OVERVIEW, {pages.SNAPSHOT: text}
-    last = parts.path.rstrip("/").rpartition("/")[2]  # what stands before it is a path prefix
+    last = parts.path.rstrip("/").rpartition("/")[2]  # after a path prefix
     page = last if last in pages.KNOWN else pages.OVERVIEW
-    if pages.SNAPSHOT not in told and not (page == pages.CHANGES and told.keys() & pages.KNOWN[pages.CHANGES]):
+    if pages.SNAPSHOT not in choices and not (page == pages.CHANGES and choices.keys() & pages.KNOWN[pages.CHANGES]):
         return pages.OVERVIEW, {pages.SNAPSHOT: text}
-    return page, {name: value for name, value in told.items() if name in {*pages.KNOWN.get(page, ()), *pages.CARRIED}}
+    known = {*pages.KNOWN.get(page, ()), *pages.CARRIED}
+    return page, {name: value for name, value in choices.items() if name in known}
 
 
-def _opened() -> str | None:
-    """Return the snapshot that is shown. One that cannot be opened is named in no link."""
-    if get_script_run_ctx(suppress_warning=True) is None:  # a test that draws a part without a page
-        return None
-    return cast("str | None", st.session_state.get(OPENED))
-
-
-def _address(page: str, choices: dict[str, str | None]) -> str:
-    chosen = {name: value for name, value in choices.items() if value is not None}
-    return f"{page or './'}?{urlencode(chosen)}" if chosen else page or "./"
-
-
-def file_name(*parts: str) -> str:
-    """Make a file's name of names that may hold anything: what is no letter or digit becomes a dash."""
+def make_file_name(*parts: str) -> str:
+    """Join names to a file name: letters and digits, everything else becomes a dash."""
     return "-".join("".join(char if char.isalnum() else "-" for char in part).strip("-") for part in parts).lower()
+
+
+# Choices of the URL. Streamlit's own binding (`bind="query-params"`) drops a name that two pages share from every link
+# between them.
+
+
+def page_choices() -> dict[str, str]:
+    """Return the choices in the URL without those that every page reads."""
+    return {name: value for name, value in st.query_params.items() if name not in pages.CARRIED}
+
+
+def ignored_choices() -> dict[str, str]:
+    """Return the invalid choices of the URL by name: the page was drawn without them."""
+    return cast("dict[str, str]", st.session_state.get(IGNORED, {}))
+
+
+def bind(name: str, options: Sequence[str] | None = None, *, default: str | bool | None = None) -> dict[str, Any]:
+    """Bind a widget to a choice in the URL; return arguments of the widget, its key among them.
+
+    An invalid value is ignored (see `ignored_choices`): the widget shows the default, else the first option, else an
+    empty text. The default is never written into the URL.
+    """
+    fallback = default if default is not None else options[0] if options else ""
+    value = _read(name, options, fallback=fallback)
+    if st.session_state.get(name) != value:  # writing an equal value would disturb a reader who types
+        st.session_state[name] = value
+    return {"key": name, "on_change": _write, "kwargs": {"name": name, "fallback": fallback}}
+
+
+def read_choice(name: str, options: Sequence[str], *, default: str | None = None) -> str:
+    """Return a choice of the URL without a widget, or before it is drawn."""
+    return str(_read(name, options, fallback=options[0] if default is None else default))
+
+
+def draw_segments(label: str, name: str, options: Sequence[str]) -> str:
+    """Draw a segmented control that is bound to the URL; return the selected option."""
+    return str(st.segmented_control(label, options, **bind(name, options), required=True))
+
+
+def _read(name: str, options: Sequence[str] | None, *, fallback: str | bool) -> str | bool:
+    text = st.query_params.get(name)
+    if text is None:
+        return fallback
+    known = (YES, NO) if isinstance(fallback, bool) else options
+    if known is not None and text not in known:
+        st.session_state[IGNORED] = {**ignored_choices(), name: text}
+        return fallback
+    return text == YES if isinstance(fallback, bool) else text
+
+
+def _write(*, name: str, fallback: str | bool) -> None:
+    value = st.session_state[name]
+    if value in {None, "", fallback}:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = YES if value is True else str(value)

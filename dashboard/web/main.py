@@ -1,64 +1,78 @@
-"""The script behind every page: the pages' addresses, the header, the page itself, and where its data is from."""
+"""The script behind every page: navigation, the header, the page itself, and the footer."""
 
+import re
 from pathlib import Path
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.views import pages
-from dashboard.web import changes_sides, choices, empty, frozen_band, links, markup, masthead, meeting, share, state
+from dashboard.web import changes_sides, empty, header, links, markup, meeting, share, state
 
 ICON = Path(__file__).with_name("icon.png")
+UNKNOWN_PAGE = "unknown_page"  # in the session: the name in the URL that no page has
+NOT_FOUND = "Page not found"
 
 
 def main() -> None:
-    """Draw the header and the page that the address names."""
-    fleet = state.settle()
-    page = st.navigation(
-        [
-            st.Page(links.SCRIPTS / "overview.py", title="Overview", default=True),
-            st.Page(links.SCRIPTS / "findings.py", title="Findings"),
-            st.Page(links.SCRIPTS / "compare.py", title="Compare"),
-            st.Page(links.SCRIPTS / "capacity.py", title="Capacity"),
-            st.Page(links.SCRIPTS / "replicas.py", title="Replicas"),
-            st.Page(links.SCRIPTS / "review.py", title="Review"),
-            st.Page(links.SCRIPTS / "snapshots.py", title="Snapshots"),
-            st.Page(links.SCRIPTS / "changes.py", title="Changes", visibility="hidden"),
-            st.Page(links.SCRIPTS / "replica.py", title="Replica", visibility="hidden"),
-        ],
-        position="top",
-    )
+    """Draw the header and the page of the URL."""
+    fleet = state.begin_run()
+    page = _navigate()
     sides = changes_sides.settle(page.url_path)
     about = sides.both[1] if sides and sides.both else fleet
     title = " · ".join(filter(None, (page.title, about.name, about.snapshot)))
     st.set_page_config(page_title=title, page_icon=str(ICON), layout="wide")
-    controls = masthead.draw(about, sides)
+    controls = header.draw(about, sides)
     meeting.draw(page.url_path)
     share.begin()
-    choices.begin()
-    frozen_band.begin(fleet)
     if sides is None:
-        frozen_band.draw_above(page.url_path)
-    said, body, foot = st.container(), st.container(key="body"), st.container()
+        header.draw_banner(page.url_path)
+    warnings, body, footer = st.container(), st.container(key="body"), st.container()
     try:
         with body:
             _draw(page, fleet)
     finally:  # a page may stop before its end
-        with said:
-            frozen_band.draw_not_followed()
-        with foot:
-            frozen_band.draw_below(fleet, page.url_path, sides)
+        with warnings:
+            header.draw_ignored_choices()
+        with footer:
+            header.draw_footer(fleet, page.url_path, sides)
         with controls:
             share.draw(about, page.url_path, sides)
 
 
+def _navigate() -> StreamlitPage:
+    scripts = links.SCRIPTS
+    every = [
+        st.Page(scripts / "overview.py", title="Overview", default=True),
+        st.Page(scripts / "findings.py", title="Findings"),
+        st.Page(scripts / "compare.py", title="Compare"),
+        st.Page(scripts / "capacity.py", title="Capacity"),
+        st.Page(scripts / "replicas.py", title="Replicas"),
+        st.Page(scripts / "review.py", title="Review"),
+        st.Page(scripts / "snapshots.py", title="Snapshots"),
+        st.Page(scripts / "changes.py", title="Changes", visibility="hidden"),
+        st.Page(scripts / "replica.py", title="Replica", visibility="hidden"),
+    ]
+    # Streamlit shows the first page under an unknown name. Only the first run has the name.
+    context = get_script_run_ctx()
+    asked = context.pages_manager.intended_page_name if context else None
+    if asked and re.fullmatch(r"[\w-]{1,80}", asked) and asked not in {page.url_path for page in every}:
+        st.session_state[UNKNOWN_PAGE] = asked
+    if name := st.session_state.get(UNKNOWN_PAGE):
+        every.append(st.Page(empty.no_such_page, title=NOT_FOUND, url_path=name, visibility="hidden"))
+    return st.navigation(every, position="top")
+
+
 def _draw(page: StreamlitPage, fleet: Fleet) -> None:
-    """Draw the page, or why there is nothing to show; snapshots can be looked for at any time."""
-    problem = state.problem()
+    """Draw the page, or why there is nothing to show; Snapshots and Changes need no fleet."""
+    problem = state.snapshot_problem()
     if page.url_path in {pages.SNAPSHOTS, pages.CHANGES}:
         if problem is not None:
             st.html(markup.notice("warning", markup.text(problem)))
+        page.run()
+    elif page.title == NOT_FOUND:
         page.run()
     elif problem is not None:
         empty.no_such_snapshot(problem)

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.fleet.formatting import short_id
 from dashboard.views import pages
 from dashboard.views.context import as_of
-from dashboard.web import frozen_band, links, markup, state
+from dashboard.web import links, markup, state
 
 BEGIN = "begin_meeting"
 KEYS = (
@@ -39,7 +39,7 @@ class Item(NamedTuple):
 def draw(page: str) -> None:
     """Dress a page for a meeting; pages beside the review say what they belong to, and Escape leaves there too."""
     place = st.empty()  # without a meeting too: what follows stays where it is, else the browser mounts it anew
-    if not state.meeting():
+    if not state.is_meeting():
         return
     with place.container(key="meeting"):
         st.html(markup.said("Meeting mode"))
@@ -51,9 +51,9 @@ def draw(page: str) -> None:
 def agenda(items: Sequence[Item]) -> None:
     """Draw the agenda above the sections, with the keys that hold in a meeting."""
     entries = "".join(_entry(number, item) for number, item in enumerate(items, 1))
-    keys = f'{_KEYS_BUTTON}{_LEAVE}<p class="keys" id="meeting-keys" hidden>{_keys()}</p>' if state.meeting() else ""
+    keys = f'{_KEYS_BUTTON}{_LEAVE}<p class="keys" id="meeting-keys" hidden>{_keys()}</p>' if state.is_meeting() else ""
     html = (
-        f"{_shown() if state.meeting() else ''}"
+        f"{_shown() if state.is_meeting() else ''}"
         f'<nav class="agenda" aria-label="Agenda"><ol>{entries}</ol>{keys}</nav>'
         '<div class="said" aria-live="polite"></div>'
     )
@@ -63,7 +63,7 @@ def agenda(items: Sequence[Item]) -> None:
 
 def switch() -> None:
     """Let the reader begin a meeting; the address says whether it goes on. The agenda ends it."""
-    if not state.meeting():
+    if not state.is_meeting():
         st.button("Meeting mode", key=BEGIN, on_click=_begin, help=HELP)
 
 
@@ -73,7 +73,7 @@ def _begin() -> None:
 
 def _shown() -> str:
     """Say in one line which snapshot a meeting looks at, and as of when: it stays in sight with the agenda."""
-    fleet, known = state.fleet(), frozen_band.shown()
+    fleet, known = state.fleet(), state.stored()
     called = f"“{known.beside.name}” " if known and known.beside.name else ""
     what = f"Snapshot {called}{short_id(fleet.snapshot)}" if fleet.snapshot else f"{fleet.name}, not frozen"
     when = as_of(fleet) or "waiting for the first poll"
@@ -81,7 +81,7 @@ def _shown() -> str:
 
 
 def _mount(html: str, items: Sequence[Item]) -> None:
-    data = {"html": html, "items": [{"key": item.key} for item in items], "meeting": state.meeting()}
+    data = {"html": html, "items": [{"key": item.key} for item in items], "meeting": state.is_meeting()}
     _component(key="agenda_keys", data=data)
 
 

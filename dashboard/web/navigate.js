@@ -51,13 +51,13 @@ function addStatus() {
   Object.assign(status, { className: "said", role: "status" });
   document.body.append(status);
   const tell = () => {
-    const told = document.querySelector(".asof .late")?.dataset.told ?? "";
+    const told = document.querySelector(".asof .late")?.dataset.status ?? "";
     if (status.textContent !== told) status.textContent = told;
   };
   const watch = new MutationObserver(tell);
   return () => {
     watch.disconnect();
-    const header = document.querySelector(".st-key-masthead");
+    const header = document.querySelector(".st-key-header");
     if (header) watch.observe(header, { childList: true, subtree: true });
     tell();
   };

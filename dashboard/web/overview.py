@@ -17,7 +17,7 @@ from dashboard.views.overview_figures import overview_figures
 from dashboard.web import links, markup
 from dashboard.web.first_things import first_things
 from dashboard.web.pool_table import pool_table
-from dashboard.web.shared import shared
+from dashboard.web.state import shared
 
 MOST_POOLS = 15  # rows before the lists below; the calmest pools beyond them are one click away
 

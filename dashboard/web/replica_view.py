@@ -18,7 +18,6 @@ from dashboard.rules.findings import Severity
 from dashboard.views import pages
 from dashboard.views.names import replica_names
 from dashboard.web import (
-    choices,
     links,
     markup,
     named_paths,
@@ -29,7 +28,7 @@ from dashboard.web import (
     replica_probes,
     state,
 )
-from dashboard.web.shared import shared
+from dashboard.web.state import shared
 
 MOST_FINDINGS = 12  # shown above the tabs; the page Findings lists all
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")
@@ -110,7 +109,7 @@ def draw_head(found: Known, fleet: Fleet, now: datetime | None) -> None:
 
 def tabs() -> Sequence[DeltaGenerator]:
     """Open the tabs; which one is seen stands in the URL."""
-    return st.tabs(TABS, **choices.bound(pages.TAB, TABS))
+    return st.tabs(TABS, **links.bind(pages.TAB, TABS))
 
 
 def draw_settings(found: Known) -> None:
@@ -120,11 +119,11 @@ def draw_settings(found: Known) -> None:
         return
     with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
         search = st.text_input(
-            "Search", **choices.bound(pages.SETTING), placeholder="setting or value", width=260, live=True
+            "Search", **links.bind(pages.SETTING), placeholder="setting or value", width=260, live=True
         )
         sections = [EVERY_SECTION, *sorted(found.settings["Section"].unique())]
-        section = st.selectbox("Section", sections, **choices.bound(pages.SECTION, sections), width=230)
-        only = st.toggle("Only what differs", **choices.bound(pages.SHOW, default=False), disabled=not found.apart)
+        section = st.selectbox("Section", sections, **links.bind(pages.SECTION, sections), width=230)
+        only = st.toggle("Only what differs", **links.bind(pages.SHOW, default=False), disabled=not found.apart)
     rows = replica_settings.filtered(
         found.settings,
         section=None if section in {None, EVERY_SECTION} else section,

@@ -13,8 +13,8 @@ from dashboard.report.findings import headline
 from dashboard.report.replicas import table as replica_table
 from dashboard.views import pages
 from dashboard.views.context import as_of
-from dashboard.web import choices, markup
-from dashboard.web.shared import shared
+from dashboard.web import links, markup
+from dashboard.web.state import shared
 
 EVERY_POOL, EVERY_STATE = "all pools", "all"
 ROW, HEAD, TALLEST = 35, 37, 702  # px of the table
@@ -62,14 +62,12 @@ def choose(fleet: Fleet, row: DeltaGenerator) -> Choice:
     """Draw the filters into a row and return what they say."""
     with row:
         search = st.text_input(
-            "Search", **choices.bound(pages.SEARCH), placeholder="name, address or label", width=260, live=True
+            "Search", **links.bind(pages.SEARCH), placeholder="name, address or label", width=260, live=True
         )
         pools = [EVERY_POOL, *(pool.name for pool in fleet.pools)]
-        pool = st.selectbox(
-            "Pool", pools, **choices.bound(pages.POOL, pools), format_func=formatting.one_line, width=250
-        )
+        pool = st.selectbox("Pool", pools, **links.bind(pages.POOL, pools), format_func=formatting.one_line, width=250)
         states = [EVERY_STATE, *(each.value for each in ReplicaState)]
-        state = choices.segments("State", pages.STATE, states)
+        state = links.draw_segments("State", pages.STATE, states)
     return Choice(
         pool=None if pool in {None, EVERY_POOL} else pool,
         state=None if state == EVERY_STATE else state,

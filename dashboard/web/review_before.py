@@ -7,15 +7,15 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.store import Stored
 from dashboard.store.reviews import Earlier, Last, last_review, opened
 from dashboard.views import pages
-from dashboard.web import choices, links, markup
-from dashboard.web.snapshots_list import words
+from dashboard.web import links, markup
+from dashboard.web.snapshots import describe
 
 
 def chosen(known: Earlier, fleet: Fleet) -> Last:
     """Open the earlier snapshot that the address names, or the last review."""
     usual = last_review(known, fleet)
     by_id = _by_id(known)
-    stored = by_id[choices.chosen(pages.FROM, list(by_id), default=usual.id)] if usual else None
+    stored = by_id[links.read_choice(pages.FROM, list(by_id), default=usual.id)] if usual else None
     return opened(known, stored, service.frozen)
 
 
@@ -34,13 +34,13 @@ def _draw_choice(known: Earlier, usual: Stored, last: Last, fleet: Fleet) -> Non
             st.selectbox(
                 "Last review",
                 list(by_id),
-                **choices.bound(pages.FROM, list(by_id), default=usual.id),
-                format_func=lambda key: words(by_id[key]),
+                **links.bind(pages.FROM, list(by_id), default=usual.id),
+                format_func=lambda key: describe(by_id[key]),
                 width=430,
                 label_visibility="collapsed",
             )
         else:
-            st.html(f'<p class="foot">{markup.text(words(usual))}</p>')
+            st.html(f'<p class="foot">{markup.text(describe(usual))}</p>')
         if last.id is not None:
             address = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: fleet.snapshot or pages.LIVE})
             st.html(f'<p class="foot">{markup.link(address, "All that changed, replica by replica")}</p>')

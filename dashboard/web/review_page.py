@@ -15,7 +15,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.finding_entries import note_lines
 from dashboard.views.review import FINE, review_report
-from dashboard.web import audit, frozen_band, markup, meeting, review_blocks, review_chart, review_notes, state
+from dashboard.web import audit, markup, meeting, review_blocks, review_chart, review_notes, state
 from dashboard.web.meeting import Item
 from dashboard.web.review_blocks import HtmlFragment
 from dashboard.web.review_view import AgendaSection, Rank, Topic
@@ -29,7 +29,7 @@ _WHY = "Notes belong to a snapshot: they still speak of what was seen when the f
 
 def report(fleet: Fleet, last: Last) -> View:
     """Return the review to take away, with the notes as they are when it is asked for."""
-    stored = frozen_band.stored(fleet.snapshot)
+    stored = state.read_stored(fleet.snapshot)
     return review_report(
         fleet,
         before=last.fleet,
@@ -47,7 +47,7 @@ def draw_agenda(sections: Sequence[AgendaSection]) -> None:
 
 def draw_controls(fleet: Fleet) -> None:
     """Say how notes are taken, and let the reader begin the meeting."""
-    stored = frozen_band.shown()
+    stored = state.stored()
     unread = stored.problem if stored else ""
     with st.container(key="review_controls", horizontal=True, vertical_alignment="center", gap="small"):
         if service.snapshots().read_only:

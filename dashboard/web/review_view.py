@@ -23,7 +23,7 @@ from dashboard.views.slugs import slugs
 from dashboard.web import findings_list, links, markup, review_blocks
 from dashboard.web.review_blocks import Collapse, HtmlFragment, LinkMap, by_name, row_anchor
 from dashboard.web.review_labels import labels
-from dashboard.web.shared import shared
+from dashboard.web.state import shared
 
 Noted = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
 

@@ -1,4 +1,4 @@
-"""What a reader takes away of a page: a frozen snapshot with its link, and the page as a file."""
+"""Share: freeze the fleet and link to it, and export the page as a file."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -17,15 +17,11 @@ from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.web import audit, links, markup
 from dashboard.web.changes_sides import Sides
-from dashboard.web.snapshots_list import UNNAMED, as_of, name_or_default
+from dashboard.web.snapshots import UNNAMED, data_time, default_name
 
-OFFERED = "offered_view"
-FROZEN = "frozen_just_now"
-NAME = "freeze_name"
+# Keys of the session.
+OFFERED, FROZEN, NAME = "offered_view", "frozen_just_now", "freeze_name"
 PDF_LIBRARY = "weasyprint"  # an optional extra
-_WHY = (
-    "Saves everything that was read, under a short id. Its link opens exactly this, also after the fleet has changed."
-)
 FORMATS = {
     Format.HTML: "HTML",
     Format.PDF: "PDF",
@@ -36,140 +32,130 @@ FORMATS = {
 }
 
 
-class _Frozen(NamedTuple):
-    """What became of the last freezing: the snapshot, or why there is none. `generation`: of what was frozen."""
+class Frozen(NamedTuple):
+    """The last freeze: the snapshot or why there is none, and the generation of the frozen fleet."""
 
     generation: int
     stored: Stored | None = None
     problem: str = ""
 
 
-class _Offer(NamedTuple):
-    """What the page of this run can be taken away as."""
+class Offer(NamedTuple):
+    """What Share exports of the page of this run."""
 
-    report: Callable[[], View]
-    charts: bool
+    view: Callable[[], View]
+    has_charts: bool
 
 
 def begin() -> None:
-    """Forget what the page of the last run offered."""
+    """Forget the offer of the last run."""
     st.session_state[OFFERED] = None
 
 
-def offer(report: Callable[[], View], *, charts: bool = False) -> None:
-    """Let the reader take the page away. `report` is made when somebody asks for a file; `charts`: it has some."""
-    st.session_state[OFFERED] = _Offer(report, charts)
+def offer(view: Callable[[], View], *, charts: bool = False) -> None:
+    """Offer a view for export, which is built when a file is downloaded. `charts`: it has charts."""
+    st.session_state[OFFERED] = Offer(view, charts)
 
 
 def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
-    """Draw the button and what it opens; where there is nothing to share, such as before the first poll, none.
+    """Draw the button and its popover; nothing before the first poll and without a comparison.
 
-    Where two `sides` are compared, the link holds both, a live side can be frozen, and `fleet` is the second one.
+    On a comparison the link has both `sides`, a live side can be frozen, and `fleet` is the second one.
     """
     is_empty = fleet.polled_at is None if sides is None else sides.both is None
     if is_empty:
         return
     with st.popover("Share", width="content", key="share"):
-        if sides is not None:
-            _draw_compared(sides, page)
-            _draw_export(page, fleet.name, *sides.address().values())
-        elif fleet.snapshot:
-            _draw_link(page, fleet.snapshot)
-            _draw_export(page, fleet.name, fleet.snapshot)
-        else:
+        if sides is None and fleet.snapshot:
+            st.html(markup.section("Link to this page"))
+            _draw_snapshot_link(page, fleet.snapshot, _in_snapshot(page, fleet.snapshot))
+        elif sides is None:
             _draw_freeze(fleet, "Freeze this fleet", lambda key: _in_snapshot(page, key), page)
-            _draw_export(page, fleet.name, pages.LIVE)
+        elif sides.live is None:
+            st.html(markup.section("Link to this comparison"))
+            _draw_url(page, links.live(page, **sides.address()))
+        else:
+            _draw_freeze(sides.live, "Freeze the live side", lambda key: links.live(page, **sides.address(key)), page)
+        shown = sides.address().values() if sides else [fleet.snapshot or pages.LIVE]
+        _draw_export(links.make_file_name(fleet.name, page or "overview", *shown))
 
 
-def _draw_compared(sides: Sides, page: str) -> None:
-    if sides.live is None:
-        st.html(markup.section("Link to this comparison"))
-        _draw_code(page, links.live(page, **sides.address()))
-    else:
-        _draw_freeze(sides.live, "Freeze the live side", lambda key: links.live(page, **sides.address(key)), page)
-
-
-def _draw_freeze(fleet: Fleet, title: str, address: Callable[[str], str], page: str) -> None:
-    """Offer to freeze what is shown; once done, the link that opens it: `address` makes it of the snapshot's id."""
-    if service.snapshots().read_only:
-        st.html(markup.section(title) + f'<p class="mute">{markup.text(READ_ONLY)}</p>')
+def _draw_freeze(fleet: Fleet, title: str, url_of: Callable[[str], str], page: str) -> None:
+    """Offer to freeze the fleet; once done, draw the link that `url_of` makes of the snapshot's id."""
+    is_read_only = service.snapshots().read_only
+    why = READ_ONLY if is_read_only else "Saves all data of the fleet as a snapshot with a permanent link."
+    st.html(markup.section(title) + f'<p class="mute">{markup.text(why)}</p>')
+    if is_read_only:
         return
-    st.html(markup.section(title) + f'<p class="mute">{markup.text(_WHY)}</p>')
-    default = name_or_default("", fleet.name, fleet.polled_at)
+    default = default_name("", fleet.name, fleet.polled_at)
     st.text_input("Name", key=NAME, placeholder=default, max_chars=LONGEST_NAME)
     st.button("Freeze", key="freeze", type="primary", on_click=_freeze, args=(fleet,))
-    done = cast("_Frozen | None", st.session_state.get(FROZEN))
+    done = cast("Frozen | None", st.session_state.get(FROZEN))
     if done is None or done.generation != fleet.generation:
         return
     if done.stored is None:
         st.html(markup.notice("warning", markup.text(done.problem)))
     else:
-        beside = done.stored.beside
-        st.html(f"<p>Frozen as {markup.bold(beside.name or UNNAMED)}, {as_of(beside)}.</p>")
+        sidecar = done.stored.beside
+        st.html(f"<p>Frozen as {markup.bold(sidecar.name or UNNAMED)}, {data_time(sidecar)}.</p>")
         if done.stored.problem:
             st.html(markup.notice("warning", markup.text(done.stored.problem)))
-        _draw_address(page, done.stored.id, address(done.stored.id))
+        _draw_snapshot_link(page, done.stored.id, url_of(done.stored.id))
 
 
 def _freeze(fleet: Fleet) -> None:
-    name = name_or_default(st.session_state.get(NAME), fleet.name, fleet.polled_at)
+    name = default_name(st.session_state.get(NAME), fleet.name, fleet.polled_at)
     try:
-        with audit.recorded("freeze", name=name) as told:
+        with audit.recorded("freeze", name=name) as line:
             stored = service.snapshots().freeze(fleet, name, service.now())
-            told["snapshot"] = stored.id
+            line["snapshot"] = stored.id
     except SnapshotError as error:
-        st.session_state[FROZEN] = _Frozen(fleet.generation, problem=str(error))
+        st.session_state[FROZEN] = Frozen(fleet.generation, problem=str(error))
     else:
-        st.session_state[FROZEN] = _Frozen(fleet.generation, stored)
-
-
-def _draw_link(page: str, key: str) -> None:
-    st.html(markup.section("Link to this page of the snapshot"))
-    _draw_address(page, key, _in_snapshot(page, key))
+        st.session_state[FROZEN] = Frozen(fleet.generation, stored)
 
 
 def _in_snapshot(page: str, key: str) -> str:
-    return links.live(page, **{**links.choices(), pages.SNAPSHOT: key})
+    return links.live(page, **{**links.page_choices(), pages.SNAPSHOT: key})
 
 
-def _draw_address(page: str, key: str, address: str) -> None:
-    """Write an address that holds a snapshot, to be copied and to be followed."""
-    st.html(f"<p>Snapshot {markup.code(key)}: {markup.link(address, 'open it')}</p>")
-    _draw_code(page, address)
+def _draw_snapshot_link(page: str, key: str, url: str) -> None:
+    st.html(f"<p>Snapshot {markup.code(key)}: {markup.link(url, 'open it')}</p>")
+    _draw_url(page, url)
 
 
-def _draw_code(page: str, address: str) -> None:
-    st.code(f"{base_of(st.context.url or '', page)}/{address.removeprefix('./')}", language=None, wrap_lines=True)
+def _draw_url(page: str, url: str) -> None:
+    st.code(f"{base_url(st.context.url or '', page)}/{url.removeprefix('./')}", language=None, wrap_lines=True)
 
 
-def base_of(url: str, page: str) -> str:
-    """Return what stands before the names of all pages, given the address of one; a path prefix belongs to it."""
+def base_url(url: str, page: str) -> str:
+    """Return what precedes the name of every page, with a path prefix, given the URL of one page."""
     path = url.partition("?")[0].rstrip("/")
     return path.removesuffix(f"/{page}") if page else path
 
 
-def _draw_export(page: str, fleet: str, *shown: str) -> None:
-    """Offer the page as a file, if it can be taken away; its name says whose it is and which snapshots it shows."""
-    offered = cast("_Offer | None", st.session_state.get(OFFERED))
+def _draw_export(file_name: str) -> None:
+    """Draw the export, if the page offers one."""
+    offered = cast("Offer | None", st.session_state.get(OFFERED))
     if offered is None:
         return
-    st.html(markup.section("Take this page away"))
-    there = [each for each in FORMATS if _is_there(each, offered)]
-    chosen = st.segmented_control(
-        "Format", there, default=Format.HTML, format_func=FORMATS.__getitem__, key="export_format", required=True
+    st.html(markup.section("Export this page"))
+    formats = [each for each in FORMATS if _is_available(each, offered)]
+    selected = st.segmented_control(
+        "Format", formats, default=Format.HTML, format_func=FORMATS.__getitem__, key="export_format", required=True
     )
-    output = Format(chosen)
+    output = Format(selected)
     st.download_button(
         f"Download {FORMATS[output]}",
-        data=lambda: written(offered.report(), output),
-        file_name=f"{links.file_name(fleet, page or 'overview', *shown)}.{SUFFIXES[output]}",
+        data=lambda: written(offered.view(), output),
+        file_name=f"{file_name}.{SUFFIXES[output]}",
         on_click="ignore",
         key="export",
-        help="Made when you ask for it; a large fleet takes some seconds.",
+        help="A large fleet takes some seconds.",
     )
 
 
-def _is_there(output: Format, offered: _Offer) -> bool:
+def _is_available(output: Format, offered: Offer) -> bool:
     if output is Format.PDF:
         return find_spec(PDF_LIBRARY) is not None
-    return offered.charts or output is not Format.SVG
+    return offered.has_charts or output is not Format.SVG

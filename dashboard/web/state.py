@@ -1,30 +1,38 @@
-"""Which fleet this session shows: the newest one, the one that it was paused at, or a frozen snapshot."""
+"""The fleet that this session shows: the newest one, the one it was paused at, or a snapshot; and what pages cache."""
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import cast
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import streamlit as st
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
+from dashboard.store import Stored
 from dashboard.views import pages
 from dashboard.web import links
 
-FLEET = "shown_fleet"
-LAST = "last_live_fleet"
+# Keys of the session.
+FLEET, LAST_LIVE = "shown_fleet", "last_live_fleet"
+STORED = "shown_snapshot"
 PAUSED = "paused"
 PROBLEM = "snapshot_problem"
 
+F = TypeVar("F", bound="Callable[..., Any]")
 
-def settle() -> Fleet:
-    """Choose the fleet of this run, so that the header and the page never speak of two different polls.
 
-    The address decides: where it names a snapshot, that is shown, and `problem` says why it cannot be.
+def begin_run() -> Fleet:
+    """Choose the fleet of this run once, so that the header and the page never show two different polls.
+
+    A snapshot in the URL wins; where it cannot be opened, `snapshot_problem` has the reason.
     """
     st.session_state[PROBLEM] = None
-    st.session_state[FLEET] = _frozen() or _live()
-    st.session_state[links.OPENED] = fleet().snapshot
+    st.session_state[FLEET] = _open_snapshot() or _live()
+    st.session_state[links.SHOWN_ID] = fleet().snapshot
+    st.session_state[links.IGNORED] = {}
+    st.session_state[STORED] = read_stored(fleet().snapshot)
     return fleet()
 
 
@@ -33,69 +41,108 @@ def fleet() -> Fleet:
     return cast("Fleet", st.session_state[FLEET])
 
 
-def problem() -> str | None:
-    """Say why the snapshot that the address names cannot be shown."""
+def snapshot_problem() -> str | None:
+    """Return why the snapshot of the URL cannot be shown."""
     return cast("str | None", st.session_state.get(PROBLEM))
 
 
-def confirmed() -> Fleet:
-    """Return the newest fleet that says the same as the shown one: its data is as of a later poll."""
+def stored() -> Stored | None:
+    """Return name and notes of the snapshot that this run shows; None for a live fleet."""
+    return cast("Stored | None", st.session_state.get(STORED))
+
+
+def snapshot_name() -> str:
+    """Return the name of the snapshot that this run shows; empty for a live fleet."""
+    known = stored()
+    return known.beside.name if known else ""
+
+
+def read_stored(snapshot: str | None) -> Stored | None:
+    """Read name and notes of a snapshot now; None for a live fleet, and for a snapshot that was deleted meanwhile."""
+    try:
+        return service.snapshots().get(snapshot) if snapshot else None
+    except SnapshotError:
+        return None
+
+
+def latest_equal() -> Fleet:
+    """Return the newest fleet with the same content as the shown one: its data is as of a later poll."""
     newest = service.current()
-    return newest if not still() and newest.generation == fleet().generation else fleet()
+    return newest if not is_still() and newest.generation == fleet().generation else fleet()
 
 
 def now() -> datetime:
-    """Return the time against which ages are told: that of the data where nothing moves."""
+    """Return the time from which ages count: that of the data where nothing moves."""
     as_of = fleet().polled_at
-    return as_of if as_of is not None and (is_frozen() or screenshot()) else service.now()
+    return as_of if as_of is not None and (is_frozen() or is_screenshot()) else service.now()
 
 
-def ages_from() -> datetime | None:
-    """Return the time against which ages are told; None where the clock stands: a time is told there, never an age."""
-    return None if is_frozen() or screenshot() else now()
+def age_reference() -> datetime | None:
+    """Return the time from which ages count; None where the page shows times instead of ages."""
+    return None if is_frozen() or is_screenshot() else now()
 
 
 def is_frozen() -> bool:
-    """Say whether a snapshot is shown."""
+    """Return whether a snapshot is shown."""
     return fleet().snapshot is not None
 
 
-def screenshot() -> bool:
-    """Say whether the page is to look the same at every time: its clock stands, and nothing moves."""
+def is_screenshot() -> bool:
+    """Return whether the page looks the same at every time: the clock stops, and nothing moves."""
     return st.query_params.get(pages.SCREENSHOT) == "1"
 
 
-def meeting() -> bool:
-    """Say whether the page is shown to a meeting: in larger type, and nothing moves."""
+def is_meeting() -> bool:
+    """Return whether the page is in meeting mode: larger type, and nothing moves."""
     return st.query_params.get(pages.MEETING) == "1"
 
 
-def still() -> bool:
-    """Say whether newer polls do not matter to this page."""
-    return fleet().polled_at is not None and _stands()
-
-
-def paused() -> bool:
-    """Say whether the reader stopped the page."""
+def is_paused() -> bool:
+    """Return whether the reader paused the page."""
     return bool(st.session_state.get(PAUSED))
 
 
-def reading() -> bool:
-    """Say whether a dialog is open: nothing under it may move."""
-    return any(name in st.query_params for name in (pages.PATH, pages.COHORT, pages.MANAGE))
+def is_still() -> bool:
+    """Return whether the page ignores newer polls."""
+    return fleet().polled_at is not None and _keeps_fleet()
 
 
-def outdated() -> bool:
-    """Say whether the page should be drawn again, with a newer fleet."""
-    return not still() and not reading() and service.current().generation != fleet().generation
+def is_outdated() -> bool:
+    """Return whether the page is due for a newer fleet. Nothing moves under an open dialog."""
+    has_dialog = any(name in st.query_params for name in (pages.PATH, pages.COHORT, pages.MANAGE))
+    return not is_still() and not has_dialog and service.current().generation != fleet().generation
 
 
-def _frozen() -> Fleet | None:
-    asked = links.snapshot()
-    if asked is None:
+def shared(max_entries: int) -> Callable[[F], F]:
+    """Share the results of a function among sessions until there is a newer fleet.
+
+    Its first argument is the fleet's generation; arguments that begin with an underscore are not part of the key.
+    Snapshots have a negative generation: their results are computed again after the next poll.
+    """
+
+    def decorate(function: F) -> F:
+        cached = st.cache_resource(max_entries=max_entries, show_spinner=False)(function)
+        newest = 0
+
+        @wraps(function)
+        def derive(generation: int, *args: Any, **kwargs: Any) -> Any:
+            nonlocal newest
+            if generation > newest:
+                newest = generation
+                cached.clear()
+            return cached(generation, *args, **kwargs)
+
+        return cast("F", derive)
+
+    return decorate
+
+
+def _open_snapshot() -> Fleet | None:
+    requested = st.query_params.get(pages.SNAPSHOT)
+    if requested is None:
         return None
     try:
-        return service.frozen(service.snapshots().named(asked))
+        return service.frozen(service.snapshots().named(requested))
     except SnapshotError as error:
         st.session_state[PROBLEM] = str(error)
         return None
@@ -103,11 +150,11 @@ def _frozen() -> Fleet | None:
 
 def _live() -> Fleet:
     """Return the newest fleet, or the one at which the session stopped."""
-    last = cast("Fleet | None", st.session_state.get(LAST))
-    if last is None or last.polled_at is None or not _stands():
-        last = st.session_state[LAST] = service.current()
+    last = cast("Fleet | None", st.session_state.get(LAST_LIVE))
+    if last is None or last.polled_at is None or not _keeps_fleet():
+        last = st.session_state[LAST_LIVE] = service.current()
     return last
 
 
-def _stands() -> bool:
-    return paused() or links.snapshot() is not None or screenshot() or meeting()
+def _keeps_fleet() -> bool:
+    return is_paused() or pages.SNAPSHOT in st.query_params or is_screenshot() or is_meeting()

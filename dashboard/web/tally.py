@@ -1,4 +1,4 @@
-"""Findings counted, as glyphs with numbers: what tables, cards and the header show."""
+"""Findings counted, as glyphs with numbers: in tables, cards and the header."""
 
 from dashboard.fleet.formatting import count
 from dashboard.report.findings.head import NOUNS
@@ -7,18 +7,15 @@ from dashboard.views import pages
 from dashboard.web import links, markup
 
 
-def tally_glyphs(tally: Tally, *, pool: str | None = None) -> str:
-    """Draw the counts by severity, each a link to the findings of that severity, in a pool if one is given. HTML.
-
-    Empty where nothing was found: what that means, only the place that shows it knows.
-    """
+def tally_glyphs(tally: Tally, **choices: str) -> str:
+    """Return the counts by severity as HTML, each a link to these findings with more URL choices; empty without any."""
+    counts = [(severity, getattr(tally, severity)) for severity in Severity if getattr(tally, severity)]
     return " ".join(
         markup.link(
-            links.to(pages.FINDINGS, severity=severity, pool=pool),
+            links.to(pages.FINDINGS, severity=severity, **choices),
             f"{markup.glyph(severity, '')}{markup.bold(f'{number:,}')}{markup.said(count(number, *NOUNS[severity]))}",
             title=count(number, *NOUNS[severity]),
             css="count",
         )
-        for severity in Severity
-        if (number := getattr(tally, severity))
+        for severity, number in counts
     )

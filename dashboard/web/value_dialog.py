@@ -13,7 +13,7 @@ from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.views import pages
 from dashboard.views.names import replica_names
-from dashboard.web import links, markup, named_paths, replica_opening
+from dashboard.web import links, markup, named_paths
 from dashboard.web.matrix import Opened
 
 MOST_TOLD = 10  # different texts shown of which a part is equal
@@ -36,7 +36,7 @@ def open_from(opened: Opened, pool: Pool) -> None:
     if opened.path:
         st.query_params[pages.PATH] = opened.path
     elif opened.column in pool.replicas:
-        replica_opening.open_replica(opened.column)
+        links.open_url(links.to(pages.REPLICA_PAGE, replica=opened.column))
     elif opened.column:
         st.query_params[pages.COHORT] = opened.column
 

@@ -31,9 +31,9 @@ from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.rules.findings import Finding
 from dashboard.views import pages
 from dashboard.views.names import brief, names_of
-from dashboard.web import choices, markup
+from dashboard.web import links, markup
 from dashboard.web.findings_words import chips, sentence_html
-from dashboard.web.shared import shared
+from dashboard.web.state import shared
 
 NOTHING = "nothing"  # what is chosen while the part is closed; it stands in no URL
 BASELINE = "baseline"
@@ -138,7 +138,7 @@ def _choose(options: Mapping[str, str]) -> str:
         chosen = st.selectbox(
             QUESTION,
             list(options),
-            **choices.bound(pages.CONVERGE, list(options)),
+            **links.bind(pages.CONVERGE, list(options)),
             format_func=lambda key: options[key],
             label_visibility="collapsed",
             width=230,

@@ -66,7 +66,7 @@ def test_the_header_is_silent_until_the_data_is_stale(page: Page, frozen_url: st
     status = page.get_by_role("status").and_(page.locator("body > .said"))
     expect(status).to_have_text("")
     page.locator(".asof").evaluate(
-        "line => line.insertAdjacentHTML('beforeend', '<span class=late data-told=\"The data is stale.\"></span>')"
+        "line => line.insertAdjacentHTML('beforeend', '<span class=late data-status=\"The data is stale.\"></span>')"
     )
 
     expect(status).to_have_text("The data is stale.")

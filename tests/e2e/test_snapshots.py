@@ -52,7 +52,7 @@ def page(browser: Browser, served: Served) -> Iterator[Page]:
 
 
 def band(page: Page) -> str:
-    return page.locator(".frozen").inner_text()
+    return page.locator(".snapshot-banner").inner_text()
 
 
 def test_the_navigation_and_back_stay_in_the_snapshot(page: Page, served: Served) -> None:
@@ -123,7 +123,7 @@ def test_a_snapshot_is_left_by_its_band_and_the_page_stays(page: Page, served: S
     settle(page)
 
     assert page.url == f"{served.url}/findings?severity=critical&screenshot=1"
-    expect(page.locator(".frozen")).to_have_count(0)
+    expect(page.locator(".snapshot-banner")).to_have_count(0)
     expect(page).not_to_have_title(re.compile(served.key))
     expect(page.locator(".asof")).to_contain_text("0 of 1")
 
@@ -160,7 +160,7 @@ def test_what_is_frozen_under_share_opens_by_its_link(page: Page, served: Served
     expect(link).to_be_visible()
     told = page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code").inner_text()
     link.click()
-    expect(page.locator(".frozen")).to_contain_text("Nobody answers")
+    expect(page.locator(".snapshot-banner")).to_contain_text("Nobody answers")
     expect(page.locator("[data-testid=stPopoverBody]")).to_have_count(0)
 
     assert page.url == told
@@ -196,7 +196,7 @@ def test_what_changed_since_the_last_review_names_both_sides(
         visit(page, f"{url}/snapshots")
         before, after = (page.get_by_role("combobox", name=name) for name in ("Before", "After"))
         expect(before).to_have_value(re.compile(key[:10]))
-        page.get_by_role("link", name="What changed since the last review").click()
+        page.get_by_role("link", name="Changes since the last review").click()
         expect(page).to_have_title(re.compile("^Changes"))
         settle(page)
 
@@ -212,7 +212,9 @@ def test_a_file_that_is_dropped_opens_as_a_fleet(page: Page, served: Served) -> 
     page.get_by_role("button", name="Import", exact=True).click()
     expect(page.get_by_text("Checking and freezing 2 files …")).to_be_visible()
 
-    expect(page.locator(".frozen")).to_contain_text("imported", timeout=60_000)  # a process of its own reads it
+    expect(page.locator(".snapshot-banner")).to_contain_text(
+        "imported", timeout=60_000
+    )  # a process of its own reads it
     expect(page.locator(".asof")).to_contain_text("2 of 2")
 
 
@@ -231,8 +233,8 @@ def test_a_snapshot_is_renamed_and_deleted_after_a_second_question(
 
     page.locator(".snapshots tr", has_text="Old").get_by_role("link", name="Manage").click()
     page.get_by_role("button", name="Delete …").click()
-    page.get_by_label("Type its name to delete it").fill("Old")
-    page.get_by_role("button", name="Delete for good").click()
+    page.get_by_label("Type its name to confirm").fill("Old")
+    page.get_by_role("button", name="Delete permanently").click()
     expect(page.locator(".snapshots")).not_to_contain_text("Old")
     assert served.store.beginning(key) == ()
     settle(page)

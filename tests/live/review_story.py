@@ -146,7 +146,7 @@ def drop_answers(page: Page, url: str, servers: Sequence[Server]) -> str:
     ]
     page.locator("input[type=file]").set_input_files(files)
     page.get_by_role("button", name="Import", exact=True).click()
-    expect(page.locator(".frozen")).to_contain_text("imported")
+    expect(page.locator(".snapshot-banner")).to_contain_text("imported")
     return key_of(page.url)
 
 

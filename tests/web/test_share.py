@@ -88,7 +88,7 @@ def test_what_was_frozen_is_said_with_the_time_of_its_data(tmp_path: Path) -> No
     ],
 )
 def test_the_address_to_copy_has_the_host_and_the_path_prefix(url: str, page: str, base: str) -> None:
-    assert share.base_of(url, page) == base
+    assert share.base_url(url, page) == base
 
 
 def test_a_disk_that_cannot_be_written_is_said_where_freezing_was_asked_for(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_name_is_not_written_over_notes_that_cannot_be_read(tmp_path: Path) ->
     page = html(freeze(app))
 
     assert f"The name and notes of snapshot {stored.id} cannot be read" in page
-    assert "Frozen as <b>without a name</b>" in page
+    assert "Frozen as <b>unnamed</b>" in page
     assert (tmp_path / f"{stored.id}.notes.json").read_bytes() == b"{"
 
 
@@ -131,7 +131,7 @@ def test_a_page_can_be_taken_away_in_every_format_that_has_something_to_hold(tmp
     assert "SVG" not in app.segmented_control(key="export_format").options
     assert "SVG" in visit("capacity").segmented_control(key="export_format").options
 
-    taken = written(app.session_state[share.OFFERED].report(), Format.HTML).decode()
+    taken = written(app.session_state[share.OFFERED].view(), Format.HTML).decode()
     assert "prod-eu" in taken
     assert "2026-03-02T11:42:05Z" in taken
 

@@ -2,8 +2,9 @@
 
 import streamlit as st
 
+from dashboard.views import pages
 from dashboard.views.capacity import capacity_report
-from dashboard.web import capacity_controls, capacity_view, empty, frozen_band, markup, replica_opening, share, state
+from dashboard.web import capacity_controls, capacity_view, empty, links, markup, share, state
 
 fleet = state.fleet()
 if not fleet.pools:
@@ -18,7 +19,7 @@ if choice.misread:
 parts = capacity_view.parts(fleet.generation, fleet.since, choice._replace(misread=""), st.context.theme.type, fleet)
 head.html(parts.head)
 clicked = capacity_view.draw(parts)
-called = frozen_band.context(fleet).name
+called = state.snapshot_name()
 share.offer(lambda: capacity_report(fleet, choice.pool, choice.drawn, choice.length, name=called), charts=True)
 if clicked:
-    replica_opening.open_replica(clicked)
+    links.open_url(links.to(pages.REPLICA_PAGE, replica=clicked))

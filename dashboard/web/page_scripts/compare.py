@@ -11,7 +11,6 @@ from dashboard.web import (
     compare_controls,
     compare_view,
     empty,
-    frozen_band,
     links,
     share,
     state,
@@ -44,7 +43,7 @@ with st.container(key="controls", horizontal=True, vertical_alignment="bottom", 
     st.download_button(
         "CSV",
         data=lambda: matrix_csv(view.matrix, view.notes, names),
-        file_name=f"{links.file_name(fleet.name, name)}.csv",
+        file_name=f"{links.make_file_name(fleet.name, name)}.csv",
         mime="text/csv",
         on_click="ignore",
         help="What the table shows, values uncut.",
@@ -56,16 +55,16 @@ with band:
 if view.matrix.rows:
     opened = matrix(view.table, key="compare_settings") or opened
 elif not pool.cohorts and any(member.fresh for member in members):
-    empty.nothing_told("pool")
+    empty.no_settings_reported("pool")
 elif choice.is_filtered:
     empty.filter_hides_all(unmatched_words(view.matrix, choice), links.to(pages.COMPARE, pool=name))
 elif sum(len(cohort.replicas) for cohort in pool.cohorts) > 1:
     empty.all_equal("No difference:" if view.is_good else "No setting differs:", view.equal, is_good=view.is_good)
 else:
-    empty.nothing_compared(view.notes[-1])
+    empty.too_few_replicas(view.notes[-1])
 
 what = whatif_view.draw(fleet, pool, is_split=view.is_split)
-called = frozen_band.context(fleet).name
+called = state.snapshot_name()
 share.offer(lambda: compare_report(fleet, pool.name, choice, what=what, name=called))
 
 if opened:

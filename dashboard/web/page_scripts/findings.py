@@ -4,7 +4,7 @@ import streamlit as st
 
 from dashboard.views import pages
 from dashboard.views.findings import findings_report
-from dashboard.web import empty, findings_view, frozen_band, share, state
+from dashboard.web import empty, findings_view, share, state
 
 fleet = state.fleet()
 if not fleet.pools and not fleet.inspection.findings:
@@ -28,5 +28,5 @@ else:
     with panel:
         findings_view.draw_detail(fleet, found, opened)
 findings_view.draw_rules(fleet, found, choice)
-called = frozen_band.context(fleet).name
+called = state.snapshot_name()
 share.offer(lambda: findings_report(fleet, choice, name=called))

@@ -4,12 +4,12 @@ import streamlit as st
 
 from dashboard.fleet.formatting import count
 from dashboard.views.overview import overview_report
-from dashboard.web import empty, frozen_band, guide, markup, share, state
+from dashboard.web import empty, markup, share, state
 from dashboard.web.overview import MOST_POOLS, overview
 from dashboard.web.unread import unread
 
 fleet = state.fleet()
-guide.draw()
+empty.draw_guide()
 shown = overview(fleet.generation, fleet.polled_at, fleet)
 st.html(shown.head + shown.cards)
 if fleet.pools:
@@ -24,10 +24,10 @@ with left:
     elif any(pool.cohorts for pool in fleet.pools):
         empty.all_equal(shown.calm[0], " ".join(shown.calm[1:]))
     elif len(shown.unread) < len(fleet.replicas):
-        empty.nothing_told("fleet") if fleet.pools else empty.no_pools()
+        empty.no_settings_reported("fleet") if fleet.pools else empty.no_pool_labels()
 with right:
     if shown.unread:
-        entries = markup.section("Could not be read") + markup.entries(unread(shown.unread, state.ages_from()))
+        entries = markup.section("Could not be read") + markup.entries(unread(shown.unread, state.age_reference()))
         st.html(entries if shown.first else f'<div class="alone">{entries}</div>')
-called = frozen_band.context(fleet).name
+called = state.snapshot_name()
 share.offer(lambda: overview_report(fleet, called))

@@ -4,7 +4,7 @@ import streamlit as st
 
 from dashboard.views import pages
 from dashboard.views.replica import replica_report
-from dashboard.web import frozen_band, replica_view, share, state
+from dashboard.web import replica_view, share, state
 
 fleet = state.fleet()
 asked = st.query_params.get(pages.REPLICA)
@@ -13,7 +13,7 @@ if found is None:
     replica_view.draw_unknown(asked)
     st.stop()
 
-replica_view.draw_head(found, fleet, state.ages_from())
+replica_view.draw_head(found, fleet, state.age_reference())
 settings, engines, identity, probes = replica_view.tabs()
 with settings:
     replica_view.draw_settings(found)
@@ -24,5 +24,5 @@ with identity:
 with probes:
     replica_view.draw_probes(found.replica)
 replica_view.draw_offer(found)
-called = frozen_band.context(fleet).name
+called = state.snapshot_name()
 share.offer(lambda: replica_report(fleet, str(asked), name=called))

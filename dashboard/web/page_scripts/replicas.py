@@ -4,7 +4,7 @@ import streamlit as st
 
 from dashboard.views import pages
 from dashboard.views.replicas import replicas_report
-from dashboard.web import empty, frozen_band, links, replica_opening, replicas_view, share, state
+from dashboard.web import empty, links, replicas_view, share, state
 
 fleet = state.fleet()
 rows = replicas_view.rows(fleet.generation, fleet.polled_at, fleet)
@@ -20,9 +20,9 @@ if kept.empty:
     st.stop()
 number = replicas_view.number_words(len(kept), len(rows))
 replicas_view.offer_csv(fleet, kept, number, controls)
-chosen = replicas_view.draw_table(kept, state.ages_from())
+chosen = replicas_view.draw_table(kept, state.age_reference())
 replicas_view.draw_foot(kept, number)
 if chosen:
-    replica_opening.open_replica(chosen)
-called = frozen_band.context(fleet).name
+    links.open_url(links.to(pages.REPLICA_PAGE, replica=chosen))
+called = state.snapshot_name()
 share.offer(lambda: replicas_report(fleet, pool=choice.pool, state=choice.state, search=choice.search, name=called))

@@ -5,12 +5,12 @@ import streamlit as st
 from dashboard import service
 from dashboard.store.reviews import earlier
 from dashboard.views.review_new import NEW
-from dashboard.web import frozen_band, review_before, review_page, review_view, share, state
+from dashboard.web import review_before, review_page, review_view, share, state
 
 fleet = state.fleet()
 known = earlier(service.snapshots(), fleet)
 last = review_before.chosen(known, fleet)
-stored = frozen_band.shown()
+stored = state.stored()
 notes = stored.notes if stored else {}
 shown = review_view.review(fleet.generation, fleet.since, last.id, last.noted, last.alone, fleet, last.fleet)
 

@@ -1,13 +1,13 @@
-"""Snapshots: fleets that were frozen, to be opened, compared, renamed and taken away."""
+"""Snapshots: open, compare, rename, export, delete and import frozen fleets."""
 
-from dashboard.web import snapshots_dialog, snapshots_import, snapshots_view
+from dashboard.web import snapshot_actions, snapshots
 
-found = snapshots_view.listed()
+found = snapshots.read()
 if found is not None and (found.snapshots or found.damaged):
-    snapshots_view.draw_head(found)
-    snapshots_view.draw_list(found)
-    snapshots_view.draw_compare(found.snapshots)
+    snapshots.draw_head(found)
+    snapshots.draw_list(found)
+    snapshots.draw_compare(found.snapshots)
 elif found is not None:
-    snapshots_view.draw_empty()
-snapshots_import.draw()
-snapshots_dialog.draw()
+    snapshots.draw_empty()
+snapshot_actions.draw_import()
+snapshot_actions.draw_dialog()

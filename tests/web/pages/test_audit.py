@@ -1,4 +1,4 @@
-"""What visitors change or take away is a line of JSON on standard error: who, from where, what."""
+"""What visitors change or export is a line of JSON on standard error: who, from where, what."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_renaming_and_deleting_are_recorded_also_where_they_are_refused(
     told = {"remote": "unknown", "snapshot": key, "name": "Tuesday"}
     assert lines(capsys) == [
         {"audit": "rename", **told},
-        {"audit": "delete", **told, "refused": "Not deleted: type the name, Tuesday."},
+        {"audit": "delete_refused", **told, "refused": "Not deleted: type the name, Tuesday."},
         {"audit": "delete", **told},
     ]
 

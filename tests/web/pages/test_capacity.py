@@ -175,7 +175,7 @@ def test_a_pool_that_is_down_has_no_engines() -> None:
 def test_without_any_pool_there_is_an_empty_state() -> None:
     app = open_page(fleet([down(pool=None)]), "capacity")
 
-    assert "There is no pool" in html(app)
+    assert "No pools to compare" in html(app)
     assert not app.selectbox
 
 

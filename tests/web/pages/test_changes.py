@@ -121,7 +121,7 @@ def test_first_digits_of_an_id_are_enough(kept: Kept) -> None:
 def test_the_same_fleet_on_both_sides_says_so(kept: Kept) -> None:
     page = html(visit("changes", **{"from": kept.before, "to": kept.before}))
 
-    assert "The same fleet stands on both sides" in page
+    assert "Both sides are the same fleet" in page
 
 
 def test_nothing_changed_is_said_as_such(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_frozen_page_compares_with_the_live_fleet(kept: Kept) -> None:
     page = html(visit("changes", **{"from": kept.before, "to": "live", "snapshot": kept.before}))
 
     assert "block_size" in page
-    assert "The same fleet" not in page
+    assert "Both sides are the same fleet" not in page
 
 
 def foot(app: AppTest) -> str:
@@ -203,7 +203,7 @@ def test_a_live_side_is_called_so_and_has_a_clock(kept: Kept) -> None:
     app = visit("changes", **{"from": kept.before, "to": "live"})
 
     assert " · after: not frozen, data as of 2026-03-02T11:42:13Z, 4 of 4 answered · " in foot(app)
-    assert head(app).endswith("→ live · 4 of 4 · data as of 11:42:13 UTC, 0 s ago")
+    assert head(app).endswith("→ live · 4 of 4 · data as of 11:42:13 UTC (0 s ago)")
     assert looks_for_newer(app)
 
 
@@ -219,8 +219,8 @@ def test_beside_an_open_snapshot_both_sides_are_told_and_not_that_one(kept: Kept
 def test_where_a_side_cannot_be_opened_nothing_is_said_to_be_compared(kept: Kept) -> None:
     app = visit("changes", **{"from": kept.before, "to": "zzzz"})
 
-    assert head(app) == "nothing is compared"
-    assert foot(app).startswith("nothing is compared · vllm-fleet-dashboard")
+    assert head(app) == "no comparison"
+    assert foot(app).startswith("no comparison · vllm-fleet-dashboard")
     assert "Share" not in [each.proto.popover.label for each in app.get("popover")]
 
 
@@ -254,7 +254,7 @@ def test_names_that_attack_stay_text(tmp_path: Path) -> None:
 def test_what_is_shown_can_be_taken_away_as_it_is_shown(kept: Kept) -> None:
     """The exported report has the headline of the page, and both sides."""
     app = visit("changes")
-    report = app.session_state[share.OFFERED].report()
+    report = app.session_state[share.OFFERED].view()
     taken = written(report, Format.HTML).decode()
 
     assert escape(report.headline) in taken

@@ -96,9 +96,9 @@ def test_filters_that_hide_all_say_so_and_offer_the_way_back() -> None:
     app = open_page(story(), "compare", pool="chat-70b", search="no such thing")
 
     assert len(tables(app)) == 1
-    assert "Nothing matches these filters" in html(app)
+    assert "No matches for these filters" in html(app)
     assert "None of the 7 settings that differ has “no such thing” in its path or values." in html(app)
-    assert '<a href="compare?pool=chat-70b">Remove the filters</a>' in html(app)
+    assert '<a href="compare?pool=chat-70b">Clear filters</a>' in html(app)
 
 
 def test_a_pool_without_differences_says_that_all_agree() -> None:
@@ -121,7 +121,7 @@ def test_a_pool_that_does_not_exist_is_said_and_another_can_be_chosen() -> None:
     """No other pool is shown in its place."""
     app = open_page(story(), "compare", pool="nope")
 
-    assert "There is no pool “nope”" in html(app)
+    assert "Pool “nope” not found" in html(app)
     assert "chat-70b" not in html(app)
     assert not tables(app)
 
@@ -252,12 +252,12 @@ def test_a_fleet_without_any_pool_is_explained() -> None:
     """When nobody told a model, there is nothing to compare, and the page says where to look."""
     app = open_page(fleet([down("chat-1", pool=None)]), "compare")
 
-    assert "There is no pool to compare" in html(app)
+    assert "No pools to compare" in html(app)
 
 
 def test_before_the_first_poll_the_page_says_that_it_waits() -> None:
     """The same empty state as on every page."""
-    assert "Waiting for the first answers" in html(open_page(empty_fleet("prod-eu"), "compare"))
+    assert "Waiting for the first poll" in html(open_page(empty_fleet("prod-eu"), "compare"))
 
 
 def test_a_pool_of_which_nothing_was_read_shows_no_columns_and_does_not_claim_agreement() -> None:
@@ -272,7 +272,7 @@ def test_a_pool_that_answers_but_tells_no_settings_says_what_helps() -> None:
     """It is no list of zeros, and leads to where the provider is offered."""
     shown = html(open_page(fleet([replica("chat-1", pool="chat"), replica("chat-2", pool="chat")]), "compare"))
 
-    assert "No replica of this pool tells its settings" in shown
+    assert "No replica of this pool reports its settings" in shown
     assert "0 of 0 settings" not in shown
     assert 'href="replicas"' in shown
 

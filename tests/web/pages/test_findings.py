@@ -103,9 +103,9 @@ def test_filters_that_hide_all_say_so_and_offer_the_way_back() -> None:
     """An empty list is explained."""
     shown = html(open_page(inspected_story(), "findings", search="no such thing"))
 
-    assert "Nothing matches these filters" in shown
+    assert "No matches for these filters" in shown
     assert "They hide all 4 findings." in shown
-    assert '<a href="findings">Remove the filters</a>' in shown
+    assert '<a href="findings">Clear filters</a>' in shown
 
 
 def test_links_of_the_list_keep_the_filters() -> None:
@@ -229,10 +229,10 @@ def test_without_targets_the_page_says_how_to_begin_and_without_answers_why() ->
     nothing = judged(silent)
     found = judged(silent, replace(finding(silent, ["a"]), pools=(), subject="fleet", evidence=()))
 
-    assert "No replicas are configured yet" in html(
+    assert "No replicas configured" in html(
         open_page(replace(empty_fleet("x"), polled_at=POLLED_AT), "findings")
     )
-    assert "There is no pool to compare" in html(open_page(nothing, "findings"))
+    assert "No pools to compare" in html(open_page(nothing, "findings"))
     assert "<h1>1 critical</h1>" in html(open_page(found, "findings"))
     assert "<h2>Block size is 32 instead of 16" in html(open_page(found, "findings", finding="0123456789"))
 

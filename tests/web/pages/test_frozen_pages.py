@@ -28,10 +28,10 @@ FROZEN_AS_A_WHOLE = [page for page in EVERY_PAGE if page != "changes"]  # which 
 OF_ONE_FLEET = [page for page in FROZEN_AS_A_WHOLE if page != "snapshots"]
 REPLICA_QUOTED = "http%3A%2F%2Fchat-70b-16%3A8000"
 GUIDE = 'class="guide"'
-SHARE = re.compile("Freeze|Link to this page|Take this page|Saves everything|open it</a>|Notes are kept|keeps no raw")
+SHARE = re.compile("Freeze|Link to this page|Export this page|Saves all data|open it</a>|Notes |keeps no raw")
 LINK = re.compile(r'href="([^"#]*)"')
 # What the band says, and where the live fleet is left for others on purpose.
-LEADS_OUT = re.compile(r'<div class="frozen">.*?</div>|<footer.*?</footer>', re.DOTALL)
+LEADS_OUT = re.compile(r'<div class="snapshot-banner">.*?</div>|<footer.*?</footer>', re.DOTALL)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_every_page_says_that_it_is_frozen_and_where_its_data_is_from(frozen: st
     shown = html(on(page, snapshot=frozen))
 
     assert f"<b>Snapshot</b> <b>“Ops review”</b> <code>{frozen}</code>" in shown
-    assert "nothing is polled" in shown
+    assert "not polled" in shown
     assert f"snapshot {frozen[:10]} “Ops review”" in shown
     assert "data as of 2026-03-02T11:42:05Z" in shown
     assert "39 of 40 answered" in shown
@@ -80,7 +80,7 @@ def test_every_link_of_a_page_stays_in_the_snapshot(frozen: str, page: str) -> N
 
 @pytest.mark.parametrize("page", FROZEN_AS_A_WHOLE)
 def test_the_way_back_to_the_live_fleet_leads_to_the_same_page_and_its_choices(frozen: str, page: str) -> None:
-    band = next(part for part in html(on(page, snapshot=frozen)).split("\n") if 'class="frozen"' in part)
+    band = next(part for part in html(on(page, snapshot=frozen)).split("\n") if 'class="snapshot-banner"' in part)
     back = re.findall(r'href="([^"]*)">Back to the live fleet', band)
 
     assert back == [
@@ -205,8 +205,8 @@ def test_a_later_rule_set_judges_anew_and_the_page_says_what_was_found_then(froz
     file.write_text(told.model_copy(update={"rule_set": RULE_SET - 1, "critical": 7}).model_dump_json())
     shown = html(visit(snapshot=frozen))
 
-    assert f"judged anew by rule set {RULE_SET}; rule set {RULE_SET - 1} found 7 critical" in shown
-    assert "judged anew" not in html(visit("snapshots"))
+    assert f"evaluated by rule set {RULE_SET}; rule set {RULE_SET - 1} found 7 critical" in shown
+    assert "evaluated by" not in html(visit("snapshots"))
 
 
 def test_the_raw_answers_are_said_not_to_be_kept(frozen: str) -> None:

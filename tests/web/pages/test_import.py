@@ -81,7 +81,7 @@ def test_the_answer_that_tells_all_settings_is_asked_for() -> None:
 @pytest.mark.usefixtures("live")
 def test_the_button_is_called_as_the_text_says() -> None:
     app = visit("snapshots")
-    assert "Once files are chosen, <b>Import</b> stands below them" in html(app)
+    assert "Select files, then <b>Import</b> below them" in html(app)
     app.file_uploader[0].set_value([("chat-1.json", b"{}", "application/json")])
 
     assert rerun(app).button(key="import").label == "Import"
@@ -123,7 +123,7 @@ def test_each_file_that_cannot_be_used_has_its_own_sentence_and_the_others_are_f
     assert "ends in the middle" in page
     assert f"./?snapshot={stored.id}" in page
     assert "<script>" not in page
-    assert "<h2>2 files were not used</h2>" in page
+    assert "<h2>2 files refused</h2>" in page
     assert opened(app) == []
 
 

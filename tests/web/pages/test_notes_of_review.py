@@ -242,7 +242,7 @@ def test_the_exported_review_holds_the_notes_and_those_of_the_last_one(store: Sn
     store.note(key, about, Note("Now.", "bo", NOW))
     app = review(told, store, snapshot=key)
 
-    report = app.session_state["offered_view"].report()
+    report = app.session_state["offered_view"].view()
 
     assert report.context.name == "Weekly"
     assert "'Now.'" in repr(report)

@@ -136,7 +136,7 @@ def test_before_the_first_poll_the_page_says_that_it_waits() -> None:
     """No figures are shown before there are any."""
     shown = html(open_page(empty_fleet("prod-eu")))
 
-    assert "Waiting for the first answers" in shown
+    assert "Waiting for the first poll" in shown
     assert "waiting for the first poll" in shown
     assert "Replicas" not in shown
 
@@ -145,7 +145,7 @@ def test_without_targets_the_page_says_how_to_begin() -> None:
     """The empty page shows what to write where."""
     shown = html(open_page(fleet()))
 
-    assert "No replicas are configured yet" in shown
+    assert "No replicas configured" in shown
     assert "fleet.yaml" in shown
 
 
@@ -173,7 +173,7 @@ def test_a_fleet_that_answers_and_tells_no_settings_is_not_called_calm_and_says_
     shown = html(open_page(fleet([replica("chat-1"), replica("chat-2")])))
 
     assert "<h1>Nothing could be judged</h1>" in shown
-    assert "No replica of this fleet tells its settings" in shown
+    assert "No replica of this fleet reports its settings" in shown
     assert 'href="replicas"' in shown
     assert 'class="notice good"' not in shown
 

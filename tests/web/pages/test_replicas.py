@@ -54,7 +54,7 @@ def test_a_search_looks_into_names_addresses_and_labels() -> None:
 def test_filters_that_hide_all_say_so_and_can_be_removed() -> None:
     app = open_page(story(), "replicas", search="nothing is called so")
 
-    assert "Nothing matches these filters" in html(app)
+    assert "No matches for these filters" in html(app)
     assert re.search(r"They hide all \d+ replicas\.", html(app))
     assert 'href="replicas"' in html(app)
     assert not app.dataframe

@@ -24,8 +24,8 @@ def earlier(days: int) -> Fleet:
 def test_an_empty_folder_says_in_two_sentences_what_a_snapshot_is_and_how_to_make_one() -> None:
     page = html(visit("snapshots"))
 
-    assert "There is no snapshot yet" in page
-    assert "choose Share above and press Freeze, or import a file below" in page
+    assert "<h2>No snapshots</h2>" in page
+    assert "select Freeze under Share, or import files below" in page
 
 
 @pytest.mark.parametrize("fleet", [empty_fleet("prod"), builders.fleet(polled_at=NOW)], ids=["unpolled", "no target"])
@@ -47,7 +47,7 @@ def test_each_snapshot_says_what_it_holds(live: Fleet) -> None:
         assert told in page
     assert f">{key[:10]}<" in page
     assert f'href="./?snapshot={key}"' in page
-    assert f"findings?snapshot={key}&amp;severity=critical" in page
+    assert f"findings?severity=critical&amp;snapshot={key}" in page
 
 
 def test_the_newest_data_stands_first(live: Fleet) -> None:
@@ -215,7 +215,7 @@ def test_notes_that_cannot_be_read_are_said_and_a_new_name_is_not_written_over_t
     assert file.read_bytes() == b"{"
 
     app.button(key="delete").click()
-    assert "What was noted on it cannot be read, and goes with it." in html(rerun(app))
+    assert "Also deletes its notes, which cannot be read." in html(rerun(app))
 
 
 def test_a_snapshot_whose_name_is_emptied_is_called_as_one_that_was_frozen_without_a_name(live: Fleet) -> None:
@@ -245,7 +245,7 @@ def test_a_snapshot_is_deleted_only_by_its_name(live: Fleet) -> None:
     app = visit("snapshots", manage=key)
     app.button(key="delete").click()
     rerun(app)
-    assert "for good? Links to it will open nothing any more." in html(app)
+    assert "permanently? Links to it will stop working." in html(app)
     assert service.snapshots().beginning(key) == (key,)
 
     for typed in ("", "monday", "Tuesday"):
@@ -259,7 +259,7 @@ def test_a_snapshot_is_deleted_only_by_its_name(live: Fleet) -> None:
     app.button(key="delete_for_good").click()
     rerun(app)
     assert service.snapshots().beginning(key) == ()
-    assert "There is no snapshot yet" in html(app)
+    assert "<h2>No snapshots</h2>" in html(app)
 
 
 def test_who_thinks_again_keeps_the_snapshot(live: Fleet) -> None:
@@ -271,7 +271,7 @@ def test_who_thinks_again_keeps_the_snapshot(live: Fleet) -> None:
     rerun(app)
 
     assert service.snapshots().beginning(key) == (key,)
-    assert "for good" not in html(app)
+    assert "permanently" not in html(app)
 
 
 def test_the_snapshot_that_is_open_can_be_deleted_and_the_page_is_live_again(live: Fleet) -> None:
@@ -297,7 +297,7 @@ def test_any_two_can_be_compared_and_the_live_fleet_with_the_last_review(live: F
     older = freeze(earlier(30), "last month")
     app = visit("snapshots")
     assert f"changes?from={last}&amp;to=live" in html(app)
-    assert "What changed since the last review" in html(app)
+    assert "Changes since the last review" in html(app)
 
     app.selectbox(key="snapshots_side_from").set_value(older)
     app.selectbox(key="snapshots_side_to").set_value(last)

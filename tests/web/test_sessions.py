@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
-from dashboard.web.uploads import MIB, SERVER_BYTES, SESSION_BYTES, Uploads
+from dashboard.web.sessions import MIB, SERVER_BYTES, SESSION_BYTES, Uploads
 
 OK = 200
 
@@ -62,7 +62,7 @@ def test_an_upload_within_the_quota_passes() -> None:
 def test_one_page_holds_no_more_than_its_quota() -> None:
     served = Served("one", "two")
     served.keep("one", SESSION_BYTES)
-    assert served.put("one", 1) == (413, "One page may hold uploads of 64 MiB; import or remove some first.\n")
+    assert served.put("one", 1) == (413, "Upload quota exceeded (64 MiB per page): import or remove files first.\n")
     assert served.put("two", 1)[0] == OK
 
 
@@ -70,7 +70,7 @@ def test_all_pages_together_hold_no_more_than_the_quota_of_the_server() -> None:
     served = Served("one", "two", "three")
     served.keep("one", SESSION_BYTES)
     served.keep("two", SERVER_BYTES - SESSION_BYTES)
-    assert served.put("three", 1) == (413, "All pages together may hold uploads of 128 MiB; try again later.\n")
+    assert served.put("three", 1) == (413, "Upload quota exceeded (128 MiB for all pages): try again later.\n")
 
 
 def test_an_upload_of_unknown_length_is_refused() -> None:

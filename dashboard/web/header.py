@@ -1,0 +1,188 @@
+"""The frame of every page: the header line, the banner of a snapshot, warnings, and the footer with the context."""
+
+from datetime import datetime
+from pathlib import Path
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import formatting
+from dashboard.report.findings.words import answered
+from dashboard.rules import rollup
+from dashboard.rules.catalogue import RULE_SET
+from dashboard.store import Stored
+from dashboard.views import pages
+from dashboard.views.context import Context, as_of_words, context_of, context_parts, seen_with
+from dashboard.web import links, markup, state
+from dashboard.web.changes_sides import Sides
+from dashboard.web.tally import tally_glyphs
+
+TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few milliseconds
+STALE_INTERVALS = 3  # poll intervals after which data is called stale
+LONGEST_FILTER = 60  # characters of a choice: anybody can write one into a URL
+_HERE = Path(__file__).parent
+# look.css is the base; a part of a page that needs more has a look_*.css of its own.
+_LOOK = "".join(file.read_text(encoding="utf-8") for file in sorted(_HERE.glob("look*.css")))
+_STILL = (_HERE / "still.css").read_text(encoding="utf-8")
+_MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
+# navigate.js copies `data-status` to a live region: screen readers read it as soon as it appears.
+_STALE = f'<span class="late" data-status="The data is stale.">{markup.glyph("warning", "")} <b>stale</b></span>'
+_SCRIPTS = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "navigate.js"))
+_navigate = st.components.v2.component("navigate", js=_SCRIPTS)
+
+
+def draw(fleet: Fleet, sides: Sides | None = None) -> DeltaGenerator:
+    """Draw the header and warnings about targets; return the place for more controls.
+
+    On a comparison it shows both `sides`, and `fleet` is the second one.
+    """
+    meeting = _MEETING if state.is_meeting() else ""
+    still = _STILL if state.is_screenshot() else ""
+    st.html(f"<style>:root{{--fleet:{to_css_string(fleet.name)}}}{_LOOK}{meeting}{still}</style>")
+    with st.container(key="navigate"):
+        _navigate(key="navigate_links")
+    is_live = not state.is_frozen() if sides is None else sides.is_live
+    with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
+        _draw_ticking_line(sides) if is_live and not state.is_still() else _draw_line(sides)
+        controls = st.container(key="header_controls", horizontal=True, vertical_alignment="center", gap="small")
+        if is_live and not state.is_frozen() and not state.is_screenshot():
+            st.toggle("Pause", key=state.PAUSED)
+    for failure in service.discovery_failures() if is_live else ():
+        st.html(stale_targets_html(failure))
+    return controls
+
+
+def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool = False) -> str:
+    """Return the header line: how many replicas answered, the age of the data, and whether the page is paused."""
+    name = markup.said(f"Fleet {fleet.name}: ")
+    if fleet.polled_at is None:
+        return f'<div class="asof">{name}waiting for the first poll</div>'
+    number, _, word = answered(fleet).rpartition(" ")
+    if fleet.snapshot is None:
+        as_of = _live_as_of(fleet.polled_at, now, interval_seconds, paused=paused)
+    else:
+        as_of = f'<span class="roomy">{as_of_words(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
+    tally = tally_glyphs(rollup.of_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
+    found = f'<span class="found">{tally} · </span>' if tally else ""
+    return f'<div class="asof">{name}{found}<b>{number}</b> <span class="word">{word}</span> · {as_of}</div>'
+
+
+def comparison_html(sides: Sides, live: Fleet | None, now: datetime, interval_seconds: float, *, paused: bool) -> str:
+    """Return the header line of a comparison: both sides, and the age of the data of a live one.
+
+    `live` is the newest fleet with the same content as the live side.
+    """
+    if sides.both is None:
+        return '<div class="asof">no comparison</div>'
+    shown = []
+    for side, fleet in zip((sides.before, sides.after), sides.both, strict=True):
+        if side.is_live:
+            newest = live or fleet
+            at = newest.polled_at
+            as_of = _live_as_of(at, now, interval_seconds, paused=paused) if at else ""
+            shown.append(f"{markup.bold(pages.LIVE)}{_coverage(newest)} · {as_of}")
+        else:
+            as_of = f'<span class="roomy"> · {formatting.iso(fleet.polled_at)}</span>' if fleet.polled_at else ""
+            key = markup.text(formatting.short_id(fleet.snapshot or ""))
+            shown.append(f'<b title="{markup.text(side.name)}">{key}</b>{_coverage(fleet)}{as_of}')
+    kind = "with-live" if live else "frozen-both"
+    return f'<div class="asof {kind}">{markup.said("Compared: ")}{" → ".join(shown)}</div>'
+
+
+def stale_targets_html(failure: str) -> str:
+    """Return the warning that a source of targets cannot be read, so that the last known targets are shown."""
+    glyph = markup.glyph("warning", "stale:")
+    return markup.notice("warning", f"{glyph} {markup.bold('Targets may be out of date.')} {markup.text(failure)}")
+
+
+def to_css_string(text: str) -> str:
+    """Return any text as a CSS string: every character but ASCII letters and digits as its code point."""
+    return '"{}"'.format("".join(c if c.isascii() and c.isalnum() else f"\\{ord(c):x} " for c in text))
+
+
+def draw_banner(page: str) -> None:
+    """Draw the banner of the snapshot that is shown, with the way back to the same page of the live fleet."""
+    stored = state.stored()
+    if stored is None:
+        return
+    name = f" {markup.bold(f'“{stored.beside.name}”')}" if stored.beside.name else ""
+    frozen = f"frozen {markup.text(formatting.iso(stored.beside.frozen_at))}, not polled"
+    leave = markup.link(links.live(page, **links.page_choices()), "Back to the live fleet")
+    st.html(
+        '<div class="snapshot-banner">'
+        f"<span>{markup.bold('Snapshot')}{name} {markup.code(stored.id)} · {frozen}{_earlier_rules(stored)}</span>"
+        f'<span class="leave">{markup.link(links.to(pages.SNAPSHOTS), "All snapshots")} · {leave}</span></div>'
+    )
+
+
+def draw_ignored_choices() -> None:
+    """Warn about invalid choices in the URL; once the page is drawn."""
+    ignored = [
+        markup.code(f"{name}={formatting.middle_cut(value, LONGEST_FILTER)}")
+        for name, value in links.ignored_choices().items()
+    ]
+    if ignored:
+        parameters = "parameter" if len(ignored) == 1 else "parameters"
+        st.html(markup.notice("warning", f"Ignored invalid URL {parameters} {formatting.joined(ignored)}."))
+
+
+def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
+    """Draw the context by which a picture of this page can be traced; of a comparison that of both sides."""
+    if sides is None:
+        parts = context_parts(page_context(fleet, page))
+    else:
+        parts = context_parts(sides.context) if sides.context else ("no comparison", *seen_with(context_of(fleet)))
+    shown = " · ".join(f"<span>{markup.text(part)}</span>" for part in parts)
+    st.html(f'<footer class="context">{shown}</footer>')
+
+
+def page_context(fleet: Fleet, page: str) -> Context:
+    """Return the context of a page; its filters are the choices of the URL that the page follows, in their order."""
+    known = pages.KNOWN.get(page, set()) - links.ignored_choices().keys() - {pages.MANAGE}  # a dialog filters nothing
+    choices = {name: value for name, value in links.page_choices().items() if name in known}
+    if choices.get(pages.POOL) not in {pool.name for pool in fleet.pools}:
+        choices.pop(pages.POOL, None)
+    filters = [(name, formatting.middle_cut(value, LONGEST_FILTER)) for name, value in choices.items()]
+    return context_of(fleet, name=state.snapshot_name(), filters=filters)
+
+
+def _coverage(fleet: Fleet) -> str:
+    return f'<span class="covered"> · {answered(fleet).rpartition(" ")[0]}</span>'
+
+
+def _live_as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, paused: bool) -> str:
+    seconds = (now - polled_at).total_seconds()
+    prefix = f"{markup.bold('paused')} · " if paused else ""
+    clock = f'<b title="{formatting.iso(polled_at)}">{formatting.clock(polled_at)}</b>'
+    age = f'<span class="age"> ({formatting.age(seconds)})</span>'
+    if seconds > STALE_INTERVALS * interval_seconds:  # a narrow header shows the age, too
+        return f'{prefix}{_STALE}<span class="roomy"> · data as of</span><span class="clock"> {clock}</span>{age}'
+    return f'{prefix}<span class="roomy">data as of </span>{clock}<span class="roomy">{age}</span>'
+
+
+def _earlier_rules(stored: Stored) -> str:
+    """Return what an earlier rule set found at freeze time: the page shows findings of today's rules."""
+    then = stored.beside
+    if then.rule_set == RULE_SET:
+        return ""
+    found = f"{then.critical:,} critical, {formatting.count(then.warning, 'warning')}, {then.info:,} info"
+    return markup.text(f" · evaluated by rule set {RULE_SET}; rule set {then.rule_set} found {found} when frozen")
+
+
+def _draw_line(sides: Sides | None) -> None:
+    shown, paused = state.latest_equal(), state.is_paused() and not state.is_frozen()
+    if sides is None:
+        st.html(line_html(shown, state.now(), service.interval_seconds(), paused=paused))
+        return
+    live = sides.live and (sides.live if state.is_frozen() else shown)
+    now = live.polled_at if live and live.polled_at and state.is_screenshot() else service.now()
+    st.html(comparison_html(sides, live, now, service.interval_seconds(), paused=paused))
+
+
+@st.fragment(run_every=TICK_SECONDS)
+def _draw_ticking_line(sides: Sides | None) -> None:
+    _draw_line(sides)
+    if state.is_outdated():
+        st.rerun()

@@ -1,0 +1,229 @@
+"""What changes snapshots on their page: the dialog of one (rename, export, delete), and the import of files."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+from dashboard import service
+from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import count, iso
+from dashboard.sources.importing import File, Refused, import_files
+from dashboard.store import Stored
+from dashboard.store.sidecar import LONGEST_NAME, with_name
+from dashboard.views import pages
+from dashboard.web import audit, links, markup
+from dashboard.web.sessions import MAX_FILE_BYTES, MIB
+from dashboard.web.snapshots import UNNAMED, data_time, default_name, freeze_times
+
+# Keys of the session.
+TO_DELETE = "snapshot_to_delete"
+IMPORTED, ROUND = "imported", "import_round"  # the result of the last import, and the number of imports
+
+BROWSER_SECONDS = 0.2  # until the browser has drawn "Checking": reading a large file blocks the interpreter for seconds
+FLEET_NAME = "imported"  # of saved answers without another name
+MOST_REFUSED = 20  # files listed one by one
+_HOW = (
+    '<p class="mute">Drop an exported snapshot, the output of <code>poll --format json --full</code>, or answers of '
+    "replicas saved with curl. For answers:</p>"
+    '<ul class="how"><li>Save any of <code>/inference/v1/config?full=true</code>, '
+    "<code>/server_info?config_format=json</code>, <code>/metrics</code>, <code>/v1/models</code> and "
+    "<code>/version</code>.</li>"
+    "<li>Name each file after its replica, such as <code>chat-1.json</code>. With several files per replica, add the "
+    "path with dots for slashes: <code>chat-1.inference.v1.config.json</code>, <code>chat-1.server_info.json</code>, "
+    "<code>chat-1.metrics.txt</code>, <code>chat-1.v1.models.json</code>.</li>"
+    "<li>Import time is used as the data time.</li></ul>"
+    '<p class="mute">Select files, then <b>Import</b> below them: it checks the files, freezes the fleet and opens '
+    "it.</p>"
+)
+
+
+class Imported(NamedTuple):
+    """The result of an import: id and description of each snapshot, and the files that were refused."""
+
+    frozen: tuple[tuple[str, str], ...]
+    refused: tuple[Refused, ...]
+
+
+def draw_dialog() -> None:
+    """Open the dialog of the snapshot that the URL names."""
+    key = st.query_params.get(pages.MANAGE)
+    if key is None:
+        return
+    try:
+        stored = service.snapshots().get(key)
+    except SnapshotError as error:
+        st.html(markup.notice("warning", markup.text(error)))
+        return
+    st.dialog("Snapshot", width="medium", on_dismiss=_close)(_draw_snapshot)(stored)
+
+
+def _close() -> None:
+    st.query_params.pop(pages.MANAGE, None)
+    st.session_state.pop(TO_DELETE, None)
+
+
+def _draw_snapshot(stored: Stored) -> None:
+    sidecar = stored.beside
+    head = f"{markup.code(stored.id)} · {data_time(sidecar)} · {freeze_times(sidecar)}"
+    st.html(f'<p class="dialog-head">{head}</p>')
+    is_writable = not service.snapshots().read_only
+    if is_writable:
+        _draw_name(stored)
+    with st.container(horizontal=True, gap="small"):
+        visitor = audit.visitor()  # the file is made outside of the session
+
+        def export() -> bytes:
+            with audit.recorded("export", visitor, snapshot=stored.id, name=sidecar.name or UNNAMED):
+                return service.snapshots().export(stored.id)
+
+        st.download_button(
+            "Export",
+            data=export,
+            file_name=f"{links.make_file_name(sidecar.fleet, sidecar.name or 'snapshot', stored.id)}.json.gz",
+            mime="application/gzip",
+            on_click="ignore",
+            key="download",
+            help="One file with the fleet, its name and notes, for import elsewhere.",
+        )
+        if is_writable:
+            st.button("Delete …", key="delete", on_click=_set_to_delete, args=(stored.id,))
+    if is_writable and st.session_state.get(TO_DELETE) == stored.id:
+        _draw_deletion(stored)
+
+
+def _draw_name(stored: Stored) -> None:
+    sidecar = stored.beside
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        typed = st.text_input(
+            "Name",
+            value=sidecar.name,
+            placeholder=default_name("", sidecar.fleet, sidecar.data_as_of),
+            max_chars=LONGEST_NAME,
+            key=f"name_{stored.id}",
+        )
+        name = default_name(typed, sidecar.fleet, sidecar.data_as_of)
+
+        def rename() -> None:
+            with audit.recorded("rename", snapshot=stored.id, name=name):
+                service.snapshots().rename(stored.id, name)
+
+        # Never disabled: a name arrives when its field loses the focus, and a disabled button would miss that click.
+        if st.button("Rename", key="rename") and name != sidecar.name:
+            _apply(rename)
+
+
+def _set_to_delete(key: str | None) -> None:
+    st.session_state[TO_DELETE] = key
+
+
+def _draw_deletion(stored: Stored) -> None:
+    name = stored.beside.name or UNNAMED
+    notes = f" Also deletes {count(len(stored.notes), 'note')}." if stored.notes else ""
+    if stored.problem:
+        notes = " Also deletes its notes, which cannot be read."
+    warning = f"Delete {markup.bold(name)} permanently? Links to it will stop working.{notes}"
+    st.html(markup.notice("warning", warning))
+    typed = st.text_input("Type its name to confirm", key=f"delete_{stored.id}", max_chars=LONGEST_NAME)
+    with st.container(horizontal=True, gap="small"):
+        if st.button("Delete permanently", type="primary", key="delete_for_good"):
+            _apply(lambda: _delete(stored, typed))
+        st.button("Cancel", key="keep", on_click=_set_to_delete, args=(None,))
+
+
+def _delete(stored: Stored, typed: str | None) -> None:
+    name = stored.beside.name or UNNAMED
+    with audit.recorded("delete", snapshot=stored.id, name=name):
+        if (typed or "").strip() != name:
+            raise SnapshotError(f"Not deleted: type the name, {name}.")
+        service.snapshots().delete(stored.id)
+    shown = st.query_params.get(pages.SNAPSHOT)
+    if shown is not None and stored.id.startswith(shown):
+        st.query_params.pop(pages.SNAPSHOT, None)
+
+
+def _apply(change: Callable[[], None]) -> None:
+    """Change something, close the dialog and draw the page again; on an error draw its reason."""
+    try:
+        change()
+    except SnapshotError as error:
+        st.html(markup.notice("warning", markup.text(error)))
+        return
+    _close()
+    st.rerun()
+
+
+def draw_import() -> None:
+    """Draw the field for files and the result of the last import; nothing where snapshots are read-only."""
+    if service.snapshots().read_only:
+        return
+    st.html(markup.section("Import") + _HOW)
+    files = st.file_uploader(
+        "Files",
+        accept_multiple_files=True,
+        key=f"files_{st.session_state.get(ROUND, 0)}",  # a new key empties the field
+        max_upload_size=MAX_FILE_BYTES // MIB,
+        label_visibility="collapsed",
+    )
+    if files:
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+            name = st.text_input(
+                "Name of the imported fleet", placeholder=FLEET_NAME, max_chars=LONGEST_NAME, width=360
+            )
+            is_pressed = st.button("Import", type="primary", key="import")
+        if is_pressed:
+            st.html(f'<p class="busy" role="status">Checking and freezing {count(len(files), "file")} …</p>')
+            time.sleep(BROWSER_SECONDS)
+            st.session_state[IMPORTED] = _import(files, name or FLEET_NAME)
+            st.session_state[ROUND] = st.session_state.get(ROUND, 0) + 1
+            st.rerun()
+    if (result := cast("Imported | None", st.session_state.get(IMPORTED))) is not None:
+        _draw_result(result)
+
+
+def _import(files: Sequence[UploadedFile], name: str) -> Imported:
+    """Freeze the fleets of the files."""
+    live, at = service.current(), service.now()
+    visitor = audit.visitor()  # the page may be closed before the files are read
+    frozen: list[tuple[str, str]] = []
+    try:
+        contents = [File(each.name, each.getvalue()) for each in files]
+        fleets, found = import_files(contents, at, name, policy=live.policy, ignore=live.ignored)
+    except SnapshotError as error:
+        fleets, found = (), (Refused(count(len(files), "file"), str(error)),)
+    refused = list(found)
+    name_of_answers = f"{FLEET_NAME} {iso(at)}" if name == FLEET_NAME else f"{name}, imported {iso(at)}"
+    for file, content, sidecar, carried in fleets:
+        called = carried.name or (file.partition(".json")[0] if file else name_of_answers)
+        try:
+            with audit.recorded("import", visitor, name=called, file=file) as line:
+                stored = service.snapshots().keep(content, with_name(sidecar, called), carried)
+                line["snapshot"] = stored.id
+        except SnapshotError as error:
+            refused.append(Refused(file or name, str(error)))
+        else:
+            frozen.append((stored.id, f"{stored.beside.name}: {count(sidecar.targets, 'replica')}"))
+    return Imported(tuple(frozen), tuple(refused))
+
+
+def _draw_result(result: Imported) -> None:
+    """Open the fleet where it is the only one and no file was refused; else list fleets and refused files."""
+    if not result.refused and len(result.frozen) == 1:
+        st.session_state[IMPORTED] = None
+        links.open_url(links.live(pages.OVERVIEW, snapshot=result.frozen[0][0]))
+        return
+    for key, description in result.frozen:
+        opened = markup.link(links.live(pages.OVERVIEW, snapshot=key), "open it")
+        glyph = markup.glyph("good", "good:")
+        st.html(markup.notice("good", f"{glyph} {markup.bold(description)}, frozen as {markup.code(key)}: {opened}"))
+    if result.refused:
+        rows = [
+            ("warning", f"{markup.code(each.name)}<small>{markup.text(each.why)}</small>", "")
+            for each in result.refused
+        ]
+        more = len(rows) - MOST_REFUSED
+        foot = f'<div class="foot">and {count(more, "more file")}</div>' if more > 0 else ""
+        title = f"{count(len(rows), 'file')} refused"
+        st.html(markup.section(title) + markup.entries(rows[:MOST_REFUSED]) + foot)

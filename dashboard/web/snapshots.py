@@ -1,0 +1,203 @@
+"""The page Snapshots: its list, opening one by id or link, and which two fleets to compare."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import streamlit as st
+
+from dashboard import service
+from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import count, iso, one_line, short_id, size
+from dashboard.rules.findings import Tally
+from dashboard.store import Listed, Stored
+from dashboard.store.reviews import earlier, last_review
+from dashboard.store.sidecar import Sidecar
+from dashboard.store.snapshots import READ_ONLY
+from dashboard.views import pages
+from dashboard.views.context import AS_OF, IMPORTED
+from dashboard.web import links, markup, state
+from dashboard.web.tally import tally_glyphs
+
+UNNAMED = "unnamed"
+SIDES = {pages.FROM: "Before", pages.TO: "After"}
+ID = "snapshot_id"
+MOST_LISTED = 100  # search finds the others
+SEARCHABLE = 8  # more snapshots than these have a search
+WHAT = "A snapshot is a permanent copy of the fleet at one moment. Its link always opens the same data."
+HOW = "To create one, select Freeze under Share, or import files below."
+_HEAD = (
+    ("Snapshot", ""),
+    ("Id", ""),
+    ("Data as of", ""),
+    ("Fleet", "short"),
+    ("Answered", "number"),
+    ("Findings", ""),
+    ("Size", "number roomy"),
+    ("Notes", "number"),
+    ("", ""),
+)
+
+
+def read() -> Listed | None:
+    """Return the content of the folder; where it cannot be read, draw the reason and return None."""
+    try:
+        return service.snapshots().listed()
+    except SnapshotError as error:
+        st.html(markup.notice("critical", f"{markup.glyph('critical', 'critical:')} {markup.text(error)}"))
+        return None
+
+
+def draw_empty() -> None:
+    """Draw what a snapshot is, and how to create one."""
+    how = READ_ONLY if service.snapshots().read_only else HOW
+    st.html(f'<div class="empty"><h2>No snapshots</h2><p>{WHAT} {how}</p></div>')
+
+
+def draw_head(found: Listed) -> None:
+    """Draw the number of snapshots, and the field that opens one by its id or a link."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="snapshots_head"):
+        st.html(markup.heading(count(len(found.snapshots), "snapshot"), markup.text(WHAT)))
+        typed = st.text_input("Open by id", key=ID, placeholder="3fa9c01b2e, or a link", width=190)
+    if not typed:
+        return
+    page, choices = links.parse_link(typed)
+    try:
+        if pages.SNAPSHOT in choices:
+            choices[pages.SNAPSHOT] = service.snapshots().named(choices[pages.SNAPSHOT])
+    except SnapshotError as error:
+        st.html(markup.notice("warning", markup.text(error)))
+    else:
+        links.open_url(links.live(page, **choices))
+
+
+def draw_list(found: Listed) -> None:
+    """Draw the list with its search, and below it what is damaged."""
+    known = found.snapshots
+    if len(known) > SEARCHABLE:
+        search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="name, fleet or id", width=260)
+        known = search_snapshots(known, search or "")
+    if known:
+        st.html(table_html(known, state.fleet().snapshot))
+    else:
+        st.html(markup.notice("info", "No snapshot matches."))
+    for sentence in found.damaged:
+        st.html(markup.notice("warning", f"{markup.glyph('warning', 'damaged:')} {markup.text(sentence)}"))
+
+
+def draw_compare(known: Sequence[Stored]) -> None:
+    """Draw the comparison of any two, and with the last review."""
+    options = list_sides(known)
+    if len(options) < len(SIDES):
+        return
+    selected = {name: read_side(name, options) for name in SIDES}
+    st.html(markup.section("Compare two"))
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="snapshots_compare"):
+        for name, side in selected.items():
+            draw_side(pages.SNAPSHOTS, name, options, side if side in options else None)
+        url = links.to(pages.CHANGES, **selected)
+        st.html(f'<p class="go">{markup.link(url, "Show changes", css="button")}</p>')
+    live = service.current()
+    if last := last_review(earlier(service.snapshots(), live), live):
+        since = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: pages.LIVE})
+        name = markup.bold(last.beside.name or UNNAMED)
+        st.html(f"<p>{markup.link(since, 'Changes since the last review')}, {name}</p>")
+
+
+def list_sides(known: Sequence[Stored]) -> Mapping[str, str]:
+    """Return what can be compared, by id: the newest poll, if any, then the snapshots, other fleets last."""
+    live = service.current()
+    newest = {pages.LIVE: f"{live.name} now"} if live.polled_at and live.replicas else {}
+    first = live.name if newest or not known else known[0].beside.fleet
+    ordered = sorted(known, key=lambda each: each.beside.fleet != first)
+    return {**newest, **{each.id: describe(each) for each in ordered}}
+
+
+def read_side(name: str, options: Mapping[str, str]) -> str:
+    """Return a side of the URL; by default the newest is compared with the one before it."""
+    newest = list(options)[: len(SIDES)] or [pages.LIVE]
+    return st.query_params.get(name) or newest[-1 if name == pages.FROM else 0]
+
+
+def draw_side(page: str, name: str, options: Mapping[str, str], selected: str | None) -> None:
+    """Draw the selection of a side, which is written to the URL; `selected` is None for an unknown one.
+
+    The session is set in every run: after a rename Streamlit takes the same option for a new one, and shows its first.
+    """
+    key = f"{page}_side_{name}"
+    st.session_state[key] = selected
+    st.selectbox(
+        SIDES[name],
+        list(options),
+        index=None if selected is None else 0,  # the session has the value
+        key=key,
+        format_func=lambda each: one_line(options.get(each, each)),
+        placeholder="select a snapshot",
+        on_change=_write_side,
+        args=(name, key),
+    )
+
+
+def _write_side(name: str, key: str) -> None:
+    if st.session_state[key] is None:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = st.session_state[key]
+
+
+def describe(stored: Stored) -> str:
+    """Return a snapshot on one line: its name, the time of its data unless the name has it, its id."""
+    name, as_of = stored.beside.name or UNNAMED, iso(stored.beside.data_as_of)
+    return " · ".join([name, *([] if as_of in name else [as_of]), short_id(stored.id)])
+
+
+def default_name(typed: str | None, fleet: str, data_as_of: datetime | None) -> str:
+    """Return the name that was typed, else fleet and time of the data."""
+    return one_line((typed or "").strip() or (f"{fleet} {iso(data_as_of)}" if data_as_of else fleet))
+
+
+def data_time(sidecar: Sidecar) -> str:
+    """Return the time of a snapshot's data; of saved answers that of their import."""
+    return f"{IMPORTED if sidecar.saved_answers else AS_OF}{iso(sidecar.data_as_of)}"
+
+
+def freeze_times(sidecar: Sidecar) -> str:
+    """Return when a snapshot was frozen, and when it was imported if that was elsewhere."""
+    imported = f" · imported {iso(sidecar.imported_at)}" if sidecar.imported_at else ""
+    return f"frozen {iso(sidecar.frozen_at)}{imported}"
+
+
+def search_snapshots(known: Sequence[Stored], search: str) -> tuple[Stored, ...]:
+    """Return the snapshots with every searched word in name or fleet, or at the beginning of the id."""
+    words = search.lower().split()
+    return tuple(
+        each
+        for each in known
+        if all(each.id.startswith(word) or word in f"{each.beside.fleet} {each.beside.name}".lower() for word in words)
+    )
+
+
+def table_html(known: Sequence[Stored], shown: str | None) -> str:
+    """Return the list as HTML; `shown` is the id of the open snapshot."""
+    rows = (_row(each, is_shown=each.id == shown) for each in known[:MOST_LISTED])
+    more = len(known) - MOST_LISTED
+    foot = f'<div class="foot">{count(more, "older snapshot")} not listed; use the search.</div>' if more > 0 else ""
+    table = markup.table("Frozen snapshots", _HEAD, rows, {"Answered": "coverage"})
+    return f'<div class="snapshots">{table}</div>{foot}'
+
+
+def _row(stored: Stored, *, is_shown: bool) -> Sequence[str]:
+    sidecar = stored.beside
+    name = markup.bold(sidecar.name) if sidecar.name else f"<i>{UNNAMED}</i>"
+    opened = markup.link(links.live(pages.OVERVIEW, snapshot=stored.id), name, title="Open this snapshot")
+    tally = Tally(sidecar.critical, sidecar.warning, sidecar.info)
+    return (
+        opened + (' <span class="tag">open now</span>' if is_shown else ""),
+        markup.code(short_id(stored.id)),
+        f'<span title="{freeze_times(sidecar)}">{data_time(sidecar).removeprefix(AS_OF)}</span>',
+        markup.text(sidecar.fleet),
+        f"{sidecar.answered:,} of {sidecar.targets:,}",
+        tally_glyphs(tally, snapshot=stored.id) or f"{markup.glyph('good', '')} {markup.muted('none')}",
+        size(stored.size_bytes),
+        f"{len(stored.notes):,}" if stored.notes else markup.muted("–"),
+        markup.link(links.to(pages.SNAPSHOTS, manage=stored.id), "Export, manage", title="Export, rename or delete"),
+    )

@@ -1,0 +1,195 @@
+"""The frame of every page shows where its data is from, whatever is written into a URL."""
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard import service
+from dashboard.analysis.assembly import empty_fleet
+from dashboard.web import header
+from dashboard.web.header import line_html, stale_targets_html, to_css_string
+from tests import builders
+from tests.builders import HOSTILE, NOW, POLLED_AT, down, fleet, replica
+from tests.page_runner import html, rerun
+from tests.snapshot_pages import EVERY_PAGE, shown_beside, visit
+
+BANNER = '<div class="snapshot-banner">'
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> None:
+    shown_beside(builders.story(), tmp_path)
+
+
+def footer(**url: str) -> str:
+    """The text of the footer of Findings."""
+    return re.sub(
+        "<[^>]*>", "", re.findall(r'<footer class="context">(.*?)</footer>', html(visit("findings", **url)))[0]
+    )
+
+
+def test_the_line_has_coverage_time_and_age() -> None:
+    line = line_html(fleet([replica("a"), down("b")]), NOW, 15)
+
+    assert '<b>1 of 2</b> <span class="word">answered</span>' in line
+    assert 'title="2026-03-02T11:42:05Z"' in line
+    assert "(8 s ago)" in line
+    assert line.count('class="roomy"') == 2  # hidden in a narrow header: "data as of" and the age
+
+
+def test_data_older_than_three_intervals_is_stale_and_a_narrow_header_keeps_its_age() -> None:
+    fresh = line_html(fleet([replica("a")]), POLLED_AT + timedelta(seconds=45), 15)
+    stale = line_html(fleet([replica("a")]), POLLED_AT + timedelta(seconds=46), 15)
+
+    assert "stale" not in fresh
+    assert "</span> <b>stale</b>" in stale
+    assert '<span class="age"> (46 s ago)</span>' in stale.rpartition('class="roomy"')[2]
+    assert 'data-status="The data is stale."' in stale  # for screen readers
+
+
+def test_a_snapshot_has_a_time_and_no_age() -> None:
+    frozen = replace(fleet([replica("a")]), snapshot="3fa9c01b2e")
+    line = line_html(frozen, NOW + timedelta(days=90), 15, paused=True)
+
+    assert "<b>2026-03-02T11:42:05Z</b>" in line
+    assert not re.search("ago|stale|paused", line)
+
+
+def test_a_paused_page_is_marked() -> None:
+    assert "<b>paused</b>" in line_html(fleet([replica("a")]), NOW, 15, paused=True)
+    assert "paused" not in line_html(fleet([replica("a")]), NOW, 15)
+
+
+def test_before_the_first_poll_nothing_is_counted() -> None:
+    assert line_html(empty_fleet("prod-eu"), NOW, 15).endswith("waiting for the first poll</div>")
+
+
+@pytest.mark.parametrize("name", ["prod-eu", HOSTILE, '"}</style><script>', "\\", "日本"])
+def test_a_fleet_name_cannot_leave_its_style(name: str) -> None:
+    written = to_css_string(name)
+
+    assert written[0] == written[-1] == '"'
+    assert not set(written[1:-1]) & set("<>\"'{};()")
+    assert written.isascii()
+
+
+def test_a_failure_of_discovery_is_a_warning_and_stays_text() -> None:
+    notice = stale_targets_html(HOSTILE)
+
+    assert "Targets may be out of date." in notice
+    assert "<script>" not in notice
+
+
+def test_no_css_rule_asks_the_whole_document_what_it_has() -> None:
+    """Chromium would style the whole page again at each change: a second on Capacity, which measures labels."""
+    sheets = sorted(Path(header.__file__).parent.glob("look*.css"))
+
+    assert sheets
+    assert [sheet.name for sheet in sheets if "html:has(" in sheet.read_text()] == []
+
+
+@pytest.mark.usefixtures("story")
+def test_a_live_page_has_its_context_and_no_banner() -> None:
+    assert footer().startswith("prod-eu · not frozen · data as of 2026-03-02T11:42:05Z · 39 of 40 answered")
+    assert BANNER not in html(visit("findings"))
+
+
+@pytest.mark.parametrize(
+    ("url", "filters"),
+    [
+        ({"severity": "critical", "pool": "chat-70b", "meeting": "1"}, "filters: severity=critical, pool=chat-70b"),
+        ({"replica": "nope", "pool": "nope"}, ""),
+        ({"replica": "nope", "severity": "critical"}, "filters: severity=critical"),
+        ({"severity": "nope"}, ""),
+    ],
+)
+@pytest.mark.usefixtures("story")
+def test_the_footer_has_the_choices_that_the_page_follows(url: dict[str, str], filters: str) -> None:
+    assert "".join(footer(**url).partition("filters")[1:]) == filters
+
+
+@pytest.mark.usefixtures("story")
+def test_an_open_dialog_is_no_filter() -> None:
+    shown = html(visit("snapshots", manage="fc12d51920", search="rollout")).rpartition('<footer class="context">')[2]
+
+    assert "manage=" not in shown
+    assert "search=rollout" in shown
+
+
+@pytest.mark.usefixtures("story")
+def test_an_unknown_pool_is_ignored_with_a_warning_where_all_pools_are_shown() -> None:
+    """Compare shows one pool, and an empty state instead."""
+    warning = "Ignored invalid URL parameter <code>pool=nope</code>."
+
+    assert [page for page in EVERY_PAGE if warning in html(visit(page, pool="nope"))] == [
+        "findings",
+        "capacity",
+        "replicas",
+    ]
+    assert "Ignored" not in html(visit("capacity", pool="chat-70b"))
+    assert "<script>" not in html(visit("capacity", pool=HOSTILE))
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "more"),
+    [
+        ("findings", "severity", {}),
+        ("findings", "family", {}),
+        ("findings", "rule", {}),
+        ("findings", "rules", {}),
+        ("capacity", "measure", {}),
+        ("capacity", "per", {}),
+        ("replicas", "state", {}),
+        ("compare", "show", {}),
+        ("compare", "section", {}),
+        ("compare", "reference", {}),
+        ("compare", "columns", {"pool": "gemma-27b"}),
+        ("compare", "converge", {}),
+        ("replica", "tab", {"replica": builders.story().replicas[0].id}),
+        ("replica", "show", {"replica": builders.story().replicas[0].id}),
+    ],
+)
+@pytest.mark.usefixtures("story")
+def test_an_invalid_choice_is_ignored_with_a_warning(page: str, name: str, more: dict[str, str]) -> None:
+    shown = html(visit(page, **{name: "zzz"}, **more))
+
+    assert f"Ignored invalid URL parameter <code>{name}=zzz</code>." in shown
+
+
+@pytest.mark.usefixtures("story")
+def test_several_invalid_choices_are_one_warning_that_goes_with_them() -> None:
+    app = visit("findings", severity="a", family="b")
+
+    assert "Ignored invalid URL parameters <code>severity=a</code> and <code>family=b</code>." in html(app)
+    app.query_params.clear()
+    assert "Ignored" not in html(rerun(app))
+
+
+@pytest.mark.usefixtures("story")
+def test_a_new_name_of_a_snapshot_is_shown_in_the_next_run() -> None:
+    key = service.snapshots().freeze(builders.story(), "Monday", NOW).id
+    app = visit("findings", snapshot=key)
+    service.snapshots().rename(key, "Tuesday")
+
+    assert "“Monday”" in html(app)
+    assert "“Tuesday”" in html(rerun(app))
+
+
+@pytest.mark.usefixtures("story")
+def test_choices_in_the_url_are_cut_and_stay_text() -> None:
+    page = html(visit("findings", **{HOSTILE: HOSTILE * 50}))
+
+    assert "<script>" not in page
+    assert "<img" not in page
+    assert len(footer(**{"x" * 500: "y" * 500})) < 300
+
+
+@pytest.mark.usefixtures("story")
+def test_a_snapshot_without_a_name_has_its_id() -> None:
+    key = service.snapshots().freeze(builders.story(), "", NOW).id
+
+    assert f"snapshot {key[:10]} · data as of" in footer(snapshot=key)
+    assert "<b>Snapshot</b> <code>" in html(visit(snapshot=key))
