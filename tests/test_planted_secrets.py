@@ -202,7 +202,7 @@ def kept(fleet: Fleet, before: Fleet, tmp_path: Path) -> Iterator[str]:
 def told_by(app: AppTest) -> dict[str, str]:
     """Return what stands on a page, and what it can be taken away as."""
     offered = app.session_state[share.OFFERED]
-    files = {each: written(offered.report(), each) for each in TAKEN_AWAY} if offered else {}
+    files = {each: written(offered.view(), each) for each in TAKEN_AWAY} if offered else {}
     return {"page": html(app) + repr(app), **{each: _text(content) for each, content in files.items()}}
 
 

@@ -58,7 +58,7 @@ def run(*arguments: str, output: str = "markdown") -> Result:
 def downloaded(told: Fleet, store: Snapshots, key: str, **url: str) -> bytes:
     """What the page Review of a snapshot is taken away as."""
     app = review(told, store, snapshot=key, **url)
-    return written(app.session_state["offered_view"].report(), Format.HTML)
+    return written(app.session_state["offered_view"].view(), Format.HTML)
 
 
 @pytest.mark.usefixtures("last")

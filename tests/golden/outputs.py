@@ -97,7 +97,7 @@ def _page(fleet: Fleet, page: str, choices: dict[str, str]) -> Iterator[tuple[st
     yield f"{name}.page.txt", "\n".join(_drawn(app))
     if (offered := app.session_state[OFFERED]) is None:  # the page of snapshots
         return
-    report = offered.report()
+    report = offered.view()
     yield f"{name}.json", _json(written(report, Format.JSON))
     if page in {"review", "compare"} and choices.keys() <= {"pool"}:
         yield f"{name}.md", written(report, Format.MARKDOWN).decode()

@@ -229,9 +229,7 @@ def test_without_targets_the_page_says_how_to_begin_and_without_answers_why() ->
     nothing = judged(silent)
     found = judged(silent, replace(finding(silent, ["a"]), pools=(), subject="fleet", evidence=()))
 
-    assert "No replicas configured" in html(
-        open_page(replace(empty_fleet("x"), polled_at=POLLED_AT), "findings")
-    )
+    assert "No replicas configured" in html(open_page(replace(empty_fleet("x"), polled_at=POLLED_AT), "findings"))
     assert "No pools to compare" in html(open_page(nothing, "findings"))
     assert "<h1>1 critical</h1>" in html(open_page(found, "findings"))
     assert "<h2>Block size is 32 instead of 16" in html(open_page(found, "findings", finding="0123456789"))
