@@ -1,13 +1,12 @@
-"""How the replicas of one pool differ: cohorts, differences, and what a page shows of them."""
+"""Compares the replicas of one pool: cohorts, differences, the matrix, and prefix sharing."""
 
 from dashboard.compare.columns import Column
-from dashboard.compare.derived_sentence import SharingSentence
 from dashboard.compare.matrix import Cell, CellState, Matrix, Row, build_matrix, hash_row
 from dashboard.compare.pool import Member, ValueHolders, compare_pool, group_by_value
-from dashboard.compare.prefix import PREFIX_PATHS, Part, PrefixSentence, Verdict, prefix_sentence
+from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.compare.reference import BASELINE, MAJORITY, Reference, ReferenceKind, parse_reference, reference_values
-from dashboard.compare.sharing import PoolSharing, Share, pool_sharing
-from dashboard.compare.sharing_sentence import sharing_sentence
+from dashboard.compare.sharing import Share, SharingCell, SharingVerdict, Verdict, sharing_verdict
+from dashboard.compare.sharing_text import cause_text, sharing_text
 
 __all__ = [
     "BASELINE",
@@ -18,23 +17,21 @@ __all__ = [
     "Column",
     "Matrix",
     "Member",
-    "Part",
-    "PoolSharing",
-    "PrefixSentence",
     "Reference",
     "ReferenceKind",
     "Row",
     "Share",
-    "SharingSentence",
+    "SharingCell",
+    "SharingVerdict",
     "ValueHolders",
     "Verdict",
     "build_matrix",
+    "cause_text",
     "compare_pool",
     "group_by_value",
     "hash_row",
     "parse_reference",
-    "pool_sharing",
-    "prefix_sentence",
     "reference_values",
-    "sharing_sentence",
+    "sharing_text",
+    "sharing_verdict",
 ]

@@ -1,50 +1,46 @@
-"""Which cohorts can share prefixes: measured by the block hashes that engines tell, else derived from settings."""
+"""The verdict on prefix sharing: which cohorts of a pool share prefixes, measured by block hashes or from settings."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import combinations, pairwise, starmap
+from functools import cached_property
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
+from dashboard.compare.hashes import CohortHashes, cohort_hashes
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
-    CACHING_PATH,
+    CONNECTOR_PATH,
+    DECIDING_PATHS,
+    DTYPE_PATH,
+    KV_DTYPE_PATH,
+    KV_PATHS,
     LENGTH_PATHS,
+    MODEL_PATH,
+    SEED_POLICY_PATH,
     SHARING_PATHS,
     VERSION_PATH,
-    FindingContext,
-    contrasts_between,
-    short_name,
-    telling_of,
+    differing_paths,
+    known_values,
 )
-from dashboard.compare.random_root import SEED_PATHS, SEED_POLICY_PATH, is_doubtful, is_random
-from dashboard.fleet import Cohort, Engine, Pool, Replica, SettingValue, State
-from dashboard.fleet.formatting import joined
-from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE
+from dashboard.fleet import Document, Pool, Replica
+from dashboard.vllm.canonical import FILLED_IN_LATER
+from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.versions import is_unsupported
 
-MOST_COHORTS = 12  # a matrix of more is no longer read by eye, and its cells grow with their square
-DECIDING_PATHS = (*SHARING_PATHS, *SEED_PATHS)
-# Why not. What is measured is told apart from what settings say.
-CACHING_OFF = "prefix caching is off"
-OWN_ROOTS = "each engine has a root of its own"
-REPLICA_ROOTS = "each replica has a root of its own"
-LENGTH_ONLY = "only the block length differs"
-OTHER_ROOT = "another root of the block hashes"
-OTHER_HASHES = "different block hashes"
-EQUAL_HASHES = "equal block hashes"
-OUTDATED = "block hashes are unknown until the provider is upgraded"
-TWO_VERSIONS = "two versions may hash in different ways"
-NOT_MEASURED = "block hashes are not told, and no setting contradicts"
-DOUBTFUL = "probably not: each engine has a root of its own unless PYTHONHASHSEED is set, which is not told"
-CONNECTOR_PATH = "kv_transfer_config.kv_connector"
-MODEL_PATH = "model_config.model"
-# Equal hashes name equal tokens. The KV cache under them is the same only if these are equal too.
-KV_PATHS = (MODEL_PATH, "model_config.revision", "cache_config.cache_dtype", "cache_config.kv_cache_layout")
-DTYPE_PATH = "model_config.dtype"  # what a KV cache dtype `auto` follows
-HASH_ALIKE = "they hash alike"
-_AUTO, _OFF = '"auto"', "false"
+MOST_COHORTS = 12  # a matrix of more cannot be read, and its cells grow with their square
+MEASURABLE = 2  # engines at least: one engine alone measures nothing
+_AUTO = '"auto"'
+
+
+class Verdict(StrEnum):
+    """Whether the replicas of a pool share prefixes."""
+
+    DIFFERS = "differs"
+    AGREES = "agrees"
+    UNKNOWN = "unknown"
+    OFF = "off"  # prefix caching is off everywhere
 
 
 class Share(StrEnum):
@@ -56,330 +52,324 @@ class Share(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Cell(NamedTuple):
-    """A cohort and another one, or itself. `reason` is ours, without foreign text.
+class Cause(StrEnum):
+    """Why two cohorts share prefixes, do not, or why it is unknown."""
 
-    `is_measured`: told by engines (confidence reported), else from settings (derived). `ways` is in how many ways those
-    that tell hash blocks, `silent` how many replicas do not tell.
+    EQUAL_HASHES = "equal hashes"
+    CACHING_OFF = "caching off"
+    RANDOM_SEED = "random seed"  # per engine process
+    REPLICA_SEED = "seed per replica"  # the engines of a replica agree, no two replicas do
+    BLOCK_LENGTH = "block length"
+    OTHER_SEED = "other seed"
+    OTHER_HASHES = "other hashes"
+    VARIANTS = "variants"  # several ways of hashing, some of them in common
+    SETTINGS = "settings"  # that decide the hashes
+    KV_CACHE = "KV cache"  # equal hashes, or no setting against it, and other KV cache
+    KV_UNKNOWN = "KV cache unknown"  # equal hashes, but not all settings of the KV cache are known
+    SOME_SILENT = "some silent"  # the hashes that are reported are equal
+    MAYBE_RANDOM = "maybe random"  # a random seed unless one is set, and the seed is not reported
+    OUTDATED = "outdated provider"
+    VERSIONS = "versions"  # two versions may hash differently
+    NOT_MEASURED = "not measured"
+
+
+class SharingCell(NamedTuple):
+    """A cohort and another one, or itself. `paths` are the settings of the cause: that differ, or are not reported.
+
+    `is_measured`: block hashes prove it (confidence reported), else settings (derived). `ways` counts the distinct
+    hashes, `silent` the replicas that do not report theirs.
     """
 
     one: str
     other: str
     share: Share
-    is_measured: bool
-    reason: str
+    cause: Cause
+    paths: tuple[str, ...] = ()
+    is_measured: bool = False
     ways: int = 0
     silent: int = 0
 
 
-class Hashing(NamedTuple):
-    """What a cohort's replicas tell of their block hashes.
+@dataclass(frozen=True)
+class SharingVerdict:
+    """Whether the replicas of a pool share prefixes, with the cohorts and cells that decide it.
 
-    `digests`: per `engine` digest who has it, by id; `canonical` ones are empty where one is missing. `engines` tell
-    one, `off` engines hash no blocks. Of `replicas`, `telling` tell anything and `silent` do not tell all. `told` are
-    the settings that decide. Of `outdated` the provider is too old for their vLLM. A second address of a process is
-    not counted.
+    `unread` replicas are in no cohort. `incomplete` replicas do not report all settings that others report.
     """
 
-    letter: str
-    replicas: int
-    telling: int
-    digests: Mapping[str, tuple[str, ...]]
-    canonical: frozenset[str]
-    engines: int
-    off: int
-    silent: int
-    told: FindingContext
-    outdated: int = 0
-
-    @property
-    def tells(self) -> bool:
-        """Whether any engine tells how it hashes."""
-        return bool(self.engines or self.off)
-
-    @property
-    def ways(self) -> int:
-        """In how many ways its engines hash; one that hashes no blocks is alone."""
-        return len(self.digests) + self.off
-
-    @property
-    def has_own_roots(self) -> bool:
-        """Whether no two engines hash alike, and not for the length of their blocks."""
-        return self.engines > 1 and len(self.digests) == len(self.canonical) == self.engines
-
-    @property
-    def is_off(self) -> bool:
-        """Whether its settings say that no blocks are hashed: a KV connector needs hashes without prefix caching."""
-        has_connector = CONNECTOR_PATH in self.told and self.told[CONNECTOR_PATH].state is State.REPORTED
-        return CACHING_PATH in self.told and self.told[CACHING_PATH].value == _OFF and not has_connector
-
-    @property
-    def is_random(self) -> bool:
-        """Whether its settings say that every engine process makes up a root of its own."""
-        return is_random(self.told)
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether every engine process makes up a root of its own unless a seed is set, which nobody tells."""
-        return bool(self.silent) and is_doubtful(self.told)
-
-
-@dataclass(frozen=True, slots=True)
-class PoolSharing:
-    """The cohorts of a pool, the largest first; `unread` replicas belong to none."""
-
-    cohorts: tuple[Hashing, ...]
+    pool: Pool
+    cohorts: tuple[CohortHashes, ...]
     unread: int
+    incomplete: int
 
-    @property
-    def cells(self) -> tuple[Cell, ...]:
+    @cached_property
+    def cells(self) -> tuple[SharingCell, ...]:
         """Every cohort with itself and with those after it; none where there are more than `MOST_COHORTS`."""
         if len(self.cohorts) > MOST_COHORTS:
             return ()
         pairs = (between(one, other) for one, other in combinations(self.cohorts, 2))
         return (*map(within, self.cohorts), *pairs)
 
-    @property
+    @cached_property
     def share(self) -> Share:
-        """Whether all replicas share prefixes: the weakest cell. Of very many cohorts each is held against two."""
-        pairs: Iterable[tuple[Hashing, Hashing]] = combinations(self.cohorts, 2)
-        if len(self.cohorts) > MOST_COHORTS:
-            pairs = [*((self.cohorts[0], each) for each in self.cohorts[1:]), *pairwise(self.cohorts)]
-        found = {cell.share for cell in (*map(within, self.cohorts), *starmap(between, pairs))}
-        if found & {Share.NO, Share.PARTLY}:
+        """Whether all replicas share prefixes: the weakest cell. Of very many cohorts each is compared with two."""
+        found = {cell.share for cell in self.cells or self._neighbours()}
+        if found & {Share.NO, Share.PARTLY} or self.ways > 1:
             return Share.NO
         return Share.YES if found == {Share.YES} and not self.unread else Share.UNKNOWN
 
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The verdict: as the weakest cell, or that only versions differ, which may or may not matter."""
+        if self.cohorts and all(each.is_off and not each.digests for each in self.cohorts):
+            return Verdict.OFF
+        if self.share is Share.UNKNOWN:
+            return Verdict.DIFFERS if self.other_versions else Verdict.UNKNOWN
+        return Verdict.AGREES if self.share is Share.YES else Verdict.DIFFERS
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is certain that not all replicas share prefixes."""
+        return self.verdict is Verdict.DIFFERS and self.share is Share.NO
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether block hashes decide any of it: of two engines, or of one next to one that hashes nothing."""
+        engines = sum(each.engines for each in self.cohorts)
+        return engines >= MEASURABLE or any(each.digests and each.off for each in self.cohorts)
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether sharing is unknown and unlikely: engines probably use random seeds."""
+        is_several = sum(each.replicas for each in self.cohorts) > 1
+        is_open = self.verdict is not Verdict.OFF and self.share is Share.UNKNOWN
+        return is_open and is_several and any(each.is_maybe_random for each in self.cohorts)
+
+    @property
+    def not_known(self) -> int:
+        """How many replicas do not report all that decides it: hashes where they are measured, else settings."""
+        is_measurable = sum(each.engines + each.off for each in self.cohorts) >= MEASURABLE
+        if is_measurable and self.verdict is not Verdict.OFF:
+            return self.silent
+        if self.verdict is Verdict.OFF or self.share is not Share.UNKNOWN:
+            return self.incomplete
+        doubted = sum(each.replicas for each in self.cohorts if each.is_maybe_random) if self.is_doubted else 0
+        return max(self.silent, self.incomplete, doubted if self.verdict is Verdict.UNKNOWN else 0)
+
+    @property
+    def other_versions(self) -> tuple[CohortHashes, ...]:
+        """The cohorts with another vLLM version than the first that reports one, where hashes do not settle it."""
+        known = [each for each in self.cohorts if VERSION_PATH in each.values]
+        return tuple(
+            each
+            for each in known[1:]
+            if each.values[VERSION_PATH] != known[0].values[VERSION_PATH]
+            and not (each.is_reporting and known[0].is_reporting)
+        )
+
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Cohorts by the one way in which all their engines hash blocks; one of which not all tell is in none."""
+        """Cohorts with equal hashes on all their engines; a cohort with silent replicas is in none."""
         silent = {each.letter for each in self.cohorts if each.silent}
-        whole = (tuple(letter for letter in letters if letter not in silent) for letters in self.classes)
+        whole = (tuple(each.letter for each in group if each.letter not in silent) for group in self.classes)
         return tuple(filter(None, whole))
 
     @property
-    def classes(self) -> tuple[tuple[str, ...], ...]:
-        """Cohorts by the one way in which all their engines that tell hash blocks; who has no such way is left out."""
-        alike: dict[str, list[str]] = {}
+    def classes(self) -> tuple[tuple[CohortHashes, ...], ...]:
+        """Cohorts with equal hashes on all engines that report them; a cohort with several hashes is in none."""
+        alike: dict[str, list[CohortHashes]] = {}
         for each in self.cohorts:
             if each.ways == 1 and each.digests:
-                alike.setdefault(next(iter(each.digests)), []).append(each.letter)
+                alike.setdefault(next(iter(each.digests)), []).append(each)
         return tuple(map(tuple, alike.values()))
 
     @property
+    def split(self) -> tuple[str, ...]:
+        """The cohorts whose own replicas do not all share prefixes, caching being on."""
+        found = ((each, within(each)) for each in self.cohorts if each.replicas)
+        return tuple(
+            each.letter
+            for each, cell in found
+            if cell.share in {Share.NO, Share.PARTLY} and cell.cause is not Cause.CACHING_OFF
+        )
+
+    @property
+    def base(self) -> CohortHashes:
+        """The cohort that others are compared with: the first that some replicas share hashes in, else the largest."""
+        measured = (each for each in self.cohorts if each.digests and not (each.ways > 1 and each.is_each_alone))
+        return next(measured, self.cohorts[0]) if self.is_measured else self.cohorts[0]
+
+    @property
     def ways(self) -> int:
-        """In how many ways the engines of the pool hash blocks, as far as they tell."""
+        """How many distinct hashes the engines of the pool report."""
         return len(set().union(*(each.digests for each in self.cohorts))) + sum(each.off for each in self.cohorts)
 
     @property
     def silent(self) -> int:
-        """Replicas that do not tell how they hash blocks."""
+        """How many replicas do not report their block hashes."""
         return self.unread + sum(each.silent for each in self.cohorts)
 
-
-def pool_sharing(pool: Pool, replicas: Mapping[str, Replica]) -> PoolSharing:
-    """Gather what the replicas of a pool tell of their block hashes. `replicas`: by id, the pool's or more."""
-    decide = (*DECIDING_PATHS, *KV_PATHS, DTYPE_PATH, CONNECTOR_PATH)
-    paths = [path for path in decide if path not in pool.ignored]
-    cohorts = tuple(_hashing(cohort, replicas, telling_of(cohort.settings, paths)) for cohort in pool.cohorts)
-    return PoolSharing(cohorts, len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts))
+    def _neighbours(self) -> Iterator[SharingCell]:
+        yield from map(within, self.cohorts)
+        yield from (between(self.cohorts[0], each) for each in self.cohorts[1:])
+        yield from (between(one, other) for one, other in pairwise(self.cohorts))
 
 
-def within(cohort: Hashing) -> Cell:
-    """Say whether the replicas of a cohort share with each other; of one replica, whether its engines do."""
-    if not cohort.tells or (cohort.silent and cohort.engines + cohort.off == 1):  # one engine alone measures nothing
+def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapping[str, Document]) -> SharingVerdict:
+    """Return the verdict on a pool. `replicas` and `documents` are by id, the pool's or more."""
+    paths = (*DECIDING_PATHS, *KV_PATHS, DTYPE_PATH, CONNECTOR_PATH)
+    compared = [path for path in paths if path not in pool.ignored]
+    cohorts = tuple(cohort_hashes(cohort, replicas, known_values(cohort.settings, compared)) for cohort in pool.cohorts)
+    unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
+    return SharingVerdict(pool, cohorts, unread, unread + _count_incomplete(pool, documents))
+
+
+def within(cohort: CohortHashes) -> SharingCell:
+    """Compare the replicas of a cohort with each other; of one replica, its engines."""
+    is_alone = bool(cohort.silent) and cohort.engines + cohort.off < MEASURABLE
+    if not cohort.is_reporting or is_alone:
         return _derived(cohort, cohort)
     if cohort.ways == 1 and cohort.digests:
-        share, reason = _alike(cohort, cohort, cohort.silent)
-    else:
-        share = Share.NO if _is_each_alone(cohort) else Share.PARTLY
-        reason = _why_apart(cohort)
-    return Cell(cohort.letter, cohort.letter, share, _is_measured(share, reason), reason, cohort.ways, cohort.silent)
+        return _equal_hashes(cohort, cohort, cohort.silent)
+    share = Share.NO if cohort.is_each_alone else Share.PARTLY
+    cause = _split_cause(cohort)
+    is_measured = cause is not Cause.CACHING_OFF
+    return SharingCell(
+        cohort.letter, cohort.letter, share, cause, (), is_measured, ways=cohort.ways, silent=cohort.silent
+    )
 
 
-def between(one: Hashing, other: Hashing) -> Cell:
-    """Say whether the replicas of two cohorts share with each other; the order of the two decides no more than letters.
-
-    Who does not tell is as those that tell only where these already differ.
-    """
-    if not (one.tells and other.tells):
+def between(one: CohortHashes, other: CohortHashes) -> SharingCell:
+    """Compare the replicas of two cohorts. Silent replicas count as those that report only where these differ."""
+    if not (one.is_reporting and other.is_reporting):
         return _derived(one, other)
     shared = one.digests.keys() & other.digests.keys()
     ways = len(one.digests.keys() | other.digests.keys()) + one.off + other.off
     silent = one.silent + other.silent
-    if not shared:
-        share, reason = Share.NO, why_not(one, other)
-    elif ways > 1:
-        share, reason = Share.PARTLY, f"{ways:,} ways of hashing blocks, of which both have {len(shared):,}"
-    else:
-        share, reason = _alike(one, other, silent)
-    return Cell(one.letter, other.letter, share, _is_measured(share, reason), reason, ways, silent)
+    if shared and ways == 1:
+        return _equal_hashes(one, other, silent)
+    cause, paths = (Cause.VARIANTS, ()) if shared else _cause_of_other_hashes(one, other)
+    share = Share.PARTLY if shared else Share.NO
+    is_measured = cause is not Cause.CACHING_OFF
+    return SharingCell(one.letter, other.letter, share, cause, paths, is_measured, ways=ways, silent=silent)
 
 
-def why_not(one: Hashing, other: Hashing) -> str:
-    """Say why two cohorts that both tell have no way of hashing in common. A version alone is no reason."""
-    if not (one.digests and other.digests):
-        return CACHING_OFF
-    if one.has_own_roots or other.has_own_roots:
-        return OWN_ROOTS
-    if one.canonical & other.canonical:
-        is_all = one.canonical == other.canonical
-        return LENGTH_ONLY if is_all else _named_in(one, other, LENGTH_PATHS) or OTHER_HASHES
-    return _named_in(one, other, (ALGORITHM_PATH, LOOKAHEAD)) or _why_other_root(one, other)
-
-
-def although(cohorts: Iterable[Hashing]) -> list[str]:
-    """Name the settings that one would take for a reason, in which cohorts that hash alike differ."""
+def differing_settings(cohorts: Iterable[CohortHashes]) -> tuple[str, ...]:
+    """Return the settings that decide hashes and differ between cohorts, although their hashes are equal."""
     first, *others = cohorts
-    return [
-        short_name(path)
-        for path in DECIDING_PATHS
-        if any(contrasts_between(_only(first, path), _only(other, path)) for other in others)
-    ]
+    found = {path for each in others for path in differing_paths(first.values, each.values, DECIDING_PATHS)}
+    return tuple(path for path in DECIDING_PATHS if path in found)
 
 
-def _hashing(cohort: Cohort, replicas: Mapping[str, Replica], settings: FindingContext) -> Hashing:
-    members = set(cohort.replicas)
-    engines = {each: replicas[each].engines for each in cohort.replicas if not _is_repeated(replicas[each], members)}
-    bare = Hashing(cohort.letter, len(engines), 0, {}, frozenset(), 0, 0, 0, settings)
-    told = {key: [mark for each in own if (mark := each.fingerprint) and mark.engine] for key, own in engines.items()}
-    off = {key: sum(map(_hashes_nothing, own)) if bare.is_off else 0 for key, own in engines.items()}
-    digests: dict[str, list[str]] = {}
-    for key, marks in told.items():
-        for digest in dict.fromkeys(mark.engine for mark in marks if mark.engine):
-            digests.setdefault(digest, []).append(key)
-    canonical = [mark.canonical for marks in told.values() for mark in marks]
-    return bare._replace(
-        telling=sum(bool(told[key] or off[key]) for key in engines),
-        digests={digest: tuple(held) for digest, held in digests.items()},
-        canonical=frozenset(filter(None, canonical)) if all(canonical) else frozenset(),
-        engines=len(canonical),
-        off=sum(off.values()),
-        outdated=sum(any(e.fingerprint and e.fingerprint.reason == UPGRADE for e in own) for own in engines.values()),
-        silent=sum(not own or len(told[key]) + off[key] < len(own) for key, own in engines.items()),
-    )
-
-
-def _hashes_nothing(engine: Engine) -> bool:
-    """Tell whether an engine gives a reason in place of digests. Where caching is off, it hashes no blocks."""
-    mark = engine.fingerprint
-    return mark is not None and not mark.engine and bool(mark.reason)
-
-
-def _is_repeated(replica: Replica, members: set[str]) -> bool:
-    """Tell whether an earlier address of the same process stands in the same cohort."""
-    return any(other < replica.id and other in members for other in replica.same_process)
-
-
-def _is_measured(share: Share, reason: str) -> bool:
-    """Tell what engines told from what follows from a setting: that they hash no blocks is one."""
-    return share is not Share.UNKNOWN and reason != CACHING_OFF and not reason.startswith(HASH_ALIKE)
-
-
-def _why_other_root(one: Hashing, other: Hashing) -> str:
-    """Say what is known of the roots of two that hash with one algorithm, or with one that is not told."""
-    if one.is_random or other.is_random:
-        return OWN_ROOTS
-    if _named_in(one, other, (SEED_POLICY_PATH,)):
-        return OTHER_ROOT
-    agree = all(path in one.told and path in other.told for path in (VERSION_PATH, ALGORITHM_PATH))
-    is_one_version = agree and one.told[VERSION_PATH] == other.told[VERSION_PATH]
-    return OTHER_ROOT if is_one_version and len(one.canonical) == len(other.canonical) == 1 else OTHER_HASHES
-
-
-def _is_each_alone(cohort: Hashing) -> bool:
-    """Tell whether no two replicas hash alike; of one replica, no two engines."""
-    most = max(map(len, cohort.digests.values()), default=1)
-    return most == 1 and (cohort.telling > 1 or cohort.ways == cohort.engines + cohort.off)
-
-
-def _why_apart(cohort: Hashing) -> str:
-    if not cohort.digests:
-        return CACHING_OFF
-    if cohort.has_own_roots:
-        return OWN_ROOTS
-    if len(cohort.canonical) == 1 and not cohort.off:
-        return LENGTH_ONLY
-    if _is_each_alone(cohort) and not cohort.off and len(cohort.canonical) == len(cohort.digests):
-        return REPLICA_ROOTS
-    return f"{cohort.ways:,} ways of hashing blocks"
-
-
-def _derived(one: Hashing, other: Hashing) -> Cell:
-    """Conclude from settings where block hashes are not told: two releases may hash alike, all else is certain."""
-    is_one = one is other
-    silent = one.silent if is_one else one.silent + other.silent
-    share, reason = _by_settings(one, other, is_pair=not (is_one and one.replicas == 1))
-    return Cell(one.letter, other.letter, share, False, reason, 0, silent)
-
-
-def _by_settings(one: Hashing, other: Hashing, *, is_pair: bool) -> tuple[Share, str]:
-    """Return the first reason that settings give; `is_pair`: they are two replicas or more."""
-    share, other_cache = same_kv_cache(one, other)
-    reasons = (
-        (Share.NO, CACHING_OFF if one.is_off or other.is_off else ""),
-        (Share.NO, OWN_ROOTS if is_pair and (one.is_random or other.is_random) else ""),
-        (Share.NO, _named_in(one, other, SHARING_PATHS, but=(VERSION_PATH,))),
-        (Share.NO, other_cache if share is Share.NO else ""),
-        (Share.UNKNOWN, DOUBTFUL if is_pair and (one.is_doubtful or other.is_doubtful) else ""),
-        (Share.UNKNOWN, OUTDATED if one.outdated or other.outdated else ""),
-        (Share.UNKNOWN, TWO_VERSIONS if _named_in(one, other, (VERSION_PATH,)) else NOT_MEASURED),
-    )
-    return next(each for each in reasons if each[1])
-
-
-def _named_in(one: Hashing, other: Hashing, paths: Iterable[str], but: Iterable[str] = ()) -> str:
-    """Write `block_size differs` for the settings among `paths` in which two cohorts contradict each other."""
-    wanted = [path for path in paths if path not in set(but)]
-    names = [short_name(each.path) for each in contrasts_between(one.told, other.told) if each.path in wanted]
-    return differ(names) if names else ""
-
-
-def _alike(one: Hashing, other: Hashing, silent: int) -> tuple[Share, str]:
-    """Conclude for two that have one way of hashing: they share if the KV cache under equal hashes is the same."""
-    share, why = same_kv_cache(one, other)
-    if silent and share is not Share.NO:
-        return Share.UNKNOWN, _silent(silent)
-    if share is not Share.YES:
-        return share, f"{HASH_ALIKE}, but {why}"
-    names = although([one, other])
-    return Share.YES, f"{EQUAL_HASHES}, although {differ(names)}" if names else EQUAL_HASHES
-
-
-def same_kv_cache(one: Hashing, other: Hashing) -> tuple[Share, str]:
-    """Say whether equal tokens have the same KV cache in two cohorts, and which settings say no, or are missing."""
+def same_kv_cache(one: CohortHashes, other: CohortHashes) -> tuple[Share, tuple[str, ...]]:
+    """Return whether equal tokens have the same KV cache in two cohorts; the settings that differ or are missing."""
     if one is other and one.replicas == 1:
-        return Share.YES, ""
-    contrasts = {each.path: each for each in contrasts_between(one.told, other.told)}
-    apart = [path for path in KV_PATHS if path in contrasts]
-    if DTYPE_PATH in contrasts and _follows_dtype(one) and _follows_dtype(other):
-        apart.append(DTYPE_PATH)
-    if apart:
+        return Share.YES, ()
+    differing = differing_paths(one.values, other.values, KV_PATHS)
+    if all(each.values[KV_DTYPE_PATH].value == _AUTO for each in (one, other) if KV_DTYPE_PATH in each.values):
+        differing += differing_paths(one.values, other.values, (DTYPE_PATH,))
+    if differing:
         # One model may have two names, where one of them is a folder's.
-        is_proof = apart != [MODEL_PATH] or all("/" in told.value for told in contrasts[MODEL_PATH][1:])
-        return Share.NO if is_proof else Share.UNKNOWN, differ([short_name(path) for path in apart])
-    lacking = [short_name(path) for path in KV_PATHS if any(_lacks(each, path) for each in (one, other))]
-    return (Share.UNKNOWN, f"{joined(lacking)} not reported") if lacking else (Share.YES, "")
+        names = [each.values[MODEL_PATH].value for each in (one, other) if MODEL_PATH in each.values]
+        is_proof = differing != (MODEL_PATH,) or all("/" in name for name in names)
+        return Share.NO if is_proof else Share.UNKNOWN, differing
+    lacking = tuple(path for path in KV_PATHS if _lacks(one, path) or _lacks(other, path))
+    return (Share.UNKNOWN, lacking) if lacking else (Share.YES, ())
 
 
-def _follows_dtype(cohort: Hashing) -> bool:
-    return cohort.told.get(KV_PATHS[2], SettingValue(_AUTO, State.REPORTED)).value == _AUTO
+def _equal_hashes(one: CohortHashes, other: CohortHashes, silent: int) -> SharingCell:
+    """Compare two cohorts with equal hashes: they share if the KV cache is the same too."""
+    share, paths = same_kv_cache(one, other)
+    cell = SharingCell(one.letter, other.letter, share, Cause.EQUAL_HASHES, paths, False, ways=1, silent=silent)
+    if silent and share is not Share.NO:
+        return cell._replace(share=Share.UNKNOWN, cause=Cause.SOME_SILENT, paths=())
+    if share is Share.YES:
+        return cell._replace(paths=differing_settings([one, other]), is_measured=True)
+    return cell._replace(cause=Cause.KV_CACHE if share is Share.NO else Cause.KV_UNKNOWN)
 
 
-def _lacks(cohort: Hashing, path: str) -> bool:
-    """Tell whether a cohort does not report a setting that its version has."""
-    version = json.loads(cohort.told[VERSION_PATH].value) if VERSION_PATH in cohort.told else None
-    return path not in cohort.told and not (isinstance(version, str) and is_unsupported(version, path))
+def _derived(one: CohortHashes, other: CohortHashes) -> SharingCell:
+    """Compare two cohorts by their settings, where block hashes are not reported: take the first cause that applies."""
+    is_same = one is other
+    is_pair = not (is_same and one.replicas == 1)
+    settings = differing_paths(one.values, other.values, [path for path in SHARING_PATHS if path != VERSION_PATH])
+    kv_share, kv_paths = same_kv_cache(one, other)
+    versions = differing_paths(one.values, other.values, [VERSION_PATH])
+    causes: tuple[tuple[bool, Share, Cause, tuple[str, ...]], ...] = (
+        (one.is_off or other.is_off, Share.NO, Cause.CACHING_OFF, ()),
+        (is_pair and (one.is_random or other.is_random), Share.NO, Cause.RANDOM_SEED, ()),
+        (bool(settings), Share.NO, Cause.SETTINGS, settings),
+        (kv_share is Share.NO, Share.NO, Cause.KV_CACHE, kv_paths),
+        (is_pair and (one.is_maybe_random or other.is_maybe_random), Share.UNKNOWN, Cause.MAYBE_RANDOM, ()),
+        (bool(one.outdated or other.outdated), Share.UNKNOWN, Cause.OUTDATED, ()),
+        (bool(versions), Share.UNKNOWN, Cause.VERSIONS, versions),
+        (True, Share.UNKNOWN, Cause.NOT_MEASURED, ()),
+    )
+    _, share, cause, paths = next(each for each in causes if each[0])
+    silent = one.silent if is_same else one.silent + other.silent
+    return SharingCell(one.letter, other.letter, share, cause, paths, silent=silent)
 
 
-def differ(names: list[str]) -> str:
-    """Write `a differs`, or `a and b differ`."""
-    return f"{joined(names)} {'differs' if len(names) == 1 else 'differ'}"
+def _cause_of_other_hashes(one: CohortHashes, other: CohortHashes) -> tuple[Cause, tuple[str, ...]]:
+    """Return why two cohorts that report hashes have none in common. A version alone is no cause."""
+    if not (one.digests and other.digests):
+        return Cause.CACHING_OFF, ()
+    if one.has_random_seeds or other.has_random_seeds:
+        return Cause.RANDOM_SEED, ()
+    if one.canonical & other.canonical:
+        paths = differing_paths(one.values, other.values, LENGTH_PATHS)
+        if one.canonical == other.canonical:
+            return Cause.BLOCK_LENGTH, paths
+        return (Cause.SETTINGS, paths) if paths else (Cause.OTHER_HASHES, ())
+    if paths := differing_paths(one.values, other.values, (ALGORITHM_PATH, LOOKAHEAD)):
+        return Cause.SETTINGS, paths
+    return (Cause.RANDOM_SEED, ()) if one.is_random or other.is_random else _cause_of_other_seeds(one, other)
 
 
-def _silent(silent: int) -> str:
-    return f"those that tell have equal block hashes; {silent:,} {'does' if silent == 1 else 'do'} not tell"
+def _cause_of_other_seeds(one: CohortHashes, other: CohortHashes) -> tuple[Cause, tuple[str, ...]]:
+    """Return what is known of the seeds of two cohorts with one algorithm, or with an unknown one."""
+    if paths := differing_paths(one.values, other.values, (SEED_POLICY_PATH,)):
+        return Cause.OTHER_SEED, paths
+    known = all(path in each.values for each in (one, other) for path in (VERSION_PATH, ALGORITHM_PATH))
+    is_one_version = known and one.values[VERSION_PATH] == other.values[VERSION_PATH]
+    is_one_seed_each = len(one.canonical) == len(other.canonical) == 1
+    return (Cause.OTHER_SEED if is_one_version and is_one_seed_each else Cause.OTHER_HASHES), ()
 
 
-def _only(cohort: Hashing, path: str) -> FindingContext:
-    return {path: cohort.told[path]} if path in cohort.told else {}
+def _split_cause(cohort: CohortHashes) -> Cause:
+    """Return why the replicas of a cohort hash differently."""
+    if not cohort.digests:
+        return Cause.CACHING_OFF
+    if cohort.has_random_seeds:
+        return Cause.RANDOM_SEED
+    if len(cohort.canonical) == 1 and not cohort.off:
+        return Cause.BLOCK_LENGTH
+    if cohort.is_each_alone and not cohort.off and len(cohort.canonical) == len(cohort.digests):
+        return Cause.REPLICA_SEED
+    return Cause.VARIANTS
+
+
+def _count_incomplete(pool: Pool, documents: Mapping[str, Document]) -> int:
+    """Count the replicas that lack a setting that others report and that their version has."""
+    paths = [path for path in SHARING_PATHS if path not in pool.ignored]
+    own = {key: known_values(documents[key].settings, paths) for each in pool.cohorts for key in each.documents}
+    reported = [path for path in paths if any(path in values for values in own.values())]
+    lacking = {
+        key
+        for key, values in own.items()
+        if any(path not in values and not is_unsupported(documents[key].version, path) for path in reported)
+    }
+    return sum(key in lacking for each in pool.cohorts for key in each.held.values())
+
+
+def unreported_settings(verdict: SharingVerdict) -> tuple[str, ...]:
+    """Return the settings that decide sharing and that no replica reports, though a version has them."""
+    wanted = [path for path in SHARING_PATHS if path not in {*verdict.pool.ignored, *FILLED_IN_LATER}]
+    silent = [path for path in wanted if not any(path in each.values for each in verdict.cohorts)]
+    return tuple(path for path in silent if any(_lacks(each, path) for each in verdict.cohorts))
+
+
+def _lacks(cohort: CohortHashes, path: str) -> bool:
+    """Return whether a cohort does not report a setting that its version has."""
+    version = json.loads(cohort.values[VERSION_PATH].value) if VERSION_PATH in cohort.values else None
+    return path not in cohort.values and not (isinstance(version, str) and is_unsupported(version, path))

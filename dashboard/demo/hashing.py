@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Literal
 
-from dashboard.compare.random_root import RANDOM_WITH
+from dashboard.compare.prefix import RANDOM_WITH
 from dashboard.fleet import Fingerprint
 
 CANONICAL_TOKENS = 16  # of the block that all engines hash alike, whatever their own block size: vLLM's default

@@ -7,10 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.compare import sharing_text
 from dashboard.fleet import Engine, Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import count, end_cut, told_text
+from dashboard.fleet.pieces import to_plain
 from dashboard.render.console import printed
-from dashboard.report.pools.prefix_words import prefix_sentence
+from dashboard.report.pools.sharing import pool_verdict
 
 MOST_DIFFERENCES = 12  # per pool; the rest is counted
 LONGEST_SENTENCE = 500  # characters
@@ -79,8 +81,7 @@ def _assumed(engine: Engine) -> bool:
 def _pool(fleet: Fleet, pool: Pool, replicas: Mapping[str, Replica]) -> list[RenderableType]:
     cohorts = ", ".join(f"{cohort.letter} x{len(cohort.replicas)}" for cohort in pool.cohorts) or "not read"
     title = Text.assemble((end_cut(pool.name, 80), "bold"), f"  {cohorts}")
-    sentence = prefix_sentence(fleet, pool, replicas)
-    verdict = "".join(part.text for part in sentence.parts)
+    verdict = to_plain(sharing_text(pool_verdict(fleet, pool, replicas), replicas))
     head = [title, Text(f"  {end_cut(verdict, LONGEST_SENTENCE)}")]
     if not pool.differences:
         return [*head, Text(f"  {_no_difference(pool)}")]

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeVar
 
 from dashboard.compare.encoding import is_comparable, lookup_setting
-from dashboard.compare.fingerprints import canonical_digests
+from dashboard.compare.prefix import canonical_digests
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, ReplicaState, Setting, SettingValue
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout

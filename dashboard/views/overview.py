@@ -3,19 +3,13 @@
 from collections.abc import Mapping
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import SharingSentence
+from dashboard.compare import SharingVerdict
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import plain
 from dashboard.report.findings import headline
 from dashboard.report.findings.first import first_findings
 from dashboard.report.findings.headline import FleetSummary
-from dashboard.report.pools.prefix_words import (
-    is_doubtful,
-    is_needed,
-    is_unshared,
-    prefix_sentences,
-    suppressed_pools,
-)
+from dashboard.report.pools.sharing import is_doubtful, is_needed, is_unshared, sharing_verdicts, suppressed_pools
 from dashboard.views.blocks import Entries, Figures, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.finding_entries import brief_entries
@@ -27,7 +21,7 @@ from dashboard.views.pools_table import pools_table
 
 def overview_report(fleet: Fleet, name: str = "") -> View:
     """Report how the fleet is. `name` is the snapshot's."""
-    now, sentences = headline.standing(fleet), prefix_sentences(fleet)
+    now, sentences = headline.standing(fleet), sharing_verdicts(fleet)
     parts = [
         Section("numbers", "In numbers", (Figures(tuple(overview_figures(fleet, now))),)),
         *([Section("pools", "Pools", (pools_table(fleet, now, sentences),))] if fleet.pools else []),
@@ -39,7 +33,7 @@ def overview_report(fleet: Fleet, name: str = "") -> View:
     return View("Overview", headline.title(now), lead, context_of(fleet, name=name), tuple(parts))
 
 
-def more_words(fleet: Fleet, now: FleetSummary, sentences: Mapping[str, SharingSentence]) -> str:
+def more_words(fleet: Fleet, now: FleetSummary, sentences: Mapping[str, SharingVerdict]) -> str:
     """Say in a sentence or two what was found, and what follows from it; pools in the order of their `sentences`."""
     domains = fleet.inspection.domains
     needed = {name: told for name, told in sentences.items() if is_needed(domains.get(name))}

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from dashboard.compare import Matrix, PoolSharing, Share
+from dashboard.compare import Matrix, Share, SharingVerdict
 from dashboard.compare.sharing import MOST_COHORTS, within
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, told_text
 from dashboard.fleet.pieces import Piece, Style
 from dashboard.report.capacity.words import name_of
 from dashboard.report.pools.compared import Compared
-from dashboard.report.pools.sharing_words import ABOUT, SHARE_WORDS, SPLIT, group_lines
+from dashboard.report.pools.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.views.blocks import Block, Cell, Column, DifferenceTable, Paragraph, Table, Tone, list_cell, number_cell
 from dashboard.views.names import brief, names_of
 
@@ -25,18 +25,17 @@ _SHARE_TONES = {
 
 def sharing_band(found: Compared) -> Paragraph:
     """Say who can share prefixes with whom, values set as code."""
-    pieces = (Piece(part.text, Style.CODE if part.is_value else Style.PLAIN) for part in found.sentence.parts)
-    return Paragraph(tuple(pieces), Tone(found.kind))
+    return Paragraph(found.text, Tone(found.kind))
 
 
-def sharing_blocks(sharing: PoolSharing, slug: str) -> tuple[Block, ...]:
+def sharing_blocks(sharing: SharingVerdict, slug: str) -> tuple[Block, ...]:
     """Show the cohorts against each other where there is something to see; of very many, the groups as lines."""
     about = Paragraph((Piece(ABOUT, Style.MUTED),))
     if len(sharing.cohorts) > MOST_COHORTS:
         lines = [Paragraph((Piece(f"{line}."),)) for line in group_lines(sharing)]
         return (*lines, about) if lines else ()
     is_split = any(cell.share in SPLIT for cell in sharing.cells)
-    is_told = is_split or any(each.tells for each in sharing.cohorts)
+    is_told = is_split or any(each.is_reporting for each in sharing.cohorts)
     is_shown = is_split or (len(sharing.cohorts) > 1 and is_told)
     return (_sharing_table(sharing, slug), about) if is_shown else ()
 
@@ -65,7 +64,7 @@ def difference_table(
     )
 
 
-def _sharing_table(sharing: PoolSharing, slug: str) -> Table:
+def _sharing_table(sharing: SharingVerdict, slug: str) -> Table:
     by_pair = {frozenset((cell.one, cell.other)): cell for cell in sharing.cells}
     letters = [each.letter for each in sharing.cohorts]
     is_mixed = len({cell.is_measured for cell in sharing.cells if cell.share is not Share.UNKNOWN}) > 1

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import SharingSentence
+from dashboard.compare import SharingVerdict
 from dashboard.fleet import Pool, Replica, Role, formatting
 from dashboard.report.capacity.totals import device_words, total
 from dashboard.report.capacity.words import name_of
@@ -11,7 +11,7 @@ from dashboard.report.findings.head import tally_words
 from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import ordered, versions_text
-from dashboard.report.pools.prefix_words import is_needed, severity, short_words
+from dashboard.report.pools.sharing import is_needed, severity, short_text
 from dashboard.rules.findings import Tally
 from dashboard.views.blocks import Cell, Column, Table, Tone, number_cell
 
@@ -27,7 +27,7 @@ _COLUMNS = (
 )
 
 
-def pools_table(fleet: Fleet, now: FleetSummary, sentences: Mapping[str, SharingSentence]) -> Table:
+def pools_table(fleet: Fleet, now: FleetSummary, sentences: Mapping[str, SharingVerdict]) -> Table:
     """Return a row per pool, in the order in which they need a look. `sentences` are of `prefix_sentences`."""
     members: dict[str, list[Replica]] = {pool.name: [] for pool in fleet.pools}
     for replica in fleet.replicas:
@@ -56,7 +56,7 @@ def _role(pool: Pool) -> str:
 
 
 def _row(
-    fleet: Fleet, pool: Pool, members: Sequence[Replica], sentence: SharingSentence, tally: Tally
+    fleet: Fleet, pool: Pool, members: Sequence[Replica], sentence: SharingVerdict, tally: Tally
 ) -> tuple[Cell, ...]:
     held = total(members)
     missing = f" + {held.unknown:,} not known" if held.tokens is not None and held.unknown else ""
@@ -70,6 +70,6 @@ def _row(
         Cell(cohorts_text(pool)),
         Cell(versions_text(members) or formatting.NOT_KNOWN),
         Cell(f"{found}{rollout}", Tone(tally.worst) if tally.worst else Tone.PLAIN),
-        Cell(short_words(pool, sentence), Tone.PLAIN if is_quiet else Tone(severity(sentence, named))),
+        Cell(short_text(sentence), Tone.PLAIN if is_quiet else Tone(severity(sentence, named))),
         number_cell(f"{formatting.short(held.tokens, held.basis)}{missing}", held.tokens),
     )

@@ -12,7 +12,7 @@ from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.findings.listed import Known, grouped, known_findings
 from dashboard.report.findings.words import answered, assumptions, rollouts
-from dashboard.report.pools.prefix_words import prefix_sentences
+from dashboard.report.pools.sharing import sharing_verdicts
 from dashboard.report.replicas import table as replica_table
 from dashboard.views.blocks import Block, Entries, Entry, Figures, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
@@ -63,7 +63,7 @@ def review_report(
     Notes are by what they belong to: a finding's id, or the anchor of a part, which are those of `AGENDA`. All of them
     stand at the top as well, in the part that says what was agreed.
     """
-    now, sentences = headline.standing(fleet), prefix_sentences(fleet)
+    now, sentences = headline.standing(fleet), sharing_verdicts(fleet)
 
     def said(anchor: str) -> tuple[Block, ...]:
         lines = note_lines(notes.get(anchor), before_notes.get(anchor))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import PREFIX_PATHS, Matrix, SharingSentence, Verdict
+from dashboard.compare import PREFIX_PATHS, Matrix, SharingVerdict, Verdict
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Piece, Style, plain
@@ -14,7 +14,7 @@ from dashboard.report.findings.headline import is_split
 from dashboard.report.pools.compared import Compared, compared, grey_words, head_words, hidden_words, members_of
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import ordered
-from dashboard.report.pools.prefix_words import severity
+from dashboard.report.pools.sharing import severity
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity, Tally
 from dashboard.views.blocks import Block, Paragraph, Section
@@ -44,7 +44,7 @@ class Differing(NamedTuple):
         return len(self.told.rows) < len(self.found.matrix.rows)
 
 
-def differing_pools(fleet: Fleet, sentences: Mapping[str, SharingSentence]) -> tuple[Differing, ...]:
+def differing_pools(fleet: Fleet, sentences: Mapping[str, SharingVerdict]) -> tuple[Differing, ...]:
     """Compare the pools that have several cohorts, those that need a look first; equal ones stand together."""
     names = slugs(pool.name for pool in fleet.pools)
     groups: dict[object, list[Pool]] = {}
@@ -98,7 +98,7 @@ def _pool(fleet: Fleet, differing: Differing) -> Section:
     blocks: list[Block] = [Paragraph((Piece(about, Style.MUTED),))]
     if len(differing.pools) > 1:
         blocks.append(Paragraph(plain(_the_same(differing))))
-    if found.sentence.verdict is not Verdict.AGREES:
+    if found.sharing.verdict is not Verdict.AGREES:
         blocks.append(sharing_band(found))
     table = difference_table(
         found,

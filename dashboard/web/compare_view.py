@@ -55,7 +55,7 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
     hidden = hidden_words(pool, found.matrix, members)
     foot = " ".join([hidden, *grey_words(found.matrix, found.named)])
     return View(
-        band=prefix_band(found.sentence, found.named) + sharing_matrix(found.sharing, found.kind),
+        band=prefix_band(found) + sharing_matrix(found.sharing, found.kind),
         prefix=matrix_html(
             found.prefix,
             names,
@@ -77,7 +77,7 @@ def view(generation: int, polled_at: datetime | None, pool_name: str, choice: Ch
         matrix=found.matrix,
         notes=(coverage_words(_fleet), hidden),
         is_good=found.kind == "good",
-        is_split=bool(found.sentence.split),
+        is_split=bool(found.sharing.split),
     )
 
 

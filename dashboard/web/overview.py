@@ -8,7 +8,7 @@ from dashboard.fleet import Replica
 from dashboard.report.findings import headline
 from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.order import ordered
-from dashboard.report.pools.prefix_words import prefix_sentences
+from dashboard.report.pools.sharing import sharing_verdicts
 from dashboard.rules.findings import Severity
 from dashboard.views import pages
 from dashboard.views.blocks import Figure, Tone
@@ -42,7 +42,7 @@ class Overview(NamedTuple):
 def overview(generation: int, polled_at: datetime | None, _fleet: Fleet) -> Overview:  # noqa: ARG001  # the cache's key
     """Write the page for one fleet; every session that shows it shares the result."""
     now = headline.standing(_fleet)
-    sentences = prefix_sentences(_fleet)
+    sentences = sharing_verdicts(_fleet)
     order = ordered(_fleet, sentences, now.by_pool)
     more = more_words(_fleet, now, {pool.name: sentences[pool.name] for pool in order})
     return Overview(

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import SharingSentence
+from dashboard.compare import SharingVerdict
 from dashboard.fleet import Cohort, Pool, Replica, Role, formatting
 from dashboard.render.matrix_html import colour
 from dashboard.report.capacity.totals import device_words, total
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import versions_text
-from dashboard.report.pools.prefix_words import is_needed
+from dashboard.report.pools.sharing import is_needed
 from dashboard.rules.findings import Inspection, Tally
 from dashboard.views import pages
 from dashboard.web import links, markup
@@ -32,7 +32,7 @@ LEAST_SHARE = 0.06  # of a bar's width, so that a cohort of one replica among ma
 
 
 def pool_table(
-    fleet: Fleet, pools: Sequence[Pool], sentences: Mapping[str, SharingSentence], found: Mapping[str, Tally]
+    fleet: Fleet, pools: Sequence[Pool], sentences: Mapping[str, SharingVerdict], found: Mapping[str, Tally]
 ) -> str:
     """Draw the pools in the order given as an HTML table."""
     replicas = {replica.id: replica for replica in fleet.replicas}
@@ -42,7 +42,6 @@ def pool_table(
             [replicas[member] for member in pool.replicas],
             _findings(pool, found[pool.name], fleet.inspection),
             prefix_words(
-                pool,
                 sentences[pool.name],
                 worst(by_path(fleet.inspection, pool.name)),
                 is_quiet=not is_needed(fleet.inspection.domains.get(pool.name)),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from dashboard.compare.fingerprints import canonical_digests, digests
+from dashboard.compare.prefix import canonical_digests, digests
 from dashboard.fleet import Engine, Replica, Setting, State, formatting
 from dashboard.web import markup
 

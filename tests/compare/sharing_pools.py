@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from dashboard.compare import Member, compare_pool, pool_sharing, sharing_sentence
+from dashboard.compare import Member, SharingVerdict, compare_pool, sharing_text, sharing_verdict
 from dashboard.fleet import Document, Fingerprint, Pool, Replica, Role, State
+from dashboard.fleet.pieces import to_plain
 from dashboard.vllm.lookahead import UPGRADE
 from tests.builders import SAME_KV, document, hashing, replica, setting
 
@@ -92,14 +93,47 @@ def _drawn(random: Random) -> DrawnPool:
 
 def verdict_line(pool: Pool, documents: Mapping[str, Document], replicas: Mapping[str, Replica]) -> str:
     """Write the verdict, its basis, the unknown replicas, groups and cells: `differs measured 1 [A]: A yes, A-B no`."""
-    sharing = pool_sharing(pool, replicas)
-    verdict = sharing_sentence(pool, sharing, documents, replicas)
+    verdict = sharing_verdict(pool, replicas, documents)
     cells = [
         f"{'-'.join(dict.fromkeys((cell.one, cell.other)))} {cell.share}"
         f"{' measured' if cell.is_measured else ''}{f' {cell.silent}' if cell.silent else ''}"
-        for cell in sharing.cells
+        for cell in verdict.cells
     ]
-    groups = " ".join("+".join(each) for each in sharing.groups)
+    groups = " ".join("+".join(each) for each in verdict.groups)
     known = "measured" if verdict.is_measured else "derived"
-    flags = f"{' certain' if verdict.is_certain else ''}{' doubted' if verdict.is_doubted else ''}"
+    flags = " certain" if verdict.is_certain else " doubted" if verdict.is_doubted else ""
     return f"{verdict.verdict} {known}{flags} {verdict.not_known} [{groups}]: {', '.join(cells)}"
+
+
+Mark = str | Fingerprint | None
+Cohort = tuple[Mapping[str, Any], Sequence[Sequence[Mark]]]  # its settings, and per replica its engines' marks
+SILENT: list[Mark] = [None]
+
+
+def hashed(*cohorts: Cohort, unread: int = 0, ignore: Sequence[str] = ()) -> DrawnPool:
+    """A pool of these cohorts, the larger first; a setting of its own keeps each apart from the others."""
+    documents = [
+        document({"model_config.seed": number, **SAME_KV, **settings}) for number, (settings, _) in enumerate(cohorts)
+    ]
+    replicas = [
+        replica(f"r{number}-{place}", document=each, engines=hashing(*marks))
+        for number, (each, (_, held)) in enumerate(zip(documents, cohorts, strict=True))
+        for place, marks in enumerate(held)
+    ]
+    members = [Member(each.id, each.document, fresh=True, identity=0) for each in replicas]
+    members += [Member(f"unread {number}", None, fresh=False, identity=0) for number in range(unread)]
+    known = {each.id: each for each in documents}
+    pool = compare_pool("chat", Role.BOTH, members, known, ignore=ignore)
+    return DrawnPool(pool, known, {each.id: each for each in replicas})
+
+
+def verdict_of(*cohorts: Cohort, unread: int = 0, ignore: Sequence[str] = ()) -> SharingVerdict:
+    """The verdict on a pool of these cohorts."""
+    pool, documents, replicas = hashed(*cohorts, unread=unread, ignore=ignore)
+    return sharing_verdict(pool, replicas, documents)
+
+
+def text_of(*cohorts: Cohort, unread: int = 0, ignore: Sequence[str] = ()) -> str:
+    """The sentences on a pool of these cohorts."""
+    pool, documents, replicas = hashed(*cohorts, unread=unread, ignore=ignore)
+    return to_plain(sharing_text(sharing_verdict(pool, replicas, documents), replicas))

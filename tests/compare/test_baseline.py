@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, is_expected
+from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, is_expected, usual_values
 from dashboard.fleet import Baseline, Setting, SettingValue, State, Tolerance
 from tests.compare.pools import PATHS, TOLD, setting
 
@@ -152,3 +152,13 @@ def test_a_path_is_never_lost_and_never_in_two_kinds(
         expected[section] == "null" and any(path.startswith(f"{section}.") for path in paths) for section in missing
     )
     assert set(found.ignored) == expected.keys() & set(ignored)
+
+
+def test_the_value_to_set_within_a_range_is_that_of_most_of_the_pool() -> None:
+    agreed = baseline(tolerated={"a": Tolerance((), 1.0, 9.0), "b": Tolerance(("1", "2"))})
+    usual = usual_values(agreed, [told({"a": value, "b": 1}) for value in (5, 5, 5, 2, 99, State.REDACTED)])
+
+    assert usual == {"a": SettingValue("5", State.REPORTED)}
+    assert usual_values(agreed, [told({"a": value}) for value in (5, 2)]) == {}
+    assert deviations(agreed, told({"a": 99}), usual).deviating[0].wanted == SettingValue("5", State.REPORTED)
+    assert deviations(agreed, told({"a": 99})).deviating[0].wanted == SettingValue("9", State.REPORTED)

@@ -1,4 +1,4 @@
-"""Which cohorts can share prefixes by what engines tell of their block hashes, and the laws of sharing."""
+"""Which cohorts share prefixes: measured by block hashes, else derived from settings; and the laws of the verdict."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,202 +7,240 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare import Share, Verdict, compare_pool, pool_sharing
+from dashboard.compare import Share, SharingCell, Verdict, compare_pool, sharing_verdict
+from dashboard.compare.hashes import CohortHashes
 from dashboard.compare.pool import Member
-from dashboard.compare.prefix import ALGORITHM_PATH, CACHING_PATH
-from dashboard.compare.random_root import SEED_POLICY_PATH
-from dashboard.compare.sharing import (
-    EQUAL_HASHES,
-    LENGTH_ONLY,
-    MOST_COHORTS,
-    OTHER_HASHES,
-    OTHER_ROOT,
-    OWN_ROOTS,
-    REPLICA_ROOTS,
-    Hashing,
-    although,
-    between,
-    within,
-)
-from dashboard.fleet import Fingerprint, Role
-from tests.builders import document, hashing, replica
-from tests.compare.hashing_pools import BLOCK, OFF, VERSION, Cohort, Mark, alone, pair, shared, told
+from dashboard.compare.sharing import MOST_COHORTS, Cause, between, within
+from dashboard.fleet import Fingerprint, Role, State
+from dashboard.vllm.lookahead import UPGRADE
+from tests.builders import document, hashing, replica, setting
+from tests.compare.sharing_pools import ALGORITHM, BLOCK, CACHING, CONNECTOR, OFF, SILENT, Cohort, Mark, verdict_of
+
+ABSENT = setting(None, State.ABSENT)
+LAYOUT, MODEL, POLICY = "cache_config.kv_cache_layout", "model_config.model", "seed_policy"
+XXHASH, RANDOM = {ALGORITHM: "xxhash_cbor"}, {POLICY: "random"}
+OLD_PROVIDER = Fingerprint(reason=UPGRADE)
+NEW = {"version": "0.33.0", "speculative_config": None}
+AHEAD = {"version": "0.33.0", "hash_lookahead_tokens": 1}
+YES, NO, PARTLY, UNKNOWN = Share
 
 
-def test_equal_digests_share() -> None:
-    assert alone("a", "a", "a") == (Share.YES, EQUAL_HASHES)
-    assert pair(({}, ["a", "a"]), ({}, ["a"])) == (Share.YES, EQUAL_HASHES, True)
+def own(settings: Mapping[str, Any], *held: Sequence[Mark]) -> tuple[Share, Cause]:
+    """How the replicas of one cohort compare."""
+    cell = verdict_of((settings, held)).cells[0]
+    return cell.share, cell.cause
 
 
-def test_replicas_of_one_cohort_that_all_hash_in_their_own_way_share_nothing() -> None:
-    """With xxhash each process has a root of its own: equal settings, other hashes."""
-    assert alone("a", "b", "c") == (Share.NO, OWN_ROOTS)
-
-
-def test_two_ranks_of_one_replica_with_roots_of_their_own_share_nothing() -> None:
-    assert alone(["a", "b"]) == (Share.NO, OWN_ROOTS)
-    assert alone(["a", "a"]) == (Share.YES, EQUAL_HASHES)
-    assert alone(["a", "a", "b"]) == (Share.PARTLY, "2 ways of hashing blocks")
-
-
-def test_a_root_per_replica_is_told_from_one_per_engine() -> None:
-    """Its ranks agree, and no two replicas do."""
-    assert alone(["a", "a"], ["b", "b"]) == (Share.NO, REPLICA_ROOTS)
-
-
-def test_some_that_hash_alike_share_in_part_and_the_ways_are_counted() -> None:
-    sharing = shared(({}, ["a", "a", "b"]))
-
-    assert sharing.cells[0].share is Share.PARTLY
-    assert sharing.cells[0].ways == 2
-
-
-def test_within_a_cohort_only_the_block_length_can_differ() -> None:
-    """The engine fills the length in later, so settings do not always tell it."""
-    assert alone([Fingerprint("c", "a")], [Fingerprint("c", "b")]) == (Share.NO, LENGTH_ONLY)
-
-
-def test_digests_without_those_at_one_length_do_not_speak_of_roots() -> None:
-    for canonical in (None, "c"):
-        assert alone([Fingerprint(None, "a")], [Fingerprint(canonical, "b")]) == (Share.NO, "2 ways of hashing blocks")
-
-
-def test_who_does_not_tell_makes_agreement_unknown_but_no_difference_undone() -> None:
-    known: Sequence[Sequence[Mark]] = [["a"], ["a"], [None]]
-    fewer: Sequence[Sequence[Mark]] = [[None], ["a"]]
-
-    assert alone("a", "a", [None]) == (Share.UNKNOWN, "those that tell have equal block hashes; 1 does not tell")
-    assert alone("a", "b", [None])[0] is Share.NO
-    assert pair(({}, known), ({}, fewer))[:2] == (
-        Share.UNKNOWN,
-        "those that tell have equal block hashes; 2 do not tell",
-    )
-    assert pair(({}, known), ({}, ["b"]))[::2] == (Share.NO, True)
-
-
-def test_a_replica_without_engines_does_not_tell() -> None:
-    assert alone("a", [])[0] is Share.UNKNOWN
+def pair(first: Cohort, second: Cohort) -> SharingCell:
+    """How two cohorts compare."""
+    return next(each for each in verdict_of(first, second).cells if (each.one, each.other) == ("A", "B"))
 
 
 @pytest.mark.parametrize(
-    ("settings", "other", "reason"),
+    ("settings", "held", "expected"),
     [
-        ({}, "b", OTHER_ROOT),
-        ({ALGORITHM_PATH: "xxhash"}, "b", "prefix_caching_hash_algo differs"),
-        ({VERSION: "0.31.0", ALGORITHM_PATH: "xxhash"}, "b", "prefix_caching_hash_algo differs"),
-        ({VERSION: "0.31.0"}, "b", OTHER_HASHES),
-        ({SEED_POLICY_PATH: "random"}, "b", OWN_ROOTS),
-        ({BLOCK: 32}, "b", OTHER_ROOT),
-        ({ALGORITHM_PATH: None}, "b", "prefix_caching_hash_algo differs"),
-        ({}, Fingerprint(None, "b"), OTHER_HASHES),
-        ({BLOCK: 32}, Fingerprint("a", "b"), LENGTH_ONLY),
+        ({}, ["a", "a", "a"], (YES, Cause.EQUAL_HASHES)),
+        ({}, ["a", "b", "c"], (NO, Cause.RANDOM_SEED)),
+        ({}, [["a", "b"]], (NO, Cause.RANDOM_SEED)),
+        ({}, [["a", "a"]], (YES, Cause.EQUAL_HASHES)),
+        ({}, [["a", "a", "b"]], (PARTLY, Cause.VARIANTS)),
+        ({}, ["a", "a", "b"], (PARTLY, Cause.VARIANTS)),
+        ({}, [["a", "a"], ["b", "b"]], (NO, Cause.REPLICA_SEED)),
+        ({}, [[Fingerprint("c", "a")], [Fingerprint("c", "b")]], (NO, Cause.BLOCK_LENGTH)),
+        ({}, [[Fingerprint(None, "a")], [Fingerprint("c", "b")]], (NO, Cause.VARIANTS)),
+        ({}, ["a", "a", SILENT], (UNKNOWN, Cause.SOME_SILENT)),
+        ({}, ["a", []], (UNKNOWN, Cause.NOT_MEASURED)),
+        ({}, ["a", "b", SILENT], (NO, Cause.RANDOM_SEED)),
+        ({CACHING: False}, [[OFF], [OFF]], (NO, Cause.CACHING_OFF)),
+        ({CACHING: False}, ["a", [OFF]], (NO, Cause.VARIANTS)),
+        ({CACHING: False}, [[Fingerprint()], [Fingerprint()]], (NO, Cause.CACHING_OFF)),
+        ({}, [[OFF], [OFF]], (UNKNOWN, Cause.NOT_MEASURED)),
+        ({CACHING: False, CONNECTOR: "LMCacheConnectorV1"}, [SILENT, SILENT], (UNKNOWN, Cause.NOT_MEASURED)),
+        ({CACHING: False, CONNECTOR: None}, [SILENT, SILENT], (NO, Cause.CACHING_OFF)),
+        (RANDOM, [SILENT, SILENT], (NO, Cause.RANDOM_SEED)),
+        (RANDOM, [SILENT], (UNKNOWN, Cause.NOT_MEASURED)),
+        (XXHASH, [SILENT, SILENT], (UNKNOWN, Cause.MAYBE_RANDOM)),
+        (XXHASH, [SILENT], (UNKNOWN, Cause.NOT_MEASURED)),
+        ({"version": "0.33.0"}, [[OLD_PROVIDER], [OLD_PROVIDER]], (UNKNOWN, Cause.OUTDATED)),
+        ({LAYOUT: ABSENT}, [["a", "a"]], (YES, Cause.EQUAL_HASHES)),
+        ({LAYOUT: ABSENT}, ["a", "a"], (UNKNOWN, Cause.KV_UNKNOWN)),
     ],
 )
-def test_why_two_cohorts_do_not_share(settings: Mapping[str, Any], other: Mark, reason: str) -> None:
-    """The canonical digest takes the block length out of the question; the rest has a name where settings tell it."""
-    assert pair(({}, ["a", "a"]), (settings, [[other]])) == (Share.NO, reason, True)
+def test_the_replicas_of_a_cohort_share_if_their_hashes_are_equal(
+    settings: Mapping[str, Any], held: Sequence[Sequence[Mark]], expected: tuple[Share, Cause]
+) -> None:
+    assert own(settings, *held) == expected
 
 
-def test_nothing_is_said_of_lengths_where_neither_tells_the_digest_at_one_length() -> None:
-    cohort: Sequence[Sequence[Mark]] = [[Fingerprint(None, "a")]] * 2
+@pytest.mark.parametrize(
+    ("settings", "mark", "cause", "paths"),
+    [
+        ({}, "b", Cause.OTHER_SEED, ()),
+        ({ALGORITHM: "xxhash"}, "b", Cause.SETTINGS, (ALGORITHM,)),
+        ({ALGORITHM: None}, "b", Cause.SETTINGS, (ALGORITHM,)),
+        ({"version": "0.31.0", ALGORITHM: "xxhash"}, "b", Cause.SETTINGS, (ALGORITHM,)),
+        ({"version": "0.31.0"}, "b", Cause.OTHER_HASHES, ()),
+        (RANDOM, "b", Cause.RANDOM_SEED, ()),
+        ({BLOCK: 32}, "b", Cause.OTHER_SEED, ()),
+        ({}, Fingerprint(None, "b"), Cause.OTHER_HASHES, ()),
+        ({BLOCK: 32}, Fingerprint("a", "b"), Cause.BLOCK_LENGTH, (BLOCK,)),
+    ],
+)
+def test_two_cohorts_with_other_hashes_do_not_share_and_the_cause_is_named(
+    settings: Mapping[str, Any], mark: Mark, cause: Cause, paths: tuple[str, ...]
+) -> None:
+    cell = pair(({}, ["a", "a"]), (settings, [[mark]]))
 
-    assert pair(({}, cohort), ({}, [[Fingerprint(None, "b")]]))[1] == OTHER_HASHES
+    assert (cell.share, cell.cause, cell.paths, cell.is_measured) == (NO, cause, paths, True)
 
 
-def test_roots_that_are_told_to_come_from_elsewhere_are_the_reason_whatever_the_versions() -> None:
-    seeded = {SEED_POLICY_PATH: "environment", VERSION: "0.31.0"}
+def test_reported_seed_policies_are_the_cause_whatever_the_versions() -> None:
+    cell = pair(({POLICY: "default"}, ["a", "a"]), ({POLICY: "environment", "version": "0.31.0"}, ["b"]))
 
-    assert pair(({SEED_POLICY_PATH: "default"}, ["a", "a"]), (seeded, ["b"])) == (Share.NO, OTHER_ROOT, True)
-
-
-def test_a_cohort_with_roots_of_its_own_shares_with_nobody() -> None:
-    assert pair(({}, ["a", "a", "a"]), ({}, ["b", "c"])) == (Share.NO, OWN_ROOTS, True)
+    assert (cell.cause, cell.paths) == (Cause.OTHER_SEED, (POLICY,))
 
 
 def test_canonical_digests_that_only_overlap_name_the_length_only_where_it_differs() -> None:
     mixed: Sequence[Sequence[Mark]] = [["a"], ["a"], [Fingerprint("c", "b")]]
 
-    assert pair(({}, mixed), ({BLOCK: 32}, [[Fingerprint("a", "x")]]))[1] == "block_size differs"
-    assert pair(({}, mixed), ({}, [[Fingerprint("a", "x")]]))[1] == OTHER_HASHES
+    assert pair(({}, mixed), ({BLOCK: 32}, [[Fingerprint("a", "x")]])).paths == (BLOCK,)
+    assert pair(({}, mixed), ({}, [[Fingerprint("a", "x")]])).cause is Cause.OTHER_HASHES
 
 
-def test_cohorts_with_a_way_in_common_share_in_part() -> None:
-    assert pair(({}, ["a", "a", "b"]), ({}, ["a", "c"])) == (
-        Share.PARTLY,
-        "3 ways of hashing blocks, of which both have 1",
-        True,
-    )
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (({}, ["a", "a", "a"]), ({}, ["b", "c"]), (NO, Cause.RANDOM_SEED, True)),
+        (({}, ["a", "a", "b"]), ({}, ["a", "c"]), (PARTLY, Cause.VARIANTS, True)),
+        (({}, ["a", "a"]), ({CACHING: False}, [[OFF]]), (NO, Cause.CACHING_OFF, False)),
+        (({}, ["a", "a", "a"]), ({CACHING: False}, [["a"], [OFF]]), (PARTLY, Cause.VARIANTS, True)),
+        (({}, ["a", "a", SILENT]), ({}, ["b"]), (NO, Cause.OTHER_SEED, True)),
+        (({}, ["a", "a", SILENT]), ({}, [SILENT, "a"]), (UNKNOWN, Cause.SOME_SILENT, False)),
+        (({}, ["a", "a"]), ({}, [SILENT]), (UNKNOWN, Cause.NOT_MEASURED, False)),
+        (({}, ["a", "a"]), ({BLOCK: 32}, [SILENT]), (NO, Cause.SETTINGS, False)),
+        (({}, ["a", "a"]), ({"version": "0.31.0"}, [SILENT]), (UNKNOWN, Cause.VERSIONS, False)),
+        (({}, ["a", "a"]), ({"version": "0.31.0", BLOCK: 32}, [SILENT]), (NO, Cause.SETTINGS, False)),
+        (({}, ["a", "a"]), ({CACHING: False}, [SILENT]), (NO, Cause.CACHING_OFF, False)),
+        (({}, ["a", "a"]), (RANDOM, [SILENT]), (NO, Cause.RANDOM_SEED, False)),
+        ((XXHASH, ["a", SILENT]), (XXHASH, [SILENT]), (UNKNOWN, Cause.MAYBE_RANDOM, False)),
+        ((NEW, [SILENT]), (AHEAD, [SILENT]), (NO, Cause.SETTINGS, False)),
+        ((NEW, ["a"]), (AHEAD, ["b"]), (NO, Cause.SETTINGS, True)),
+        ((NEW, ["a"]), ({"version": "0.33.0"}, [[OLD_PROVIDER]]), (UNKNOWN, Cause.OUTDATED, False)),
+        (({}, [SILENT, SILENT]), ({MODEL: "org/other"}, [SILENT]), (NO, Cause.KV_CACHE, False)),
+    ],
+)
+def test_two_cohorts_compare_by_hashes_and_without_them_by_settings(
+    first: Cohort, second: Cohort, expected: tuple[Share, Cause, bool]
+) -> None:
+    cell = pair(first, second)
+
+    assert (cell.share, cell.cause, cell.is_measured) == expected
 
 
-def test_who_hashes_alike_although_settings_differ_is_told_with_their_names() -> None:
-    """A seed given that is the default; two versions that hash alike."""
-    seeded = {SEED_POLICY_PATH: "environment", VERSION: "0.31.0"}
+@pytest.mark.parametrize(
+    ("settings", "share", "path"),
+    [
+        ({MODEL: "org/other"}, NO, MODEL),
+        ({MODEL: "llama"}, UNKNOWN, MODEL),
+        ({"model_config.revision": "abc"}, NO, "model_config.revision"),
+        ({"cache_config.cache_dtype": "fp8"}, NO, "cache_config.cache_dtype"),
+        ({"model_config.dtype": "float16"}, NO, "model_config.dtype"),
+        ({LAYOUT: "HND"}, NO, LAYOUT),
+        ({LAYOUT: ABSENT}, UNKNOWN, LAYOUT),
+    ],
+)
+def test_equal_hashes_are_no_sharing_unless_the_kv_cache_is_known_to_be_the_same(
+    settings: Mapping[str, Any], share: Share, path: str
+) -> None:
+    """One model may have two names, where one of them is a folder's."""
+    verdict = verdict_of(({}, ["a", "a"]), (settings, ["a"]))
+    cell = verdict.cells[-1]
 
-    assert pair(({SEED_POLICY_PATH: "default"}, ["a", "a"]), (seeded, ["a"])) == (
-        Share.YES,
-        "equal block hashes, although vLLM version and seed_policy differ",
-        True,
-    )
-    assert pair(({}, ["a", "a"]), ({VERSION: "0.31.0"}, ["a"]))[1].endswith("although vLLM version differs")
-    assert although(shared(({}, ["a"])).cohorts) == []
+    assert (cell.share, verdict.share, cell.paths, cell.is_measured) == (share, share, (path,), False)
+    assert verdict.verdict is (Verdict.DIFFERS if share is NO else Verdict.UNKNOWN)
+
+
+def test_settings_that_differ_although_hashes_are_equal_are_named() -> None:
+    seeded = {POLICY: "environment", "version": "0.31.0"}
+
+    assert pair(({POLICY: "default"}, ["a", "a"]), (seeded, ["a"])).paths == ("version", POLICY)
+
+
+def test_an_ignored_setting_is_no_cause() -> None:
+    verdict = verdict_of(({BLOCK: 16}, [[]]), ({BLOCK: 32}, [[]]), ignore=[BLOCK])
+
+    assert {cell.cause for cell in verdict.cells} == {Cause.NOT_MEASURED}
 
 
 def test_a_second_address_of_a_process_is_not_counted() -> None:
-    """One process behind two addresses hashes alike with itself, which says nothing of others."""
-    told = document()
-    first, second = (replica(f"r{number}", document=told, engines=hashing("a")) for number in (1, 2))
-    second = replica("r2", document=told, engines=hashing("a"), same_process=(first.id,))
+    shared = document()
+    first, second = (replica(f"r{number}", document=shared, engines=hashing("a")) for number in (1, 2))
+    second = replica("r2", document=shared, engines=hashing("a"), same_process=(first.id,))
     members = [Member(each.id, each.document, fresh=True, identity=0) for each in (first, second)]
-    pool = compare_pool("chat", Role.BOTH, members, {told.id: told})
+    pool = compare_pool("chat", Role.BOTH, members, {shared.id: shared})
+    verdict = sharing_verdict(pool, {first.id: first, second.id: second}, {shared.id: shared})
 
-    assert pool_sharing(pool, {first.id: first, second.id: second}).cohorts[0].replicas == 1
-
-
-def test_groups_are_the_cohorts_with_one_way_of_hashing() -> None:
-    sharing = shared(({}, ["a"] * 5), ({}, ["b"] * 4), ({}, ["a"] * 3), ({}, ["x", "y"]), ({}, [[None]]))
-
-    assert sharing.groups == (("A", "C"), ("B",))
-    assert (sharing.ways, sharing.silent) == (4, 1)
+    assert verdict.cohorts[0].replicas == 1
 
 
-def test_a_cohort_of_which_not_all_replicas_tell_is_in_no_group() -> None:
-    """Of who does not tell nothing is claimed, in the document neither."""
-    sharing = shared(({}, ["a", *[[None]] * 3]), ({}, ["a"] * 3), ({}, [["b"], [None]]))
+def test_groups_are_the_cohorts_with_equal_hashes_on_all_engines() -> None:
+    verdict = verdict_of(({}, ["a"] * 5), ({}, ["b"] * 4), ({}, ["a"] * 3), ({}, ["x", "y"]), ({}, ["b", SILENT]))
 
-    assert sharing.groups == (("B",),)
-    assert sharing.classes == (("A", "B"), ("C",))
+    assert verdict.groups == (("A", "C"), ("B",))
+    assert [[each.letter for each in group] for group in verdict.classes] == [["A", "C"], ["B", "E"]]
+    assert (verdict.ways, verdict.silent) == (4, 1)
 
 
 def test_replicas_that_were_never_read_are_silent() -> None:
-    told = document()
-    read = replica("r1", document=told, engines=hashing("a"))
-    members = [Member(read.id, told.id, fresh=True, identity=0), Member("x", None, fresh=False, identity=0)]
-    sharing = pool_sharing(compare_pool("chat", Role.BOTH, members, {told.id: told}), {read.id: read})
+    verdict = verdict_of(({}, ["a", "a"]), unread=1)
 
-    assert (sharing.unread, sharing.silent) == (1, 1)
+    assert (verdict.unread, verdict.silent, verdict.share) == (1, 1, UNKNOWN)
 
 
-def test_beyond_a_dozen_cohorts_there_is_no_matrix() -> None:
-    dozen: list[Cohort] = [({}, ["a"])] * MOST_COHORTS
+def test_beyond_a_dozen_cohorts_there_are_no_cells_but_a_verdict() -> None:
+    alike: list[Cohort] = [({}, ["a"])] * MOST_COHORTS
 
-    assert len(shared(*dozen).cells) == MOST_COHORTS * (MOST_COHORTS + 1) // 2
-    assert shared(*dozen, ({}, ["a"])).cells == ()
+    assert len(verdict_of(*alike).cells) == MOST_COHORTS * (MOST_COHORTS + 1) // 2
+    assert verdict_of(*alike, *alike).cells == ()
+    assert verdict_of(*alike, *alike).share is YES
+    assert verdict_of(*alike, ({}, ["b"])).share is NO
+    assert verdict_of(*alike, ({}, [SILENT])).share is UNKNOWN
 
 
-def test_a_thousand_ways_within_one_cohort_are_one_cell() -> None:
-    """Each engine with a root of its own: the largest fleet that one sees is one cell."""
-    cohort = shared(({}, [[f"digest {number}"] for number in range(1000)])).cohorts[0]
+def test_a_thousand_hashes_within_one_cohort_are_one_cell() -> None:
+    cell = within(verdict_of(({}, [[f"digest {number}"] for number in range(1000)])).cohorts[0])
 
-    assert within(cohort)[2:6] == (Share.NO, True, OWN_ROOTS, 1000)
+    assert (cell.share, cell.cause, cell.ways) == (NO, Cause.RANDOM_SEED, 1000)
+
+
+@pytest.mark.parametrize(
+    ("cohorts", "expected"),
+    [
+        ([({}, ["a"] * 3)], (Verdict.AGREES, False, False, 0)),
+        ([({CACHING: False}, [SILENT] * 3)], (Verdict.OFF, False, False, 0)),
+        ([({}, [SILENT] * 3), ({"version": "0.31.0"}, [SILENT])], (Verdict.DIFFERS, False, False, 4)),
+        ([({}, [SILENT] * 3), ({BLOCK: 32}, [SILENT])], (Verdict.DIFFERS, True, False, 0)),
+        ([(XXHASH, [SILENT] * 3)], (Verdict.UNKNOWN, False, True, 3)),
+        ([(XXHASH, ["a", "a", SILENT])], (Verdict.UNKNOWN, False, True, 1)),
+        ([(XXHASH, [SILENT])], (Verdict.UNKNOWN, False, False, 1)),
+        ([({}, [SILENT] * 2), ({BLOCK: ABSENT}, [SILENT])], (Verdict.UNKNOWN, False, False, 3)),
+    ],
+)
+def test_the_verdict_says_whether_it_is_certain_and_how_many_replicas_are_unknown(
+    cohorts: Sequence[Cohort], expected: tuple[Verdict, bool, bool, int]
+) -> None:
+    verdict = verdict_of(*cohorts)
+
+    assert (verdict.verdict, verdict.is_certain, verdict.is_doubted, verdict.not_known) == expected
 
 
 MARKS = st.sampled_from([None, "a", "b", "c", Fingerprint("a", "d"), Fingerprint(None, "e"), OFF])
 HELD = st.lists(st.lists(MARKS, max_size=3), min_size=1, max_size=4)
-SETTINGS = st.sampled_from([{}, {BLOCK: 32}, {VERSION: "0.31.0"}, {CACHING_PATH: False}, {SEED_POLICY_PATH: "random"}])
+SETTINGS = st.sampled_from([{}, {BLOCK: 32}, {"version": "0.31.0"}, {CACHING: False}, RANDOM])
 
 
-def _cohort(settings: Mapping[str, Any], held: Sequence[Sequence[Mark]]) -> Hashing:
-    return shared((settings, held)).cohorts[0]
+def _cohort(settings: Mapping[str, Any], held: Sequence[Sequence[Mark]]) -> CohortHashes:
+    return verdict_of((settings, held)).cohorts[0]
 
 
 @given(SETTINGS, HELD, SETTINGS, HELD)
@@ -218,11 +256,11 @@ def test_sharing_is_mutual(
 def test_equal_digests_always_share(mine: Mapping[str, Any], yours: Mapping[str, Any], few: int, more: int) -> None:
     one, other = _cohort(mine, [["a"]] * few), _cohort(yours, [["a", "a"]] * more)
 
-    assert {within(one).share, within(other).share, between(one, other).share} == {Share.YES}
+    assert {within(one).share, within(other).share, between(one, other).share} == {YES}
 
 
 @given(SETTINGS, HELD, SETTINGS, HELD, st.lists(MARKS, max_size=3))
-def test_a_replica_more_never_turns_no_into_yes(
+def test_one_more_replica_never_turns_no_into_yes(
     mine: Mapping[str, Any],
     held: list[list[Mark]],
     yours: Mapping[str, Any],
@@ -231,32 +269,22 @@ def test_a_replica_more_never_turns_no_into_yes(
 ) -> None:
     one, other, larger = _cohort(mine, held), _cohort(yours, others), _cohort(mine, [*held, more])
 
-    assert (within(one).share, within(larger).share) != (Share.NO, Share.YES)
-    assert (between(one, other).share, between(larger, other).share) != (Share.NO, Share.YES)
+    assert (within(one).share, within(larger).share) != (NO, YES)
+    assert (between(one, other).share, between(larger, other).share) != (NO, YES)
 
 
 @given(HELD)
-def test_what_is_told_is_never_more_certain_than_its_replicas(held: list[list[Mark]]) -> None:
-    """Yes is said only where each engine of each replica told the same digest."""
-    cohort = _cohort({}, held)
-    told = {mark.engine if isinstance(mark, Fingerprint) else mark for marks in held for mark in marks}
+def test_yes_needs_the_same_digest_from_every_engine_of_every_replica(held: list[list[Mark]]) -> None:
+    digests = {mark.engine if isinstance(mark, Fingerprint) else mark for marks in held for mark in marks}
 
-    assert (within(cohort).share is Share.YES) == (len(told) == 1 and None not in told and all(held))
+    assert (own({}, *held)[0] is YES) == (len(digests) == 1 and None not in digests and all(held))
 
 
 @given(st.lists(st.tuples(SETTINGS, HELD), min_size=1, max_size=4))
 def test_the_pool_is_as_weak_as_its_weakest_cell(cohorts: list[Cohort]) -> None:
-    found = {cell.share for cell in shared(*cohorts).cells}
-    weakest = Share.NO if found & {Share.NO, Share.PARTLY} else Share.UNKNOWN if Share.UNKNOWN in found else Share.YES
-    sentence = told(*cohorts)
+    verdict = verdict_of(*cohorts)
+    found = {cell.share for cell in verdict.cells}
+    weakest = NO if found & {NO, PARTLY} else UNKNOWN if UNKNOWN in found else YES
 
-    assert sentence.share is weakest
-    assert (sentence.verdict is Verdict.AGREES) == (weakest is Share.YES)
-
-
-def test_of_very_many_cohorts_none_is_left_out() -> None:
-    alike: list[Cohort] = [({}, ["a"])] * (MOST_COHORTS + 2)
-
-    assert shared(*alike).share is Share.YES
-    assert shared(*alike, ({}, ["b"])).share is Share.NO
-    assert shared(*alike, ({}, [[None]])).share is Share.UNKNOWN
+    assert verdict.share is weakest
+    assert (verdict.verdict is Verdict.AGREES) == (weakest is YES)

@@ -29,7 +29,7 @@ def test_a_pool_says_who_can_share_prefixes_as_the_pages_do() -> None:
     members = [replica(f"chat-{index}", document=told, engines=hashing(f"root {index}")) for index in range(2)]
     text = to_table(fleet(members, [told]), width=200, colour=False)
 
-    assert "  Measured: No replica of A can share prefixes with any other" in text
+    assert "  Replicas of A share no prefixes (measured, settings match)" in text
 
 
 def test_one_replica_is_not_said_to_differ_in_nothing() -> None:

@@ -115,7 +115,7 @@ def test_compare_says_who_can_share_prefixes_and_who_the_cohorts_are() -> None:
     report = compare_report(fleet(members, told), "chat")
     sharing, cohorts = tables_of([part(report, "prefix-sharing"), part(report, "cohorts")])
 
-    assert "B cannot share prefixes with A" in text_of(part(report, "prefix-sharing"))
+    assert "B does not share prefixes with A" in text_of(part(report, "prefix-sharing"))
     assert [[cell.text for cell in row[1:]] for row in sharing.rows] == [["yes", "no"], ["no", "one replica"]]
     assert [cell.text for cell in cohorts.rows[1]] == ["", "1", "cache_config.block_size = 32", "odd"]
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from html import unescape
 
-from dashboard.compare import pool_sharing
+from dashboard.compare import sharing_verdict
 from dashboard.compare.sharing import MOST_COHORTS
-from dashboard.report.pools.sharing_words import MOST_GROUPS
+from dashboard.report.pools.sharing import MOST_GROUPS
 from dashboard.web.sharing_matrix import sharing_matrix
 from tests.builders import HOSTILE, SAME_KV, document, fleet, hashing, replica
 
@@ -28,7 +28,8 @@ def drawn(*cohorts: Held, algorithm: Sequence[str] = ()) -> str:
         for place, digest in enumerate(held)
     ]
     built = fleet(members, told)
-    return sharing_matrix(pool_sharing(built.pools[0], {each.id: each for each in members}), "critical")
+    verdict = sharing_verdict(built.pools[0], {each.id: each for each in members}, built.documents)
+    return sharing_matrix(verdict, "critical")
 
 
 def cells(html: str) -> list[str]:
@@ -45,8 +46,8 @@ def test_every_cell_says_who_and_how_it_is_known_and_why() -> None:
     """Mutual: the table reads the same along a row and down a column."""
     assert cells(drawn(["a", "a", "a"], ["b"])) == [
         "within A: yes; measured, equal block hashes",
-        "A with B: no; measured, another root of the block hashes",
-        "B with A: no; measured, another root of the block hashes",
+        "A with B: no; measured, hash seeds differ",
+        "B with A: no; measured, hash seeds differ",
         "within B: one replica",
     ]
 
@@ -55,7 +56,7 @@ def test_a_cell_has_a_glyph_for_the_eye_and_word_and_reason_for_the_ear() -> Non
     html = drawn(["a", "a", "a"], ["b"])
 
     assert '<span class="glyph differs" aria-hidden="true">≠</span><span class="said"></span> no' in html
-    assert '<span class="said">: measured, another root of the block hashes</span></td>' in html
+    assert '<span class="said">: measured, hash seeds differ</span></td>' in html
 
 
 def test_it_is_a_table_with_a_caption_and_scopes() -> None:
@@ -72,7 +73,7 @@ def test_who_does_not_share_within_itself_has_the_tint_of_the_verdict() -> None:
     html = drawn(["a", "b", "c"])
 
     assert '<div class="scroll sharing critical">' in html
-    assert '<td class="no own" title="within A: no; measured, each engine has a root of its own">' in html
+    assert '<td class="no own" title="within A: no; measured, every engine process uses a random hash seed">' in html
     assert 'class="partly own"' in drawn(["a", "a", "b"])
 
 
@@ -88,9 +89,7 @@ def test_what_is_derived_is_marked_beside_what_is_measured() -> None:
 
 
 def test_what_is_not_known_is_neither_measured_nor_derived() -> None:
-    assert cells(drawn(["a", "a"], [None]))[1] == (
-        "A with B: not known; block hashes are not told, and no setting contradicts"
-    )
+    assert cells(drawn(["a", "a"], [None]))[1] == ("A with B: unknown; block hashes not reported, no setting differs")
 
 
 def test_one_cohort_that_shares_or_does_not_tell_needs_no_table() -> None:
@@ -107,7 +106,7 @@ def test_what_the_table_is_about_stands_beside_it() -> None:
     """Sharing needs more than equal tokens where requests bring more than tokens."""
     html = drawn(["a", "a", "a"], ["b"])
 
-    assert html.endswith("LoRA adapters, multimodal inputs and cache salts go into the hashes as well.</p></div>")
+    assert html.endswith("For identical prompts without LoRA, multimodal input or cache salt.</p></div>")
 
 
 def test_of_very_many_cohorts_the_groups_that_share_are_listed() -> None:
@@ -120,10 +119,10 @@ def test_of_very_many_cohorts_the_groups_that_share_are_listed() -> None:
     assert listed(html) == [
         "A and C hash alike",
         "B, H, I, J, K, L, M and N hash alike",
-        "G can share with no other whole cohort",
-        "not all replicas within F can share with each other",
-        "D does not tell block hashes",
-        "not all replicas within E tell block hashes",
+        "G shares with no other whole cohort",
+        "not all replicas of F share with each other",
+        "block hashes of D are not reported",
+        "block hashes of E are not reported by all replicas",
     ]
 
 

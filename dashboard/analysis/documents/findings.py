@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.contract import ADDED, Contract, Extended, Key, Time
-from dashboard.compare import pool_sharing, sharing_sentence
+from dashboard.compare import sharing_text, sharing_verdict
+from dashboard.fleet.pieces import to_plain
 from dashboard.fleet import Pool
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Domain, Expectations, ImpactContext
@@ -71,14 +72,13 @@ def pool_rows(fleet: Fleet) -> tuple[Extended, ...]:
     replicas = {each.id: each for each in fleet.replicas}
     rows = []
     for pool in fleet.pools:
-        sharing = pool_sharing(pool, replicas)
-        sentence = sharing_sentence(pool, sharing, fleet.documents, replicas)
+        sharing = sharing_verdict(pool, replicas, fleet.documents)
         added = {
             "tally": tallies[pool.name],
             "domain": inspection.domains[pool.name],
             "rollout": inspection.rollouts.get(pool.name),
-            "shares_prefixes": sentence.share.value,
-            "prefix_sharing": Extended(sentence, {"groups": sharing.groups, "cells": sharing.cells}),
+            "shares_prefixes": sharing.share.value,
+            "prefix_sharing": Extended(sharing, {"sentence": to_plain(sharing_text(sharing, replicas))}),
         }
         rows.append(Extended(pool, added))
     return tuple(rows)

@@ -15,8 +15,7 @@ from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents import findings
 from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, Time, native
-from dashboard.compare.derived_sentence import SharingSentence
-from dashboard.compare.sharing import Cell
+from dashboard.compare import SharingCell, SharingVerdict, Verdict, cause_text
 from dashboard.fleet import (
     Cohort,
     Contradiction,
@@ -138,7 +137,7 @@ def _device_rows(fleet: Fleet) -> tuple[Extended, ...]:
     )
 
 
-def _confidence(found: SharingSentence | Cell) -> Confidence:
+def _confidence(found: SharingVerdict | SharingCell) -> Confidence:
     return Confidence.REPORTED if found.is_measured else Confidence.DERIVED
 
 
@@ -258,24 +257,23 @@ def _declare_engines(contract: Contract) -> None:
 
 def _declare_pools(contract: Contract) -> None:
     contract.object(
-        Cell,
+        SharingCell,
         Key("cohorts", tuple[str, str], lambda cell: (cell.one, cell.other), "a pair, or one cohort twice"),
         "share",
         Key("confidence", Confidence, _confidence),
-        "reason",
+        Key("reason", str, cause_text),
         Key("not_known", of="silent", doc="replicas that do not report what decides it"),
-        name="SharingCell",
     )
     contract.object(
-        SharingSentence,
-        "verdict",
+        SharingVerdict,
+        Key("verdict", Verdict, "verdict"),
         Key(
             "confidence", Confidence, _confidence, "reported where measured by fingerprints", default=Confidence.DERIVED
         ),
-        Key("sentence", str, lambda found: "".join(part.text for part in found.parts)),
-        Key("not_known", doc="replicas that do not report what decides it"),
-        Key("groups", tuple[tuple[str, ...], ...], ADDED, "cohorts that hash alike, by their fingerprints", default=()),
-        Key("cells", tuple[Cell, ...], ADDED, "empty where there are too many cohorts", default=()),
+        Key("sentence", str, ADDED),
+        Key("not_known", int, doc="replicas that do not report what decides it"),
+        Key("groups", tuple[tuple[str, ...], ...], "groups", "cohorts that hash alike, by their fingerprints", default=()),
+        Key("cells", tuple[SharingCell, ...], "cells", "empty where there are too many cohorts", default=()),
         name="PrefixSharing",
     )
     contract.object(Distinction, "value", "state", "path")
@@ -283,7 +281,7 @@ def _declare_pools(contract: Contract) -> None:
     contract.object(
         Pool,
         *findings.POOL_KEYS,
-        Key("prefix_sharing", SharingSentence, ADDED),
+        Key("prefix_sharing", SharingVerdict, ADDED),
         *("majority_document", "cohorts", "differences"),
     )
 

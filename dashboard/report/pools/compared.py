@@ -9,22 +9,22 @@ from dashboard.compare import (
     BASELINE,
     PREFIX_PATHS,
     Matrix,
-    PoolSharing,
     Reference,
-    SharingSentence,
+    SharingVerdict,
     build_matrix,
     hash_row,
-    pool_sharing,
-    sharing_sentence,
+    sharing_text,
+    sharing_verdict,
 )
-from dashboard.compare.random_root import SEED_PATHS
+from dashboard.compare.prefix import SEED_PATHS
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count, joined, middle_cut, natural
+from dashboard.fleet.pieces import Text
 from dashboard.report.capacity.totals import device_words
 from dashboard.report.findings.words import answered
 from dashboard.report.pools.domain_words import shared_words
 from dashboard.report.pools.named_paths import by_path, worst
-from dashboard.report.pools.prefix_words import severity
+from dashboard.report.pools.sharing import severity
 from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
@@ -55,8 +55,8 @@ class Compared(NamedTuple):
     `named` are the settings that findings name, with the worst severity; `kind` is how bad the verdict on sharing is.
     """
 
-    sharing: PoolSharing
-    sentence: SharingSentence
+    sharing: SharingVerdict
+    text: Text
     kind: str
     named: Mapping[str, Severity]
     prefix: Matrix
@@ -84,13 +84,12 @@ def compared(fleet: Fleet, pool: Pool, choice: Choice) -> Compared:
         pool, fleet.documents, choice.reference, baseline=baseline, paths=_deciding(pool), as_replicas=as_replicas
     )
     hashes = hash_row(FINGERPRINT, pool, choice.reference, prefix.columns, members)
-    sharing = pool_sharing(pool, members)
-    sentence = sharing_sentence(pool, sharing, fleet.documents, members)
+    sharing = sharing_verdict(pool, members, fleet.documents)
     named = worst(by_path(fleet.inspection, pool.name))
     return Compared(
         sharing=sharing,
-        sentence=sentence,
-        kind=severity(sentence, named),
+        text=sharing_text(sharing, members),
+        kind=severity(sharing, named),
         named=named,
         prefix=replace(prefix, rows=(*prefix.rows, hashes)) if hashes else prefix,
         matrix=replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: _rank(named.get(row.path))))),

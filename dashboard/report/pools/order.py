@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import SharingSentence, Verdict
+from dashboard.compare import SharingVerdict, Verdict
 from dashboard.fleet import Pool, Replica, ReplicaState
-from dashboard.report.pools.prefix_words import is_needed
+from dashboard.report.pools.sharing import is_needed
 from dashboard.rules.findings import Tally
 
 MOST_VERSIONS = 2  # versions that are named; of more, the lowest and the highest
 
 
-def ordered(fleet: Fleet, sentences: Mapping[str, SharingSentence], found: Mapping[str, Tally]) -> list[Pool]:
+def ordered(fleet: Fleet, sentences: Mapping[str, SharingVerdict], found: Mapping[str, Tally]) -> list[Pool]:
     """Order pools by what is wrong: findings, prefixes not shared, most cohorts, replicas down; the largest first."""
     domains = fleet.inspection.domains
     down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dashboard.compare.encoding import lookup_setting
-from dashboard.compare.fingerprints import digests
+from dashboard.compare.prefix import digests
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.domain import ImpactContext

@@ -98,7 +98,7 @@ def test_every_pool_says_whether_its_replicas_agree_on_prefixes(document: dict[s
     told = {pool["pool"]: pool["prefix_sharing"] for pool in document["pools"]}
 
     assert told["chat-70b"]["verdict"] == "differs"
-    assert "cuts blocks of 32 tokens instead of 16" in told["chat-70b"]["sentence"]
+    assert "block_size is 32 (A: 16)" in told["chat-70b"]["sentence"]
     assert {each["verdict"] for each in told.values()} <= {"differs", "agrees", "unknown"}
     assert all(each["sentence"].endswith(".") and each["not_known"] >= 0 for each in told.values())
 

@@ -9,7 +9,7 @@ from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.fleet import ReplicaState
 from dashboard.report.findings import headline
 from dashboard.report.findings.headline import FleetSummary
-from dashboard.report.pools.prefix_words import prefix_sentences, suppressed_pools
+from dashboard.report.pools.sharing import sharing_verdicts, suppressed_pools
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Rollout, Tally
 from dashboard.views.overview import more_words
 from tests.builders import NOW, alike, document, down, fleet, replica, story
@@ -107,7 +107,7 @@ def test_where_the_reason_is_suppressed_the_sentence_says_so() -> None:
 
 
 def test_the_simulated_fleet_is_told_of_both_its_rollouts(demo_fleet: Fleet) -> None:
-    said = more_words(demo_fleet, headline.standing(demo_fleet), prefix_sentences(demo_fleet))
+    said = more_words(demo_fleet, headline.standing(demo_fleet), sharing_verdicts(demo_fleet))
 
     assert "gemma-27b (suppressed), not all replicas can share prefixes; in qwen3-8b it is doubtful." in said
     assert said.endswith(

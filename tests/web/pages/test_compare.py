@@ -32,7 +32,7 @@ def test_the_band_on_prefix_sharing_stands_on_top_with_a_plain_sentence() -> Non
     """All that decides prefix sharing is in the band, equal or not, and the sentence names who stands apart."""
     app = open_page(story(), "compare", pool="chat-70b")
 
-    assert "<b>B and C cannot share prefixes with A</b>: B cuts blocks of <code>32</code>" in html(app)
+    assert "<b>B</b><b> does not share prefixes with </b><b>A</b>" in html(app)
     assert rows(tables(app)[0])[:2] == ["version", "cache_config.enable_prefix_caching"]
     assert len(rows(tables(app)[0])) == 6
 
@@ -43,11 +43,13 @@ def test_equal_settings_with_other_block_hashes_are_said_first_and_shown() -> No
     members = [replica(f"chat-{index}", document=told, engines=hashing(f"root {index}")) for index in range(3)]
     shown = html(open_page(fleet(members, [told]), "compare"))
 
-    assert "<b>No replica of A can share prefixes with any other, though their settings agree</b>: " in shown
+    assert "<b>Replicas of </b><b>A</b><b> share no prefixes</b>" in shown
     assert (
-        shown.index("Measured:") < shown.index("Which cohorts can share prefixes") < shown.index("No setting differs:")
+        shown.index("(measured, settings match)")
+        < shown.index("Which cohorts can share prefixes")
+        < shown.index("No setting differs:")
     )
-    assert "each engine has a root of its own" in shown
+    assert "every engine process uses a random hash seed" in shown
     assert '<div class="notice good">' not in shown
 
 

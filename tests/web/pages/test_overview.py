@@ -49,8 +49,8 @@ def test_a_pool_with_equal_settings_and_other_block_hashes_is_not_said_to_have_n
     alike_ones = alike("calm", 4, same, engines=hashing("one"))
     shown = html(open_page(fleet([*alike_ones, *apart], [told, same])))
 
-    assert "A: equal settings, different hashes" in shown
-    assert "all can share" in shown
+    assert "A: hashes differ within" in shown
+    assert "shared" in shown
     assert "no difference" not in shown
     assert "In chat, not all replicas can share prefixes." in shown
     assert shown.index('href="compare?pool=chat" title=') < shown.index('href="compare?pool=calm" title=')
@@ -243,7 +243,7 @@ def test_a_pool_in_which_nothing_shares_prefixes_is_not_counted_in_the_headline(
     shown = html(open_page(replace(apart, inspection=Inspection(domains={"chat": lone}))))
 
     assert "not all replicas can share prefixes" not in shown
-    assert '<span class="mute">not needed here (A: equal settings, different hashes)</span>' in shown
+    assert '<span class="mute">not needed here (A: hashes differ within)</span>' in shown
     assert "not all replicas can share prefixes" in html(
         open_page(replace(apart, generation=apart.generation + 1, inspection=Inspection(domains={"chat": routed})))
     )

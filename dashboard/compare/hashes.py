@@ -1,0 +1,118 @@
+"""The block hashes that the engines of a cohort report, with the settings that decide them."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dashboard.compare.prefix import (
+    CACHING_PATH,
+    CONNECTOR_PATH,
+    RANDOM,
+    SEED_POLICY_PATH,
+    HashSeed,
+    SeedKind,
+    Values,
+    hash_seed,
+)
+from dashboard.fleet import Cohort, Engine, Replica, State
+from dashboard.vllm.lookahead import UPGRADE
+
+_OFF = "false"
+
+
+class CohortHashes(NamedTuple):
+    """The block hashes of a cohort; a second address of a process is not counted.
+
+    `digests`: per `engine` digest the ids of its replicas; `canonical` ones are empty where one is missing. `engines`
+    report a digest, `off` engines hash no blocks. Of `replicas`, `reporting` report anything and `silent` not
+    everything. `outdated` have a provider too old for their vLLM.
+    """
+
+    letter: str
+    replicas: int
+    values: Values
+    digests: Mapping[str, tuple[str, ...]]
+    canonical: frozenset[str]
+    engines: int
+    off: int
+    reporting: int
+    silent: int
+    outdated: int
+
+    @property
+    def is_reporting(self) -> bool:
+        """Whether any engine reports how it hashes."""
+        return bool(self.engines or self.off)
+
+    @property
+    def ways(self) -> int:
+        """How many distinct hashes its engines have; one that hashes no blocks counts for itself."""
+        return len(self.digests) + self.off
+
+    @property
+    def has_random_seeds(self) -> bool:
+        """Whether no two engines hash alike, and not because of the length of their blocks."""
+        return self.engines > 1 and len(self.digests) == len(self.canonical) == self.engines
+
+    @property
+    def is_each_alone(self) -> bool:
+        """Whether no two replicas hash alike; of one replica, no two engines."""
+        most = max(map(len, self.digests.values()), default=1)
+        return most == 1 and (self.reporting > 1 or self.ways == self.engines + self.off)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether its settings say that no blocks are hashed: a KV connector needs hashes without prefix caching."""
+        has_connector = CONNECTOR_PATH in self.values and self.values[CONNECTOR_PATH].state is State.REPORTED
+        return CACHING_PATH in self.values and self.values[CACHING_PATH].value == _OFF and not has_connector
+
+    @property
+    def seed(self) -> HashSeed | None:
+        """The seed of its block hashes, by its settings."""
+        return hash_seed(self.values)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether its settings prove that every engine process uses a random seed; the reported policy wins."""
+        if SEED_POLICY_PATH in self.values:
+            return self.values[SEED_POLICY_PATH].value == RANDOM
+        return self.seed is not None and self.seed.kind is SeedKind.RANDOM and self.seed.is_certain
+
+    @property
+    def is_maybe_random(self) -> bool:
+        """Whether engine processes use a random seed unless one is set, and the seed is not reported."""
+        is_random = self.seed is not None and self.seed.kind is SeedKind.RANDOM
+        return bool(self.silent) and is_random and not self.is_random
+
+
+def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Values) -> CohortHashes:
+    """Return the block hashes of a cohort. `values` are its settings that decide sharing."""
+    members = set(cohort.replicas)
+    engines = {each: replicas[each].engines for each in cohort.replicas if not _is_repeated(replicas[each], members)}
+    marks = {key: [mark for each in own if (mark := each.fingerprint) and mark.engine] for key, own in engines.items()}
+    bare = CohortHashes(cohort.letter, len(engines), values, {}, frozenset(), 0, 0, 0, 0, 0)
+    off = {key: sum(map(_hashes_nothing, own)) if bare.is_off else 0 for key, own in engines.items()}
+    digests: dict[str, list[str]] = {}
+    for key, own_marks in marks.items():
+        for digest in dict.fromkeys(mark.engine for mark in own_marks if mark.engine):
+            digests.setdefault(digest, []).append(key)
+    canonical = [mark.canonical for own_marks in marks.values() for mark in own_marks]
+    return bare._replace(
+        digests={digest: tuple(keys) for digest, keys in digests.items()},
+        canonical=frozenset(filter(None, canonical)) if all(canonical) else frozenset(),
+        engines=len(canonical),
+        off=sum(off.values()),
+        reporting=sum(bool(marks[key] or off[key]) for key in engines),
+        silent=sum(not own or len(marks[key]) + off[key] < len(own) for key, own in engines.items()),
+        outdated=sum(any(e.fingerprint and e.fingerprint.reason == UPGRADE for e in own) for own in engines.values()),
+    )
+
+
+def _hashes_nothing(engine: Engine) -> bool:
+    """Return whether an engine reports a reason in place of digests. Where caching is off, it hashes no blocks."""
+    mark = engine.fingerprint
+    return mark is not None and not mark.engine and bool(mark.reason)
+
+
+def _is_repeated(replica: Replica, members: set[str]) -> bool:
+    """Return whether an earlier address of the same process is in the same cohort."""
+    return any(other < replica.id and other in members for other in replica.same_process)

@@ -1,0 +1,354 @@
+"""The verdict on prefix sharing in sentences: which cohorts do not share, which do, and what is unknown."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from dashboard.compare.baseline import value_text
+from dashboard.compare.hashes import CohortHashes
+from dashboard.compare.prefix import (
+    MODEL_PATH,
+    SHARING_PATHS,
+    VERSION_PATH,
+    differing_paths,
+    random_seed_cause,
+    short_name,
+)
+from dashboard.compare.sharing import (
+    MEASURABLE,
+    MOST_COHORTS,
+    Cause,
+    Share,
+    SharingCell,
+    SharingVerdict,
+    Verdict,
+    between,
+    differing_settings,
+    same_kv_cache,
+    unreported_settings,
+    within,
+)
+from dashboard.fleet import Replica
+from dashboard.fleet.formatting import count, joined, middle_cut, one_line
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, replica, setting, value
+from dashboard.fleet.pieces import joined as joined_texts
+from dashboard.vllm.lookahead import UPGRADE
+
+MAX_NAMED = 5  # cohorts, replicas and causes that a sentence names before it counts the rest
+LONGEST_NAME = 40  # characters of a replica's name
+CAUSES = {
+    Cause.EQUAL_HASHES: "equal block hashes",
+    Cause.CACHING_OFF: "prefix caching is off",
+    Cause.RANDOM_SEED: "every engine process uses a random hash seed",
+    Cause.REPLICA_SEED: "every replica uses its own hash seed",
+    Cause.BLOCK_LENGTH: "block lengths differ",
+    Cause.OTHER_SEED: "hash seeds differ",
+    Cause.OTHER_HASHES: "block hashes differ",
+    Cause.SOME_SILENT: "reported block hashes are equal",
+    Cause.MAYBE_RANDOM: "probably random hash seeds: PYTHONHASHSEED is not reported",
+    Cause.OUTDATED: "block hashes are unknown until the provider is upgraded",
+    Cause.VERSIONS: "two versions may hash differently",
+    Cause.NOT_MEASURED: "block hashes not reported, no setting differs",
+}
+
+
+def cause_text(cell: SharingCell) -> str:
+    """Write the cause of a cell: `block_size differs`, `equal block hashes`, `2 hash variants`."""
+    names = [short_name(path) for path in cell.paths]
+    differ = f"{joined(names)} {'differs' if len(names) == 1 else 'differ'}"
+    if cell.cause is Cause.VARIANTS:
+        return f"{cell.ways:,} hash variants"
+    if cell.cause is Cause.SOME_SILENT:
+        return f"{CAUSES[cell.cause]}; not reported by {count(cell.silent, 'replica')}"
+    if cell.cause is Cause.KV_UNKNOWN:
+        is_missing = cell.paths != (MODEL_PATH,)
+        return f"hash alike, but {joined(names)} not reported" if is_missing else f"hash alike, but {differ}"
+    if cell.cause is Cause.KV_CACHE:
+        return f"hash alike, but {differ}" if cell.ways else differ
+    if cell.cause is Cause.EQUAL_HASHES:
+        return f"{CAUSES[cell.cause]}, although {differ}" if names else CAUSES[cell.cause]
+    return differ if cell.cause is Cause.SETTINGS else CAUSES[cell.cause]
+
+
+def sharing_text(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> Text:
+    """Return the sentences on a pool, the worst first. `replicas` are by id."""
+    total = len(verdict.pool.replicas)
+    number = sum(each.replicas for each in verdict.cohorts)
+    if verdict.verdict is Verdict.OFF:
+        off = _sentence(_claim(f"Prefix caching is off on {count(number, 'replica')}"))
+        return _joined([off, *_silent(verdict.unread, total)])
+    if not verdict.cohorts:
+        return _sentence(_claim("Unknown"), (Piece(f": {count(total, 'replica')} never read"),))
+    is_alone = number == 1 and sum(each.engines for each in verdict.cohorts) < MEASURABLE
+    if is_alone and total == 1:
+        return _joined([_sentence(_claim("One replica"), (Piece(": nothing to compare"),)), *_outdated(verdict)])
+    isolated = _isolated(verdict)
+    pairs = list(_pairs_that_differ(verdict, isolated))
+    return _joined(
+        [
+            *_split(verdict, isolated, replicas),
+            *_not_sharing(verdict, pairs),
+            *_sharing(verdict),
+            *_probably_random(verdict, {own.letter for own, _, _ in pairs}),
+            *_other_versions(verdict, {own.letter for own, _, cell in pairs if cell.share is Share.NO}),
+            *_kv_unknown(verdict),
+            *_not_reported(verdict),
+        ]
+    )
+
+
+def _isolated(verdict: SharingVerdict) -> set[str]:
+    """Return the cohorts whose replicas share with no other replica of the pool."""
+    if len(verdict.cohorts) > MOST_COHORTS:
+        return set()
+    return {
+        own.letter
+        for own in verdict.cohorts
+        if own.letter in verdict.split and all(_cell(own, each).share is Share.NO for each in verdict.cohorts)
+    }
+
+
+def _pairs_that_differ(
+    verdict: SharingVerdict, isolated: Collection[str]
+) -> Iterator[tuple[CohortHashes, CohortHashes, SharingCell]]:
+    """Yield each cohort with the first that it does not share with, the base before all others."""
+    base = verdict.base
+    for own in verdict.cohorts:
+        if own is base or own.letter in isolated:
+            continue
+        others = verdict.cohorts[: verdict.cohorts.index(own)] if len(verdict.cohorts) <= MOST_COHORTS else ()
+        for other in (base, *others):
+            cell = _cell(other, own)
+            if other.letter not in isolated and cell.share is not Share.UNKNOWN:
+                if cell.share is not Share.YES:
+                    yield own, other, cell
+                break
+
+
+def _split(verdict: SharingVerdict, isolated: Collection[str], replicas: Mapping[str, Replica]) -> Iterator[Text]:
+    """Write which cohorts do not share within themselves: the same settings, and other hashes."""
+    groups: dict[tuple[str, Text, bool, bool], list[CohortHashes]] = {}
+    for each in verdict.cohorts:
+        cell = within(each)
+        if each.letter in verdict.split:
+            noun = "Engines" if each.replicas == 1 else "Replicas"
+            cause = _variants(each, replicas) if cell.share is Share.PARTLY else _cause(cell, each, each)
+            is_none = cell.share is Share.NO
+            key = (noun, cause, cell.is_measured, each.letter in isolated and len(verdict.cohorts) > 1)
+            groups.setdefault((f"{noun}{'' if is_none else '?'}", *key[1:]), []).append(each)
+    for (noun, cause, is_measured, is_isolated), cohorts in list(groups.items())[:MAX_NAMED]:
+        share = " share prefixes only partly" if noun.endswith("?") else " share no prefixes"
+        others = " with any other replica" if is_isolated else ""
+        claim = (*_claim(f"{noun.rstrip('?')} of "), *_named(verdict, cohorts), *_claim(f"{share}{others}"))
+        known = _basis("measured", cohorts, ", settings match") if is_measured else _basis("derived from settings")
+        yield _sentence(claim, known, (Piece(": "), *cause))
+    if (more := len(groups) - MAX_NAMED) > 0:
+        yield _sentence(_claim(f"{count(more, 'more cohort')} also hash differently within"))
+
+
+def _not_sharing(
+    verdict: SharingVerdict, pairs: Iterable[tuple[CohortHashes, CohortHashes, SharingCell]]
+) -> Iterator[Text]:
+    """Write which cohorts do not share with another one, and why."""
+    groups: dict[tuple[str, Share, bool, bool, Text], list[CohortHashes]] = {}
+    bases = {each.letter: each for each in verdict.cohorts}
+    for own, other, cell in pairs:
+        is_kv = cell.cause is Cause.KV_CACHE and bool(cell.ways)
+        key = (other.letter, cell.share, cell.is_measured, is_kv, _cause(cell, own, other))
+        groups.setdefault(key, []).append(own)
+    for (letter, share, is_measured, is_kv, cause), cohorts in list(groups.items())[:MAX_NAMED]:
+        what, basis = ("KV cache", "block hashes match") if is_kv else ("prefixes", "derived from settings")
+        is_one = len(cohorts) == 1
+        if share is Share.PARTLY:
+            verb = f" {'shares' if is_one else 'share'} prefixes only partly with "
+        else:
+            verb = f" {'does' if is_one else 'do'} not share {what} with "
+        claim = (*_named(verdict, cohorts), *_claim(verb), *_named(verdict, [bases[letter]]))
+        known = _basis("measured", [*cohorts, bases[letter]]) if is_measured else _basis(basis)
+        yield _sentence(claim, known, (Piece(": "), *cause))
+    if (more := sum(map(len, list(groups.values())[MAX_NAMED:]))) > 0:
+        yield _sentence(_claim(f"{count(more, 'more cohort')} also {'differs' if more == 1 else 'differ'}"))
+
+
+def _sharing(verdict: SharingVerdict) -> Iterator[Text]:
+    """Write which cohorts share, or only hash alike where the KV cache is not known to be the same."""
+    classes = verdict.classes
+    if verdict.ways == 1 and not verdict.silent and classes:
+        number = sum(each.replicas for each in verdict.cohorts)
+        engines = sum(each.engines for each in verdict.cohorts)
+        who = f"All {number:,} replicas" if number > 1 else f"All {engines:,} engines"
+        yield _sentence(_claim(f"{who} {_verb(classes[0])}"), _basis("measured"), _although(verdict, classes[0]))
+        return
+    several = [each for each in classes if len(each) > 1][:MAX_NAMED]
+    if not several and len(classes) == 1 and classes[0][0].engines >= MEASURABLE and not verdict.split:
+        yield _sentence(
+            (*_claim("Replicas of "), *_named(verdict, classes[0]), *_claim(f" {_verb(classes[0])}")),
+            _basis("measured", classes[0]),
+        )
+    for cohorts in several:
+        claim = (*_named(verdict, cohorts), *_claim(f" {_verb(cohorts)}"))
+        yield _sentence(claim, _basis("measured", cohorts), _although(verdict, cohorts))
+
+
+def _probably_random(verdict: SharingVerdict, differing: Collection[str]) -> Iterator[Text]:
+    """Write which cohorts probably use random seeds. One replica that differs for certain needs no doubt."""
+    is_several = sum(each.replicas for each in verdict.cohorts) > 1
+    found = [
+        each
+        for each in verdict.cohorts
+        if each.is_maybe_random and is_several and (each.replicas > 1 or each.letter not in differing)
+    ]
+    if found:
+        who = _named(verdict, found) if len(found) < len(verdict.cohorts) else _claim("Replicas")
+        shares = "shares" if len(found) == 1 and len(verdict.cohorts) > 1 else "share"
+        why = joined(sorted({random_seed_cause(each.values) for each in found}))
+        seed = f": {why} every engine process uses a random hash seed unless PYTHONHASHSEED is set (not reported)"
+        yield _sentence((*who, *_claim(f" probably {shares} no prefixes")), (Piece(seed),))
+
+
+def _other_versions(verdict: SharingVerdict, differing: Collection[str]) -> Iterator[Text]:
+    """Write which cohorts may hash differently, because they run another version."""
+    groups: dict[Text, list[CohortHashes]] = {}
+    first = next((each for each in verdict.cohorts if VERSION_PATH in each.values), verdict.cohorts[0])
+    for each in verdict.other_versions:
+        if each.letter not in differing and not each.is_off:
+            groups.setdefault(_settings((VERSION_PATH,), each, first), []).append(each)
+    for cause, cohorts in list(groups.items())[:MAX_NAMED]:
+        claim = (*_named(verdict, cohorts), *_claim(" may hash differently from "), *_named(verdict, [first]))
+        yield _sentence(claim, _basis("derived from settings"), (Piece(": "), *cause))
+
+
+def _kv_unknown(verdict: SharingVerdict) -> Iterator[Text]:
+    """Write why replicas that hash alike may still not share: the KV cache is not known to be the same."""
+    if verdict.share is not Share.UNKNOWN or verdict.ways != 1 or verdict.silent:
+        return
+    first = verdict.cohorts[0]
+    unknown = [(each, paths) for each in verdict.cohorts if (paths := same_kv_cache(first, each)[1])]
+    for each, paths in unknown[:1]:
+        differing = differing_paths(each.values, first.values, paths)
+        names = joined_texts([(setting(path, verdict.pool.name),) for path in paths])
+        cause = _settings(differing, each, first) if differing else (*names, Piece(" not reported"))
+        yield _sentence(_claim("Sharing KV cache is unknown"), (Piece(": "), *cause))
+
+
+def _not_reported(verdict: SharingVerdict) -> Iterator[Text]:
+    """Write how many replicas do not report hashes or settings, and which settings are reported by none or ignored."""
+    total = len(verdict.pool.replicas)
+    is_measured = any(each.is_reporting for each in verdict.cohorts)
+    if is_measured:
+        yield from _silent(verdict.silent, total)
+    elif verdict.is_doubted or verdict.other_versions:
+        yield _sentence((Piece("No replica reports block hashes"),))
+    elif verdict.share is Share.UNKNOWN:
+        agree = "" if verdict.incomplete else "settings match, "
+        reason = f"{agree}no replica reports block hashes" if total > 1 else "block hashes not reported"
+        yield _sentence(_claim("Unknown"), (Piece(f": {reason}"),))
+    yield from _outdated(verdict)
+    if not is_measured and verdict.incomplete:
+        who = f"{verdict.incomplete:,} of {count(total, 'replica')}"
+        yield _sentence((Piece(f"Incomplete settings on {who}"),))
+    if not verdict.is_measured and (paths := unreported_settings(verdict)):
+        names = joined_texts([(setting(path, verdict.pool.name),) for path in paths])
+        yield _sentence((Piece("Not reported by any replica: "), *names))
+    if ignored := [path for path in SHARING_PATHS if path in verdict.pool.ignored]:
+        names = joined_texts([(setting(path, verdict.pool.name),) for path in ignored])
+        yield _sentence((Piece("Differs, but ignored by fleet.yaml: "), *names))
+
+
+def _silent(silent: int, total: int) -> Iterator[Text]:
+    if silent:
+        verb = "does" if silent == 1 else "do"
+        yield _sentence((Piece(f"{silent:,} of {count(total, 'replica')} {verb} not report block hashes"),))
+
+
+def _outdated(verdict: SharingVerdict) -> Iterator[Text]:
+    if outdated := sum(each.outdated for each in verdict.cohorts):
+        yield _sentence((Piece(f"{UPGRADE} ({count(outdated, 'replica')})"),))
+
+
+def _cause(cell: SharingCell, own: CohortHashes, other: CohortHashes) -> Text:
+    """Write the cause of a cell from the side of `own`; another version is added to a measured cause."""
+    if cell.paths:
+        cause = _settings(cell.paths, own, other)
+    elif cell.cause is Cause.CACHING_OFF:
+        cause = (Piece(f"{CAUSES[cell.cause]}{'' if own.is_off else f' on {other.letter}'}"),)
+    elif cell.cause is Cause.RANDOM_SEED:
+        whys = {random_seed_cause(each.values) for each in (own, other) if each.is_random} - {""}
+        cause = (Piece(" ".join([*sorted(whys)[:1], CAUSES[cell.cause]])),)
+    else:
+        cause = (Piece(cause_text(cell)),)
+    versions = differing_paths(own.values, other.values, (VERSION_PATH,))
+    if versions and cell.is_measured and cell.cause not in {Cause.BLOCK_LENGTH, Cause.VARIANTS}:
+        cause = (*cause, Piece(", "), *_settings(versions, own, other))
+    return cause
+
+
+def _settings(paths: Iterable[str], own: CohortHashes, other: CohortHashes) -> Text:
+    """Write the values of some settings on two sides: `block_size is 32 (A: 16)`."""
+    return joined_texts(
+        (
+            setting(path),
+            Piece(" is "),
+            value(value_text(own.values[path])),
+            Piece(f" ({other.letter}: "),
+            value(value_text(other.values[path])),
+            Piece(")"),
+        )
+        for path in paths
+    )
+
+
+def _variants(cohort: CohortHashes, replicas: Mapping[str, Replica]) -> Text:
+    """Name the replicas that hash differently from most of their cohort; of many, count the variants."""
+    most, *others = sorted(cohort.digests.values(), key=lambda held: (-len(held), held))
+    odd = sorted({key for held in others for key in held}.difference(most))
+    if cohort.off or not odd or len(odd) > MAX_NAMED:
+        return (Piece(f"{cohort.ways:,} hash variants on {count(cohort.reporting, 'replica')}"),)
+    names = [(replica(middle_cut(one_line(replicas[key].name), LONGEST_NAME), key),) for key in odd]
+    verb = "hashes" if len(odd) == 1 else "hash"
+    return (*joined_texts(names), Piece(f" {verb} differently from {count(len(most), 'replica')}"))
+
+
+def _verb(cohorts: Sequence[CohortHashes]) -> str:
+    is_same = all(same_kv_cache(cohorts[0], each)[0] is Share.YES for each in cohorts)
+    return "share prefixes" if is_same else "hash alike"
+
+
+def _although(verdict: SharingVerdict, cohorts: Sequence[CohortHashes]) -> Text:
+    paths = differing_settings(cohorts)
+    if not paths:
+        return ()
+    names = joined_texts([(setting(path, verdict.pool.name),) for path in paths])
+    return (Piece(", although "), *names, Piece(f" {'differs' if len(paths) == 1 else 'differ'}"))
+
+
+def _cell(one: CohortHashes, other: CohortHashes) -> SharingCell:
+    return within(one) if one is other else between(one, other)
+
+
+def _named(verdict: SharingVerdict, cohorts: Sequence[CohortHashes]) -> Text:
+    """Name cohorts, of many the first ones."""
+    names: list[Text] = [
+        (Piece(each.letter, Style.STRONG, Target(Kind.COHORT, each.letter, verdict.pool.name)),)
+        for each in cohorts[:MAX_NAMED]
+    ]
+    if (more := len(cohorts) - MAX_NAMED) > 0:
+        names.append(_claim(f"{more:,} more"))
+    return tuple(piece._replace(style=Style.STRONG) for piece in joined_texts(names))
+
+
+def _claim(text: str) -> Text:
+    return (Piece(text, Style.STRONG),)
+
+
+def _basis(words: str, cohorts: Sequence[CohortHashes] = (), more: str = "") -> Text:
+    """Write how a claim is known; of cohorts with silent replicas, on how many it was measured."""
+    reporting, total = sum(each.reporting for each in cohorts), sum(each.replicas for each in cohorts)
+    some = f" on {reporting:,} of {count(total, 'replica')}" if reporting < total else ""
+    return (Piece(f" ({words}{some}{more})", Style.MUTED),)
+
+
+def _sentence(*parts: Text) -> Text:
+    return (*(piece for part in parts for piece in part), Piece("."))
+
+
+def _joined(sentences: Iterable[Text]) -> Text:
+    return joined_texts(sentences, " ", " ")

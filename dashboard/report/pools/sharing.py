@@ -1,0 +1,135 @@
+"""Prefix sharing on pages and in reports: its severity, its verdict in a few words, and groups of many cohorts."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import PREFIX_PATHS, Share, SharingVerdict, Verdict, sharing_verdict
+from dashboard.compare.encoding import is_comparable
+from dashboard.compare.prefix import DECIDING_PATHS, VERSION_PATH
+from dashboard.compare.sharing import between, within
+from dashboard.fleet import Difference, Pool, Replica
+from dashboard.fleet.formatting import count, first_of
+from dashboard.rules.domain import Domain, Router, Store
+from dashboard.rules.findings import Finding, Inspection, Severity
+from dashboard.rules.subject import FINGERPRINT
+
+MOST_LETTERS = 4  # cohorts named in a table's cell
+MOST_GROUPS = 8  # lines of the list of groups; the rest is counted
+MOST_MEMBERS = 12  # cohorts of one group, before the rest is counted
+SHARE_WORDS = {Share.YES: "yes", Share.NO: "no", Share.PARTLY: "partly", Share.UNKNOWN: "unknown"}
+SPLIT = {Share.NO, Share.PARTLY}
+ABOUT = "For identical prompts without LoRA, multimodal input or cache salt."
+# Paths of findings that say why not all replicas share; a version alone leaves it open.
+_REASONS = frozenset({*DECIDING_PATHS, FINGERPRINT}) - {VERSION_PATH}
+_KINDS = {Verdict.AGREES: "good", Verdict.UNKNOWN: "unknown", Verdict.OFF: "unknown"}
+
+
+def sharing_verdicts(fleet: Fleet) -> dict[str, SharingVerdict]:
+    """Return the verdict on every pool, by its name."""
+    replicas = {replica.id: replica for replica in fleet.replicas}
+    return {pool.name: pool_verdict(fleet, pool, replicas) for pool in fleet.pools}
+
+
+def pool_verdict(fleet: Fleet, pool: Pool, replicas: Mapping[str, Replica]) -> SharingVerdict:
+    """Return the verdict on one pool. `replicas` are those of the fleet, by their ids."""
+    return sharing_verdict(pool, replicas, fleet.documents)
+
+
+def severity(verdict: SharingVerdict, named: Mapping[str, Severity]) -> str:
+    """Return the severity of a verdict: that of the worst finding on a setting that decides it.
+
+    Without such a finding another version alone is a warning: it may or may not hash differently.
+    """
+    if verdict.verdict is not Verdict.DIFFERS:
+        return _KINDS[verdict.verdict]
+    worst = min(
+        (named[path] for path in (*DECIDING_PATHS, FINGERPRINT) if path in named),
+        key=lambda each: each.rank,
+        default=None,
+    )
+    return worst or ("info" if verdict.is_certain else "warning")
+
+
+def is_unshared(verdict: SharingVerdict) -> bool:
+    """Return whether it is certain that not all replicas share prefixes."""
+    return verdict.is_certain
+
+
+def is_doubtful(verdict: SharingVerdict) -> bool:
+    """Return whether sharing is doubtful: only versions differ, or hash seeds may be random."""
+    return not verdict.is_certain and (verdict.is_doubted or verdict.verdict is Verdict.DIFFERS)
+
+
+def suppressed_pools(inspection: Inspection) -> frozenset[str]:
+    """Return the pools whose findings on prefix sharing are all suppressed."""
+    return _explained(inspection.suppressed) - _explained(inspection.findings)
+
+
+def is_needed(domain: Domain | None) -> bool:
+    """Return whether a router or a store uses shared prefixes of a pool, also an assumed one."""
+    return domain is None or domain.router is not Router.NONE or domain.kv_store is not Store.NONE
+
+
+def short_text(verdict: SharingVerdict) -> str:
+    """Write the verdict for a table's cell: `B and C differ from A`."""
+    if verdict.verdict is Verdict.UNKNOWN:
+        return "probably not shared" if verdict.is_doubted else _unknown(verdict)
+    if verdict.verdict is not Verdict.DIFFERS:
+        return "shared" if verdict.verdict is Verdict.AGREES else "prefix caching off"
+    if not verdict.is_certain:
+        return "versions differ"
+    split = [f"{first_of(verdict.split, MOST_LETTERS)}: hashes differ within"] if verdict.split else []
+    return "; ".join([*split, *_differing(verdict)]) or "cohorts differ"
+
+
+def group_lines(verdict: SharingVerdict) -> list[str]:
+    """List the cohorts that hash alike, the group with the largest cohort first, and the exceptions."""
+    groups = [first_of(letters, MOST_MEMBERS) for letters in verdict.groups if len(letters) > 1]
+    lines = [f"{group} hash alike" for group in groups[:MOST_GROUPS]]
+    if (more := len(groups) - MOST_GROUPS) > 0:
+        lines.append(f"{count(more, 'more group')} of cohorts that hash alike")
+    return [*lines, *_exceptions(verdict)]
+
+
+def _exceptions(verdict: SharingVerdict) -> Iterator[str]:
+    alone = [letters[0] for letters in verdict.groups if len(letters) == 1]
+    split = [each.letter for each in verdict.cohorts if within(each).share in SPLIT]
+    silent = [each.letter for each in verdict.cohorts if not each.is_reporting]
+    partly = [each.letter for each in verdict.cohorts if each.silent and each.is_reporting and each.letter not in split]
+    if alone:
+        yield f"{first_of(alone, MOST_MEMBERS)} {'shares' if len(alone) == 1 else 'share'} with no other whole cohort"
+    if split:
+        yield f"not all replicas of {first_of(split, MOST_MEMBERS)} share with each other"
+    if silent and len(silent) < len(verdict.cohorts):
+        yield f"block hashes of {first_of(silent, MOST_MEMBERS)} are not reported"
+    if partly:
+        yield f"block hashes of {first_of(partly, MOST_MEMBERS)} are not reported by all replicas"
+
+
+def _explained(findings: Iterable[Finding]) -> frozenset[str]:
+    return frozenset(chain.from_iterable(each.pools for each in findings if not _REASONS.isdisjoint(each.paths)))
+
+
+def _differing(verdict: SharingVerdict) -> list[str]:
+    """Name the cohorts that do not share with the one that others are compared with."""
+    deciding = [each for each in verdict.pool.differences if each.path in PREFIX_PATHS]
+    if deciding and not verdict.is_measured and all(map(_is_tie, deciding)):
+        return ["cohorts differ, no majority"]
+    base = verdict.base
+    others = [each for each in verdict.cohorts if each is not base and each.letter not in verdict.split]
+    apart = [each.letter for each in others if between(base, each).share is Share.NO]
+    verb = "differs" if len(apart) == 1 else "differ"
+    return [f"{first_of(apart, MOST_LETTERS)} {verb} from {base.letter}"] if apart else []
+
+
+def _is_tie(difference: Difference) -> bool:
+    counts = sorted(value.count for value in difference.values if is_comparable(value.state))
+    return len(counts) > 1 and counts[-1] == counts[-2]
+
+
+def _unknown(verdict: SharingVerdict) -> str:
+    total = len(verdict.pool.replicas)
+    if len(verdict.cohorts) and total == 1:
+        return "one replica"
+    return f"unknown for {verdict.not_known:,}" if 0 < verdict.not_known < total else "unknown"

@@ -1,0 +1,225 @@
+"""The sentences on prefix sharing: each cause once, claims before their basis, values as values."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from dashboard.compare import cause_text, sharing_text, sharing_verdict
+from dashboard.compare.sharing_text import MAX_NAMED
+from dashboard.fleet import Fingerprint, State
+from dashboard.fleet.pieces import Kind, Style, Text, to_plain
+from dashboard.vllm.lookahead import UPGRADE
+from tests.builders import setting
+from tests.compare.sharing_pools import (
+    ALGORITHM,
+    BLOCK,
+    CACHING,
+    OFF,
+    SILENT,
+    Cohort,
+    drawn_pools,
+    hashed,
+    text_of,
+    verdict_of,
+)
+
+ABSENT = setting(None, State.ABSENT)
+XXHASH, OLD = {ALGORITHM: "xxhash"}, {"version": "0.28.1"}
+LAYOUT, DTYPE, MODEL = "cache_config.kv_cache_layout", "cache_config.cache_dtype", "model_config.model"
+RANDOM = "every engine process uses a random hash seed"
+UNLESS = f"{RANDOM} unless PYTHONHASHSEED is set (not reported)"
+
+
+@pytest.mark.parametrize(
+    ("cohorts", "text"),
+    [
+        (
+            [({}, ["a"] * 5), (XXHASH, ["b"] * 2), ({"version": "0.31.0"}, ["a"])],
+            (
+                "B does not share prefixes with A (measured): prefix_caching_hash_algo is xxhash (A: sha256_cbor). "
+                "A and C share prefixes (measured), although version differs."
+            ),
+        ),
+        ([({}, ["a", "b", "c"])], f"Replicas of A share no prefixes (measured, settings match): {RANDOM}."),
+        ([({}, [["a", "b"]])], f"Engines of A share no prefixes (measured, settings match): {RANDOM}."),
+        (
+            [({}, ["a"] * 4), ({}, ["x", "y"])],
+            f"Replicas of B share no prefixes with any other replica (measured, settings match): {RANDOM}.",
+        ),
+        (
+            [({}, [["a"], ["b"], SILENT])],
+            (
+                f"Replicas of A share no prefixes (measured on 2 of 3 replicas, settings match): {RANDOM}. "
+                "1 of 3 replicas does not report block hashes."
+            ),
+        ),
+        (
+            [({}, ["a", "a", "a", "b"])],
+            (
+                "Replicas of A share prefixes only partly (measured, settings match): r0-3 hashes differently from "
+                "3 replicas."
+            ),
+        ),
+        (
+            [({}, ["a"] * 9 + ["b"] * 8)],
+            "Replicas of A share prefixes only partly (measured, settings match): 2 hash variants on 17 replicas.",
+        ),
+        (
+            [({}, ["a"] * 4), ({}, ["a", "a", "b"])],
+            (
+                "Replicas of B share prefixes only partly (measured, settings match): r1-2 hashes differently from "
+                "2 replicas. B shares prefixes only partly with A (measured): 2 hash variants."
+            ),
+        ),
+        (
+            [({}, ["a"] * 4), ({}, ["b"] * 3), ({}, ["c"])],
+            "B and C do not share prefixes with A (measured): hash seeds differ.",
+        ),
+        (
+            [({}, ["a", "a"]), ({"version": "0.31.0"}, ["b"])],
+            "B does not share prefixes with A (measured): block hashes differ, version is 0.31.0 (A: 0.32.0).",
+        ),
+        (
+            [({"seed_policy": "default"}, ["a", "a"]), ({**OLD, "seed_policy": "random"}, ["b"])],
+            f"B does not share prefixes with A (measured): before vLLM 0.29 {RANDOM}, version is 0.28.1 (A: 0.32.0).",
+        ),
+        (
+            [({}, ["a", SILENT, SILENT]), ({"version": "0.31.0"}, ["a"] * 2)],
+            (
+                "A and B share prefixes (measured on 3 of 5 replicas), although version differs. "
+                "2 of 5 replicas do not report block hashes."
+            ),
+        ),
+        ([({}, ["a"] * 8)], "All 8 replicas share prefixes (measured)."),
+        ([({}, [["a", "a"]])], "All 2 engines share prefixes (measured)."),
+        ([({}, ["a"])], "One replica: nothing to compare."),
+        (
+            [({}, ["a"] * 2), ({}, [SILENT])],
+            "Replicas of A share prefixes (measured). 1 of 3 replicas does not report block hashes.",
+        ),
+        (
+            [({}, ["a", "a"]), ({CACHING: False}, [[OFF]])],
+            (
+                "B does not share prefixes with A (derived from settings): prefix caching is off. "
+                "Replicas of A share prefixes (measured)."
+            ),
+        ),
+        ([({CACHING: False}, [SILENT] * 2)], "Prefix caching is off on 2 replicas."),
+        (
+            [({CACHING: False}, [SILENT] * 2), ({}, [SILENT])],
+            "B does not share prefixes with A (derived from settings): prefix caching is off on A.",
+        ),
+        ([({}, [SILENT] * 2)], "Unknown: settings match, no replica reports block hashes."),
+        (
+            [({}, [SILENT] * 2), ({BLOCK: ABSENT, "model_config.seed": 9}, [SILENT])],
+            "Unknown: no replica reports block hashes. Incomplete settings on 1 of 3 replicas.",
+        ),
+        (
+            [(XXHASH, [SILENT] * 2)],
+            f"Replicas probably share no prefixes: with xxhash {UNLESS}. No replica reports block hashes.",
+        ),
+        (
+            [({}, [SILENT] * 3), (OLD, [SILENT] * 2)],
+            (
+                f"B probably shares no prefixes: before vLLM 0.29 {UNLESS}. B may hash differently from A "
+                "(derived from settings): version is 0.28.1 (A: 0.32.0). No replica reports block hashes."
+            ),
+        ),
+        (
+            [({}, ["a", "a"]), ({DTYPE: "fp8"}, ["a"])],
+            (
+                "B does not share KV cache with A (block hashes match): cache_dtype is fp8 (A: auto). "
+                "All 3 replicas hash alike (measured)."
+            ),
+        ),
+        (
+            [({}, ["a", "a"]), ({LAYOUT: ABSENT}, ["a"])],
+            "All 3 replicas hash alike (measured). Sharing KV cache is unknown: kv_cache_layout not reported.",
+        ),
+        (
+            [({}, ["a", "a"]), ({MODEL: "llama"}, ["a"])],
+            "All 3 replicas hash alike (measured). Sharing KV cache is unknown: model is llama (A: org/llama).",
+        ),
+        (
+            [({"version": "0.33.0"}, [[Fingerprint(reason=UPGRADE)]] * 2)],
+            (
+                f"Unknown: settings match, no replica reports block hashes. {UPGRADE} (2 replicas). "
+                "Not reported by any replica: hash_lookahead_tokens."
+            ),
+        ),
+    ],
+)
+def test_the_sentences_name_what_differs_and_how_it_is_known(cohorts: Sequence[Cohort], text: str) -> None:
+    assert text_of(*cohorts) == text
+
+
+def test_unread_replicas_and_ignored_settings_are_named() -> None:
+    assert text_of(({CACHING: False}, [SILENT]), unread=2).endswith("2 of 3 replicas do not report block hashes.")
+    assert text_of(unread=1) == "Unknown: 1 replica never read."
+    assert text_of(({}, ["a"]), ({BLOCK: 32}, ["a"]), ignore=[BLOCK]).endswith(
+        "Differs, but ignored by fleet.yaml: block_size."
+    )
+
+
+def test_many_cohorts_and_causes_are_counted() -> None:
+    others: Sequence[Cohort] = [({ALGORITHM: f"hash {n}"}, [f"digest {n}"[-1]]) for n in range(MAX_NAMED + 2)]
+    mixed: Sequence[Cohort] = [({}, ["a", "a", f"b{number}"]) for number in range(MAX_NAMED + 2)]
+
+    assert "2 more cohorts also differ." in text_of(({}, ["a"] * 4), *others)
+    assert "2 more cohorts also hash differently within." in text_of(*mixed)
+    assert "A, B, C, D, E and 8 more share prefixes" in text_of(*[({}, ["a"])] * 13, ({}, [SILENT]))
+
+
+def test_claims_are_strong_values_are_code_and_names_have_targets() -> None:
+    pool, documents, replicas = hashed(({}, ["a", "a", "a", "b"]), (XXHASH, ["z"]))
+    text = sharing_text(sharing_verdict(pool, replicas, documents), replicas)
+
+    assert _with(text, Kind.COHORT) == {"A", "B"}
+    assert _with(text, Kind.REPLICA) == {"r0-3"}
+    assert _with(text, Kind.SETTING) == {"prefix_caching_hash_algo"}
+    assert {each.text for each in text if each.style is Style.CODE} >= {"xxhash", "sha256_cbor"}
+    assert all(each.style is Style.STRONG for each in text if "share" in each.text)
+
+
+def test_foreign_names_stay_short_and_on_their_line() -> None:
+    pool, documents, replicas = hashed(({}, ["a", "a", "b"]))
+    (odd,) = (each for each in replicas.values() if each.name == "r0-2")
+    hostile = {**replicas, odd.id: replace(odd, name=f"\n\x1b[31m{'z' * 500}")}
+    text = to_plain(sharing_text(sharing_verdict(pool, hostile, documents), hostile))
+
+    assert text.isprintable()
+    assert len(text) < 200
+
+
+@pytest.mark.parametrize(
+    ("cohorts", "text"),
+    [
+        ([({}, ["a"]), ({"version": "0.31.0"}, ["a"])], "equal block hashes, although vLLM version differs"),
+        ([({}, ["a"]), ({}, ["a", SILENT])], "reported block hashes are equal; not reported by 1 replica"),
+        ([({}, ["a", "b"]), ({}, ["a"])], "2 hash variants"),
+        ([({}, ["a"]), ({LAYOUT: ABSENT}, ["a"])], "hash alike, but kv_cache_layout not reported"),
+        ([({}, ["a"]), ({MODEL: "llama"}, ["a"])], "hash alike, but model differs"),
+        ([({}, ["a"]), ({DTYPE: "fp8"}, ["a"])], "hash alike, but cache_dtype differs"),
+        ([({}, [SILENT]), ({DTYPE: "fp8", MODEL: "a/b"}, [SILENT])], "model and cache_dtype differ"),
+        ([({}, [SILENT]), ({BLOCK: 32}, [SILENT])], "block_size differs"),
+        ([({}, ["a"]), ({}, ["b"])], "hash seeds differ"),
+    ],
+)
+def test_the_cause_of_a_cell_is_one_phrase(cohorts: Sequence[Cohort], text: str) -> None:
+    cells = verdict_of(*cohorts).cells
+
+    assert cause_text(next(each for each in cells if each.one != each.other)) == text
+
+
+def test_every_drawn_pool_has_sentences() -> None:
+    for pool, documents, replicas in drawn_pools(400, seed=1):
+        text = to_plain(sharing_text(sharing_verdict(pool, replicas, documents), replicas))
+
+        assert text.endswith(".")
+        assert ".." not in text
+        assert " ." not in text
+
+
+def _with(text: Text, kind: Kind) -> set[str]:
+    return {each.text for each in text if each.target and each.target.kind is kind}
