@@ -16,7 +16,7 @@ from dashboard.vllm.versions import is_unsupported
 
 # What a value means for a comparison, given the rest of what the same document tells.
 Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue]
-Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/fingerprints.py
+Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
 
 T = TypeVar("T")
 

@@ -28,7 +28,7 @@ _COLUMNS = (
 
 
 def pools_table(fleet: Fleet, now: FleetSummary, sentences: Mapping[str, SharingVerdict]) -> Table:
-    """Return a row per pool, in the order in which they need a look. `sentences` are of `prefix_sentences`."""
+    """Return a row per pool, in the order in which they need a look. `sentences` are of `sharing_verdicts`."""
     members: dict[str, list[Replica]] = {pool.name: [] for pool in fleet.pools}
     for replica in fleet.replicas:
         if replica.pool is not None:

@@ -12,8 +12,8 @@ from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.contract import ADDED, Contract, Extended, Key, Time
 from dashboard.compare import sharing_text, sharing_verdict
-from dashboard.fleet.pieces import to_plain
 from dashboard.fleet import Pool
+from dashboard.fleet.pieces import to_plain
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Domain, Expectations, ImpactContext
 from dashboard.rules.findings import (

@@ -272,7 +272,13 @@ def _declare_pools(contract: Contract) -> None:
         ),
         Key("sentence", str, ADDED),
         Key("not_known", int, doc="replicas that do not report what decides it"),
-        Key("groups", tuple[tuple[str, ...], ...], "groups", "cohorts that hash alike, by their fingerprints", default=()),
+        Key(
+            "groups",
+            tuple[tuple[str, ...], ...],
+            "groups",
+            "cohorts that hash alike, by their fingerprints",
+            default=(),
+        ),
         Key("cells", tuple[SharingCell, ...], "cells", "empty where there are too many cohorts", default=()),
         name="PrefixSharing",
     )
