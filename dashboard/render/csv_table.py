@@ -51,7 +51,7 @@ def entries_table(entries: Entries, name: str, caption: str) -> Table:
 
 def head_of(column: Column) -> str:
     """Return the head of a column with the unit of its numbers."""
-    return f"{column.title} ({column.unit})" if column.unit else column.title
+    return f"{column.key_or_title} ({column.unit})" if column.unit else column.key_or_title
 
 
 def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
@@ -78,7 +78,7 @@ def _written(value: Value | None) -> str:
 def _row(entry: Entry) -> tuple[Cell, ...]:
     told = "" if entry.tone is Tone.PLAIN else entry.tone
     more = " ".join(map(_said, (*entry.lines, *entry.notes)))
-    said = map(Cell, (told, _said(entry.head), entry.side, more))
+    said = map(Cell, (told, _said(entry.head), entry.side_text, more))
     return (*said, list_cell("", entry.snippets))
 
 

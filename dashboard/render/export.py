@@ -12,7 +12,7 @@ from dashboard.render.markdown import to_markdown
 from dashboard.render.pdf import to_pdf
 from dashboard.render.report_json import to_report_json
 from dashboard.render.svg_chart import to_svg
-from dashboard.views.blocks import Block, Chart, DifferenceTable, Entries, Section, Table, View
+from dashboard.views.blocks import Chart, DifferenceTable, Entries, PlainBlock, Section, Table, View, flat_blocks
 from dashboard.views.context import context_line
 
 _NEW_YEAR_1980 = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can hold: no clock, so the same bytes
@@ -78,7 +78,7 @@ def _tables(report: View) -> Iterator[Table | DifferenceTable]:
             yield replace(table, name=f"{table.name}-{place + 1}") if place else table
 
 
-def _data(part: Section, block: Block) -> Table | DifferenceTable | None:
+def _data(part: Section, block: PlainBlock) -> Table | DifferenceTable | None:
     if isinstance(block, Entries):
         return entries_table(block, part.anchor, part.title) if block.data is None else block.data
     if isinstance(block, Table):
@@ -98,7 +98,7 @@ def _charts(report: View) -> Iterator[Chart]:
     return (block for _, block in _blocks(report.parts) if isinstance(block, Chart))
 
 
-def _blocks(parts: Iterable[Section]) -> Iterator[tuple[Section, Block]]:
+def _blocks(parts: Iterable[Section]) -> Iterator[tuple[Section, PlainBlock]]:
     for part in parts:
-        yield from ((part, block) for block in part.blocks)
+        yield from ((part, block) for block in flat_blocks(part.blocks))
         yield from _blocks(part.parts)

@@ -13,7 +13,6 @@ from dashboard.render.svg_chart import amount, told
 from dashboard.report.findings.words import GLYPHS
 from dashboard.views.blocks import (
     MOST_COLUMNS,
-    Block,
     Cell,
     Chart,
     DifferenceTable,
@@ -23,10 +22,12 @@ from dashboard.views.blocks import (
     Figures,
     Line,
     Paragraph,
+    PlainBlock,
     Section,
     Table,
     Tone,
     View,
+    flat_blocks,
 )
 from dashboard.views.context import context_line
 
@@ -129,14 +130,14 @@ def _part(comment: _Comment, part: Section, level: int) -> None:
         comment.left_out.append(part.title)
         return
     comment.add(heading)
-    whole = [comment.block(_block(block, part.title)) for block in part.blocks]
+    whole = [comment.block(_block(block, part.title)) for block in flat_blocks(part.blocks)]
     if not all(whole):
         comment.left_out.append(part.title)
     for inner in part.parts:
         _part(comment, inner, level + 1)
 
 
-def _block(block: Block, under: str) -> _Written:
+def _block(block: PlainBlock, under: str) -> _Written:
     match block:
         case Paragraph():
             return _Written(_marked(block.tone, _line(block.line)))
@@ -174,7 +175,7 @@ def _row(cells: Iterable[str]) -> str:
 
 def _cell(cell: Cell) -> str:
     letter = f"**{within(cell.letter)}** " if cell.letter else ""
-    return f"{_mark(cell.tone, cell.text)}{letter}{within(cell.text)}"
+    return f"{_mark(cell.tone, cell.text)}{letter}{within(cell.whole_text)}"
 
 
 def _mark(tone: Tone, beside: str) -> str:
@@ -203,7 +204,7 @@ def _value(figure: Figure) -> str:
 
 
 def _entry(entry: Entry) -> str:
-    side = f" ({within(entry.side)})" if entry.side else ""
+    side = f" ({within(entry.side_text)})" if entry.side_text else ""
     told_lines = "".join(f"<br>{_line(line)}" for line in entry.lines)
     head = f"- {_marked(entry.tone, _line(entry.head))}{side}{told_lines}"
     pasted = ["\n".join(f"  {line}" for line in fenced(each, "").split("\n")) for each in entry.snippets]

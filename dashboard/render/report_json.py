@@ -30,6 +30,7 @@ from dashboard.views.blocks import (
     Table,
     Tone,
     View,
+    flat_blocks,
     value_of,
 )
 from dashboard.views.context import Context, context_line
@@ -100,7 +101,7 @@ def _finite(attribute: str) -> Callable[[Any], float | None]:
 
 def _blocks(part: Section) -> tuple[Block, ...]:
     """Return the blocks of a part; a table is the one for programs, where it has one."""
-    return tuple(block.data or block if isinstance(block, Table) else block for block in part.blocks)
+    return tuple(block.data or block if isinstance(block, Table) else block for block in flat_blocks(part.blocks))
 
 
 def _marks(table: Table) -> tuple[Mark, ...]:
@@ -128,11 +129,13 @@ CONTRACT.object(
     Entry,
     "tone",
     "head",
-    "side",
+    Key("side", Text, "side_text"),
     Key("lines", of=lambda each: (*each.lines, *each.notes), type=tuple[Line, ...]),
     "snippets",
 )
-CONTRACT.object(Column, "title", "is_number", Key("unit", doc="where the title does not name it"))
+CONTRACT.object(
+    Column, Key("title", Text, "key_or_title"), "is_number", Key("unit", doc="where the title does not name it")
+)
 CONTRACT.object(MatrixColumn, "key", "note", "replicas", name="MatrixColumn")
 CONTRACT.object(
     MatrixRow,

@@ -10,7 +10,19 @@ from rich.text import Text
 from dashboard.fleet.formatting import end_cut
 from dashboard.fleet.pieces import Style
 from dashboard.render.console import printed
-from dashboard.views.blocks import Block, Entries, Entry, Figures, Line, Paragraph, Section, Table, Tone, View
+from dashboard.views.blocks import (
+    Entries,
+    Entry,
+    Figures,
+    Line,
+    Paragraph,
+    PlainBlock,
+    Section,
+    Table,
+    Tone,
+    View,
+    flat_blocks,
+)
 from dashboard.views.context import context_line
 
 LONGEST = 1000  # characters of one line
@@ -39,13 +51,13 @@ def to_changes_table(report: View, *, width: int, colour: bool) -> str:
 
 def _part(part: Section) -> Iterator[RenderableType]:
     yield Text(f"{end_cut(part.title, LONGEST)}:", "bold")
-    for block in part.blocks:
+    for block in flat_blocks(part.blocks):
         yield from _block(block)
     for below in part.parts:
         yield from _part(below)
 
 
-def _block(block: Block) -> Iterator[RenderableType]:
+def _block(block: PlainBlock) -> Iterator[RenderableType]:
     if isinstance(block, Paragraph):
         glyph, style = GLYPHS[block.tone]
         mark = Text("") if block.tone is Tone.PLAIN else Text(f"{glyph}  ", style)
@@ -64,7 +76,7 @@ def _block(block: Block) -> Iterator[RenderableType]:
 
 def _entry(entry: Entry) -> Iterator[RenderableType]:
     glyph, style = GLYPHS[entry.tone]
-    side = f"  [{end_cut(entry.side, LONGEST)}]" if entry.side else ""
+    side = f"  [{end_cut(entry.side_text, LONGEST)}]" if entry.side_text else ""
     yield _indented(Text.assemble((f"{glyph}  ", style), _line(entry.head), (side, "dim")))
     for line in entry.lines:
         yield _indented(_line(line), 2 * INDENT)
@@ -79,7 +91,7 @@ def _table(block: Table) -> RichTable:
     for column in block.columns:
         table.add_column(end_cut(column.title), justify="right" if column.is_number else "left", overflow="fold")
     for row in block.rows:
-        table.add_row(*(Text(end_cut(cell.text, LONGEST_CELL)) for cell in row))
+        table.add_row(*(Text(end_cut(cell.whole_text, LONGEST_CELL)) for cell in row))
     return table
 
 

@@ -1,15 +1,15 @@
-"""What a report is made of, before it is written as HTML, Markdown or JSON. All text here is plain, and foreign."""
+"""What a page and its exports are made of, before anything is drawn. All text here is plain, and foreign."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare import Matrix
-from dashboard.fleet.pieces import Target, Text
+from dashboard.fleet.pieces import Target, Text, to_plain
 from dashboard.views.context import Context
 
 MOST_COLUMNS = 24  # more cohorts than that are no longer compared by eye; CSV holds them all
@@ -62,16 +62,23 @@ class Entry:
     """One item of a list: its head, a side text at its right, lines below, snippets to paste, and notes of people.
 
     `anchor` is its id in an export, which targets name. `target` is the page about it: its head is a link there.
+    `fold` is the title under which a page folds the lines from the second on and the snippets; empty: all is open.
     """
 
     tone: Tone
     head: Line
-    side: str = ""
+    side: str | Text = ""
     lines: tuple[Line, ...] = ()
     snippets: tuple[str, ...] = ()
     anchor: str = ""
     notes: tuple[Line, ...] = ()
     target: Target | None = None
+    fold: str = ""
+
+    @property
+    def side_text(self) -> str:
+        """Return the side as plain text."""
+        return self.side if isinstance(self.side, str) else to_plain(self.side)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +92,29 @@ class Entries:
 class Column(NamedTuple):
     """The head of a column; numbers stand at the right. `is_code`: its cells are set in monospace.
 
-    `unit` is that of the numbers which programs read, where the title does not say it.
+    `unit` is that of the numbers which programs read, where the title does not say it. `term` is the glossary's word
+    that explains the title. `key` is the name of the column for programs, where it is not the title.
     """
 
     title: str
     is_number: bool = False
     is_code: bool = False
     unit: str = ""
+    term: str = ""
+    key: str = ""
+
+    @property
+    def key_or_title(self) -> str:
+        """Return the name of the column in CSV and JSON, which stays when the title changes."""
+        return self.key or self.title
 
 
 class Cell(NamedTuple):
     """One cell of a table: its text, and its tone where it has one. `letter` is a cohort's, drawn before the text.
 
     `value` is what a program reads in place of the text: a plain number, or a list whole. `target` is what the text
-    names; that of the first cell is also what a row of an interactive table opens.
+    names; that of the first cell is also what a row of a large table opens. `note` is a second, quiet line.
+    `shares` are cohorts' letters with their replicas: a page draws them as a bar in place of the text.
     """
 
     text: str
@@ -106,13 +122,21 @@ class Cell(NamedTuple):
     letter: str = ""
     value: Value | None = None
     target: Target | None = None
+    note: str = ""
+    shares: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def whole_text(self) -> str:
+        """Return the text with its note, on one line."""
+        return f"{self.text}, {self.note}" if self.note else self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table with a caption and, below, a note such as what it leaves out. `name` is for its file: letters, dashes.
 
-    `data` is what a program reads in its place, where people are told less, or in other columns.
+    `data` is what a program reads in its place, where people read less, or other columns. `is_large`: a page draws it
+    as a table that scrolls and sorts, and a click on a row opens the target of its first cell.
     """
 
     name: str
@@ -121,6 +145,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     data: Table | None = None
+    is_large: bool = False
 
 
 def number_cell(text: str, value: float | None) -> Cell:
@@ -147,7 +172,7 @@ def value_of(cell: Cell, column: Column) -> Value | None:
     """Return what a program reads in a cell: in a column of numbers a number, or None where there is none."""
     if cell.value is not None:
         return cell.value
-    return None if column.is_number else cell.text
+    return None if column.is_number else cell.whole_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +189,11 @@ class DifferenceTable:
 
 
 class Bar(NamedTuple):
-    """One bar: what it is of, its value (None: not known), whether that is an upper bound, and a cohort's letter.
+    """One bar: what it is of, its value (None: unknown), whether that is an upper bound, and a cohort's letter.
 
-    `mark` is a short text at its end, such as `−18 %`; `tone` says that it stands out.
+    `mark` is a short text at its end, such as `−18 %`; `tone` marks it. On a page bars of one `group` stand together
+    above its name and `tick` tells them apart; `hover` are the lines of its tooltip, `whole` is drawn behind the bar,
+    `is_faint` pales a bar that no sum counts.
     """
 
     label: str
@@ -176,13 +203,19 @@ class Bar(NamedTuple):
     mark: str = ""
     tone: Tone = Tone.PLAIN
     target: Target | None = None
+    group: str = ""
+    tick: str = ""
+    hover: tuple[str, ...] = ()
+    whole: float | None = None
+    is_faint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Horizontal bars over one axis that begins at zero; `median` is drawn as a line. `unit` is written at the axis.
+    """Bars over one axis that begins at zero; `median` is drawn as a line. `unit` is written at the axis.
 
-    `more` is how many bars are left out, and `name` is for its file.
+    Upright on a page, horizontal in an export. `more` is how many bars are left out, `name` is for its file. `ticks`
+    writes the numbers of the axis.
     """
 
     name: str
@@ -191,9 +224,55 @@ class Chart:
     bars: tuple[Bar, ...]
     median: float | None = None
     more: int = 0
+    median_label: str = ""
+    ticks: Callable[[Sequence[float]], Sequence[str]] | None = field(default=None, compare=False)
+    is_wide: bool = True
 
 
-Block = Paragraph | Figures | Entries | Table | DifferenceTable | Chart
+class Gauge(NamedTuple):
+    """A part of a whole: its label, its share from 0 to 1 (None: unknown), and the share in words."""
+
+    label: str
+    text: str
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """Shares under one another, with a note below."""
+
+    name: str
+    caption: str
+    items: tuple[Gauge, ...]
+    note: str = ""
+
+    @property
+    def table(self) -> Table:
+        """Return the same as a table, for exports."""
+        rows = tuple((Cell(each.label), Cell(each.text)) for each in self.items)
+        return Table(self.name, self.caption, (Column("Device"), Column("KV cache")), rows, self.note)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Blocks side by side on a wide page, one after the other elsewhere. `shares` are the widths."""
+
+    columns: tuple[tuple[Block, ...], ...]
+    shares: tuple[float, ...]
+
+
+PlainBlock = Paragraph | Figures | Entries | Table | DifferenceTable | Chart
+Block = PlainBlock | Gauges | Columns
+
+
+def flat_blocks(blocks: Iterable[Block]) -> Iterator[PlainBlock]:
+    """Yield blocks as exports have them: columns one after the other, gauges as a table."""
+    for block in blocks:
+        if isinstance(block, Columns):
+            for column in block.columns:
+                yield from flat_blocks(column)
+        else:
+            yield block.table if isinstance(block, Gauges) else block
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +280,7 @@ class Section:
     """A part of a report under its own heading. `anchor` is unique in the report: lower case letters, digits, dashes.
 
     `is_appendix`: long, for reference; it stands at the end and begins a page. `is_aside`: a page folds it.
+    `is_exported_only`: a page has it in another form, such as the glossary's tooltips.
     """
 
     anchor: str
@@ -209,6 +289,7 @@ class Section:
     parts: tuple[Section, ...] = ()
     is_appendix: bool = False
     is_aside: bool = False
+    is_exported_only: bool = False
     target: Target | None = None
 
 

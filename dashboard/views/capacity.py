@@ -1,25 +1,33 @@
-"""What the page Capacity says, as a report: the KV cache of every DP rank, and who holds less than its peers."""
-
-from collections.abc import Iterable
+"""The page Capacity: KV cache per DP rank, per GPU and per pool, outliers, and what is unknown."""
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.capacity.outliers import Outlier
-from dashboard.fleet.pieces import plain
-from dashboard.report.capacity.pools import pools_of
-from dashboard.report.capacity.ranks import Measure, Rank, outliers_of, ranks_of, silent_replicas
-from dashboard.report.capacity.words import lead, most_common_reason, name_of, title
-from dashboard.views.blocks import Block, Paragraph, Section, Tone, View
+from dashboard.fleet.pieces import Piece, Style, plain
+from dashboard.views.blocks import Block, Chart, Columns, Entries, Paragraph, Section, Tone, View
 from dashboard.views.capacity_blocks import (
+    BARS,
+    NO_DEVICES,
+    PRINTED_BARS,
     PoolRanks,
-    outlier_entries,
-    pool_blocks,
-    pools_table,
+    charts,
+    device_chart,
+    device_gauges,
+    notes,
+    pools_chart,
     ranks_by_pool,
-    ranks_table,
 )
+from dashboard.views.capacity_data import Measure, Rank, count_without_ranks, outliers_of, pools_of, ranks_of
+from dashboard.views.capacity_tables import outlier_entries, pools_table, ranks_table
+from dashboard.views.capacity_text import lead, most_common_reason, name_of, not_counted, title
 from dashboard.views.context import context_of
 from dashboard.views.glossary import BASIS, REQUESTS, glossary
 from dashboard.views.slugs import slugs
+
+# What a bar is, as in the URL of the page.
+RANK, GPU, POOL = "DP rank", "GPU", "pool"
+WIDTHS = (3.4, 1)  # of the bars and of the shares of device memory at their right
+PER_RANK_NOTE = "One bar per DP rank. Click a bar to open its replica."
+PER_GPU_NOTE = "One bar per device: KV cache (solid) within its memory, in GiB. 1·0 is device 0 of DP rank 1."
+PER_POOL_NOTE = "One bar per pool, each rank counted once. Pale: the naive estimate."
 
 
 def capacity_report(
@@ -28,51 +36,95 @@ def capacity_report(
     measure: Measure = Measure.TOKENS,
     length: int | None = None,
     *,
+    per: str = RANK,
     name: str = "",
 ) -> View:
-    """Report the ranks of one pool, or of all (None), with the sums of all pools.
+    """Return the ranks of one pool, or of all (None), with the sums of all pools.
 
-    Requests are of `length` tokens each, of every replica's own length if None. `name` is the snapshot's.
+    Requests have `length` tokens, or each replica's own length (None). `name` is the snapshot's.
     """
+    drawn = Measure.GIB if per == GPU else measure  # a GPU has memory only
     ranks = ranks_of(fleet, length)
-    everywhere = outliers_of(ranks, measure)
-    chosen = [each for each in by_pool(fleet, ranks, measure) if pool in {None, each.name}]
-    chosen_filters = {
-        "pool": pool,
-        "measure": None if measure is Measure.TOKENS else measure.value,
-        "length": None if length is None else str(length),
+    everywhere = outliers_of(ranks, drawn)
+    choices = {
+        "measure": "" if measure is Measure.TOKENS else measure.value,
+        "length": "" if length is None else str(length),
+        "per": "" if per == RANK else per,
     }
+    chosen = {key: text for key, text in choices.items() if text}
+    shown = [each for each in by_pool(fleet, ranks, drawn) if pool in {None, each.name}]
+    most = PRINTED_BARS if pool is None else BARS
+    links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
+    bars = [_by_pool(ranks, measure)] if per == POOL else [_pool(fleet, each, measure, per, most) for each in shown]
     return View(
         title="Capacity",
-        headline=title(ranks, everywhere, measure),
-        lead=lead(ranks, everywhere, measure, silent_replicas(fleet)),
-        context=context_of(fleet, name=name, filters=[(key, told) for key, told in chosen_filters.items() if told]),
+        headline=title(ranks, everywhere, drawn),
+        lead=lead(ranks, everywhere, drawn, count_without_ranks(fleet)),
+        context=context_of(fleet, name=name, filters=[*([("pool", pool)] if pool else []), *chosen.items()]),
         parts=(
-            Section("pools", "Pools", (pools_table(pools_of(ranks), length),)),
-            *(_pool(fleet, each, measure) for each in chosen),
+            *bars,
+            Section("pools", "Pools", (pools_table(pools_of(ranks), length, links),)),
+            *([] if per == POOL else [_ranks(each) for each in shown if each.ranks]),
             glossary((BASIS, REQUESTS)),
         ),
     )
 
 
+def order_pools(fleet: Fleet) -> tuple[str, ...]:
+    """Return the names of the pools, those with the most short ranks first."""
+    return tuple(each.name for each in by_pool(fleet, ranks_of(fleet, None), Measure.TOKENS))
+
+
 def by_pool(fleet: Fleet, ranks: tuple[Rank, ...], measure: Measure) -> list[PoolRanks]:
-    """Sort ranks into pools: those with the most ranks that run short stand first."""
+    """Return the ranks of each pool; pools with the most short ranks come first."""
     found = ranks_by_pool(ranks, slugs(each.name for each in fleet.pools), measure)
-    return sorted(found, key=lambda each: -_short(each.apart.values()))
+    return sorted(found, key=_order)
 
 
-def _short(found: Iterable[Outlier]) -> int:
-    return sum(outlier.share < 0 for outlier in found)
+def _order(pool: PoolRanks) -> int:
+    return -sum(outlier.share < 0 for outlier in pool.apart.values())
 
 
-def _pool(fleet: Fleet, pool: PoolRanks, measure: Measure) -> Section:
-    told: tuple[Block, ...] = (Paragraph(plain(_nothing(pool, measure)), Tone.UNKNOWN),)
-    if pool.ranks:
-        table = ranks_table([pool], f"ranks-{pool.slug}", f"DP ranks of {name_of(pool.name)}")
-        told = (*outlier_entries([pool], measure), *pool_blocks(fleet, pool, measure), table)
-    return Section(f"pool-{pool.slug}", name_of(pool.name), told)
+def _pool(fleet: Fleet, pool: PoolRanks, measure: Measure, per: str, most: int) -> Section:
+    blocks = _devices(pool, most) if per == GPU else _bars(fleet, pool, measure, most)
+    return Section(f"pool-{pool.slug}", name_of(pool.name), blocks)
 
 
-def _nothing(pool: PoolRanks, measure: Measure) -> str:
-    why = most_common_reason(pool.ranks, measure) or "No engine of its replicas is known."
-    return f"Nothing to draw in {measure}. {why}"
+def _bars(fleet: Fleet, pool: PoolRanks, measure: Measure, most: int) -> tuple[Block, ...]:
+    drawn: tuple[Chart, ...] = charts(pool, measure, most)
+    known = any(bar.value is not None for chart in drawn for bar in chart.bars)
+    silent = [each for each in fleet.replicas if each.pool == pool.name and not each.engines]
+    head: tuple[Block, ...] = (*drawn, _note(PER_RANK_NOTE)) if known else (_nothing(pool, measure),)
+    left: tuple[Block, ...] = (*head, *notes(pool.ranks, silent, measure))
+    found: tuple[Entries, ...] = outlier_entries([pool], measure)
+    return (Columns((left, (device_gauges(pool),)), WIDTHS), *found)
+
+
+def _devices(pool: PoolRanks, most: int) -> tuple[Block, ...]:
+    chart = device_chart(pool, most)
+    if chart is None:
+        return (Paragraph(plain(NO_DEVICES), Tone.UNKNOWN),)
+    return (chart, _note(PER_GPU_NOTE), *(Paragraph(text) for text in not_counted(pool.ranks)))
+
+
+def _by_pool(ranks: tuple[Rank, ...], measure: Measure) -> Section:
+    chart = pools_chart(pools_of(ranks), measure)
+    if chart is None:
+        return Section(
+            "by-pool", "KV cache by pool", (Paragraph(plain(f"No pool reports its {measure}."), Tone.UNKNOWN),)
+        )
+    return Section("by-pool", "KV cache by pool", (chart, _note(PER_POOL_NOTE)))
+
+
+def _ranks(pool: PoolRanks) -> Section:
+    caption = f"DP ranks of {name_of(pool.name)}"
+    return Section(f"ranks-{pool.slug}", caption, (ranks_table([pool], f"ranks-{pool.slug}", caption),), is_aside=True)
+
+
+def _nothing(pool: PoolRanks, measure: Measure) -> Paragraph:
+    why = most_common_reason(pool.ranks, measure) or "No engine data."
+    return Paragraph((Piece(f"No {measure} to draw. ", Style.STRONG), Piece(why)), Tone.UNKNOWN)
+
+
+def _note(text: str) -> Paragraph:
+    return Paragraph((Piece(text, Style.MUTED),))

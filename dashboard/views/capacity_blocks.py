@@ -1,64 +1,56 @@
-"""KV cache capacity as blocks of a report: bars by DP rank, outliers, tables of ranks and pools, what is not known."""
+"""KV cache capacity as blocks: bars, outliers, tables of ranks and pools, shares of device memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.capacity.outliers import Outlier, medians
-from dashboard.fleet import Basis, formatting
-from dashboard.fleet.pieces import Piece, Style, plain
-from dashboard.report.capacity.pools import PoolCapacity, Sum
-from dashboard.report.capacity.ranks import GIB, Measure, Rank, is_at_most, outliers_of, peers, value
-from dashboard.report.capacity.remarks import least, remarks, uncounted
-from dashboard.report.capacity.totals import short_device
-from dashboard.report.capacity.words import (
-    NEAR,
-    amount,
-    in_percent,
-    length_words,
-    naive_sentence,
-    name_of,
-    outlier_sentence,
-    percent,
-    rank_name,
-    ranks_text,
-    sum_text,
-)
+from dashboard.capacity.outliers import Outlier, medians, outliers
+from dashboard.fleet import Basis, Device, Replica, formatting
+from dashboard.fleet.formatting import count
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, page
 from dashboard.views.blocks import (
     Bar,
     Block,
-    Cell,
     Chart,
-    Column,
-    Entries,
-    Entry,
+    Gauge,
+    Gauges,
     Paragraph,
-    Table,
     Tone,
-    Value,
-    data_table,
-    number_cell,
+)
+from dashboard.views.capacity_data import (
+    GIB,
+    Measure,
+    PoolCapacity,
+    Rank,
+    device_noun,
+    is_at_most,
+    outliers_of,
+    peers,
+    short_device,
+    sum_of,
+    value,
+)
+from dashboard.views.capacity_text import (
+    NEAR,
+    amount,
+    brief,
+    name_of,
+    not_drawn,
+    percent,
+    rank_name,
+    sum_text,
+    tick_texts,
 )
 
-MOST_BARS = 48  # of one chart: a page of paper, at a third of a centimetre each
-MOST_OUTLIERS = 6  # named one by one; all of them stand in the table of ranks
-MOST_ROWS = 4_000  # ranks of one table
-NOT_SERVED = "not served"
-_RANK_COLUMNS = (
-    Column("Replica"),
-    Column("DP rank", is_number=True),
-    Column("KV tokens", is_number=True),
-    Column("To the median", is_number=True, unit="%"),
-    Column("Requests", is_number=True),
-    Column("KV GiB", is_number=True),
-    Column("Blocks × size", is_number=True),
-    Column("Basis"),
-    Column("Device"),
-)
+BARS = 240  # of one chart: about five pixels each on a wide screen
+PRINTED_BARS = 48  # of one chart in a report of many pools: a page of paper
+MOST_GAUGES = 6
+NO_DEVICES = "Devices not reported. The provider reports devices and KV cache bytes; stock vLLM reports neither."
 
 
 class PoolRanks(NamedTuple):
-    """The ranks of one pool, and those of them that hold much less or more than their peers, by place."""
+    """The ranks of one pool, and their outliers by place."""
 
     name: str
     slug: str
@@ -67,13 +59,20 @@ class PoolRanks(NamedTuple):
 
     @property
     def differ(self) -> bool:
-        """Tell whether ranks that count hold clearly different numbers of tokens."""
+        """Return whether ranks that count have clearly different numbers of tokens."""
         held = [tokens for rank in self.ranks if rank.counts and (tokens := rank.engine.kv_cache_size_tokens)]
         return bool(held) and max(held) > min(held) * (1 + NEAR)
 
 
+class OnDevice(NamedTuple):
+    """One accelerator of a rank."""
+
+    rank: Rank
+    device: Device
+
+
 def ranks_by_pool(ranks: Sequence[Rank], slugs: Mapping[str, str], measure: Measure) -> list[PoolRanks]:
-    """Sort ranks into their pools, in the order of `slugs`, which names all pools."""
+    """Return the ranks of each pool, in the order of `slugs`, which has all pools."""
     members: dict[str, list[Rank]] = {name: [] for name in slugs}
     for rank in ranks:
         if rank.replica.pool is not None:
@@ -81,196 +80,192 @@ def ranks_by_pool(ranks: Sequence[Rank], slugs: Mapping[str, str], measure: Meas
     return [PoolRanks(name, slugs[name], tuple(own), outliers_of(own, measure)) for name, own in members.items()]
 
 
-def pool_blocks(fleet: Fleet, pool: PoolRanks, measure: Measure) -> tuple[Block, ...]:
-    """Show one pool: a chart for each kind of device, and what the bars do not show."""
+def pool_blocks(fleet: Fleet, pool: PoolRanks, measure: Measure, most: int = PRINTED_BARS) -> tuple[Block, ...]:
+    """Return a chart for each kind of device of a pool, and what the bars do not show."""
     silent = [each for each in fleet.replicas if each.pool == pool.name and not each.engines]
-    said = [*remarks(pool.ranks, silent, measure, 0), *uncounted(pool.ranks)]
-    lines = [Paragraph((Piece(each.text, Style.MUTED),)) for each in said]
-    return (*charts(pool, measure), *lines)
+    return (*charts(pool, measure, most), *notes(pool.ranks, silent, measure))
 
 
-def outlier_entries(pools: Sequence[PoolRanks], measure: Measure, most: int = MOST_OUTLIERS) -> tuple[Entries, ...]:
-    """List the ranks beyond the tolerance, the furthest first; empty where none is."""
-    found = [(pool.ranks[place], outlier) for pool in pools for place, outlier in pool.apart.items()]
-    order = sorted(found, key=lambda each: -abs(each[1].share))
-    items = [_outlier(rank, outlier, measure, is_one=len(pools) == 1) for rank, outlier in order[:most]]
-    if len(order) > most:
-        items.append(Entry(Tone.WARNING, plain(f"{len(order) - most:,} more, in the table of ranks")))
-    return (Entries(tuple(items), _outliers_data(order, measure)),) if items else ()
+def notes(ranks: Sequence[Rank], silent: Sequence[Replica], measure: Measure) -> list[Paragraph]:
+    """Return what bars of ranks do not show, as quiet paragraphs."""
+    return [Paragraph(_quiet(text)) for _, text in not_drawn(ranks, silent, measure)]
 
 
-def charts(pool: PoolRanks, measure: Measure) -> tuple[Chart, ...]:
-    """Draw the ranks of a pool, a chart for each kind of device: only these have one median."""
+def charts(pool: PoolRanks, measure: Measure, most: int = PRINTED_BARS) -> tuple[Chart, ...]:
+    """Return the bars of a pool's ranks, a chart for each kind of device: only these have one median."""
     ranks = pool.ranks
     kinds = [kind for _, kind in peers(ranks)]
     middle = medians(kinds, [value(rank, measure) if rank.counts else None for rank in ranks])
-    order = sorted(dict.fromkeys(kinds))
+    found = []
+    for nth, kind in enumerate(sorted(dict.fromkeys(kinds))):
+        places = [place for place in range(len(ranks)) if kinds[place] == kind]
+        shown = _least([(place, value(ranks[place], measure)) for place in places], most)
+        name = short_device(name_of(ranks[places[0]].kind))
+        found.append(
+            Chart(
+                name=f"capacity-{pool.slug}{f'-{nth + 1}' if nth else ''}",
+                title=f"{name_of(pool.name)}: KV cache by DP rank{f', {name}' if name else ''}",
+                unit=str(measure),
+                bars=tuple(_rank_bar(ranks[place], pool.apart.get(place), measure) for place in shown),
+                median=middle.get(kind),
+                more=len(places) - len(shown),
+                median_label=f"median {brief(middle[kind], measure)}" if kind in middle else "",
+                ticks=_ticks(measure),
+                is_wide=False,
+            )
+        )
+    return tuple(found)
+
+
+def devices_of(ranks: Sequence[Rank]) -> tuple[OnDevice, ...]:
+    """Return the devices of ranks whose memory is reported."""
     return tuple(
-        _chart(pool, [place for place in range(len(ranks)) if kinds[place] == kind], measure, middle.get(kind), nth)
-        for nth, kind in enumerate(order)
+        OnDevice(rank, device)
+        for rank in ranks
+        for device in rank.replica.devices
+        if device.dp_rank == rank.engine.dp_rank and device.total_memory_bytes
     )
 
 
-def ranks_table(pools: Sequence[PoolRanks], name: str, caption: str) -> Table:
-    """Return a row per rank of these pools; of a great many the first ones."""
-    placed = [(rank, pool.apart.get(place)) for pool in pools for place, rank in enumerate(pool.ranks)]
-    left = len(placed) - MOST_ROWS
-    return Table(
-        name=name,
-        caption=caption,
-        columns=_RANK_COLUMNS,
-        rows=tuple(_rank_row(rank, outlier) for rank, outlier in placed[:MOST_ROWS]),
-        note=f"{left:,} more ranks are not listed." if left > 0 else "",
-    )
-
-
-def pools_table(pools: Sequence[PoolCapacity], length: int | None) -> Table:
-    """Return a row per pool, its ranks added up once, with what blocks x block size would say."""
-    columns = (
-        Column("Pool"),
-        Column("Ranks", is_number=True),
-        Column("KV tokens", is_number=True),
-        Column(f"Requests at {length_words(length)}", is_number=True),
-        Column("KV GiB", is_number=True),
-        Column("Basis"),
-        Column("Blocks × block size would say"),
-    )
-    name, caption = "capacity-of-pools", "KV cache capacity of the pools"
-    return Table(name, caption, columns, tuple(map(_pool_row, pools)), data=_pools_data(pools, name, caption, length))
-
-
-def _outlier(rank: Rank, outlier: Outlier, measure: Measure, *, is_one: bool) -> Entry:
-    where = "" if is_one else f" of {name_of(rank.replica.pool or 'no pool')}"
-    head = (Piece(f"{rank_name(rank)}{where}", Style.STRONG), Piece(f" {outlier_sentence(rank, outlier, measure)}"))
-    return Entry(Tone.WARNING, head, percent(outlier.share))
-
-
-def _outliers_data(found: Sequence[tuple[Rank, Outlier]], measure: Measure) -> Table:
-    columns = (
-        Column("Pool"),
-        Column("Replica"),
-        Column("DP rank", is_number=True),
-        Column(f"KV {measure}" if measure is not Measure.REQUESTS else "Requests", is_number=True),
-        Column("Median", is_number=True),
-        Column("To the median", is_number=True, unit="%"),
-    )
-    rows = (
-        (rank.replica.pool, rank.replica.name, rank.engine.dp_rank, each.value, each.median, in_percent(each.share))
-        for rank, each in found
-    )
-    return data_table("outliers", "DP ranks apart from their peers", columns, rows)
-
-
-def _chart(pool: PoolRanks, places: Sequence[int], measure: Measure, median: float | None, nth: int) -> Chart:
-    told = [(place, value(pool.ranks[place], measure)) for place in places]
-    shown = least([(place, number) for place, number in told if number is not None], MOST_BARS)
-    unknown = [place for place, number in told if number is None]
-    shown = sorted([*shown, *unknown[: MOST_BARS - len(shown)]])
-    kind = short_device(name_of(pool.ranks[places[0]].kind))
+def device_chart(pool: PoolRanks, most: int = BARS) -> Chart | None:
+    """Return the KV cache of each device of a pool, in GiB, inside its memory; None where none is reported."""
+    found = devices_of(pool.ranks)
+    if not found:
+        return None
+    held = [one.rank.engine.kv_cache_bytes_per_device for one in found]
+    counted = [size if one.rank.counts else None for one, size in zip(found, held, strict=True)]
+    apart = {each.place: each for each in outliers([one.device.name for one in found], counted)}
+    shown = _least([(place, held[place] or 0) for place in range(len(found))], most)
+    order = sorted(shown, key=lambda place: (found[place].device.name, place))
+    noun = device_noun(one.device for one in found)
     return Chart(
-        name=f"capacity-{pool.slug}{f'-{nth + 1}' if nth else ''}",
-        title=f"{name_of(pool.name)}: KV cache by DP rank{f', {kind}' if kind else ''}",
-        unit=str(measure),
-        bars=tuple(_bar(pool.ranks[place], pool.apart.get(place), measure) for place in shown),
-        median=median,
-        more=len(places) - len(shown),
+        name=f"devices-{pool.slug}",
+        title=f"{name_of(pool.name)}: KV cache in the memory of each {noun}",
+        unit=str(Measure.GIB),
+        bars=tuple(_device_bar(found[place], apart.get(place)) for place in order),
+        more=len(found) - len(shown),
+        ticks=_ticks(Measure.GIB),
     )
 
 
-def _bar(rank: Rank, outlier: Outlier | None, measure: Measure) -> Bar:
+def pools_chart(pools: Sequence[PoolCapacity], measure: Measure) -> Chart | None:
+    """Return one bar per pool; in tokens with the naive estimate behind it. None where no pool reports."""
+    bars = []
+    for pool in pools:
+        total = sum_of(pool, measure)
+        if total.value is None:
+            continue
+        naive = pool.naive if measure is Measure.TOKENS and pool.naive != pool.naive_of else None
+        lines = [name_of(pool.name), sum_text(total, measure) + f" {measure}"]
+        lines += [f"naive estimate {naive:,}"] if naive else []
+        target = page("capacity", pool=pool.name)
+        bars.append(Bar(name_of(pool.name), total.value, total.at_most, target=target, hover=tuple(lines), whole=naive))
+    if not bars:
+        return None
+    return Chart("capacity-pools", "KV cache by pool", str(measure), tuple(bars), ticks=_ticks(measure))
+
+
+def device_gauges(pool: PoolRanks) -> Gauges | Paragraph:
+    """Return the share of device memory that the KV cache has, an item per kind; outliers have their own.
+
+    An item counts the devices with reported KV cache bytes, as the pools' GiB do.
+    """
+    found = [one for one in devices_of(pool.ranks) if one.rank.counts]
+    if not found:
+        return Paragraph((Piece(NO_DEVICES, Style.MUTED),))
+    kinds = [(short_device(name_of(one.device.name)), one.device.total_memory_bytes or 1) for one in found]
+    held = [one.rank.engine.kv_cache_bytes_per_device for one in found]
+    apart = {outlier.place for outlier in outliers(kinds, held)}
+    items = []
+    for kind in dict.fromkeys(kinds):
+        sizes = [size for place, size in enumerate(held) if kinds[place] == kind and place not in apart]
+        known = [size for size in sizes if size is not None]
+        items.append(_gauge(f"{kind[0]} ×{len(known) or len(sizes):,}", median(known) if known else None, kind[1]))
+    items += [_gauge(_device_name(found[place]), held[place], kinds[place][1]) for place in sorted(apart)]
+    more = f" {len(items) - MOST_GAUGES:,} more per GPU." if len(items) > MOST_GAUGES else ""
+    reporting = {(one.rank.replica.id, one.rank.engine.dp_rank) for one, size in zip(found, held, strict=True) if size}
+    counted = sum(rank.counts for rank in pool.ranks)
+    some = "" if len(reporting) == counted else f" Reported by {len(reporting):,} of {count(counted, 'rank')}."
+    note = f"Solid: KV cache. The rest: weights, activations, graphs, other processes.{some}{more}"
+    caption = f"{name_of(pool.name)}: KV share of device memory"
+    return Gauges(f"device-memory-{pool.slug}", caption, tuple(items[:MOST_GAUGES]), note)
+
+
+def _quiet(text: Sequence[Piece]) -> tuple[Piece, ...]:
+    return tuple(each._replace(style=Style.MUTED) if each.style is Style.PLAIN else each for each in text)
+
+
+def _least(numbers: Sequence[tuple[int, float | None]], most: int) -> list[int]:
+    """Return the places of the least values and, with room left, of unknown ones: short ranks matter most."""
+    known = sorted(((place, number) for place, number in numbers if number is not None), key=lambda each: each[1])
+    shown = [place for place, _ in known[:most]]
+    unknown = [place for place, number in numbers if number is None]
+    return sorted([*shown, *unknown[: most - len(shown)]])
+
+
+def _ticks(measure: Measure) -> Callable[[Sequence[float]], Sequence[str]]:
+    return lambda marks: tick_texts(marks, measure)
+
+
+def _rank_bar(rank: Rank, outlier: Outlier | None, measure: Measure) -> Bar:
+    number, bound = value(rank, measure), is_at_most(rank, measure)
+    share = f" ({percent(outlier.share)} off the median)" if outlier else ""
+    shown = formatting.at_most(amount(number or 0, measure), Basis.ASSUMED if bound else Basis.REPORTED)
+    lines = [f"{name_of(rank.replica.name)}, rank {rank.engine.dp_rank}", f"{shown} {measure}{share}"]
+    lines += [f"basis: {rank.engine.basis}"] if measure is Measure.TOKENS else []
+    lines += [short_device(name_of(rank.kind))] if rank.kind else []
+    lines += [f"cohort {rank.letter}"] if rank.letter else []
+    lines += [] if rank.counts else ["not counted: stale, or second address of one process"]
     return Bar(
         label=rank_name(rank) + ("" if rank.counts else ", not counted"),
-        value=value(rank, measure),
-        is_at_most=is_at_most(rank, measure),
+        value=number,
+        is_at_most=bound,
         letter=rank.letter,
         mark=percent(outlier.share) if outlier else "",
         tone=Tone.WARNING if outlier else Tone.PLAIN,
+        target=Target(Kind.REPLICA, rank.replica.id),
+        group=name_of(rank.replica.name),
+        tick=str(rank.engine.dp_rank),
+        hover=tuple(lines),
+        is_faint=not rank.counts,
     )
 
 
-def _rank_row(rank: Rank, outlier: Outlier | None) -> tuple[Cell, ...]:
-    engine, bound = rank.engine, rank.engine.basis
-    requests, gib = rank.at.requests, value(rank, Measure.GIB)
-    at_most = Basis.ASSUMED if rank.at.at_most else Basis.REPORTED
-    served = formatting.NOT_KNOWN if rank.at.served else NOT_SERVED
-    return (
-        Cell(name_of(rank.replica.name), letter=rank.letter, value=rank.replica.name),
-        number_cell(f"{engine.dp_rank}", engine.dp_rank),
-        number_cell(formatting.exact(engine.kv_cache_size_tokens, bound), engine.kv_cache_size_tokens),
-        Cell(percent(outlier.share), Tone.WARNING, value=in_percent(outlier.share)) if outlier else Cell(""),
-        number_cell(
-            served if requests is None else formatting.at_most(amount(requests, Measure.REQUESTS), at_most), requests
+def _device_bar(one: OnDevice, outlier: Outlier | None) -> Bar:
+    rank, device = one
+    held = rank.engine.kv_cache_bytes_per_device
+    name = name_of(rank.replica.name)
+    several = len(rank.replica.engines) > 1
+    tick = f"{rank.engine.dp_rank}·{device.rank}" if several else str(device.rank)
+    return Bar(
+        label=f"{name}, {tick}",
+        value=None if held is None else held / GIB,
+        letter=rank.letter,
+        mark=percent(outlier.share) if outlier else "",
+        tone=Tone.WARNING if outlier else Tone.PLAIN,
+        target=Target(Kind.REPLICA, rank.replica.id),
+        group=name,
+        tick=tick,
+        hover=(
+            f"{name}, rank {rank.engine.dp_rank}, device {device.rank}",
+            _held_of(held, device.total_memory_bytes),
+            name_of(device.name),
         ),
-        number_cell("" if gib is None else f"{gib:,.1f}", gib),
-        number_cell("" if engine.naive_tokens is None else f"{engine.naive_tokens:,}", engine.naive_tokens),
-        Cell(f"{engine.basis}" if rank.counts else f"{engine.basis}, not counted"),
-        Cell(short_device(name_of(rank.kind))),
+        whole=(device.total_memory_bytes or 0) / GIB,
+        is_faint=not rank.counts,
     )
 
 
-def _pool_row(pool: PoolCapacity) -> tuple[Cell, ...]:
-    misleads, naive = naive_sentence(pool)
-    return (
-        Cell(name_of(pool.name)),
-        Cell(ranks_text(pool)),
-        Cell(sum_text(pool.tokens, Measure.TOKENS)),
-        Cell(_requests(pool)),
-        Cell(_bytes(pool.bytes, pool.ranks)),
-        Cell(f"{pool.basis}"),
-        Cell(naive, Tone.WARNING if misleads else Tone.PLAIN),
-    )
+def _gauge(name: str, held: float | None, total: int) -> Gauge:
+    return Gauge(name, _held_of(held, total), None if held is None else min(held / total, 1))
 
 
-def _pools_data(pools: Sequence[PoolCapacity], name: str, caption: str, length: int | None) -> Table:
-    """Return the sums, and of how many ranks each of them is."""
-    columns = (
-        Column("Pool"),
-        Column("Ranks", is_number=True),
-        Column("KV tokens", is_number=True),
-        Column("Ranks with KV tokens", is_number=True),
-        Column(f"Requests at {length_words(length)}", is_number=True),
-        Column("Ranks with requests", is_number=True),
-        Column("Ranks that do not serve this length", is_number=True),
-        Column("KV GiB", is_number=True),
-        Column("Ranks with KV GiB", is_number=True),
-        Column("Basis"),
-        Column("Blocks × block size", is_number=True),
-        Column("Blocks × block size would say"),
-    )
-    return data_table(name, caption, columns, map(_pool_values, pools))
+def _held_of(held: float | None, total: int | None) -> str:
+    """Return `46.4 of 80 GiB`."""
+    of = f"{total / GIB:,.1f}".removesuffix(".0") + " GiB" if total else formatting.NOT_KNOWN
+    return f"{held / GIB:,.1f} of {of}" if held is not None else f"{formatting.NOT_KNOWN} of {of}"
 
 
-def _pool_values(pool: PoolCapacity) -> tuple[Value | None, ...]:
-    held = pool.bytes.value
-    return (
-        pool.name,
-        pool.ranks,
-        pool.tokens.value,
-        pool.tokens.known,
-        pool.requests.value,
-        pool.requests.known,
-        pool.not_served,
-        None if held is None else held / GIB,
-        pool.bytes.known,
-        pool.basis.value,
-        pool.naive,
-        naive_sentence(pool)[1],
-    )
-
-
-def _requests(pool: PoolCapacity) -> str:
-    if pool.ranks and pool.not_served == pool.ranks:
-        return NOT_SERVED
-    beside = [f"{pool.not_served:,} {NOT_SERVED}"] if pool.not_served else []
-    beside += _some(pool.requests.known, pool.ranks - pool.not_served)
-    return ", ".join([sum_text(pool.requests, Measure.REQUESTS), *beside])
-
-
-def _bytes(total: Sum, ranks: int) -> str:
-    if total.value is None:
-        return formatting.NOT_KNOWN
-    return ", ".join([sum_text(total._replace(value=total.value / GIB), Measure.GIB), *_some(total.known, ranks)])
-
-
-def _some(known: int, ranks: int) -> list[str]:
-    return [f"{known:,} of {ranks:,} ranks"] if 0 < known < ranks else []
+def _device_name(one: OnDevice) -> str:
+    several = len([each for each in one.rank.replica.devices if each.dp_rank == one.rank.engine.dp_rank]) > 1
+    return f"{rank_name(one.rank)}, {device_noun([one.device])} {one.device.rank}" if several else rank_name(one.rank)

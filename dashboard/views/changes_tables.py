@@ -7,9 +7,9 @@ from dashboard.analysis.changes import Changes, PoolCapacity, RankChange, Settin
 from dashboard.fleet import SettingValue
 from dashboard.fleet.formatting import count, first_of, iso, short, short_id, size, told_text
 from dashboard.fleet.pieces import Kind
-from dashboard.report.capacity.words import in_percent
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import Cell, Column, Table, Tone, data_table, list_cell, number_cell
+from dashboard.views.capacity_text import in_percent
 from dashboard.views.changes_entries import Sides
 from dashboard.views.context import Context
 from dashboard.views.names import brief, names_of

@@ -61,4 +61,4 @@ ALL_TERMS = (
 def glossary(terms: Iterable[str]) -> Section:
     """Return the last part of a report, before its appendices."""
     lines = [(Piece(f"{term[:1].upper()}{term[1:]}. ", Style.STRONG), Piece(TERMS[term])) for term in terms]
-    return Section("words", "Words", tuple(map(Paragraph, lines)))
+    return Section("words", "Words", tuple(map(Paragraph, lines)), is_exported_only=True)

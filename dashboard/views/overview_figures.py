@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import formatting
-from dashboard.report.capacity.totals import total
 from dashboard.report.findings.headline import FleetSummary
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Figure, Tone
+from dashboard.views.capacity_data import total
 
 
 class OverviewFigures(NamedTuple):

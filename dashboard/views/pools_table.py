@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict
 from dashboard.fleet import Pool, Replica, Role, formatting
-from dashboard.report.capacity.totals import device_words, total
-from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.head import tally_words
 from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.named_paths import by_path, worst
@@ -14,6 +12,8 @@ from dashboard.report.pools.order import ordered, versions_text
 from dashboard.report.pools.sharing import is_needed, severity, short_text
 from dashboard.rules.findings import Tally
 from dashboard.views.blocks import Cell, Column, Table, Tone, number_cell
+from dashboard.views.capacity_data import device_words, total
+from dashboard.views.capacity_text import name_of
 
 MOST_COHORTS = 6  # named in a cell; more are counted
 _COLUMNS = (

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Pool, Replica, formatting
 from dashboard.fleet.pieces import plain
-from dashboard.report.capacity.ranks import ranks_of
-from dashboard.report.capacity.totals import total
 from dashboard.report.findings.listed import grouped, known_findings
 from dashboard.report.pools.domain_words import shared_words
 from dashboard.report.replicas.beside import beside_its_pool
@@ -18,7 +16,9 @@ from dashboard.report.replicas.settings import POOL_HAS, ReadCoverage, identity_
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.report.replicas.standing import standing_words
 from dashboard.views.blocks import Cell, Column, Figure, Figures, Paragraph, Section, Table, Tone, View
-from dashboard.views.capacity_blocks import PoolRanks, ranks_table
+from dashboard.views.capacity_blocks import PoolRanks
+from dashboard.views.capacity_data import ranks_of, total
+from dashboard.views.capacity_tables import ranks_table
 from dashboard.views.context import context_of
 from dashboard.views.finding_entries import FindingContext, full_entries
 from dashboard.views.glossary import BASIS, COHORT, REFERENCE, glossary

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Piece, Style, plain
-from dashboard.report.capacity.pools import pools_of
-from dashboard.report.capacity.ranks import Measure, Rank, outliers_of, ranks_of, silent_replicas
-from dashboard.report.capacity.words import lead, name_of, title
 from dashboard.views.blocks import Block, Paragraph, Section
 from dashboard.views.capacity import by_pool
-from dashboard.views.capacity_blocks import PoolRanks, outlier_entries, pool_blocks, pools_table, ranks_table
+from dashboard.views.capacity_blocks import PoolRanks, pool_blocks
+from dashboard.views.capacity_data import Measure, Rank, count_without_ranks, outliers_of, pools_of, ranks_of
+from dashboard.views.capacity_tables import outlier_entries, pools_table, ranks_table
+from dashboard.views.capacity_text import lead, name_of, title
 
 CAPACITY = "capacity"
 TITLE = "Capacity of each pool"
@@ -26,7 +26,7 @@ def capacity_parts(fleet: Fleet, said: tuple[Block, ...]) -> tuple[Section, tupl
     found = outliers_of(ranks, MEASURE)
     pools = by_pool(fleet, ranks, MEASURE)
     drawn = _alike([pool for pool in pools if pool.apart or pool.differ])
-    more = f" {lead(ranks, found, MEASURE, silent_replicas(fleet))}"
+    more = f" {lead(ranks, found, MEASURE, count_without_ranks(fleet))}"
     head = Paragraph((Piece(f"{title(ranks, found, MEASURE)}.", Style.STRONG), Piece(more)))
     part = Section(
         CAPACITY,

@@ -9,7 +9,6 @@ from dashboard.compare import PREFIX_PATHS, Matrix, SharingVerdict, Verdict
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Piece, Style, plain
-from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.headline import is_split
 from dashboard.report.pools.compared import Compared, compared, grey_words, head_words, hidden_words, members_of
 from dashboard.report.pools.named_paths import by_path, worst
@@ -18,6 +17,7 @@ from dashboard.report.pools.sharing import severity
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity, Tally
 from dashboard.views.blocks import Block, Paragraph, Section
+from dashboard.views.capacity_text import name_of
 from dashboard.views.compare import ONLY_DIFFERENCES
 from dashboard.views.names import replica_names
 from dashboard.views.pool_blocks import cohorts_table, difference_table, sharing_band

@@ -1,13 +1,15 @@
-"""Plotly figures of capacity: bars beside each other, grouped by who they belong to. Pure: values in, figure out."""
+"""Charts as Plotly figures: upright bars in groups, medians, outliers. Pure: a chart in, a figure out."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
 from dashboard.render.matrix_html import colour
-from dashboard.web.chart_axis import NARROWEST, Axis, axis_of
+from dashboard.render.svg_chart import amount, described
+from dashboard.views.blocks import Bar, Chart, Tone
 from dashboard.web.markup import text as escape
 
 LABEL_SIZE, TEXT_SIZE = 12, 13  # px
@@ -20,6 +22,27 @@ LETTERED = 40  # bars up to which each has room for the letter of its cohort
 MANY = 80  # bars from which an outlier's label would hide its neighbours
 TICKS = 4
 FONT = '"Source Sans", sans-serif'
+
+
+# A chart is as wide as its page; labels are laid out for the narrowest one that has to be readable (1024 px).
+NARROWEST, NARROWEST_ALONE = 640, 900  # px of the plot, where something stands beside it and where nothing does
+LETTER = 7.5  # px of one letter of a label
+LINE = 15  # px that a label at an angle takes of the axis
+LONGEST_LABEL = 20  # characters under a bar
+SHORT_LABEL = 6  # characters up to which a label that is shown now and then stays level
+
+
+class Axis(NamedTuple):
+    """The labels under the bars: where, what, and at which angle.
+
+    `names` are a second line under them; `common` is what all names begin with and the labels leave out.
+    """
+
+    places: tuple[float, ...]
+    texts: tuple[str, ...]
+    angle: int
+    names: tuple[tuple[float, str], ...] = ()
+    common: str = ""
 
 
 class Palette(NamedTuple):
@@ -57,63 +80,37 @@ DARK = Palette(
 )
 
 
-class Bar(NamedTuple):
-    """One bar. Bars of one `group` stand together, above its name; `tick` tells them apart.
-
-    `letter` is a cohort's, empty for none: grey, unless no bar has one. `note` stands above the bar and outlines it.
-    `hover` is plain text, a line each. `whole` is drawn behind the bar: what it is a part of, or what it is taken for.
-    `target` is told on a click.
-    """
-
-    group: str
-    tick: str
-    value: float | None
-    letter: str = ""
-    at_most: bool = False
-    faint: bool = False
-    note: str = ""
-    hover: tuple[str, ...] = ()
-    whole: float | None = None
-    target: str = ""
-
-
-class Level(NamedTuple):
-    """A dashed line over the bars from place `first` to place `last`, with its label."""
-
-    value: float
-    label: str
-    first: int
-    last: int
-
-
 def palette(theme: str | None) -> Palette:
     """Return the colours of a theme; what is not dark is light."""
     return DARK if theme == "dark" else LIGHT
 
 
-def bar_chart(
-    bars: Sequence[Bar],
-    colours: Palette,
-    *,
-    tick_texts: Callable[[Sequence[float]], Sequence[str]],
-    levels: Sequence[Level] = (),
-    height: int = HEIGHT,
-    narrowest: int = NARROWEST,
-) -> go.Figure:
-    """Draw bars by cohort, medians as dashed lines, outliers outlined and named, upper bounds hatched."""
-    places = positions([bar.target or bar.group for bar in bars])
+def figure_of(chart: Chart, colours: Palette) -> go.Figure:
+    """Draw a chart: bars by cohort, the median dashed, outliers outlined and named, upper bounds hatched.
+
+    `customdata` of a bar is its place in the chart.
+    """
+    bars = chart.bars
+    places = positions([_owner(bar) for bar in bars])
     letters = sorted({bar.letter for bar in bars}, key=lambda letter: (not letter, len(letter), letter))
     traces = [_wholes(bars, places, colours)] if any(bar.whole is not None for bar in bars) else []
     traces += [_trace(letter, bars, places, colours) for letter in letters]
-    highest = max([*_heights(bars), *(level.value for level in levels), 0]) * HEADROOM or 1
+    highest = max([*_heights(bars), chart.median or 0, 0]) * HEADROOM or 1
     marks = ticks(highest)
-    axis = axis_of(bars, places, narrowest)
-    layout = _layout(axis, colours, height, places[-1] if places else 0)
-    layout["yaxis"] |= {"range": [0, highest], "tickvals": list(marks), "ticktext": list(tick_texts(marks))}
-    layout["shapes"] = [_line(level, places, colours) for level in levels]
-    labels = (_label(level, places, colours) for level in levels)
+    axis = axis_of(bars, places, NARROWEST_ALONE if chart.is_wide else NARROWEST)
+    layout = _layout(axis, colours, places[-1] if places else 0)
+    tick_texts = chart.ticks(marks) if chart.ticks else [amount(mark) for mark in marks]
+    layout["yaxis"] |= {"range": [0, highest], "tickvals": list(marks), "ticktext": list(tick_texts)}
+    has_median = chart.median is not None and places
+    layout["shapes"] = [_line(chart, places, colours)] if has_median else []
+    labels = [_label(chart, places, colours)] if has_median else []
     layout["annotations"] = [*labels, *map(_name, axis.names), *_letters(bars, places, colours)]
     return go.Figure({"data": traces, "layout": layout})
+
+
+def describe(chart: Chart) -> str:
+    """Describe a chart for those who cannot see it."""
+    return described(chart)
 
 
 def positions(groups: Sequence[str]) -> tuple[float, ...]:
@@ -138,9 +135,14 @@ def _heights(bars: Sequence[Bar]) -> list[float]:
     return [height for bar in bars for height in (bar.value, bar.whole) if height is not None]
 
 
+def _owner(bar: Bar) -> str:
+    """Return what bars of one group share: names of replicas can be equal, ids cannot."""
+    return bar.target.key if bar.target else bar.group or bar.label
+
+
 def _wholes(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> dict[str, Any]:
     return {
-        **_common(bars, places, len(bars)),
+        **_common(range(len(bars)), bars, places),
         "y": [bar.whole for bar in bars],
         "marker": {"color": colours.chip, "cornerradius": 2},
         "showlegend": False,
@@ -148,15 +150,16 @@ def _wholes(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> d
 
 
 def _trace(letter: str, bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> dict[str, Any]:
-    own = [bar for bar in bars if bar.letter == letter]
+    indexes = [index for index, bar in enumerate(bars) if bar.letter == letter]
+    own = [bars[index] for index in indexes]
     many = len(bars) >= MANY
     without = colours.unknown if any(bar.letter for bar in bars) else colours.cohorts[0]
     return {
-        **_common(own, [place for bar, place in zip(bars, places, strict=True) if bar.letter == letter], len(bars)),
-        "name": f"{letter} ×{len({bar.target for bar in own}):,}" if letter else "no cohort",
+        **_common(indexes, bars, places),
+        "name": f"{letter} ×{len({_owner(bar) for bar in own}):,}" if letter else "no cohort",
         "y": [bar.value for bar in own],
         "marker": _marker(own, colours, colours.cohorts[colour(letter)] if letter else without, many=many),
-        "text": ["" if many or not bar.note else f"<b>{escape(bar.note)}</b>" for bar in own],
+        "text": ["" if many or not bar.mark else f"<b>{escape(bar.mark)}</b>" for bar in own],
         "textposition": "outside",
         "textangle": 0,
         "cliponaxis": False,
@@ -166,13 +169,14 @@ def _trace(letter: str, bars: Sequence[Bar], places: Sequence[float], colours: P
     }
 
 
-def _common(bars: Sequence[Bar], places: Sequence[float], number: int) -> dict[str, Any]:
+def _common(indexes: Sequence[int], bars: Sequence[Bar], places: Sequence[float]) -> dict[str, Any]:
+    number = len(bars)
     return {
         "type": "bar",
-        "x": list(places),
+        "x": [places[index] for index in indexes],
         "width": 0.86 if number >= MANY else 0.76 if number >= FEW else 0.56,  # else each trace would choose its own
-        "customdata": [[bar.target] for bar in bars],
-        "hovertext": ["<br>".join(map(escape, bar.hover)) for bar in bars],
+        "customdata": [[index] for index in indexes],
+        "hovertext": ["<br>".join(map(escape, bars[index].hover or (bars[index].label,))) for index in indexes],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
 
@@ -182,10 +186,10 @@ def _marker(bars: Sequence[Bar], colours: Palette, fill: str, *, many: bool) -> 
     return {
         "color": fill,
         "cornerradius": 2,
-        "opacity": [FAINT if bar.faint else 1 if bar.note else QUIET for bar in bars],
-        "line": {"color": colours.critical, "width": [outline if bar.note else 0 for bar in bars]},
+        "opacity": [FAINT if bar.is_faint else 1 if bar.tone is not Tone.PLAIN else QUIET for bar in bars],
+        "line": {"color": colours.critical, "width": [outline if bar.tone is not Tone.PLAIN else 0 for bar in bars]},
         "pattern": {
-            "shape": ["/" if bar.at_most else "" for bar in bars],
+            "shape": ["/" if bar.is_at_most else "" for bar in bars],
             "fgcolor": fill,
             "bgcolor": colours.ground,
             "size": 6,
@@ -194,22 +198,22 @@ def _marker(bars: Sequence[Bar], colours: Palette, fill: str, *, many: bool) -> 
     }
 
 
-def _line(level: Level, places: Sequence[float], colours: Palette) -> dict[str, Any]:
+def _line(chart: Chart, places: Sequence[float], colours: Palette) -> dict[str, Any]:
     return {
         "type": "line",
-        "x0": places[level.first] - 0.5,
-        "x1": places[level.last] + 0.5,
-        "y0": level.value,
-        "y1": level.value,
+        "x0": places[0] - 0.5,
+        "x1": places[-1] + 0.5,
+        "y0": chart.median,
+        "y1": chart.median,
         "line": {"color": colours.ink, "width": 1.2, "dash": "5px,4px"},
     }
 
 
-def _label(level: Level, places: Sequence[float], colours: Palette) -> dict[str, Any]:
+def _label(chart: Chart, places: Sequence[float], colours: Palette) -> dict[str, Any]:
     return {
-        "x": places[level.last] + 0.5,
-        "y": level.value,
-        "text": escape(level.label),
+        "x": places[-1] + 0.5,
+        "y": chart.median,
+        "text": escape(chart.median_label or f"median {amount(chart.median or 0)}"),
         "showarrow": False,
         "xanchor": "right",
         "yanchor": "bottom",
@@ -245,10 +249,10 @@ def _letters(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> 
             }
 
 
-def _layout(axis: Axis, colours: Palette, height: int, last: float) -> dict[str, Any]:
+def _layout(axis: Axis, colours: Palette, last: float) -> dict[str, Any]:
     below = 46 if axis.names else 92 if axis.angle else 30
     return {
-        "height": height,
+        "height": HEIGHT,
         "margin": {"l": 62, "r": 8, "t": 30, "b": below + 18 * bool(axis.common)},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -287,3 +291,61 @@ def _layout(axis: Axis, colours: Palette, height: int, last: float) -> dict[str,
             "fixedrange": True,
         },
     }
+
+
+def axis_of(bars: Sequence[Bar], places: Sequence[float], narrowest: int = NARROWEST) -> Axis:
+    """Choose labels that do not run into each other: ticks above group names, names alone, or every n-th name."""
+    pitch = narrowest / (places[-1] + 1) if places else narrowest
+    groups = _groups(bars, places)
+    common, names = shortened([name for name, _, _ in groups])
+    several = len(groups) < len(bars)
+    longest_tick = max((len(bar.tick) for bar in bars), default=0)
+    fits = all(_width(name) <= (last - first + 1) * pitch for name, (_, first, last) in zip(names, groups, strict=True))
+    centres = [(first + last) / 2 for _, first, last in groups]
+    if several and fits and longest_tick * LETTER + 2 <= pitch:
+        below = tuple(zip(centres, map(escape, names), strict=True))
+        return Axis(tuple(places), tuple(escape(bar.tick) for bar in bars), 0, below, escape(common))
+    apart = min((after - before for before, after in pairwise(centres)), default=1.0) * pitch
+    every, angle = _thinned(names, apart)
+    return Axis(tuple(centres[::every]), tuple(escape(name) for name in names[::every]), angle, (), escape(common))
+
+
+def shortened(names: Sequence[str]) -> tuple[str, list[str]]:
+    """Return what all names begin with, up to a separator, and the names without it, cut where they are still long."""
+    common = 0
+    if len(names) > 1:
+        first, last = min(names), max(names)
+        while common < min(len(first), len(last)) and first[common] == last[common]:
+            common += 1
+        while common and first[common - 1] not in "-_./:":
+            common -= 1
+    short = [name[common:] or name for name in names]
+    cut = [name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…" for name in short]
+    return (names[0][:common] if common else ""), cut
+
+
+def _groups(bars: Sequence[Bar], places: Sequence[float]) -> list[tuple[str, float, float]]:
+    """Return name, first and last place of bars that lead to the same target."""
+    groups: list[tuple[str, float, float]] = []
+    before = None
+    for bar, place in zip(bars, places, strict=True):
+        own = _owner(bar)
+        if own == before:
+            groups[-1] = (groups[-1][0], groups[-1][1], place)
+        else:
+            groups.append((bar.group or bar.label, place, place))
+        before = own
+    return groups
+
+
+def _width(text: str) -> float:
+    return len(text) * LETTER + 8
+
+
+def _thinned(names: Sequence[str], apart: float) -> tuple[int, int]:
+    """Return which names to show (every n-th) and at which angle."""
+    longest = max(map(len, names), default=0)
+    level, tilted = math.ceil(_width("m" * longest) / apart), math.ceil(LINE / apart)
+    if level <= 1 or (tilted > 1 and longest <= SHORT_LABEL):
+        return max(level, 1), 0
+    return tilted, -45

@@ -6,12 +6,12 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict
 from dashboard.fleet import Cohort, Pool, Replica, Role, formatting
 from dashboard.render.matrix_html import colour
-from dashboard.report.capacity.totals import device_words, total
 from dashboard.report.pools.named_paths import by_path, worst
 from dashboard.report.pools.order import versions_text
 from dashboard.report.pools.sharing import is_needed
 from dashboard.rules.findings import Inspection, Tally
 from dashboard.views import pages
+from dashboard.views.capacity_data import device_words, total
 from dashboard.web import links, markup
 from dashboard.web.prefix_words import prefix_words
 from dashboard.web.tally import tally_glyphs

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from dashboard.fleet import Basis, Device, Engine, KVCacheGroup, Replica, formatting
-from dashboard.report.capacity.ranks import GIB
+from dashboard.views.capacity_blocks import NO_DEVICES
+from dashboard.views.capacity_data import GIB
 from dashboard.web import markup
-from dashboard.web.capacity_notes import NO_DEVICES
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
 MOST_NAMES = 12

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.fleet import Cohort, Contradiction, Pool, Replica, ReplicaState, formatting
-from dashboard.report.capacity.totals import total
 from dashboard.report.findings.head import NOUNS
 from dashboard.report.replicas.differences import Apart, from_majority
 from dashboard.report.replicas.settings import ReadCoverage
@@ -13,6 +12,7 @@ from dashboard.report.replicas.standing import mark, standing_words
 from dashboard.rules.findings import Severity
 from dashboard.views import pages
 from dashboard.views.blocks import Tone
+from dashboard.views.capacity_data import total
 from dashboard.web import links, markup
 
 LONGEST_NAME = 60  # characters

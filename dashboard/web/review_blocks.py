@@ -16,11 +16,13 @@ from dashboard.views.blocks import (
     Cell,
     Chart,
     Column,
+    Columns,
     DifferenceTable,
     Entries,
     Entry,
     Figure,
     Figures,
+    Gauges,
     Line,
     Paragraph,
     Section,
@@ -112,9 +114,13 @@ def _aside(part: Section, leads: LinkMap) -> str:
     return f"<details><summary>{markup.text(part.title)}</summary>{inside}</details>"
 
 
-def block_html(block: Block, leads: LinkMap = NOWHERE) -> str:
+def block_html(block: Block, leads: LinkMap = NOWHERE) -> str:  # noqa: PLR0911  # one for each block
     """Draw one block."""
     match block:
+        case Gauges():
+            return _table(block.table, leads)
+        case Columns():
+            return "".join(block_html(each, leads) for column in block.columns for each in column)
         case Paragraph():
             return _paragraph(block, leads)
         case Figures():
@@ -147,7 +153,11 @@ def entry_parts(entry: Entry, leads: LinkMap = NOWHERE, fold: Collapse = OPEN) -
     noted = "".join(map(noted_html, entry.notes))
     if rest and fold.shown is not None:
         rest = f"<details><summary>{markup.text(fold.title)}</summary>{rest}</details>"
-    return entry.tone, f"{mark}{head}{''.join(lines[:shown])}{rest}{noted}", _linked(markup.text(entry.side), leads)
+    return (
+        entry.tone,
+        f"{mark}{head}{''.join(lines[:shown])}{rest}{noted}",
+        _linked(markup.text(entry.side_text), leads),
+    )
 
 
 def noted_html(line: Line) -> str:

@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from dashboard.fleet.formatting import first_of
-from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.listed import Listed
+from dashboard.views.capacity_text import name_of
 from dashboard.views.names import MOST_NAMED, brief, names_of
 
 MOST_POOLS = 3  # that a label names

@@ -9,11 +9,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, ReplicaState
 from dashboard.fleet.pieces import Style
 from dashboard.fleet.pools import Notes
-from dashboard.report.capacity.words import name_of
 from dashboard.report.findings.listed import Listed, grouped
 from dashboard.rules.findings import Severity
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Section, Table
+from dashboard.views.capacity_text import name_of
 from dashboard.views.finding_entries import finding_anchor, note_lines
 from dashboard.views.review import AGENDA, FINDINGS, FINE, NOT_JUDGED, NOT_READ, SUPPRESSED, review_report
 from dashboard.views.review_capacity import CAPACITY

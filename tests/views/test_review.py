@@ -198,7 +198,7 @@ def test_who_holds_less_is_named_and_drawn() -> None:
     capacity = part(review_report(fleet(members, [document()])), "capacity")
     charts = [each for each in blocks_of(capacity.parts) if isinstance(each, Chart)]
 
-    assert "chat-01 of chat holds 50 % less than the median: 600,000 tokens beside 1,200,000" in text_of(capacity)
+    assert "chat-01 (chat): 600,000 tokens, 50 % less than the median (1,200,000)" in text_of(capacity)
     assert [chart.title for chart in charts] == ["chat: KV cache by DP rank, H100"]
     assert charts[0].median == 1_200_000
     assert [bar.mark for bar in charts[0].bars] == ["−50 %", "", "", ""]

@@ -6,12 +6,12 @@ from dashboard.analysis.assembly import inspected
 from dashboard.compare import MAJORITY, parse_reference
 from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.fleet import Basis
-from dashboard.report.capacity.ranks import Measure
 from dashboard.report.findings.listed import Choice as FindingsChoice
 from dashboard.report.pools.compared import Choice
 from dashboard.rules.findings import OutcomeKind, Rollout, Severity
 from dashboard.views.blocks import Chart, DifferenceTable
 from dashboard.views.capacity import capacity_report
+from dashboard.views.capacity_data import Measure
 from dashboard.views.compare import ONLY_DIFFERENCES, compare_report
 from dashboard.views.findings import findings_report
 from dashboard.views.overview import overview_report
@@ -169,7 +169,7 @@ def test_of_very_many_ranks_those_that_hold_least_are_drawn_and_the_others_count
 
     assert (len(chart.bars), chart.more) == (48, 12)
     assert min(bar.value or 0 for bar in chart.bars) == 941
-    assert len(tables_of([part(report, "pool-chat")])[0].rows) == 60
+    assert len(tables_of([part(report, "ranks-chat")])[0].rows) == 60
 
 
 def test_what_is_assumed_or_not_known_says_so_and_why() -> None:
@@ -177,15 +177,16 @@ def test_what_is_assumed_or_not_known_says_so_and_why() -> None:
     bound = engine(500_000, basis=Basis.ASSUMED, reason="Blocks times block size.")
     unknown = engine(None, basis=Basis.UNKNOWN, reason="Nobody tells.")
     members = [replica("a", engines=(bound,)), replica("b", engines=(unknown,)), down("c")]
-    told = part(capacity_report(fleet(members, [])), "pool-chat")
+    report = capacity_report(fleet(members, []))
+    told = part(report, "pool-chat")
     chart = next(each for each in blocks_of([told]) if isinstance(each, Chart))
 
     assert [(bar.value, bar.is_at_most) for bar in chart.bars] == [(500_000, True), (None, False)]
-    assert [row[2].text for row in tables_of([told])[0].rows] == ["≤ 500,000", "not known"]
+    assert [row[2].text for row in tables_of([part(report, "ranks-chat")])[0].rows] == ["≤ 500,000", "not known"]
     for line in (
-        "Hatched, 1 rank: at most. Blocks times block size.",
-        "1 rank is not known: b. Nobody tells.",
-        "No engine is known of c.",
+        "Hatched bars (1 rank) are upper bounds. Blocks times block size.",
+        "1 rank unknown (Nobody tells): b",
+        "No engine data: c",
     ):
         assert line in text_of(told)
 
@@ -194,7 +195,7 @@ def test_a_pool_without_engines_says_why_nothing_is_drawn() -> None:
     """Not an empty chart."""
     told = part(capacity_report(fleet([down("a")], [])), "pool-chat")
 
-    assert "Nothing to draw in tokens. No engine of its replicas is known." in text_of(told)
+    assert "No tokens to draw. No engine data." in text_of(told)
 
 
 def test_the_reference_that_is_the_usual_one_is_no_filter() -> None:

@@ -5,7 +5,19 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from dashboard.views.blocks import Block, Chart, DifferenceTable, Entries, Entry, Figure, Figures, Section, Table, View
+from dashboard.views.blocks import (
+    Block,
+    Chart,
+    DifferenceTable,
+    Entries,
+    Entry,
+    Figure,
+    Figures,
+    Section,
+    Table,
+    View,
+    flat_blocks,
+)
 
 
 def parts_of(parts: Iterable[Section]) -> Iterator[Section]:
@@ -23,7 +35,7 @@ def part(report: View, anchor: str) -> Section:
 def blocks_of(parts: Iterable[Section]) -> Iterator[Block]:
     """Every block of these parts."""
     for each in parts_of(parts):
-        yield from each.blocks
+        yield from flat_blocks(each.blocks)
 
 
 def entries_of(parts: Iterable[Section]) -> list[Entry]:

@@ -6,21 +6,37 @@ from typing import Any
 
 import pytest
 
-from dashboard.web.chart_axis import NARROWEST_ALONE, axis_of, shortened
-from dashboard.web.charts import DARK, LETTERED, LIGHT, Bar, Level, Palette, bar_chart, palette, positions, ticks
+from dashboard.fleet.pieces import Kind, Target
+from dashboard.views.blocks import Bar, Chart, Tone
+from dashboard.web.charts import (
+    DARK,
+    LETTERED,
+    LIGHT,
+    NARROWEST_ALONE,
+    Palette,
+    axis_of,
+    figure_of,
+    palette,
+    positions,
+    shortened,
+    ticks,
+)
 
 CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
 
 
-def bar(group: str = "a", tick: str = "0", value: float | None = 10.0, **more: Any) -> Bar:
-    """A bar of cohort A, of its group's replica unless told otherwise."""
-    return Bar(group, tick, value, **{"letter": "A", "target": f"http://{group}:8000", **more})
+def bar(group: str = "a", tick: str = "0", value: float | None = 10.0, *, key: str = "", **more: Any) -> Bar:
+    """A bar of cohort A, of its group's replica unless another key is given."""
+    target = Target(Kind.REPLICA, key or f"http://{group}:8000")
+    return Bar(
+        f"{group}, rank {tick}", value, **{"letter": "A", "target": target, "group": group, "tick": tick, **more}
+    )
 
 
-def draw(*bars: Bar, levels: tuple[Level, ...] = ()) -> dict[str, Any]:
+def draw(*bars: Bar, median: float | None = None, label: str = "") -> dict[str, Any]:
     """The figure as Plotly's own JSON."""
-    figure = bar_chart(bars, LIGHT, tick_texts=lambda marks: [f"{mark:g}" for mark in marks], levels=levels)
-    drawn: dict[str, Any] = figure.to_plotly_json()
+    chart = Chart("c", "Title", "tokens", bars, median, median_label=label, is_wide=False)
+    drawn: dict[str, Any] = figure_of(chart, LIGHT).to_plotly_json()
     return drawn
 
 
@@ -60,14 +76,13 @@ def test_cohorts_after_z_come_after_z() -> None:
     assert [trace["name"] for trace in drawn["data"]] == ["Z ×1", "AA ×1"]
 
 
-def test_a_bar_leads_to_its_replica() -> None:
-    """A click hands back the replica's id."""
-    drawn = draw(bar("a"), bar("b"))
-    assert [list(told) for told in drawn["data"][0]["customdata"]] == [["http://a:8000"], ["http://b:8000"]]
+def test_a_click_returns_the_place_of_its_bar() -> None:
+    drawn = draw(bar("a"), bar("b", letter="B"), bar("c"))
+    assert [[list(place) for place in trace["customdata"]] for trace in drawn["data"]] == [[[0], [2]], [[1]]]
 
 
 def test_an_outlier_is_outlined_and_named() -> None:
-    trace = draw(bar("a"), bar("b", note="−18 %"))["data"][0]
+    trace = draw(bar("a"), bar("b", mark="−18 %", tone=Tone.WARNING))["data"][0]
     assert list(trace["marker"]["line"]["width"]) == [0, 2]
     assert list(trace["text"]) == ["", "<b>−18 %</b>"]
     assert trace["marker"]["line"]["color"] == LIGHT.critical
@@ -75,19 +90,24 @@ def test_an_outlier_is_outlined_and_named() -> None:
 
 def test_a_named_bar_can_be_clicked() -> None:
     """When a bar with text is selected plotly.js reads the text's look from here, and fails when it is not there."""
-    (trace,) = draw(bar("a"), bar("b", note="−18 %"))["data"]
+    (trace,) = draw(bar("a"), bar("b", mark="−18 %", tone=Tone.WARNING))["data"]
     assert trace["selected"]["textfont"] == {"color": LIGHT.critical}
 
 
 def test_among_many_bars_an_outlier_is_only_outlined() -> None:
     """Its name would cover its neighbours."""
-    trace = draw(*[bar(f"r{index}", note="−18 %" if index == 7 else "") for index in range(200)])["data"][0]
+    trace = draw(
+        *[
+            bar(f"r{index}", mark="−18 %" if index == 7 else "", tone=Tone.WARNING if index == 7 else Tone.PLAIN)
+            for index in range(200)
+        ]
+    )["data"][0]
     assert set(trace["text"]) == {""}
     assert trace["marker"]["line"]["width"][7] == 1
 
 
 def test_an_upper_bound_is_hatched_and_what_does_not_count_is_pale() -> None:
-    marker = draw(bar("a"), bar("b", at_most=True), bar("c", faint=True))["data"][0]["marker"]
+    marker = draw(bar("a"), bar("b", is_at_most=True), bar("c", is_faint=True))["data"][0]["marker"]
     assert list(marker["pattern"]["shape"]) == ["", "/", ""]
     assert marker["opacity"][2] < marker["opacity"][0]
 
@@ -106,10 +126,10 @@ def test_bars_of_all_cohorts_are_equally_wide() -> None:
     assert len(widths) == 1
 
 
-def test_a_median_is_a_dashed_line_over_the_bars_it_is_of() -> None:
-    drawn = draw(bar("a"), bar("b"), bar("c"), levels=(Level(9.5, "median <9.5>", 1, 2),))
+def test_a_median_is_a_dashed_line_over_all_bars() -> None:
+    drawn = draw(bar("a"), bar("b"), bar("c"), median=9.5, label="median <9.5>")
     line, label = drawn["layout"]["shapes"][0], drawn["layout"]["annotations"][0]
-    assert (line["x0"], line["x1"], line["y0"], line["y1"]) == (0.5, 2.5, 9.5, 9.5)
+    assert (line["x0"], line["x1"], line["y0"], line["y1"]) == (-0.5, 2.5, 9.5, 9.5)
     assert label["text"] == "median &lt;9.5&gt;"
 
 
@@ -138,7 +158,7 @@ def test_groups_of_several_bars_stand_apart() -> None:
 
 def axis(*bars: Bar) -> Any:
     """The labels under these bars."""
-    return axis_of(bars, positions([each.target for each in bars]))
+    return axis_of(bars, positions([each.target.key for each in bars if each.target]))
 
 
 def test_ranks_are_numbered_above_the_names_of_their_replicas() -> None:
@@ -148,7 +168,7 @@ def test_ranks_are_numbered_above_the_names_of_their_replicas() -> None:
 
 
 def test_two_replicas_of_one_name_are_two_groups() -> None:
-    told = axis(bar("a", "0"), bar("a", "1"), bar("a", "0", target="http://other:8000"))
+    told = axis(bar("a", "0"), bar("a", "1"), bar("a", "0", key="http://other:8000"))
     assert [name for _, name in told.names] == ["a", "a"]
 
 
@@ -166,7 +186,7 @@ def test_long_names_are_tilted() -> None:
 def test_a_chart_with_nothing_beside_it_has_room_for_longer_names() -> None:
     """Five pools by their whole names, level."""
     pools = [bar(name) for name in ("chat-70b", "deepseek-v3/decode", "deepseek-v3/prefill", "gemma-27b", "qwen3-8b")]
-    alone = axis_of(pools, positions([each.target for each in pools]), NARROWEST_ALONE)
+    alone = axis_of(pools, positions([each.target.key for each in pools if each.target]), NARROWEST_ALONE)
 
     assert axis(*pools).angle == -45
     assert (alone.angle, alone.texts[2]) == (0, "deepseek-v3/prefill")

@@ -3,7 +3,7 @@
 import re
 
 from dashboard.fleet import Basis, KVCacheGroup
-from dashboard.web.capacity_notes import NO_DEVICES
+from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.web.replica_engines import (
     NO_ENGINES,
     NO_GROUPS,

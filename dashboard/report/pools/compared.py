@@ -20,7 +20,6 @@ from dashboard.compare.prefix import SEED_PATHS
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count, joined, middle_cut, natural
 from dashboard.fleet.pieces import Text
-from dashboard.report.capacity.totals import device_words
 from dashboard.report.findings.words import answered
 from dashboard.report.pools.domain_words import shared_words
 from dashboard.report.pools.named_paths import by_path, worst
@@ -29,6 +28,7 @@ from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.views.blocks import MOST_COLUMNS
+from dashboard.views.capacity_data import device_words
 from dashboard.views.context import as_of
 
 MOST_NAMED = 3  # replicas that are not counted, by name

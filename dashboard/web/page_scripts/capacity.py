@@ -1,10 +1,8 @@
-"""Capacity: how much KV cache each DP rank, each GPU and each pool really holds."""
+"""Capacity: KV cache per DP rank, per GPU and per pool."""
 
 import streamlit as st
 
-from dashboard.views import pages
-from dashboard.views.capacity import capacity_report
-from dashboard.web import capacity_controls, capacity_view, empty, links, markup, share, state
+from dashboard.web import capacity_page, draw, empty, markup, share, state
 
 fleet = state.fleet()
 if not fleet.pools:
@@ -12,14 +10,15 @@ if not fleet.pools:
     st.stop()
 
 head = st.container()
-choice = capacity_controls.choose(capacity_view.capacity(fleet.generation, fleet.since, None, fleet).names)
+choice = capacity_page.choose(capacity_page.pool_names(fleet.generation, fleet.since, fleet))
 if choice.misread:
-    why = "is not a length in tokens, such as 32768 or 32k. Each replica's own maximum is used."
+    why = "is not a length in tokens, such as 32768 or 32k. Requests use each replica's own length."
     st.html(markup.notice("warning", f"{markup.code(choice.misread)} {why}"))
-parts = capacity_view.parts(fleet.generation, fleet.since, choice._replace(misread=""), st.context.theme.type, fleet)
-head.html(parts.head)
-clicked = capacity_view.draw(parts)
-called = state.snapshot_name()
-share.offer(lambda: capacity_report(fleet, choice.pool, choice.drawn, choice.length, name=called), charts=True)
+name = state.snapshot_name()
+view = capacity_page.capacity_view(fleet.generation, fleet.since, name, choice._replace(misread=""), fleet)
+with head:
+    draw.draw_head(view)
+clicked = draw.draw_sections(view.parts, "capacity")
+share.offer(lambda: view, charts=True)
 if clicked:
-    links.open_url(links.to(pages.REPLICA_PAGE, replica=clicked))
+    draw.open_target(clicked)

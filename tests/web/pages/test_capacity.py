@@ -10,11 +10,10 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis
-from dashboard.report.capacity.ranks import NO_BYTES
-from dashboard.web.capacity_notes import NO_DEVICES
-from dashboard.web.capacity_parts import EMPTY_NOTE
+from dashboard.views.capacity_blocks import NO_DEVICES
+from dashboard.views.capacity_data import NO_BYTES
 from dashboard.web.charts import DARK, LIGHT
-from tests.builders import alike, devices, document, down, engine, fleet, hostile, replica, story
+from tests.builders import alike, document, down, engine, fleet, hostile, replica, story
 from tests.page_runner import html, open_page, opened, rerun
 
 if TYPE_CHECKING:
@@ -44,24 +43,16 @@ def bars(app: AppTest) -> int:
 def test_the_pool_whose_ranks_are_short_is_shown_first() -> None:
     app = open_page(uneven(), "capacity")
 
-    assert "<h1>One rank holds less than its peers</h1>" in html(app)
+    assert "<h1>One rank has less KV cache than its peers</h1>" in html(app)
     assert app.selectbox(key="pool").value == "embed"
     assert bars(app) == 5
-    assert "embed-09</a> holds 25 % less than the median: 900,000 tokens beside 1,200,000" in html(app)
-
-
-@pytest.mark.parametrize(("pool", "title"), [("chat", "All 4 ranks of"), ("alone", "The one rank of")])
-def test_the_table_says_that_it_has_all_ranks_of_the_pool(pool: str, title: str) -> None:
-    members = [*alike("chat", 4, DOCUMENT), *alike("alone", 1, DOCUMENT)]
-    app = open_page(fleet(members, [DOCUMENT]), "capacity", pool=pool)
-
-    assert f"{title} this pool as a table" in [each.label for each in app.expander]
+    assert "<b>embed-09</b></a>: 900,000 tokens, 25 % less than the median (1,200,000)" in html(app)
 
 
 def test_a_calm_fleet_has_no_outlier() -> None:
     app = open_page(fleet(alike("chat", 4, DOCUMENT), [DOCUMENT]), "capacity")
 
-    assert "<h1>Every rank holds about as much as its peers</h1>" in html(app)
+    assert "<h1>All ranks are close to the median of their peers</h1>" in html(app)
     assert '<ul class="entries">' not in html(app)
 
 
@@ -90,17 +81,17 @@ def test_a_length_above_its_own_is_not_served() -> None:
     app = open_page(uneven(), "capacity", measure="requests", length="256k")
 
     assert "not served" in html(app)
-    assert "Nothing to draw in requests." in html(app)
+    assert "No requests to draw." in html(app)
     assert not app.get("plotly_chart")
 
 
-def test_replicas_of_which_no_rank_is_known_are_counted_beside_the_ranks() -> None:
+def test_replicas_without_engine_data_are_counted() -> None:
     """One is down, one was last read too long ago, one tells no engine; a second address is no replica of its own."""
     second = replica("z", fresh=False, same_process=("http://chat-00:8000",))
     silent = (down("gone"), replica("old", fresh=False), replica("mute", engines=()))
     app = open_page(fleet([*alike("chat", 4, DOCUMENT), second, *silent], [DOCUMENT]), "capacity")
 
-    assert "4 ranks known; those of 3 replicas are not known." in html(app)
+    assert "4 ranks known; 3 replicas without engine data." in html(app)
 
 
 def test_per_gpu_shows_kv_cache_inside_memory() -> None:
@@ -109,31 +100,6 @@ def test_per_gpu_shows_kv_cache_inside_memory() -> None:
     wholes, held = figure(app)["data"]
     assert (set(wholes["y"]), set(held["y"])) == ({80}, {46})
     assert len(held["y"]) == 16
-
-
-def test_per_gpu_says_how_the_gpus_of_several_ranks_are_named() -> None:
-    both = (engine(), engine(dp_rank=1))
-    several = fleet([replica("dp2", engines=both, devices=(*devices(1), *devices(1, dp_rank=1)))])
-    naming = "1·0 is GPU 0 of DP rank 1."
-
-    assert naming in html(open_page(several, "capacity", per="GPU"))
-    assert naming not in html(open_page(uneven(), "capacity", per="GPU", pool="chat"))
-
-
-def test_per_gpu_calls_a_cpu_a_device() -> None:
-    both = (engine(), engine(dp_rank=1))
-    cpus = fleet([replica("dp2", engines=both, devices=(*devices(1, "cpu"), *devices(1, "cpu", dp_rank=1)))])
-    page = html(open_page(cpus, "capacity", per="GPU"))
-
-    assert "One bar for each device, in GiB" in page
-    assert "1·0 is device 0 of DP rank 1." in page
-
-
-def test_a_gpu_whose_kv_cache_is_not_known_is_no_gpu_without_one() -> None:
-    silent = engine(kv_cache_bytes=None, kv_cache_bytes_per_device=None)
-
-    assert EMPTY_NOTE in html(open_page(fleet([replica(engines=(silent,))]), "capacity", per="GPU"))
-    assert EMPTY_NOTE not in html(open_page(fleet([replica()]), "capacity", per="GPU"))
 
 
 def test_per_gpu_says_why_devices_are_not_known() -> None:
@@ -153,9 +119,9 @@ def test_a_pool_of_which_nothing_is_known_says_why() -> None:
     bare = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, naive_tokens=None, reason="No reply tells blocks.")
     app = open_page(fleet([replica(engines=(bare,), devices=())]), "capacity")
 
-    assert "<h1>No replica tells its KV cache capacity</h1>" in html(app)
-    assert "Nothing to draw in tokens.</b> No reply tells blocks." in html(app)
-    assert "No pool tells its tokens." in html(open_page(fleet([replica(engines=(bare,))]), "capacity", per="pool"))
+    assert "<h1>KV cache capacity: not reported</h1>" in html(app)
+    assert "<b>No tokens to draw. </b>No reply tells blocks." in html(app)
+    assert "No pool reports its tokens." in html(open_page(fleet([replica(engines=(bare,))]), "capacity", per="pool"))
 
 
 def test_a_stock_server_tells_no_bytes() -> None:
@@ -168,8 +134,8 @@ def test_a_stock_server_tells_no_bytes() -> None:
 def test_a_pool_that_is_down_has_no_engines() -> None:
     app = open_page(fleet([down("gone", pool="chat")]), "capacity")
 
-    assert "<h1>No replica tells its engines</h1>" in html(app)
-    assert "No engine is known of " in html(app)
+    assert "<h1>No engine data</h1>" in html(app)
+    assert "No engine data: " in html(app)
 
 
 def test_without_any_pool_there_is_an_empty_state() -> None:
@@ -193,14 +159,6 @@ def test_two_hundred_ranks_are_drawn_with_few_labels() -> None:
     assert len(figure(app)["layout"]["xaxis"]["ticktext"]) <= 25
 
 
-def test_the_table_of_ranks_holds_what_the_bars_show() -> None:
-    app = open_page(uneven(), "capacity")
-
-    table = app.dataframe[0].value
-    assert table["KV tokens"].to_list() == [1_200_000] * 4 + [900_000]
-    assert table["to the median"].to_list()[-1] == "−25 %"
-
-
 def clicked(app: AppTest, key: str, selection: dict[str, Any]) -> list[str]:
     """The addresses that the browser is sent to after something was selected in the element of this key."""
     app.session_state[key] = {"selection": selection}
@@ -210,22 +168,22 @@ def clicked(app: AppTest, key: str, selection: dict[str, Any]) -> list[str]:
 def test_a_click_on_a_bar_opens_its_replica() -> None:
     app = open_page(uneven(), "capacity")
 
-    selection = {"points": [{"customdata": ["http://embed-09:8000"]}]}
-    assert clicked(app, "bars", selection) == ["replica?replica=http%3A%2F%2Fembed-09%3A8000"]
+    selection = {"points": [{"customdata": [4]}]}
+    assert clicked(app, "capacity_pool-embed_0_0_0_0_0", selection) == ["replica?replica=http%3A%2F%2Fembed-09%3A8000"]
 
 
 def test_a_row_of_the_table_opens_its_replica() -> None:
     app = open_page(uneven(), "capacity")
 
     selection = {"rows": [1], "columns": [], "cells": []}
-    assert clicked(app, "ranks", selection) == ["replica?replica=http%3A%2F%2Fembed-02%3A8000"]
+    assert clicked(app, "capacity_ranks-embed_0_0", selection) == ["replica?replica=http%3A%2F%2Fembed-02%3A8000"]
 
 
 def test_per_gpu_is_told_in_gib_whatever_is_chosen_elsewhere() -> None:
     """The choice is not asked for, and is kept for the other bars."""
     app = open_page(uneven(), "capacity", per="GPU", measure="requests")
 
-    assert "One bar for each GPU, in GiB" in html(app)
+    assert "One bar per device" in html(app)
     assert "per" in [each.key for each in app.segmented_control]
     assert "measure" not in [each.key for each in app.segmented_control]
     assert "measure=requests&amp;per=GPU" in html(app)
@@ -259,9 +217,9 @@ def test_the_story_is_told() -> None:
     """Assumed values are hatched and the unknown rank is named with its reason."""
     app = open_page(story(), "capacity", pool="embed-8b")
 
-    assert set(figure(app)["data"][0]["marker"]["pattern"]["shape"]) == {"/"}
+    assert "/" in figure(app)["data"][0]["marker"]["pattern"]["shape"]
     assert "9 of 10 known" in html(app)
-    assert "1 rank is not known: " in html(app)
+    assert "1 rank unknown (" in html(app)
 
 
 def test_a_second_address_of_one_process_is_drawn_pale_and_not_added() -> None:
@@ -269,5 +227,5 @@ def test_a_second_address_of_one_process_is_drawn_pale_and_not_added() -> None:
     pair = [replace(first, same_process=(second.id,)), replace(second, same_process=(first.id,))]
     app = open_page(fleet(pair, [DOCUMENT]), "capacity")
 
-    assert "they are second addresses of one process" in html(app)
+    assert "second address of one process" in html(app)
     assert '<td class="number">1,200,000</td>' in html(app)

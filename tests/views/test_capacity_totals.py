@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.fleet import Basis
-from dashboard.report.capacity.totals import device_words, short_device, total
+from dashboard.views.capacity_data import device_words, short_device, total
 from tests.builders import GIB, devices, down, engine, replica
 
 

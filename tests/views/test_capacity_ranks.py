@@ -3,13 +3,13 @@
 import pytest
 
 from dashboard.fleet import Basis, KVCacheGroup
-from dashboard.report.capacity.ranks import (
+from dashboard.views.capacity_data import (
     GIB,
     NO_BYTES,
     NO_NUMBER_OF_GPUS,
     NO_REQUESTS,
-    NOT_SERVED,
-    NOT_TOLD,
+    NOT_REPORTED,
+    NOT_SERVED_AT_LENGTH,
     Measure,
     is_at_most,
     outliers_of,
@@ -51,7 +51,7 @@ def test_at_a_common_length_requests_follow_the_tokens() -> None:
 def test_above_its_own_length_a_rank_serves_nothing() -> None:
     rank = ranks_of(fleet([replica(document=DOCUMENT)], [DOCUMENT]), 262_144)[0]
     assert value(rank, Measure.REQUESTS) is None
-    assert why_unknown(rank, Measure.REQUESTS) == NOT_SERVED
+    assert why_unknown(rank, Measure.REQUESTS) == NOT_SERVED_AT_LENGTH
 
 
 def test_of_an_engine_of_two_kinds_of_layers_the_formula_is_asked() -> None:
@@ -83,7 +83,7 @@ def test_an_unknown_value_has_a_reason() -> None:
         for each in (bare, silent, odd)
     )
     assert [why_unknown(because, measure) for measure in Measure] == ["Because.", NO_BYTES, "Because."]
-    assert why_unknown(untold, Measure.TOKENS) == NOT_TOLD
+    assert why_unknown(untold, Measure.TOKENS) == NOT_REPORTED
     assert why_unknown(untold, Measure.GIB) == NO_NUMBER_OF_GPUS  # what each holds is told
     assert value(hybrid, Measure.REQUESTS) is None
     assert why_unknown(hybrid, Measure.REQUESTS) == NO_REQUESTS

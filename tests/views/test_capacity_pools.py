@@ -1,8 +1,7 @@
 """The capacity of each pool is added up once, and says how sure it is."""
 
 from dashboard.fleet import Basis, KVCacheGroup, Replica
-from dashboard.report.capacity.pools import PoolCapacity, pools_of
-from dashboard.report.capacity.ranks import ranks_of
+from dashboard.views.capacity_data import PoolCapacity, pools_of, ranks_of
 from tests.builders import GIB, alike, document, engine, fleet, replica
 
 DOCUMENT = document()

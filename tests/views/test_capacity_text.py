@@ -6,9 +6,8 @@ import pytest
 
 from dashboard.capacity.outliers import Outlier
 from dashboard.fleet import Basis, Replica
-from dashboard.report.capacity import words
-from dashboard.report.capacity.pools import Sum, pools_of
-from dashboard.report.capacity.ranks import Measure, Rank, outliers_of, ranks_of
+from dashboard.views import capacity_text as words
+from dashboard.views.capacity_data import Measure, Rank, Sum, outliers_of, pools_of, ranks_of
 from tests.builders import alike, document, engine, fleet, replica
 
 DOCUMENT = document()
@@ -77,14 +76,14 @@ def ranks(*tokens: int | None, basis: Basis = Basis.REPORTED) -> tuple[Rank, ...
 @pytest.mark.parametrize(
     ("tokens", "title"),
     [
-        ([100, 100, 100, 100, 80], "One rank holds less than its peers"),
-        ([100, 100, 100, 100, 80, 70], "Two ranks hold less than their peers"),
-        ([100, 100, 100, 100, 130], "One rank holds more than its peers"),
-        ([100, 100, 100, 130, 130], "Two ranks hold more than their peers"),
-        ([100, 100, 100], "Every rank holds about as much as its peers"),
-        ([100, 100, 200, 200], "Ranks of one pool differ, and no value has a majority"),
-        ([None, None], "No replica tells its KV cache capacity"),
-        ([], "No replica tells its engines"),
+        ([100, 100, 100, 100, 80], "One rank has less KV cache than its peers"),
+        ([100, 100, 100, 100, 80, 70], "Two ranks have less KV cache than their peers"),
+        ([100, 100, 100, 100, 130], "One rank has more KV cache than its peers"),
+        ([100, 100, 100, 130, 130], "Two ranks have more KV cache than their peers"),
+        ([100, 100, 100], "All ranks are close to the median of their peers"),
+        ([100, 100, 200, 200], "Ranks of one pool differ, without a majority"),
+        ([None, None], "KV cache capacity: not reported"),
+        ([], "No engine data"),
     ],
 )
 def test_the_title_says_how_it_is(tokens: list[int | None], title: str) -> None:
@@ -95,7 +94,7 @@ def test_the_title_says_how_it_is(tokens: list[int | None], title: str) -> None:
 def test_the_lead_says_where_and_of_how_many() -> None:
     found = ranks(100, 100, 100, 80, None)
     lead = words.lead(found, outliers_of(found, TOKENS), TOKENS, 0)
-    assert lead.startswith("In chat: ")
+    assert lead.startswith("chat: ")
     assert lead.endswith("4 of 5 ranks known.")
 
 
@@ -103,8 +102,8 @@ def test_the_lead_says_where_and_of_how_many() -> None:
     ("tokens", "silent", "told"),
     [
         ([100, 100], 0, " 2 ranks known."),
-        ([100, 100], 3, " 2 ranks known; those of 3 replicas are not known."),
-        ([100, None], 1, " 1 of 2 ranks known; those of 1 replica are not known."),
+        ([100, 100], 3, " 2 ranks known; 3 replicas without engine data."),
+        ([100, None], 1, " 1 of 2 ranks known; 1 replica without engine data."),
     ],
 )
 def test_the_lead_never_calls_all_ranks_known_where_replicas_are_silent(
@@ -117,7 +116,7 @@ def test_the_lead_never_calls_all_ranks_known_where_replicas_are_silent(
 def test_the_lead_names_few_pools() -> None:
     found = [rank for each in "abcde" for rank in ranks_of(fleet(_short_pool(each), [DOCUMENT]), None)]
     lead = words.lead(found, outliers_of(found, TOKENS), TOKENS, 0)
-    assert lead.startswith("In pool-a, pool-b, pool-c and 2 more pools: ")
+    assert lead.startswith("pool-a, pool-b, pool-c and 2 more pools: ")
 
 
 def _short_pool(name: str) -> list[Replica]:
@@ -127,7 +126,7 @@ def _short_pool(name: str) -> list[Replica]:
 
 def test_the_lead_of_a_calm_fleet_says_what_would_be_named() -> None:
     found = ranks(100, 100, 100)
-    assert words.lead(found, {}, TOKENS, 0).startswith("More than 10 % away from the median")
+    assert words.lead(found, {}, TOKENS, 0).startswith("No rank is more than 10 % off the median")
 
 
 def test_the_lead_of_an_unknown_fleet_says_why() -> None:
@@ -138,7 +137,7 @@ def test_the_lead_of_an_unknown_fleet_says_why() -> None:
 def test_an_outlier_is_told_beside_the_median() -> None:
     rank = ranks(80, basis=Basis.ASSUMED)[0]
     told = words.outlier_sentence(rank, Outlier(0, 80, 100, -0.2), TOKENS)
-    assert told == "holds 20 % less than the median: at most 80 tokens beside 100"
+    assert told == "≤ 80 tokens, 20 % less than the median (100)"
     assert "20 % more" in words.outlier_sentence(rank, Outlier(0, 120, 100, 0.2), TOKENS)
 
 
@@ -160,18 +159,18 @@ def naive(tokens: int | None, would: int | None, basis: Basis = Basis.REPORTED) 
     """What is said of a pool of one rank."""
     one = engine(tokens, naive_tokens=would, basis=basis, reason="A bound." if basis is Basis.ASSUMED else None)
     (pool,) = pools_of(ranks_of(fleet([replica(engines=(one,))]), None))
-    return words.naive_sentence(pool)
+    return words.naive_text(pool)
 
 
 @pytest.mark.parametrize(
     ("tokens", "would", "said"),
     [
-        (1000, 1000, (False, "the same")),
-        (1000, 1004, (False, "the same")),
+        (1000, 1000, (False, "equal")),
+        (1000, 1004, (False, "equal")),
         (1000, 6300, (True, "6,300: 6.3 × too much")),
         (1000, 1200, (True, "1,200: 20 % too much")),
         (1000, 700, (True, "700: 30 % too little")),
-        (None, None, (False, "Not known: no rank tells both.")),
+        (None, None, (False, "Unknown: no rank reports both.")),
     ],
 )
 def test_naive_tokens_are_told_where_they_mislead(
@@ -183,7 +182,7 @@ def test_naive_tokens_are_told_where_they_mislead(
 def test_what_is_partly_assumed_is_compared_where_vllm_tells() -> None:
     members = [replica("a", engines=(engine(100),)), replica("b", engines=(engine(100, basis=Basis.ASSUMED),))]
     (pool,) = pools_of(ranks_of(fleet(members), None))
-    assert words.naive_sentence(pool) == (False, "the same, where vLLM tells its tokens")
+    assert words.naive_text(pool) == (False, "equal (of ranks that report their tokens)")
 
 
 def test_an_assumed_pool_says_why_it_is_a_bound() -> None:

@@ -1,0 +1,204 @@
+"""Blocks of a view as HTML: pages and exports draw the same templates. All text is escaped and made visible."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2.runtime import Macro
+from markupsafe import Markup, escape
+
+from dashboard.fleet.formatting import count, end_cut, one_line, visible
+from dashboard.fleet.pieces import Target, Text, to_plain
+from dashboard.render.matrix_html import breakable, colour, matrix_html
+from dashboard.render.svg_chart import to_svgs
+from dashboard.views.blocks import (
+    MOST_COLUMNS,
+    Block,
+    Chart,
+    Column,
+    Columns,
+    DifferenceTable,
+    Entries,
+    Section,
+    Table,
+    Tone,
+    flat_blocks,
+)
+from dashboard.views.glossary import TERMS
+
+LONGEST = 4_000  # characters of one text: a foreign value can be a megabyte
+LONGEST_SNIPPET = 40_000
+SHORT = 40  # characters of a cell that is never broken on a screen
+NARROWEST, PADDING = 4, 7  # characters of a column of a printed page; bold ones, and those of code, are wider
+DENSE_FROM = 9  # columns of a difference table that are set smaller in print
+FIRST_ROWS, FEW = 15, 3  # rows of a table on a page before the rest is folded, and rows that are not worth folding
+GLYPHS = {Tone.CRITICAL: "!", Tone.WARNING: "!", Tone.INFO: "i", Tone.GOOD: "✓", Tone.UNKNOWN: "?"}
+_BREAKS = re.compile(r"(?<=\d) (?=[^\W\d])|(?<=[≤≥~]) (?=\d)")  # between a number and its unit, and after a sign
+
+Link = Callable[[Target], str]
+
+
+class HtmlWriter:
+    """Writes blocks as HTML. `link` returns the address of a target, empty where there is none.
+
+    On a page (`is_page`) long tables and entries fold and terms have tooltips; in an export all is open, and entries
+    whose anchor is in `anchors` get an id, the first of each.
+    """
+
+    def __init__(self, link: Link, *, is_page: bool, anchors: Collection[str] = ()) -> None:
+        self._is_page = is_page
+        self._free = set(anchors)
+        self._macros: Any = template("blocks.html").make_module(
+            {"link": link, "is_page": is_page, "anchor_of": self._anchor, "terms": TERMS}
+        )
+
+    def blocks(self, blocks: Iterable[Block], under: str = "") -> Markup:
+        """Write blocks. A caption that repeats the heading `under` which they stand is only read aloud."""
+        shown = blocks if self._is_page else flat_blocks(blocks)
+        return Markup("\n").join(self._block(block, under) for block in shown)
+
+    def sections(self, sections: Iterable[Section], level: int = 2) -> Markup:
+        """Write sections under their headings."""
+        return Markup("\n").join(self._section(each, level) for each in sections)
+
+    def text(self, text: str | Text) -> Markup:
+        """Write one line."""
+        return self._call("line", text)
+
+    def heading(self, section: Section, level: int = 2) -> Markup:
+        """Write the heading of a section."""
+        return self._call("heading", min(level, 6), section)
+
+    def _section(self, section: Section, level: int) -> Markup:
+        inside = self.blocks(section.blocks, section.title) + self.sections(section.parts, level + 1)
+        if section.is_aside and self._is_page:
+            return Markup("<details><summary>{}</summary>{}</details>").format(section.title, inside)
+        heading = self.heading(section, level)
+        if self._is_page:
+            return heading + inside
+        css = Markup(' class="appendix"') if section.is_appendix else ""
+        return Markup('<section{} aria-labelledby="{}">\n{}\n{}</section>').format(css, section.anchor, heading, inside)
+
+    def _block(self, block: Block, under: str) -> Markup:
+        if isinstance(block, Columns):
+            return Markup("\n").join(self.blocks(column, under) for column in block.columns)
+        if isinstance(block, DifferenceTable):
+            return _differences(block, under)
+        if isinstance(block, Chart):
+            return _chart(block, under)
+        if isinstance(block, Table):
+            return self._call("table", block, under)
+        return self._call(type(block).__name__.lower(), block)
+
+    def _call(self, macro: str, *arguments: object) -> Markup:
+        found: Macro = getattr(self._macros, macro)
+        return Markup(found(*arguments).strip())  # noqa: S704  # of a template that escapes
+
+    def _anchor(self, anchor: str) -> Markup:
+        if anchor not in self._free:
+            return Markup()
+        self._free.remove(anchor)
+        return Markup(' id="{}"').format(anchor)
+
+
+def template(name: str) -> Template:
+    """Return a template by the name of its file."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("dashboard.render"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    environment.globals.update(glyphs=GLYPHS, colour=colour)
+    environment.filters.update(
+        breakable=lambda text: Markup(breakable(str(escape(_clean(text))))),  # noqa: S704  # escaped before
+        css=_css,
+        first_rows=lambda rows: rows if len(rows) <= FIRST_ROWS + FEW else rows[:FIRST_ROWS],
+        lines=lambda text: Markup("<br>").join(_clean(line) for line in text.split("\n")),
+        parts=_parts,
+        plain=lambda text: text if isinstance(text, str) else to_plain(text),
+        slug=lambda text: "-".join(text.lower().split()),
+        snippet=lambda text: visible(text[:LONGEST_SNIPPET]),
+        together=lambda text: Markup(escape(_BREAKS.sub("\N{NO-BREAK SPACE}", _clean(text)))),  # noqa: S704
+        widths=_widths,
+    )
+    return environment
+
+
+def _finalize(value: object) -> object:
+    """Clean what a template writes; markup is clean already."""
+    return _clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _clean(text: str) -> str:
+    """Return a text on one line, with nothing hidden in it."""
+    return end_cut(one_line(text), LONGEST)
+
+
+def _parts(text: str) -> Markup:
+    """Let a line of parts, `1 DP rank · 32 GPUs`, wrap between them."""
+    *before, last = _clean(text).split(" · ")
+    spans = (Markup('<span class="part">{}</span>').format(part) for part in (*(f"{each} ·" for each in before), last))
+    return Markup(" ").join(spans)
+
+
+def _css(column: Column, table: Table) -> Markup:
+    """Return the classes of a column: numbers, code, or so short that it stays on one line."""
+    place = table.columns.index(column)
+    short = not column.is_number and all(len(row[place].text) <= SHORT for row in table.rows)
+    names = [
+        name for name, is_so in (("number", column.is_number), ("code", column.is_code), ("short", short)) if is_so
+    ]
+    return Markup(' class="{}"').format(" ".join(names)) if names else Markup()
+
+
+def _widths(table: Table) -> Markup:
+    """Share a printed page among the columns by their longest texts: to measure every cell there takes minutes."""
+    texts = [[column.title, *(row[place].text for row in table.rows)] for place, column in enumerate(table.columns)]
+    needs = [min(max(NARROWEST, *map(len, column)), SHORT) + PADDING for column in texts]
+    return Markup().join(Markup('<col style="--w:{:.1f}%">').format(100 * need / sum(needs)) for need in needs)
+
+
+def _differences(table: DifferenceTable, under: str) -> Markup:
+    drawn = matrix_html(table.matrix, table.names, caption=table.caption, corner="Setting", kinds=table.kinds)
+    hidden = len(table.matrix.columns) - MOST_COLUMNS
+    notes = [*table.notes, *([f"{count(hidden, 'more column')}, in the CSV of this table."] if hidden > 0 else [])]
+    below = Markup().join(Markup('<p class="foot">{}</p>').format(_clean(note)) for note in notes)
+    dense = " dense" if len(table.matrix.columns) >= DENSE_FROM else ""
+    caption = (
+        "" if table.caption == under else Markup('<p class="caption" aria-hidden="true">{}</p>').format(table.caption)
+    )
+    inside = Markup(visible(drawn))  # noqa: S704  # every value in it is escaped
+    return Markup('<div class="differences{}">{}{}</div>{}').format(dense, caption, inside, below)
+
+
+def _chart(chart: Chart, under: str) -> Markup:
+    caption = "" if chart.title == under else Markup("<figcaption>{}</figcaption>").format(_clean(chart.title))
+    more = Markup('<p class="foot">{} left out.</p>').format(count(chart.more, "more bar")) if chart.more else ""
+    drawn = Markup("".join(to_svgs(chart)))  # noqa: S704  # every text in it is escaped
+    return Markup('<figure class="chart">{}<div class="drawing">{}</div>{}</figure>').format(caption, drawn, more)
+
+
+def every_section(sections: Iterable[Section]) -> Iterator[Section]:
+    """Yield sections and theirs, in reading order."""
+    for section in sections:
+        yield section
+        yield from every_section(section.parts)
+
+
+def anchors_of(sections: Sequence[Section]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the anchors of sections, and those of entries that no section has."""
+    every = list(every_section(sections))
+    blocks = (block for section in every for block in flat_blocks(section.blocks))
+    entries = {item.anchor for block in blocks if isinstance(block, Entries) for item in block.items}
+    named = frozenset(section.anchor for section in every)
+    return named, frozenset(entries) - named - {""}

@@ -1,1 +1,0 @@
-"""KV cache capacity in numbers and words. Pure."""

@@ -1,0 +1,287 @@
+"""KV cache capacity of a fleet as rows: each DP rank, sums of each pool, and totals with the weakest basis."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.formula import KEEPS_ALL
+from dashboard.capacity.lengths import AtLength, requests_at
+from dashboard.capacity.outliers import Outlier, outliers
+from dashboard.fleet import Basis, Device, Engine, Replica, Setting, cohort_letters
+
+GIB = 2**30
+NO_BYTES = "KV cache bytes and groups not reported. The provider reports both; stock vLLM reports neither."
+NO_NUMBER_OF_GPUS = "Number of GPUs not reported; only the bytes on each GPU are known."
+NO_REQUESTS = "KV cache groups not reported and the model is not uniform: known at its own length only."
+NOT_SERVED_AT_LENGTH = "Not served: the length is above max_model_len."
+NOT_REPORTED = "Not reported."
+MOST_DEVICES = 2  # kinds named for one pool
+CPU = "cpu"  # what vLLM's CPU platform calls its device
+_BESIDE_THE_MODEL = re.compile(r"^(NVIDIA|AMD Instinct|AMD) |[- ](SXM|PCIe|HBM|NVL|\d+ ?GB).*$")
+_WEAKNESS = (Basis.REPORTED, Basis.DERIVED, Basis.ASSUMED)
+
+
+class Measure(StrEnum):
+    """The unit of a rank's capacity."""
+
+    TOKENS = "tokens"
+    GIB = "GiB"
+    REQUESTS = "requests"
+
+
+class Rank(NamedTuple):
+    """One DP rank. `kind` is the name of its devices, empty where it is not reported.
+
+    `counts` is False for stale replicas and for the second address of one process: no sum has them.
+    """
+
+    replica: Replica
+    letter: str
+    engine: Engine
+    kind: str
+    at: AtLength
+    counts: bool
+
+
+def ranks_of(fleet: Fleet, length: int | None) -> tuple[Rank, ...]:
+    """Return all ranks in the order of the fleet, with requests of `length` tokens (None: each rank's own length)."""
+    letters = cohort_letters(fleet.pools)
+    ranks: list[Rank] = []
+    for replica in fleet.replicas:
+        document = fleet.documents.get(replica.document or "")
+        settings = document.settings if document else {}
+        kinds = _kinds(replica)
+        counts = replica.fresh and not replica.is_second_address
+        letter = letters.get(replica.id, "")
+        for engine in replica.engines:
+            at = _at(replica, engine, settings, length)
+            ranks.append(Rank(replica, letter, engine, kinds.get(engine.dp_rank, ""), at, counts))
+    return tuple(ranks)
+
+
+def value(rank: Rank, measure: Measure) -> float | None:
+    """Return a rank's tokens, GiB or requests; None where it is unknown."""
+    if measure is Measure.GIB:
+        held = rank.engine.kv_cache_bytes
+        return None if held is None else held / GIB
+    return rank.engine.kv_cache_size_tokens if measure is Measure.TOKENS else rank.at.requests
+
+
+def is_at_most(rank: Rank, measure: Measure) -> bool:
+    """Return whether a rank's value is an upper bound. Bytes never are: vLLM or its KV cache groups report them."""
+    if measure is Measure.GIB:
+        return False
+    return rank.engine.basis is Basis.ASSUMED if measure is Measure.TOKENS else rank.at.at_most
+
+
+def why_unknown(rank: Rank, measure: Measure) -> str:
+    """Return why a rank has no value, as a sentence."""
+    if measure is Measure.GIB:
+        return NO_BYTES if rank.engine.kv_cache_bytes_per_device is None else NO_NUMBER_OF_GPUS
+    if measure is Measure.REQUESTS and not rank.at.served:
+        return NOT_SERVED_AT_LENGTH
+    if rank.engine.reason and rank.engine.kv_cache_size_tokens is None:
+        return rank.engine.reason
+    return NO_REQUESTS if measure is Measure.REQUESTS else NOT_REPORTED
+
+
+def outliers_of(ranks: Sequence[Rank], measure: Measure) -> Mapping[int, Outlier]:
+    """Return the outliers among ranks by place; peers are of one pool and one kind of device."""
+    values = [value(rank, measure) if rank.counts else None for rank in ranks]
+    return {outlier.place: outlier for outlier in outliers(peers(ranks), values)}
+
+
+def peers(ranks: Sequence[Rank]) -> list[tuple[str | None, str]]:
+    """Return the peer group of each rank: its pool and the kind of its devices.
+
+    A rank without reported devices has its pool's kind where the pool has one kind only.
+    """
+    by_pool: dict[str | None, set[str]] = {}
+    for rank in ranks:
+        by_pool.setdefault(rank.replica.pool, set()).add(rank.kind)
+    only = {pool: kinds - {""} for pool, kinds in by_pool.items()}
+    usual = {pool: min(kinds) if len(kinds) == 1 else "" for pool, kinds in only.items()}
+    return [(rank.replica.pool, rank.kind or usual[rank.replica.pool]) for rank in ranks]
+
+
+def counted_once(ranks: Iterable[Rank]) -> tuple[Rank, ...]:
+    """Return the ranks that sums include."""
+    return tuple(rank for rank in ranks if rank.counts)
+
+
+def count_without_ranks(fleet: Fleet) -> int:
+    """Count the replicas without a rank that counts: unreachable, stale, or without engine data."""
+    first = [replica for replica in fleet.replicas if not replica.is_second_address]
+    return sum(not (replica.fresh and replica.engines) for replica in first)
+
+
+def _at(replica: Replica, engine: Engine, settings: Mapping[str, Setting], length: int | None) -> AtLength:
+    if length is None:
+        return AtLength(engine.max_concurrency, served=True, at_most=engine.basis is Basis.ASSUMED)
+    return requests_at(engine, replica.kv_cache_groups, settings, length)
+
+
+def _kinds(replica: Replica) -> Mapping[int, str]:
+    """Return per DP rank the name that most of its devices have."""
+    names: dict[int, Counter[str]] = {}
+    for device in replica.devices:
+        names.setdefault(device.dp_rank, Counter())[device.name] += 1
+    return {rank: min(found, key=lambda name: (-found[name], name)) for rank, found in names.items()}
+
+
+class Sum(NamedTuple):
+    """A sum over the `known` ranks; None where none is known. `at_most`: one of them is an upper bound."""
+
+    value: float | None
+    known: int
+    at_most: bool
+
+
+class PoolCapacity(NamedTuple):
+    """One pool. `naive` is the naive estimate of the ranks that report their tokens, `naive_of` the tokens they report.
+
+    `window` is (KV cache groups that do not keep every token, all groups) of the first of them. `reasons` are why
+    numbers are assumed or unknown, the most frequent first.
+    """
+
+    name: str
+    ranks: int
+    tokens: Sum
+    requests: Sum
+    bytes: Sum
+    not_served: int
+    basis: Basis
+    naive: int | None
+    naive_of: int | None
+    window: tuple[int, int]
+    reasons: tuple[str, ...]
+
+
+def pools_of(ranks: Iterable[Rank]) -> tuple[PoolCapacity, ...]:
+    """Return the sums of every pool, in the order of the ranks; ranks without a pool are left out."""
+    members: dict[str, list[Rank]] = {}
+    for rank in counted_once(ranks):
+        if rank.replica.pool is not None:
+            members.setdefault(rank.replica.pool, []).append(rank)
+    return tuple(_pool(name, pool) for name, pool in members.items())
+
+
+def _pool(name: str, ranks: Sequence[Rank]) -> PoolCapacity:
+    tokens = _sum(
+        (_added(rank, rank.engine.kv_cache_size_tokens), rank.engine.basis is Basis.ASSUMED) for rank in ranks
+    )
+    reporting = [rank for rank in ranks if _reports_both(rank)]
+    bases = {rank.engine.basis for rank in ranks if rank.engine.kv_cache_size_tokens is not None}
+    reasons = Counter(rank.engine.reason for rank in ranks if rank.engine.reason)
+    return PoolCapacity(
+        name=name,
+        ranks=len(ranks),
+        tokens=tokens,
+        requests=_sum((_added(rank, rank.at.requests), rank.at.at_most) for rank in ranks),
+        bytes=_sum((rank.engine.kv_cache_bytes, False) for rank in ranks),
+        not_served=sum(not rank.at.served for rank in ranks),
+        basis=max(bases, key=_WEAKNESS.index, default=Basis.UNKNOWN),
+        naive=sum(rank.engine.naive_tokens or 0 for rank in reporting) if reporting else None,
+        naive_of=sum(rank.engine.kv_cache_size_tokens or 0 for rank in reporting) if reporting else None,
+        window=_window(reporting),
+        reasons=tuple(reason for reason, _ in reasons.most_common()),
+    )
+
+
+def _added(rank: Rank, held: float | None) -> float | None:
+    """Return what a rank adds to its pool: of ranks that report one sum, the first adds it."""
+    is_counted = rank.engine.shares_sum and rank.engine.dp_rank != rank.replica.engines[0].dp_rank
+    return 0 if is_counted and held is not None else held
+
+
+def _sum(values: Iterable[tuple[float | None, bool]]) -> Sum:
+    known = [(value, at_most) for value, at_most in values if value is not None]
+    if not known:
+        return Sum(None, 0, at_most=False)
+    return Sum(sum(value for value, _ in known), len(known), at_most=any(at_most for _, at_most in known))
+
+
+def _reports_both(rank: Rank) -> bool:
+    engine = rank.engine
+    is_exact = engine.basis in {Basis.REPORTED, Basis.DERIVED}
+    return is_exact and engine.naive_tokens is not None and engine.kv_cache_size_tokens is not None
+
+
+def _window(ranks: Sequence[Rank]) -> tuple[int, int]:
+    for rank in ranks:
+        groups = [group for group in rank.replica.kv_cache_groups if group.dp_rank == rank.engine.dp_rank]
+        if groups:
+            return sum(group.spec_type not in KEEPS_ALL for group in groups), len(groups)
+    return 0, 0
+
+
+def sum_of(pool: PoolCapacity, measure: Measure) -> Sum:
+    """Return a pool's sum in a unit."""
+    if measure is Measure.GIB:
+        held = pool.bytes
+        return held._replace(value=None if held.value is None else held.value / GIB)
+    return pool.tokens if measure is Measure.TOKENS else pool.requests
+
+
+class Total(NamedTuple):
+    """Sums over engines; None where no engine reports. `unknown` counts engines without tokens.
+
+    `noun` is the word for one device. `whole`: bytes and devices are known of all engines; else they are lower bounds.
+    """
+
+    tokens: int | None
+    bytes: int | None
+    devices: int
+    engines: int
+    unknown: int
+    basis: Basis
+    whole: bool
+    noun: str
+
+
+def total(replicas: Iterable[Replica]) -> Total:
+    """Add up the engines of the fresh replicas, each process once."""
+    fresh = [replica for replica in replicas if replica.fresh and not replica.is_second_address]
+    engines = [engine for replica in fresh for engine in replica.engines]
+    known = [engine for engine in engines if engine.kv_cache_size_tokens is not None]
+    sizes = [engine.kv_cache_bytes for engine in engines if engine.kv_cache_bytes is not None]
+    bases = {engine.basis for engine in known}
+    return Total(
+        tokens=sum(each.kv_cache_size_tokens or 0 for one in fresh for each in one.adding_engines) if known else None,
+        bytes=sum(sizes) if sizes else None,
+        devices=sum(len(replica.devices) for replica in fresh),
+        engines=len(engines),
+        unknown=len(engines) - len(known),
+        basis=max(bases, key=_weakness, default=Basis.UNKNOWN),
+        whole=len(sizes) == len(engines) and all(replica.devices for replica in fresh),
+        noun=device_noun(device for replica in fresh for device in replica.devices),
+    )
+
+
+def device_words(replicas: Iterable[Replica]) -> str:
+    """Return the devices of replicas' engines, the most frequent first: `H100 ×4`; empty where none are reported."""
+    kinds = Counter(kind for replica in replicas for kind in _engine_devices(replica))
+    names = [f"{short_device(name)} ×{number}" for (name, number), _ in kinds.most_common(MOST_DEVICES)]
+    return ", ".join(names) + (", …" if len(kinds) > MOST_DEVICES else "")
+
+
+def device_noun(devices: Iterable[Device]) -> str:
+    """Return the word for these devices: `GPU`, or `device` where one of them is a CPU (vLLM's name: `cpu`)."""
+    return "device" if any(device.name.lower() == CPU for device in devices) else "GPU"
+
+
+def short_device(name: str) -> str:
+    """Return a device name without vendor, socket and memory: `H100` of `NVIDIA H100 80GB HBM3`."""
+    return _BESIDE_THE_MODEL.sub("", name).strip() or name
+
+
+def _engine_devices(replica: Replica) -> list[tuple[str, int]]:
+    counts = Counter((device.dp_rank, device.name) for device in replica.devices)
+    return [(name, number) for (_, name), number in counts.items()]
+
+
+def _weakness(basis: Basis) -> int:
+    return _WEAKNESS.index(basis) if basis in _WEAKNESS else -1

@@ -1,0 +1,220 @@
+"""KV cache capacity as text: numbers with unit and bound, outliers, upper bounds, and what is unknown."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from dashboard.capacity.outliers import TOLERANCE, Outlier, tied
+from dashboard.fleet import Basis, Replica, formatting, pieces
+from dashboard.fleet.formatting import count
+from dashboard.fleet.pieces import Piece, Text
+from dashboard.views.capacity_data import Measure, PoolCapacity, Rank, Sum, is_at_most, peers, value, why_unknown
+
+LONGEST_NAME = 40  # characters of a foreign name in a chart or sentence
+EXACT_BELOW = 100  # requests from here on are whole numbers
+NEAR = 0.005  # share by which two token counts may differ and still be called equal
+HALF_DIGIT = 0.0005  # of three: 999.6 k is 1.00 M
+MOST_POOLS = 3  # pools named in one sentence
+MOST_NAMED = 4  # ranks named in one line, and reasons of upper bounds
+MUCH = 1.95  # the factor from which "2.0 x too much" is clearer than a percentage
+NOT_SERVED = "not served"
+_SCALES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
+
+
+def amount(number: float, measure: Measure) -> str:
+    """Return one value whole: `1,340,000`, `46.4`, `162`; requests are rounded down."""
+    if measure is Measure.TOKENS:
+        return f"{number:,.0f}"
+    if measure is Measure.GIB:
+        return f"{number:,.1f}"
+    places = 0 if number >= EXACT_BELOW else 1 if number >= 1 else 2
+    return f"{math.floor(number * 10**places) / 10**places:,.{places}f}"
+
+
+def brief(number: float, measure: Measure) -> str:
+    """Return one value short, for a label: `1.64 M`, `46.4 GiB`, `162`."""
+    if measure is Measure.GIB:
+        return f"{number:,.1f} GiB"
+    if measure is Measure.REQUESTS:
+        return amount(number, measure)
+    for unit, name in _SCALES:
+        if (scaled := number / unit) >= 1 - HALF_DIGIT:
+            places = max(0, 2 - math.floor(math.log10(scaled * (1 + HALF_DIGIT))))
+            return f"{scaled:,.{places}f} {name}"
+    return f"{number:,.0f}"
+
+
+def tick_texts(marks: Sequence[float], measure: Measure) -> list[str]:
+    """Return the marks of an axis in one scale: `0`, `0.5 M`, `1.0 M`."""
+    highest = max(marks, default=0.0)
+    scales = _SCALES if measure is Measure.TOKENS else ()
+    unit, name = next(((unit, f" {name}") for unit, name in scales if highest >= unit), (1, ""))
+    places = 0 if all(float(mark / unit).is_integer() for mark in marks) else 2 if highest / unit < 1 else 1
+    after = " GiB" if measure is Measure.GIB else name
+    return [f"{mark / unit:,.{places}f}{after}" if mark else "0" for mark in marks]
+
+
+def percent(share: float) -> str:
+    """Return a difference from the median: `−18 %`, `+12 %`."""
+    return f"{'−' if share < 0 else '+'}{abs(share) * 100:.0f} %"
+
+
+def in_percent(share: float) -> float:
+    """Return a share in percent to two places, for programs: -17.95."""
+    return round(share * 100, 2)
+
+
+def name_of(text: str) -> str:
+    """Return a foreign name on one short line."""
+    return formatting.middle_cut(formatting.one_line(text), LONGEST_NAME)
+
+
+def rank_name(rank: Rank) -> str:
+    """Return the name of a rank: its replica's, with its number where the replica has several."""
+    name = name_of(rank.replica.name)
+    return f"{name}, rank {rank.engine.dp_rank}" if len(rank.replica.engines) > 1 else name
+
+
+def title(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure) -> str:
+    """Return the capacity of a fleet in one sentence: `Two ranks have less KV cache than their peers`."""
+    known = [rank for rank in ranks if rank.counts and value(rank, measure) is not None]
+    if not known:
+        return "KV cache capacity: not reported" if ranks else "No engine data"
+    less = sum(outlier.share < 0 for outlier in found.values())
+    more = len(found) - less
+    if less or more:
+        number, word = (less, "less") if less else (more, "more")
+        have, their = ("has", "its peers") if number == 1 else ("have", "their peers")
+        ranks_word = formatting.in_words(number)
+        noun = "rank" if number == 1 else "ranks"
+        return f"{ranks_word[:1].upper()}{ranks_word[1:]} {noun} {have} {word} KV cache than {their}"
+    if tied(peers(known), [value(rank, measure) for rank in known]):
+        return "Ranks of one pool differ, without a majority"
+    return "All ranks are close to the median of their peers"
+
+
+def lead(ranks: Sequence[Rank], found: Mapping[int, Outlier], measure: Measure, silent: int) -> str:
+    """Return the consequence, and how many ranks are known. `silent` counts replicas without engine data."""
+    counted = [rank for rank in ranks if rank.counts]
+    known = sum(value(rank, measure) is not None for rank in counted)
+    if not known:
+        return most_common_reason(counted, measure)
+    of = _known_ranks(known, len(counted), silent)
+    less = [place for place, outlier in found.items() if outlier.share < 0]
+    if not less:
+        return f"No rank is more than {TOLERANCE * 100:.0f} % off the median of its pool and device. {of}."
+    pools = Counter(ranks[place].replica.pool or "no pool" for place in less)
+    named = [name_of(pool) for pool, _ in pools.most_common(MOST_POOLS)]
+    rest = [f"{len(pools) - MOST_POOLS:,} more pools"] if len(pools) > MOST_POOLS else []
+    return f"{formatting.joined(named + rest)}: under even load these ranks fill first. {of}."
+
+
+def _known_ranks(known: int, ranks: int, silent: int) -> str:
+    """Return `41 ranks known` or `40 of 41 ranks known`, with the replicas without engine data."""
+    text = f"{count(ranks, 'rank')} known"
+    text = text if known == ranks else f"{known:,} of {text}"
+    return f"{text}; {count(silent, 'replica')} without engine data" if silent else text
+
+
+def most_common_reason(ranks: Sequence[Rank], measure: Measure) -> str:
+    """Return why most ranks have no value; empty where there is no rank."""
+    reasons = Counter(why_unknown(rank, measure) for rank in ranks if value(rank, measure) is None)
+    return reasons.most_common(1)[0][0] if reasons else ""
+
+
+def outlier_sentence(rank: Rank, outlier: Outlier, measure: Measure) -> str:
+    """Return a rank's value with its median: `400,320 tokens, 18 % less than the median (487,904)`."""
+    bound = "≤ " if is_at_most(rank, measure) else ""
+    word = "less" if outlier.share < 0 else "more"
+    return (
+        f"{bound}{amount(outlier.value, measure)} {measure}, {abs(outlier.share) * 100:.0f} % {word} than the median "
+        f"({amount(outlier.median, measure)})"
+    )
+
+
+def sum_text(total: Sum, measure: Measure) -> str:
+    """Return a sum, as an upper bound where one of its parts is."""
+    if total.value is None:
+        return formatting.NOT_KNOWN
+    return formatting.at_most(amount(total.value, measure), Basis.ASSUMED if total.at_most else Basis.REPORTED)
+
+
+def ranks_text(pool: PoolCapacity) -> str:
+    """Return the number of a pool's ranks, with the known ones where some are not: `8 of 10 known`."""
+    return f"{pool.ranks:,}" if pool.tokens.known == pool.ranks else f"{pool.tokens.known:,} of {pool.ranks:,} known"
+
+
+def naive_text(pool: PoolCapacity) -> tuple[bool, str]:
+    """Return whether the naive estimate of a pool misleads, and by how much."""
+    if pool.naive is None or not pool.naive_of:
+        return False, pool.reasons[0] if pool.reasons else "Unknown: no rank reports both."
+    ratio = pool.naive / pool.naive_of
+    where = " (of ranks that report their tokens)" if pool.basis is Basis.ASSUMED else ""
+    if abs(ratio - 1) <= NEAR:
+        return False, f"equal{where}"
+    if ratio < 1:
+        return True, f"{pool.naive:,}: {(1 - ratio) * 100:.0f} % too little{where}"
+    less, groups = pool.window
+    why = f": {less} of {groups} KV cache groups keep only a window or a state" if less else ""
+    much = f"{ratio:.1f} × too much" if ratio >= MUCH else f"{(ratio - 1) * 100:.0f} % too much"
+    return True, f"{pool.naive:,}: {much}{where}{why}"
+
+
+def length_words(length: int | None) -> str:
+    """Return a length as text: `32 k`, `100,000`; None is each replica's own."""
+    if length is None:
+        return "own length"
+    return f"{length // 1024:,} k" if length % 1024 == 0 else f"{length:,}"
+
+
+def parse_length(text: str) -> int | None:
+    """Parse a length in tokens: `32768`, `32,768`, `32k` (k is 1024); None where it is none."""
+    plain = text.strip().lower().replace(",", "").replace(" ", "").removesuffix("tokens")
+    digits, factor = (plain[:-1], 1024) if plain.endswith("k") else (plain, 1)
+    if not digits.isdecimal() or not digits.isascii() or len(digits) > 12:  # noqa: PLR2004  # far above any model
+        return None
+    return int(digits) * factor or None
+
+
+def not_drawn(ranks: Sequence[Rank], silent: Sequence[Replica], measure: Measure) -> Iterator[tuple[bool, Text]]:
+    """Yield what bars of these ranks do not show, and whether it is about unknown values.
+
+    `silent` are replicas without engine data.
+    """
+    bounds = Counter(
+        rank.engine.reason or "" for rank in ranks if value(rank, measure) is not None and is_at_most(rank, measure)
+    )
+    for reason, number in bounds.most_common(MOST_NAMED):
+        yield False, pieces.plain(f"Hatched bars ({count(number, 'rank')}) are upper bounds. {reason}")
+    missing: dict[str, list[Rank]] = defaultdict(list)
+    for rank in ranks:
+        if value(rank, measure) is None:
+            missing[why_unknown(rank, measure)].append(rank)
+    for reason, members in sorted(missing.items(), key=lambda item: -len(item[1])):
+        yield True, (Piece(f"{count(len(members), 'rank')} unknown ({reason.removesuffix('.')}): "), *_names(members))
+    if silent:
+        yield True, (Piece("No engine data: "), *_first([(each.name, each.id) for each in silent]))
+    yield from ((False, text) for text in not_counted(ranks))
+
+
+def not_counted(ranks: Sequence[Rank]) -> Iterator[Text]:
+    """Yield the ranks that are drawn pale, and why no sum and no median includes them."""
+    stale = [rank for rank in ranks if not rank.counts and not rank.replica.fresh]
+    second = [rank for rank in ranks if not rank.counts and rank.replica.fresh]
+    for reason, pale in (("stale", stale), ("second address of one process", second)):
+        if pale:
+            yield (Piece(f"Pale bars are not counted ({reason}): "), *_names(pale))
+
+
+def _names(ranks: Iterable[Rank]) -> Text:
+    return _first([(rank_name(rank), rank.replica.id) for rank in ranks])
+
+
+def _first(named: Sequence[tuple[str, str]]) -> Text:
+    """Return the first names, each with its replica's id and once; the rest is counted."""
+    names = list(dict.fromkeys((name_of(name), key) for name, key in named))
+    rest = len(names) - MOST_NAMED + 1
+    texts: list[Text] = [
+        (pieces.replica(name, key),) for name, key in (names if rest <= 1 else names[: MOST_NAMED - 1])
+    ]
+    return pieces.joined([*texts, *([pieces.plain(f"{rest:,} more")] if rest > 1 else [])])

@@ -1,0 +1,72 @@
+"""The page Capacity: its controls, whose choices are in the URL, and its view, shared by all sessions."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import streamlit as st
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.formatting import one_line
+from dashboard.views import pages
+from dashboard.views.blocks import View
+from dashboard.views.capacity import GPU, POOL, RANK, capacity_report, order_pools
+from dashboard.views.capacity_data import Measure
+from dashboard.views.capacity_text import parse_length
+from dashboard.web import links
+from dashboard.web.state import shared
+
+PERS = (RANK, GPU, POOL)  # the options are the labels of the control and the values in the URL
+OWN = "own length"  # each replica's own max_model_len
+LENGTHS = (OWN, "4k", "8k", "32k", "128k")
+
+
+class Choice(NamedTuple):
+    """The choices of a reader. `length` is None for each replica's own; `misread` is a text that is no length."""
+
+    measure: Measure
+    length: int | None
+    pool: str
+    per: str
+    misread: str = ""
+
+
+def choose(pools: Sequence[str]) -> Choice:
+    """Draw the controls in one row and return their choice. The first pool is the default."""
+    measures = [each.value for each in Measure]
+    per = links.read_choice(pages.PER, PERS)
+    measure, pool = links.read_choice(pages.MEASURE, measures), links.read_choice(pages.POOL, pools)
+    with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
+        if per != GPU:  # a GPU has memory only
+            measure = links.draw_segments("Measure", pages.MEASURE, measures)
+        length = st.selectbox(
+            "Requests of",
+            LENGTHS,
+            **links.bind(pages.LENGTH, default=LENGTHS[0]),
+            accept_new_options=True,
+            width=170,
+            help="Tokens per request. Type any number, such as 50000 or 64k.",
+        )
+        if per != POOL:
+            pool = st.selectbox("Pool", pools, **links.bind(pages.POOL, pools), format_func=one_line, width=250)
+        per = links.draw_segments("Bars per", pages.PER, PERS)
+    tokens = parse_length(length or OWN)
+    return Choice(
+        measure=Measure(measure),
+        length=tokens,
+        pool=pool or pools[0],
+        per=per,
+        misread=length if length and length != OWN and tokens is None else "",
+    )
+
+
+@shared(max_entries=4)
+def pool_names(generation: int, since: datetime | None, _fleet: Fleet) -> tuple[str, ...]:  # noqa: ARG001  # the cache's key
+    """Return the pools of a fleet, those with the most short ranks first."""
+    return order_pools(_fleet)
+
+
+@shared(max_entries=32)
+def capacity_view(generation: int, since: datetime | None, name: str, choice: Choice, _fleet: Fleet) -> View:  # noqa: ARG001
+    """Return the view of one fleet and one choice."""
+    return capacity_report(_fleet, choice.pool, choice.measure, choice.length, per=choice.per, name=name)
