@@ -126,6 +126,7 @@ def _environment() -> Environment:
         lines=lambda text: Markup("<br>").join(_clean(line) for line in text.split("\n")),
         parts=_parts,
         plain=lambda text: text if isinstance(text, str) else to_plain(text),
+        quiet=lambda line: all(piece.style == "muted" for piece in line),
         slug=lambda text: "-".join(text.lower().split()),
         snippet=lambda text: visible(text[:LONGEST_SNIPPET]),
         together=lambda text: Markup(escape(_BREAKS.sub("\N{NO-BREAK SPACE}", _clean(text)))),  # noqa: S704

@@ -239,10 +239,11 @@ class Gauge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Shares under one another, with a note below."""
+    """Shares under one another, with a note below. `caption` names them in an export, `title` on a page."""
 
     name: str
     caption: str
+    title: str
     items: tuple[Gauge, ...]
     note: str = ""
 

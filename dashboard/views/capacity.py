@@ -26,7 +26,8 @@ from dashboard.views.slugs import slugs
 RANK, GPU, POOL = "DP rank", "GPU", "pool"
 WIDTHS = (3.4, 1)  # of the bars and of the shares of device memory at their right
 PER_RANK_NOTE = "One bar per DP rank. Click a bar to open its replica."
-PER_GPU_NOTE = "One bar per device: KV cache (solid) within its memory, in GiB. 1·0 is device 0 of DP rank 1."
+PER_GPU_NOTE = "One bar per device: KV cache (solid) within its memory, in GiB."
+TICKS_NOTE = " 1·0 is device 0 of DP rank 1."
 PER_POOL_NOTE = "One bar per pool, each rank counted once. Pale: the naive estimate."
 
 
@@ -104,7 +105,8 @@ def _devices(pool: PoolRanks, most: int) -> tuple[Block, ...]:
     chart = device_chart(pool, most)
     if chart is None:
         return (Paragraph(plain(NO_DEVICES), Tone.UNKNOWN),)
-    return (chart, _note(PER_GPU_NOTE), *(Paragraph(text) for text in not_counted(pool.ranks)))
+    several = TICKS_NOTE if any("·" in bar.tick for bar in chart.bars) else ""
+    return (chart, _note(PER_GPU_NOTE + several), *(Paragraph(text) for text in not_counted(pool.ranks)))
 
 
 def _by_pool(ranks: tuple[Rank, ...], measure: Measure) -> Section:

@@ -187,8 +187,10 @@ def device_gauges(pool: PoolRanks) -> Gauges | Paragraph:
     counted = sum(rank.counts for rank in pool.ranks)
     some = "" if len(reporting) == counted else f" Reported by {len(reporting):,} of {count(counted, 'rank')}."
     note = f"Solid: KV cache. The rest: weights, activations, graphs, other processes.{some}{more}"
-    caption = f"{name_of(pool.name)}: KV share of device memory"
-    return Gauges(f"device-memory-{pool.slug}", caption, tuple(items[:MOST_GAUGES]), note)
+    title = "KV share of device memory"
+    return Gauges(
+        f"device-memory-{pool.slug}", f"{name_of(pool.name)}: {title}", title, tuple(items[:MOST_GAUGES]), note
+    )
 
 
 def _quiet(text: Sequence[Piece]) -> tuple[Piece, ...]:

@@ -40,24 +40,30 @@ def draw_sections(sections: Iterable[Section], key: str) -> Target | None:
     for section in sections:
         if section.is_appendix or section.is_exported_only:
             continue
+        own = f"{key}_{section.anchor}"
         if section.is_aside:
             with st.expander(section.title):
-                found = draw_blocks(section.blocks, f"{key}_{section.anchor}")
+                found = draw_blocks(section.blocks, own)
         else:
-            if section.title:
-                st.html(str(_writer().heading(section, 2)))
-            found = draw_blocks(section.blocks, f"{key}_{section.anchor}")
+            found = draw_blocks(section.blocks, own, _writer().heading(section, 2) if section.title else "")
         clicked = found or draw_sections(section.parts, key) or clicked
     return clicked
 
 
-def draw_blocks(blocks: Iterable[Block], key: str) -> Target | None:
-    """Draw blocks, static ones that follow each other as one piece of HTML, and return the target that was clicked."""
+def draw_blocks(blocks: Iterable[Block], key: str, heading: str = "") -> Target | None:
+    """Draw blocks, static ones that follow each other as one piece of HTML, and return the target that was clicked.
+
+    `heading` is HTML above them.
+    """
     clicked = None
     for place, (is_static, run) in enumerate(groupby(blocks, _is_static)):
         if is_static:
-            st.html(html_of(run))
+            st.html(heading + html_of(run))
+            heading = ""
             continue
+        if heading:
+            st.html(heading)
+            heading = ""
         for number, block in enumerate(run):
             clicked = _draw(block, f"{key}_{place}_{number}") or clicked
     return clicked

@@ -118,7 +118,7 @@ def test_shares_of_cohorts_are_a_bar() -> None:
 
 
 def test_gauges_are_a_table_and_columns_follow_each_other_in_an_export() -> None:
-    gauges = Gauges("g", "Memory", (Gauge("H100", "46 of 80 GiB", 0.575),))
+    gauges = Gauges("g", "Memory", "Memory", (Gauge("H100", "46 of 80 GiB", 0.575),))
     columns = Columns(((Paragraph(plain("left")),), (gauges,)), (1, 1))
 
     assert 'style="width:57.50%"' in written(columns)
