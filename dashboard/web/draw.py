@@ -45,7 +45,7 @@ def draw_sections(sections: Iterable[Section], key: str) -> Target | None:
             with st.expander(section.title):
                 found = draw_blocks(section.blocks, own)
         else:
-            found = draw_blocks(section.blocks, own, _writer().heading(section, 2) if section.title else "")
+            found = draw_blocks(section.blocks, own, str(_writer().heading(section, 2)) if section.title else "")
         clicked = found or draw_sections(section.parts, key) or clicked
     return clicked
 
