@@ -39,7 +39,7 @@ def written(*blocks: Block, is_page: bool = True) -> str:
     ],
 )
 def test_a_piece_is_escaped_in_its_style(style: Style, html: str) -> None:
-    assert written(Paragraph((Piece("a <b>", style),))) == f"<p>{html}</p>"
+    assert html in written(Paragraph((Piece("a <b>", style), Piece("."))))
 
 
 def test_a_piece_links_to_its_target_and_nowhere_without_an_address() -> None:
