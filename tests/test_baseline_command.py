@@ -103,7 +103,7 @@ def test_what_it_writes_a_check_passes_for_those_it_was_made_of_and_fails_for_ot
     assert "Deviates from the baseline chat in 1 setting: max_num_seqs 128, agreed 256." in failed.stdout
     assert last(failed) == (
         "exit 1: 1 warning (BL-01 in chat); --fail-on critical, and any deviation from --baseline chat.yaml; "
-        "1 of 5 replicas in chat was not read, so not held against chat.yaml."
+        "1 of 5 replicas in chat not read, not compared with chat.yaml."
     )
 
 
@@ -134,14 +134,14 @@ def test_several_can_be_given_and_what_they_say_is_enough() -> None:
     done = checked("--baseline", "a.yaml", "--baseline", "b.yaml")
 
     assert done.exit_code == 3
-    assert "no replica was held against b.yaml (it is for no pool that is here)" in last(done)
+    assert "no replica was compared with b.yaml (it matches no pool)" in last(done)
     assert checked("--baseline", "a.yaml").exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("text", "options", "why"),
     [
-        ("{version: 1, pool: embed, expected: {a: 1}}", {}, "it is for no pool that is here"),
+        ("{version: 1, pool: embed, expected: {a: 1}}", {}, "it matches no pool"),
         (f"{BEGIN}expected: {{a: 1}}", {}, "a: told by 0 of 5 replicas"),
         (f"{BEGIN}expected: {{a: 1}}", {"rules": {"BL-01": {"enabled": False}}}, "fleet.yaml disables it"),
     ],
@@ -155,7 +155,7 @@ def test_a_baseline_that_nothing_was_held_against_has_not_passed(
     done = checked("--baseline", "agreed.yaml", "--fail-on", "never")
 
     assert done.exit_code == 3
-    assert f"exit 3: no replica was held against agreed.yaml ({why})" in last(done)
+    assert f"exit 3: no replica was compared with agreed.yaml ({why})" in last(done)
 
 
 def test_the_setting_that_was_probably_meant_is_named_beside_the_verdict() -> None:
@@ -167,8 +167,7 @@ def test_the_setting_that_was_probably_meant_is_named_beside_the_verdict() -> No
 
     assert given.stderr.splitlines()[-2] == hint
     assert last(given) == (
-        "exit 3: no replica was held against short.yaml (block_size: told by 0 of 5 replicas); "
-        "apart from that, no finding."
+        "exit 3: no replica was compared with short.yaml (block_size: told by 0 of 5 replicas); otherwise no findings."
     )
     assert hint in own.stdout
     assert hint not in own.stderr

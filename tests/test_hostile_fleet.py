@@ -14,8 +14,9 @@ from dashboard.analysis.assembly import Fleet, build_fleet
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.config import Options
 from dashboard.fleet import Replica, ReplicaState
-from dashboard.render.fleet_text import to_table
+from dashboard.render.terminal import to_terminal
 from dashboard.sources.polling.poller import Poller
+from dashboard.views.poll import poll_view
 from tests.frozen import AT
 from tests.page_runner import html, open_page
 from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers, changed_metrics, everywhere
@@ -94,7 +95,7 @@ def test_the_detail_page_of_every_replica_opens(fleet: Fleet) -> None:
 
 def test_the_document_and_the_table_hold_it_all(fleet: Fleet) -> None:
     document = json.loads(fleet_json(fleet, AT, full=True))
-    table = to_table(fleet, width=200, colour=False)
+    table = to_terminal(poll_view(fleet), width=200, colour=False)
 
     assert document["coverage"]["targets"] == len(fleet.replicas)
     assert "\x1b" not in table

@@ -30,11 +30,12 @@ from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.cli import cli
 from dashboard.config import Options
 from dashboard.render.export import Format, written
-from dashboard.render.fleet_text import to_table
+from dashboard.render.terminal import to_terminal
 from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.probes import PROBES
 from dashboard.store import Snapshots
 from dashboard.store.packing import content_of, id_of, packed, unpacked
+from dashboard.views.poll import poll_view
 from dashboard.vllm.redaction import MARKER
 from dashboard.web import server, share
 from tests.builders import NOW
@@ -180,7 +181,7 @@ def test_no_secret_is_in_a_document_a_snapshot_an_export_the_table_or_the_metric
         "snapshot": unpacked((tmp_path / f"{key}.json.gz").read_bytes()).decode(),
         "notes": (tmp_path / f"{key}.notes.json").read_text(),
         "export": unpacked(store.export(key)).decode(),
-        "table": to_table(fleet, width=1000, colour=False),
+        "table": to_terminal(poll_view(fleet), width=1000, colour=False),
         "frames": "".join(frame.to_csv() for frame in fleet.frames),
         "metrics": generate_latest(server._registry).decode(),
         **{path: client.get(path).text for path in ("/api/v1/fleet", "/api/v1/findings", "/metrics")},

@@ -10,24 +10,18 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.analysis.documents.findings import findings_json
 from dashboard.cli.baseline_args import beside, given_baselines
 from dashboard.cli.saved import LIVE, fleet_of
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, Polled, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
-from dashboard.render.findings_markdown import to_findings_markdown
-from dashboard.render.findings_text import to_findings_table
-from dashboard.render.github_annotations import to_github_annotations
-from dashboard.render.junit import to_junit
-from dashboard.render.sarif import to_sarif
-from dashboard.render.verdict import Verdict, verdict_of
+from dashboard.render.check import CHECK_WRITERS, Checked, CheckFormat
+from dashboard.render.verdict import verdict_of
 from dashboard.rules.baseline.unknown_paths import shown_part
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy
 
-Format = Literal["table", "json", "markdown", "junit", "sarif", "github"]
 Level = Literal["critical", "warning", "info", "never"]
 
 
@@ -60,7 +54,7 @@ def check(
             help="The mildest finding that fails. Critical: what breaks something now; a warning can be wanted."
         ),
     ] = "critical",
-    output: Annotated[Format, typer.Option("--format", help="What to print.")] = "table",
+    output: Annotated[CheckFormat, typer.Option("--format", help="What to print.")] = CheckFormat.TABLE,
     min_coverage: Annotated[
         float,
         typer.Option(
@@ -85,8 +79,8 @@ def check(
     )
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given))
-    text = _written(fleet, output, level, verdict, config)
-    put(text)
+    checked = Checked(fleet, verdict, level, service.utc_now(), _options_path(config), width(), is_terminal())
+    put(CHECK_WRITERS[output](checked))
     for hint in _hints(fleet, given):
         say(hint)
     say(verdict.sentence)
@@ -109,22 +103,6 @@ def _saved(text: str, options: Options, config: Path | None, given: Sequence[Bas
     policy = replace(policy, baselines=beside(policy.baselines, given))
     now = service.utc_now()
     return inspected(replace(fleet, policy=policy), fleet.polled_at or now, now.date())
-
-
-def _written(fleet: Fleet, output: Format, level: Severity | None, verdict: Verdict, config: Path | None) -> str:
-    match output:
-        case "table":
-            return to_findings_table(fleet, width=width(), colour=is_terminal())
-        case "json":
-            return findings_json(fleet, service.utc_now(), indent=2).decode() + "\n"
-        case "markdown":
-            return to_findings_markdown(fleet)
-        case "junit":
-            return to_junit(fleet, level, verdict)
-        case "sarif":
-            return to_sarif(fleet, verdict, _options_path(config))
-        case "github":
-            return to_github_annotations(fleet, verdict)
 
 
 def _hints(fleet: Fleet, given: Sequence[Baseline]) -> list[str]:

@@ -12,7 +12,7 @@ from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
-from dashboard.render.report_text import to_changes_table
+from dashboard.render.terminal import to_terminal
 from dashboard.views.changes import changes_report
 from dashboard.views.changes_text import summary
 from dashboard.views.context import context_of
@@ -67,4 +67,4 @@ def _written(changes: Changes, sides: list[Fleet], output: str, pool: str | None
     report = changes_report(changes, *(context_of(each, filters=filters) for each in sides))
     if output == "markdown":
         return to_markdown(report)
-    return to_changes_table(report, width=width(), colour=is_terminal())
+    return to_terminal(report, width=width(), colour=is_terminal())

@@ -10,7 +10,8 @@ from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.cli.pools import no_such_pool
 from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, width, wrong
-from dashboard.render.fleet_text import to_table
+from dashboard.render.terminal import to_terminal
+from dashboard.views.poll import poll_view
 
 
 def poll(
@@ -36,7 +37,7 @@ def poll(
     if output == "json":
         text = f"{fleet_json(fleet, service.utc_now(), full=full, indent=2).decode()}\n"
     else:
-        text = to_table(fleet, width=width(), colour=is_terminal())
+        text = to_terminal(poll_view(fleet), width=width(), colour=is_terminal())
     put(text)
 
 

@@ -1,7 +1,7 @@
 """The findings of a fleet as workflow commands of GitHub Actions: annotations on the run, the worst first.
 
-GitHub shows ten errors and ten warnings of a step; the rest stands in the log alone. So the same finding on several
-pools is one annotation, and the summary comes before all.
+GitHub shows ten errors and ten warnings of a step, the rest only in the log. So the same finding in several pools is
+one annotation, and the summary is first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,6 @@ from dashboard.fleet.formatting import end_cut, without_commands
 from dashboard.render.verdict import Verdict
 from dashboard.report.findings import words
 from dashboard.report.findings.judged_rules import rules_words
-from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Inspection, Remedy, Severity, Snippet
 from dashboard.views.names import replica_names
 
@@ -24,14 +23,14 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
 def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
-    """Write one command a line: the summary, whether too few answered, findings, what was raised or suppressed."""
+    """Return one command a line: summary, coverage, findings, rule errors, rollouts, suppressions."""
     inspection, names = fleet.inspection, replica_names(fleet)
     lines = [command("notice", "vLLM fleet", _summary(fleet))]
     if verdict.too_little:
-        lines.append(command("error", "too little could be read", verdict.too_little))
+        lines.append(command("error", "coverage", verdict.too_little))
     found = list(_findings(inspection, names))
     lines += [line for level, line in found if level == "error"]
-    lines += [command("error", "rule raised an error", each) for each in words.raised(inspection)]
+    lines += [command("error", "rule error", each) for each in words.raised(inspection)]
     lines += [line for level, line in found if level == "warning"]
     lines += _together("warning", "options", inspection.notes)
     lines += [line for level, line in found if level == "notice"]
@@ -59,32 +58,30 @@ def _together(level: str, title: str, lines: Sequence[str]) -> list[str]:
 def _findings(inspection: Inspection, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (level, command), one for all findings that differ only in where they are and in numbers.
 
-    YAML is told once: the same block is pasted once, whatever is wrong.
+    A YAML snippet is shown once: it is pasted once.
     """
     alike: dict[tuple[str, Severity, str, Remedy], list[Finding]] = {}
     for each in inspection.findings:
         alike.setdefault((each.rule, each.severity, each.why, each.remedy), []).append(each)
-    told: set[Snippet] = set()
-    for (rule, severity, why, remedy), same in alike.items():
-        fresh = tuple(each for each in remedy.snippets if each.kind != YAML or each not in told)
-        told.update(fresh)
+    shown: set[Snippet] = set()
+    for (_, severity, why, remedy), same in alike.items():
+        fresh = tuple(each for each in remedy.snippets if each.kind != YAML or each not in shown)
+        shown.update(fresh)
+        described = [words.describe(each, names) for each in same]
         lines = [
-            *_where(same, names),
+            *(_where(each, is_only=len(same) == 1) for each in described),
             *([f"Why: {why}"] if why else []),
             f"Do: {remedy.sentence}",
             *words.pasteable(remedy._replace(snippets=fresh)),
         ]
         places = dict.fromkeys(place for each in same for place in words.places(each))
-        title = f"{rule} {BY_ID[rule].name} in {words.named(places)}"
+        title = f"{described[0].rule} in {words.named(places)}"
         yield LEVELS[severity], command(LEVELS[severity], title, "\n".join(lines))
 
 
-def _where(same: Sequence[Finding], names: Mapping[str, str]) -> Iterator[str]:
-    """Write each finding on a line, with its pool where there are several, and what it assumes."""
-    several = len(same) > 1
-    for each in same:
-        place = f"{words.where(each)}, " if several else ""
-        yield " ".join([f"{place}{words.who(each, names)}: {each.sentence}", *words.remarks(each)])
+def _where(described: words.Described, *, is_only: bool) -> str:
+    place = "" if is_only else f"{described.where}, "
+    return " ".join([f"{place}{described.who}: {described.sentence}", *described.remarks])
 
 
 def _escaped(text: str, rules: dict[str, str]) -> str:

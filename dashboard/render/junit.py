@@ -16,43 +16,41 @@ from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.views.names import replica_names
 
 LONGEST = 1000  # characters of an attribute
-NO_JUDGEMENT = frozenset({OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE})
+NOT_EVALUATED = frozenset({OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE})
 
-Found = dict[tuple[str, str], list["Finding"]]  # by rule and subject
+ByRule = Mapping[tuple[str, str], Sequence[Finding]]  # by rule and subject
 
 
 def to_junit(fleet: Fleet, fail_on: Severity | None, verdict: Verdict) -> str:
-    """Write the outcomes. What is below `fail_on`, or suppressed, fails no case but stands in its output.
+    """Return the outcomes. Findings below `fail_on`, and suppressed ones, are in the output of a case that passes.
 
-    Any deviation from a baseline of the verdict fails its case. A last suite says whether enough replicas answered.
+    Any deviation from a baseline of the verdict fails its case. The last suite is about coverage.
     """
-    inspection = fleet.inspection
-    names = replica_names(fleet)
-    active, hidden = _by_outcome(inspection.findings), _by_outcome(inspection.suppressed)
+    inspection, names = fleet.inspection, replica_names(fleet)
+    active, suppressed = _by_rule(inspection.findings), _by_rule(inspection.suppressed)
     suites: dict[str, list[ET.Element]] = defaultdict(list)
     for outcome in inspection.outcomes:
         key = (outcome.rule, outcome.subject)
-        suites[outcome.subject].append(
-            _case(outcome, failing(active[key], fail_on, verdict.baselines), active[key], hidden[key], names)
-        )
+        failed = failing(active.get(key, ()), fail_on, verdict.baselines)
+        case = _case(outcome, failed, active.get(key, ()), suppressed.get(key, ()), names)
+        suites[outcome.subject].append(case)
     root = ET.Element("testsuites", name=_line(fleet.name))
-    for subject, cases in sorted(suites.items()):
-        root.append(_suite(subject, cases))
-    root.append(_suite("targets", [_answered(fleet, verdict)]))
+    root.extend(_suite(subject, cases) for subject, cases in sorted(suites.items()))
+    root.append(_suite("targets", [_coverage(fleet, verdict)]))
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.attrib[count]) for suite in root)))
     ET.indent(root)
     return without_commands(ET.tostring(root, encoding="unicode", xml_declaration=False)) + "\n"
 
 
-def _by_outcome(findings: Sequence[Finding]) -> Found:
-    found: Found = defaultdict(list)
+def _by_rule(findings: Sequence[Finding]) -> ByRule:
+    found: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
         found[finding.rule, finding.subject].append(finding)
     return found
 
 
-def _suite(name: str, cases: list[ET.Element]) -> ET.Element:
+def _suite(name: str, cases: Sequence[ET.Element]) -> ET.Element:
     suite = ET.Element("testsuite", name=_line(name), tests=str(len(cases)))
     for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(count, str(sum(case.find(tag) is not None for case in cases)))
@@ -62,35 +60,30 @@ def _suite(name: str, cases: list[ET.Element]) -> ET.Element:
 
 def _case(
     outcome: Outcome,
-    bad: Sequence[Finding],
+    failed: Sequence[Finding],
     active: Sequence[Finding],
-    hidden: Sequence[Finding],
+    suppressed: Sequence[Finding],
     names: Mapping[str, str],
 ) -> ET.Element:
     name = f"{outcome.rule} {BY_ID[outcome.rule].name}"
     case = ET.Element("testcase", classname=_line(outcome.subject), name=name)
-    if bad:
-        more = f" (and {len(bad) - 1:,} more)" if len(bad) > 1 else ""
-        _result(case, "failure", bad[0].severity, f"{_place(bad[0])}{bad[0].sentence}{more}", _told(bad, names))
+    if failed:
+        more = f" (and {len(failed) - 1:,} more)" if len(failed) > 1 else ""
+        where = words.where(failed[0])
+        place = "" if where == outcome.subject else f"{where}: "
+        _result(case, "failure", failed[0].severity, f"{place}{failed[0].sentence}{more}", _texts(failed, names))
     elif outcome.kind is OutcomeKind.ERROR:
-        _result(case, "error", "error", "the rule itself raised an error", outcome.reason)
-    elif outcome.kind in NO_JUDGEMENT:
+        _result(case, "error", "error", "rule error", outcome.reason)
+    elif outcome.kind in NOT_EVALUATED:
         _result(case, "skipped", outcome.kind, outcome.reason)
-    elif hidden and not active:
-        _result(case, "skipped", "suppressed", words.suppressions(hidden))
-    mild = [each for each in active if each not in bad]
-    if mild or hidden:
-        ET.SubElement(case, "system-out").text = _fit(_told([*mild, *hidden], names))
+    elif suppressed and not active:
+        _result(case, "skipped", "suppressed", words.suppressions(suppressed))
+    if rest := [*(each for each in active if each not in failed), *suppressed]:
+        ET.SubElement(case, "system-out").text = visible(_texts(rest, names))
     return case
 
 
-def _place(finding: Finding) -> str:
-    """Write where a finding is, if the name of its suite does not say it."""
-    place = words.where(finding)
-    return "" if place == finding.subject else f"{place}: "
-
-
-def _answered(fleet: Fleet, verdict: Verdict) -> ET.Element:
+def _coverage(fleet: Fleet, verdict: Verdict) -> ET.Element:
     case = ET.Element("testcase", classname="targets", name="enough replicas answered")
     if verdict.too_little:
         _result(case, "failure", "unread", verdict.too_little, "\n".join(words.unread(fleet)))
@@ -99,29 +92,26 @@ def _answered(fleet: Fleet, verdict: Verdict) -> ET.Element:
 
 def _result(case: ET.Element, tag: str, kind: str, message: str, text: str = "") -> None:
     result = ET.SubElement(case, tag, type=str(kind), message=_line(message))
-    result.text = _fit(text) or None
+    result.text = visible(text) or None
 
 
-def _told(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
-    """Write findings in full, a paragraph each."""
-    return "\n\n".join("\n".join(_lines(each, words.who(each, names))) for each in findings)
+def _texts(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
+    """Return findings in full, a paragraph each."""
+    return "\n\n".join("\n".join(_text(words.describe(each, names))) for each in findings)
 
 
-def _lines(finding: Finding, who: str) -> list[str]:
+def _text(described: words.Described) -> list[str]:
+    suppressed = words.suppressions([described.finding])
     return [
-        f"{finding.severity}: {finding.sentence}",
-        f"Where: {words.where(finding)}, {who}",
-        f"Why: {finding.why}",
-        f"Do: {finding.remedy.sentence}",
-        *words.pasteable(finding.remedy),
-        *words.remarks(finding),
-        *([f"It is {words.suppressions([finding])}."] if finding.suppression else []),
+        f"{described.finding.severity}: {described.sentence}",
+        f"Where: {described.where}, {described.who}",
+        f"Why: {described.why}",
+        f"Do: {described.action}",
+        *described.paste,
+        *described.remarks,
+        *([f"{suppressed[:1].upper()}{suppressed[1:]}."] if suppressed else []),
     ]
 
 
 def _line(text: str) -> str:
-    return _fit(end_cut(text, LONGEST))
-
-
-def _fit(text: str) -> str:
-    return visible(text)
+    return visible(end_cut(text, LONGEST))

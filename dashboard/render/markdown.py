@@ -38,17 +38,22 @@ MOST_NAMED = 5  # parts without room that the last sentence names
 MOST_APPENDICES = 8
 RESERVE = 1_500  # characters for what closes a part, and for the sentence that says what is left out
 DEEPEST = 6  # Markdown has no headings below that
+SEVERITIES = frozenset(map(Tone, GLYPHS))
 MARKS = {**{Tone(severity): sign for severity, sign in GLYPHS.items()}, Tone.GOOD: "✓", Tone.UNKNOWN: "?"}
 
 
 class _Written(NamedTuple):
-    """A block: its head, items of which the last ones may be left out, how they are joined, and what they are."""
+    """A block: its head, items of which the last ones may be left out, how they are joined, and what they are.
+
+    Findings are never folded.
+    """
 
     head: str
     items: Sequence[str] = ()
     joint: str = "\n"
     noun: str = ""
     nouns: str = ""
+    is_folded: bool = True  # when it is long
 
 
 class _Comment:
@@ -82,7 +87,7 @@ class _Comment:
         hidden = len(written.items) - len(shown)
         more = [f"and {count(hidden, f'more {written.noun}', f'more {written.nouns}')}"] if hidden else []
         body = written.joint.join([*([written.head] if written.head else []), *shown])
-        folded = len(written.items) > LONG_LIST
+        folded = written.is_folded and len(written.items) > LONG_LIST
         summary = f"<details><summary>{count(len(written.items), written.noun, written.nouns)}</summary>"
         for each in [summary, body, *more, "</details>"] if folded else [body, *more]:
             self.add(each)
@@ -144,7 +149,8 @@ def _block(block: PlainBlock, under: str) -> _Written:
         case Figures():
             return _figures(block)
         case Entries():
-            return _Written("", [_entry(each) for each in block.items], "\n", "entry", "entries")
+            has_findings = any(entry.tone in SEVERITIES for entry in block.items)
+            return _Written("", list(map(_entry, block.items)), "\n", "entry", "entries", is_folded=not has_findings)
         case Table():
             rows = [_row(map(_cell, row)) for row in block.rows]
             numbers = [column.is_number for column in block.columns]

@@ -1,7 +1,7 @@
-"""The findings of a fleet as SARIF 2.1.0, for tools that keep track of findings over time.
+"""The findings of a fleet as SARIF 2.1.0, for tools that track findings over time.
 
-Property names are those of the OASIS standard, sections 3.13 to 3.58. A finding is about replicas, not about lines of
-a file: these are its logical locations. GitHub's code scanning demands a file too; it is the one with the options.
+Property names are those of the OASIS standard, sections 3.13 to 3.58. The replicas of a finding are its logical
+locations. GitHub's code scanning also requires a file: the one with the options.
 """
 
 import json
@@ -33,9 +33,9 @@ Json = dict[str, Any]
 
 
 def to_sarif(fleet: Fleet, verdict: Verdict, file: str) -> str:
-    """Write the findings. `file` is the path of the options, relative to the repository that the run belongs to.
+    """Return the findings. `file` is the path of the options, relative to the repository of the run.
 
-    What is suppressed stays in, marked as such. What passed is left out; what was skipped or raised is a notification.
+    Suppressed findings are marked. Passed rules are left out; skipped rules and rule errors are notifications.
     """
     inspection = fleet.inspection
     names = replica_names(fleet)
@@ -68,19 +68,19 @@ def _rule(rule: Rule) -> Json:
 
 
 def _invocation(fleet: Fleet, verdict: Verdict) -> Json:
-    told = [
+    notifications = [
         _notification(each)
         for each in fleet.inspection.outcomes
         if each.kind in {OutcomeKind.ERROR, OutcomeKind.SKIPPED}
     ]
     if verdict.too_little:
-        told.append({"level": "error", "message": {"text": _text(verdict.too_little)}})
+        notifications.append({"level": "error", "message": {"text": _text(verdict.too_little)}})
     times = {"endTimeUtc": iso(fleet.polled_at)} if fleet.polled_at else {}
     return {
         "executionSuccessful": not verdict.too_little,
         "exitCode": verdict.code,
         "exitCodeDescription": _text(verdict.sentence),
-        "toolExecutionNotifications": told,
+        "toolExecutionNotifications": notifications,
         "properties": {"passed": verdict.code == PASSED},
         **times,
     }
@@ -88,22 +88,22 @@ def _invocation(fleet: Fleet, verdict: Verdict) -> Json:
 
 def _notification(outcome: Outcome) -> Json:
     raised = outcome.kind is OutcomeKind.ERROR
-    said = "the rule itself raised an error" if raised else "skipped"
+    kind = "rule error" if raised else "skipped"
     return {
         "level": "error" if raised else "note",
-        "message": {"text": _text(f"{outcome.rule} in {outcome.subject}: {said}: {outcome.reason}")},
+        "message": {"text": _text(f"{outcome.rule} in {outcome.subject}: {kind}: {outcome.reason}")},
         "associatedRule": {"id": outcome.rule, "index": INDEX[outcome.rule]},
     }
 
 
 def _result(finding: Finding, names: Mapping[str, str], file: str) -> Json:
-    who = words.who(finding, names)
+    described = words.describe(finding, names)
     lines = [
-        f"{words.where(finding)}, {who}: {finding.sentence}",
-        finding.why,
-        finding.remedy.sentence,
-        *(line for text in words.pasteable(finding.remedy) for line in text.splitlines()),
-        *words.remarks(finding),
+        f"{described.where}, {described.who}: {described.sentence}",
+        described.why,
+        described.action,
+        *(line for text in described.paste for line in text.splitlines()),
+        *described.remarks,
     ]
     return {
         "ruleId": finding.rule,
@@ -119,7 +119,7 @@ def _result(finding: Finding, names: Mapping[str, str], file: str) -> Json:
         ],
         "partialFingerprints": {FINGERPRINT: f"{finding.id}:1"},
         "suppressions": _suppressions(finding),
-        "properties": _properties(finding, who),
+        "properties": _properties(finding, described.who),
     }
 
 
@@ -132,7 +132,7 @@ def _locations(finding: Finding, names: Mapping[str, str]) -> list[Json]:
 
 
 def _suppressions(finding: Finding) -> list[Json]:
-    """Return who answers for it; an empty list says that nobody does."""
+    """Return the suppression; an empty list means none."""
     entry = finding.suppression
     if entry is None:
         return []

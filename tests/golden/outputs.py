@@ -16,18 +16,17 @@ from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.render.changes_json import changes_json
 from dashboard.render.export import Format, written
-from dashboard.render.findings_markdown import to_findings_markdown
-from dashboard.render.findings_text import to_findings_table
-from dashboard.render.fleet_text import to_table
 from dashboard.render.github_annotations import to_github_annotations
 from dashboard.render.junit import to_junit
 from dashboard.render.markdown import to_markdown
-from dashboard.render.report_text import to_changes_table
 from dashboard.render.sarif import to_sarif
+from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.findings import Severity
 from dashboard.views.changes import changes_report
+from dashboard.views.check import check_view
 from dashboard.views.context import context_of
+from dashboard.views.poll import poll_view
 from dashboard.web.share import OFFERED
 from tests.captured import capture
 from tests.e2e.frozen_store import fleet_before
@@ -62,10 +61,10 @@ def outputs(name: str) -> Iterator[tuple[str, str]]:
 def _documents(fleet: Fleet) -> Iterator[tuple[str, str]]:
     verdict = verdict_of(fleet, Severity.CRITICAL, 100)
     yield "poll.json", _json(fleet_json(fleet, AT))
-    yield "poll.txt", to_table(fleet, width=COLUMNS, colour=False)
+    yield "poll.txt", to_terminal(poll_view(fleet), width=COLUMNS, colour=False)
     yield "check.json", _json(findings_json(fleet, AT))
-    yield "check.txt", f"{to_findings_table(fleet, width=COLUMNS, colour=False)}\n{verdict.sentence}\n"
-    yield "check.md", to_findings_markdown(fleet)
+    yield "check.txt", f"{to_terminal(check_view(fleet), width=COLUMNS, colour=False)}\n{verdict.sentence}\n"
+    yield "check.md", to_markdown(check_view(fleet))
     yield "check.xml", to_junit(fleet, Severity.CRITICAL, verdict)
     yield "check.sarif", _json(to_sarif(fleet, verdict, "fleet.yaml"))
     yield "check.github.txt", to_github_annotations(fleet, verdict)
@@ -75,7 +74,7 @@ def _changes(before: Fleet, after: Fleet) -> Iterator[tuple[str, str]]:
     changes = changes_between(before, after)
     report = changes_report(changes, context_of(before), context_of(after))
     yield "diff.json", _json(changes_json(changes))
-    yield "diff.txt", to_changes_table(report, width=COLUMNS, colour=False)
+    yield "diff.txt", to_terminal(report, width=COLUMNS, colour=False)
     yield "diff.md", to_markdown(report)
 
 

@@ -190,7 +190,7 @@ def test_rows_beyond_the_first_ones_are_counted() -> None:
 
 
 def test_what_there_is_no_room_for_is_named() -> None:
-    long = Entries(tuple(Entry(Tone.INFO, plain("x" * 900)) for _ in range(90)))
+    long = Entries(tuple(Entry(Tone.PLAIN, plain("x" * 900)) for _ in range(90)))
     parts = (
         *(Section(f"long-{number}", f"Long {number}", (long,)) for number in range(8)),
         Section("last", "Last", (Paragraph(plain("short")),)),

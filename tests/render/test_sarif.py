@@ -8,8 +8,7 @@ from dashboard.render.sarif import to_sarif
 from dashboard.render.verdict import verdict_of
 from dashboard.report.rules.page import rule_page
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
-from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
-from tests import builders
+from dashboard.rules.findings import OutcomeKind, Severity
 from tests.report.judged import evil, finding, fleet, outcome, suppression
 
 CRITICAL, WARNING, INFO = Severity
@@ -59,12 +58,6 @@ def test_a_finding_is_a_result_of_its_rule_at_its_replicas() -> None:
     ]
 
 
-def test_severities_become_the_levels_of_the_standard() -> None:
-    judged = fleet(*(finding(severity=severity) for severity in Severity))
-
-    assert [each["level"] for each in run(judged)["results"]] == ["error", "warning", "note"]
-
-
 def test_the_fingerprint_is_the_findings_own_so_that_it_is_known_again() -> None:
     first, second = (run(fleet(finding(id="abc", sentence=text)))["results"][0] for text in ("a.", "b."))
 
@@ -90,10 +83,6 @@ def test_the_invocation_says_why_the_check_ended_as_it_did() -> None:
     assert unread["toolExecutionNotifications"][0]["message"]["text"].startswith("only 4 of 5 answered")
 
 
-def test_a_fleet_that_was_never_polled_has_no_end() -> None:
-    assert "endTimeUtc" not in run(builders.fleet(polled_at=None, inspection=fleet().inspection))["invocations"][0]
-
-
 def test_what_was_skipped_or_raised_is_a_notification_of_its_rule() -> None:
     judged = fleet(
         outcomes=[
@@ -105,7 +94,7 @@ def test_what_was_skipped_or_raised_is_a_notification_of_its_rule() -> None:
     told = run(judged)["invocations"][0]["toolExecutionNotifications"]
 
     assert [(each["level"], each["associatedRule"]["id"], each["message"]["text"]) for each in told] == [
-        ("error", "CO-01", "CO-01 in chat: the rule itself raised an error: KeyError: 1"),
+        ("error", "CO-01", "CO-01 in chat: rule error: KeyError: 1"),
         ("note", "RT-01", "RT-01 in chat: skipped: told by none."),
     ]
 
@@ -117,12 +106,3 @@ def test_foreign_text_loses_its_control_characters() -> None:
     assert "\\u001b" not in text
     assert "\\u202e" not in text
     assert run(judged)["properties"]["notes"][0].startswith("<b>![x]")
-
-
-def test_a_finding_on_the_whole_fleet_names_its_pools_and_or_stands_where_one_snippet_is_enough() -> None:
-    remedy = Remedy("Choose.", (Snippet("flag", "--a 1"), Snippet("yaml", "a: 1\nb: 2")), any_of=True)
-    told = run(fleet(finding("ID-05", subject="fleet", pools=("a", "b"), remedy=remedy)))["results"][0]["message"]
-    lines = told["text"].splitlines()
-
-    assert lines[0].startswith("a and b, B x2 ")
-    assert lines[2:] == ["Choose.", "--a 1", "or", "a: 1", "b: 2"]

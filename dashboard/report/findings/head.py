@@ -40,7 +40,7 @@ def lead(fleet: Fleet) -> str:
 
 def _without_effect(fleet: Fleet) -> str:
     """Count what operators wrote that nothing matches; where there are baselines, some of it may stand in these."""
-    written = "fleet.yaml or a baseline" if fleet.policy.baselines else "fleet.yaml"
+    written = f"{fleet.policy.file} or a baseline" if fleet.policy.baselines else fleet.policy.file
     return f"{count(len(fleet.inspection.notes), 'entry', 'entries')} of {written} without effect"
 
 

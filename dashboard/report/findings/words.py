@@ -1,8 +1,8 @@
-"""Findings in words, for every text that the command line prints. What is foreign in them is escaped by the format."""
+"""Findings in words, the same in every format. Foreign text in them is escaped by the format."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
@@ -18,14 +18,47 @@ from dashboard.rules.findings import (
     OutcomeKind,
     Remedy,
     Severity,
-    Snippet,
 )
 from dashboard.rules.registry import Scope
 
 MOST_NAMES = 4  # replicas or pools that a line names before it counts the rest
 GLYPHS = {Severity.CRITICAL: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
 DERIVED = "Derived from reported settings."
-OR = "or"  # stands between snippets of which one is enough
+OR = "or"  # between snippets of which one is enough
+
+
+class Described(NamedTuple):
+    """A finding in words: the rule, where and on which replicas, what, why, what to do, and further remarks."""
+
+    finding: Finding
+    rule: str
+    where: str
+    who: str
+    sentence: str
+    why: str
+    action: str
+    paste: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def is_either(self) -> bool:
+        """Whether one of several snippets is enough."""
+        return self.finding.remedy.any_of and len(self.finding.remedy.snippets) > 1
+
+
+def describe(finding: Finding, names: Mapping[str, str]) -> Described:
+    """Return a finding in words. `names` is by the replicas' ids."""
+    return Described(
+        finding=finding,
+        rule=f"{finding.rule} {BY_ID[finding.rule].name}",
+        where=where(finding),
+        who=who(finding, names),
+        sentence=finding.sentence,
+        why=finding.why,
+        action=finding.remedy.sentence,
+        paste=pasteable(finding.remedy),
+        remarks=tuple(remarks(finding)),
+    )
 
 
 def answered(fleet: Fleet) -> str:
@@ -58,11 +91,11 @@ def who(finding: Finding, names: Mapping[str, str]) -> str:
     """
     several = are_several(finding.cohorts)
     cohorts = named_cohorts(finding, names)
-    told = [
+    cohorts_with_names = [
         f"{_share(each.share, several=several)}{f' ({named(each.names, most)})' if most else ''}"
         for each, most in zip(cohorts, room_for(cohorts, MOST_NAMES), strict=True)
     ]
-    return ", ".join(told) or "no replica"
+    return ", ".join(cohorts_with_names) or "no replica"
 
 
 def places(finding: Finding) -> tuple[str, ...]:
@@ -91,13 +124,13 @@ def undeclared(finding: Finding) -> str:
 
 
 def how_sure(finding: Finding) -> list[str]:
-    """Say what a finding assumes, or that it is derived, and whether another router would make it worse."""
+    """Return what a finding assumes, or that it is derived, and which other router would make it worse."""
     basis = DERIVED if finding.confidence is Confidence.DERIVED else assumed(finding)
     return [*filter(None, [basis, undeclared(finding)])]
 
 
 def assumptions(inspection: Inspection) -> list[str]:
-    """Write for each pool with findings that an undeclared router decides which it is, and where to declare it."""
+    """Return the pools of which findings depend on an undeclared router, with the router that is assumed."""
     routers = {
         pool: assumed_router(each.router)
         for pool, each in inspection.domains.items()
@@ -109,39 +142,40 @@ def assumptions(inspection: Inspection) -> list[str]:
         for pool in routers.keys() & finding.pools
         if routers[pool] in finding.assumptions or finding.severity_behind
     }
-    return [f"{pool}: {each}; if not, declare it under pools in fleet.yaml." for pool, each in sorted(resting)]
+    return [f"{pool}: {each} (assumed); declare it under pools in fleet.yaml." for pool, each in sorted(resting)]
 
 
-def pasteable(remedy: Remedy, written: Callable[[Snippet], str] = attrgetter("text")) -> list[str]:
-    """Return what can be pasted, each `written` by a format; with "or" between where one is enough."""
-    texts = [written(each) for each in remedy.snippets]
-    return [line for text in texts for line in (OR, text)][1:] if remedy.any_of else texts
+def pasteable(remedy: Remedy) -> tuple[str, ...]:
+    """Return what can be pasted, with "or" between where one is enough."""
+    texts = tuple(each.text for each in remedy.snippets)
+    return tuple(line for text in texts for line in (OR, text))[1:] if remedy.any_of else texts
 
 
 def remarks(finding: Finding) -> list[str]:
-    """Say what else holds of a finding, a sentence each: expired, in a rollout, not sure, not known everywhere."""
-    told = []
+    """Return a sentence each on expiry, rollout, confidence, and replicas that were not evaluated."""
+    sentences = []
     if (ended := finding.expired) is not None:
-        told.append(f"Was suppressed by {ended.owner} until {ended.until} ({ended.reason}): expired, it counts again.")
+        sentences.append(f"Suppression by {ended.owner} expired on {ended.until} ({ended.reason}).")
     if finding.is_rollout:
-        told.append("Runs along the rollout in this pool, and is therefore one step milder.")
-    told += how_sure(finding)
+        sentences.append("Follows the rollout in this pool: one severity lower.")
+    sentences += how_sure(finding)
     if finding.unknown:
-        told.append(f"Not known on {finding.unknown:,} of {count(finding.total, 'replica')}.")
-    return told
+        replicas = f"{finding.unknown:,} of {count(finding.total, 'replica')}"
+        sentences.append(f"Not evaluated on {replicas} (setting not reported).")
+    return sentences
 
 
 def as_in(finding: Finding, earlier: Finding, names: Mapping[str, str]) -> str:
-    """Say which finding the reason and the remedy were told with: its pool, in the same pool its replicas."""
-    told = where(earlier)
-    if told == where(finding):
-        told = who(earlier, names)
-        told = f"the {earlier.rule} above" if told == who(finding, names) else f"{earlier.rule} on {told}"
-    return f"Why and what to do: as in {told}."
+    """Return which earlier finding has the same cause and fix: by its pool, in the same pool by its replicas."""
+    other = where(earlier)
+    if other == where(finding):
+        other = who(earlier, names)
+        other = f"{earlier.rule} above" if other == who(finding, names) else f"{earlier.rule} on {other}"
+    return f"Same cause and fix as {other}."
 
 
 def with_earlier(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Finding | None]]:
-    """Yield each finding with the first one before it of the same rule, reason and remedy: these need no repeating."""
+    """Yield each finding with the first earlier one of the same rule, cause and fix, if there is one."""
     first: dict[tuple[str, str, Remedy], Finding] = {}
     for finding in findings:
         kind = (finding.rule, finding.why, finding.remedy)
@@ -150,7 +184,7 @@ def with_earlier(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Finding
 
 
 def suppressed(inspection: Inspection, names: Mapping[str, str]) -> list[str]:
-    """Say of each suppressed finding who answers for it, until when, and why."""
+    """Return a line for each suppressed finding: owner, expiry and reason."""
     return [
         f"{each.severity} {each.rule} in {where(each)}, {who(each, names)}: {suppressions([each])}"
         for each in inspection.suppressed
@@ -158,36 +192,35 @@ def suppressed(inspection: Inspection, names: Mapping[str, str]) -> list[str]:
 
 
 def suppressions(findings: Iterable[Finding]) -> str:
-    """Write who answers for findings: `suppressed by ann until 2026-04-30: canary`; nothing where nobody does."""
+    """Return the suppressions of findings: `suppressed until 2026-04-30 by ann: canary`."""
     entries = dict.fromkeys(
         (each.owner, each.until, each.reason) for finding in findings if (each := finding.suppression)
     )
-    return "; ".join(f"suppressed by {owner} until {until}: {reason}" for owner, until, reason in entries)
+    return "; ".join(f"suppressed until {until} by {owner}: {reason}" for owner, until, reason in entries)
 
 
 def raised(inspection: Inspection) -> list[str]:
-    """Say of each rule that raised what it raised."""
+    """Return the rules that raised an error, by error."""
     return _by_reason(inspection, OutcomeKind.ERROR)
 
 
 def skipped(inspection: Inspection) -> list[str]:
-    """Say of each rule that was skipped what was missing; pools with the same reason stand together."""
+    """Return the rules that were skipped, by reason."""
     return _by_reason(inspection, OutcomeKind.SKIPPED)
 
 
 def rollouts(inspection: Inspection) -> list[str]:
-    """Say which pools are in a rollout."""
+    """Return the rollouts in progress: `chat: rollout 0.32.0 -> 0.32.1 (1/7) since 2026-04-30T12:00:00Z`."""
     return [
-        f"{each.pool} is in a rollout: vLLM {each.old} is being replaced by {each.new}, "
-        f"{len(each.replicas):,} of {count(each.total, 'replica')} since {iso(each.began)}."
+        f"{each.pool}: rollout {each.old} -> {each.new} ({len(each.replicas):,}/{each.total:,}) since {iso(each.began)}"
         for each in inspection.rollouts.values()
     ]
 
 
 def unread(fleet: Fleet) -> list[str]:
-    """Say of each replica that did not answer why."""
+    """Return each replica that is down with the cause."""
     return [
-        f"{each.name}: {each.failure.detail if each.failure else 'no usable answer'}"
+        f"{each.name}: {each.failure.detail if each.failure else 'no usable reply'}"
         for each in fleet.replicas
         if each.state is ReplicaState.DOWN
     ]

@@ -18,7 +18,8 @@ from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json, fleet_object
 from dashboard.analysis.documents.load import read_snapshot
 from dashboard.errors import SnapshotError
-from dashboard.render.fleet_text import to_table
+from dashboard.render.terminal import to_terminal
+from dashboard.views.poll import poll_view
 from tests.captured import AT, capture
 from tests.report.saved_fleets import built_of_captures, saved
 
@@ -182,7 +183,7 @@ def test_a_file_changed_anywhere_is_either_refused_or_judged(data: st.DataObject
     except SnapshotError:
         return
     assert fleet_json(fleet, datetime.fromisoformat("2026-11-20T12:00:00Z"), full=True)
-    assert to_table(fleet, width=100, colour=False)
+    assert to_terminal(poll_view(fleet), width=100, colour=False)
 
 
 def _change(data: st.DataObject, part: Any) -> None:

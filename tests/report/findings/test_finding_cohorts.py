@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.render.findings_text import to_findings_table
+from dashboard.render.terminal import to_terminal
 from dashboard.report.findings import words
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Table
+from dashboard.views.check import check_view
 from dashboard.views.finding_data import findings_data
 from dashboard.views.finding_entries import side_of
 from dashboard.views.left_out import suppressed_blocks
@@ -23,7 +24,7 @@ def test_entries_of_pages_and_reports_write_each_name_beside_its_cohort() -> Non
 
 def test_check_writes_each_name_beside_its_cohort() -> None:
     assert words.who(CROSSED, NAMES) == "C x1 (chat-4), D x1 (chat-3)"
-    assert "C x1 (chat-4), D x1 (chat-3)" in to_findings_table(fleet(CROSSED), width=200, colour=False)
+    assert "C x1 (chat-4), D x1 (chat-3)" in to_terminal(check_view(fleet(CROSSED)), width=200, colour=False)
 
 
 def test_several_replicas_of_a_cohort_are_counted_beside_its_letter() -> None:

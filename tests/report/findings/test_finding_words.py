@@ -46,10 +46,10 @@ def test_a_finding_says_that_its_suppression_expired_and_how_sure_it_is() -> Non
     odd = finding(expired=suppression(), is_rollout=True, assumptions=("a", "b"), unknown=3, total=40)
 
     assert words.remarks(odd) == [
-        "Was suppressed by ann until 2026-04-30 (canary): expired, it counts again.",
-        "Runs along the rollout in this pool, and is therefore one step milder.",
+        "Suppression by ann expired on 2026-04-30 (canary).",
+        "Follows the rollout in this pool: one severity lower.",
         "Assumed: a; b.",
-        "Not known on 3 of 40 replicas.",
+        "Not evaluated on 3 of 40 replicas (setting not reported).",
     ]
     assert words.remarks(finding()) == []
     assert words.remarks(finding(confidence=Confidence.DERIVED)) == ["Derived from reported settings."]
@@ -59,7 +59,7 @@ def test_what_is_suppressed_says_by_whom_until_when_and_why() -> None:
     judged = fleet(suppressed=[finding(suppression=suppression())])
 
     assert words.suppressed(judged.inspection, NAMES) == [
-        "critical RT-01 in chat, B x2 (chat-3 and chat-4): suppressed by ann until 2026-04-30: canary"
+        "critical RT-01 in chat, B x2 (chat-3 and chat-4): suppressed until 2026-04-30 by ann: canary"
     ]
 
 
@@ -86,17 +86,17 @@ def test_a_rule_on_the_whole_fleet_is_told_with_the_pools_in_which_it_found_some
 def test_or_stands_between_snippets_of_which_one_is_enough() -> None:
     both = (Snippet("flag", "--a 1"), Snippet("flag", "--a 2"))
 
-    assert words.pasteable(Remedy("Choose.", both, any_of=True)) == ["--a 1", "or", "--a 2"]
-    assert words.pasteable(Remedy("Set.", both)) == ["--a 1", "--a 2"]
-    assert words.pasteable(Remedy("Choose.", (), any_of=True)) == []
+    assert words.pasteable(Remedy("Choose.", both, any_of=True)) == ("--a 1", "or", "--a 2")
+    assert words.pasteable(Remedy("Set.", both)) == ("--a 1", "--a 2")
+    assert words.pasteable(Remedy("Choose.", (), any_of=True)) == ()
 
 
 def test_advice_that_was_given_before_is_found_by_its_pool_and_in_the_same_pool_by_its_replicas() -> None:
     other = finding(replicas=("http://chat-3:8000",), cohorts=(CohortShare("chat", "C", ("http://chat-3:8000",)),))
 
-    assert words.as_in(finding(subject="b"), finding(), NAMES) == "Why and what to do: as in chat."
-    assert words.as_in(finding(), other, NAMES) == "Why and what to do: as in RT-01 on C x1 (chat-3)."
-    assert words.as_in(finding(), finding(), NAMES) == "Why and what to do: as in the RT-01 above."
+    assert words.as_in(finding(subject="b"), finding(), NAMES) == "Same cause and fix as chat."
+    assert words.as_in(finding(), other, NAMES) == "Same cause and fix as RT-01 on C x1 (chat-3)."
+    assert words.as_in(finding(), finding(), NAMES) == "Same cause and fix as RT-01 above."
 
 
 def test_a_rollout_is_told_with_how_far_it_is() -> None:
@@ -104,16 +104,14 @@ def test_a_rollout_is_told_with_how_far_it_is() -> None:
     rollout = Rollout("chat", "0.31.0", "0.32.0", ("http://chat-1:8000",), 4, began, began)
     judged = fleet(inspected={"rollouts": {"chat": rollout}})
 
-    assert words.rollouts(judged.inspection) == [
-        "chat is in a rollout: vLLM 0.31.0 is being replaced by 0.32.0, 1 of 4 replicas since 2026-03-02T10:42:13Z."
-    ]
+    assert words.rollouts(judged.inspection) == ["chat: rollout 0.31.0 -> 0.32.0 (1/4) since 2026-03-02T10:42:13Z"]
 
 
 def test_who_did_not_answer_is_told_with_the_reason_if_there_is_one() -> None:
     silent = builders.fleet([builders.down("chat-9"), replace(builders.down("chat-8"), failure=None)])
 
     assert words.answered(silent) == "0 of 2 answered"
-    assert words.unread(silent) == ["chat-9: Nothing listens there.", "chat-8: no usable answer"]
+    assert words.unread(silent) == ["chat-9: Nothing listens there.", "chat-8: no usable reply"]
 
 
 def test_what_is_assumed_is_listed_once_for_each_pool_with_findings_that_rest_on_its_router() -> None:
@@ -129,9 +127,9 @@ def test_what_is_assumed_is_listed_once_for_each_pool_with_findings_that_rest_on
     domains["shown"] = domain(Router.KV_EVENTS, Basis.INFERRED)
 
     assert words.assumptions(fleet(*found, inspected={"domains": domains}).inspection) == [
-        "b: router is approximate; if not, declare it under pools in fleet.yaml.",
-        "chat: router is approximate; if not, declare it under pools in fleet.yaml.",
-        "shown: router is kv-events; if not, declare it under pools in fleet.yaml.",
+        "b: router is approximate (assumed); declare it under pools in fleet.yaml.",
+        "chat: router is approximate (assumed); declare it under pools in fleet.yaml.",
+        "shown: router is kv-events (assumed); declare it under pools in fleet.yaml.",
     ]
 
 

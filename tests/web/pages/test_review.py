@@ -194,7 +194,7 @@ def test_what_is_suppressed_stands_by_its_end_and_what_expired_below(store: Snap
 
     places = [shown.index(f"owner of {rule}") for rule in ("RT-05", "RT-01", "CP-03")]
     assert places == sorted(places)
-    assert "Was suppressed by owner of CP-03 until 2026-03-01 (a trial): expired, it counts again." in shown
+    assert "Suppression by owner of CP-03 expired on 2026-03-01 (a trial)." in shown
 
 
 def test_a_calm_fleet_looks_calm(store: Snapshots) -> None:

@@ -2,7 +2,7 @@
 
 from dashboard.analysis.changes import changes_between
 from dashboard.fleet.pieces import Piece, plain
-from dashboard.render.report_text import to_changes_table
+from dashboard.render.terminal import to_terminal
 from dashboard.views.blocks import Chart, Entries, Entry, Paragraph, Section, Tone, View
 from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
@@ -15,7 +15,7 @@ def table(width: int = 160, *, colour: bool = False) -> str:
     then = fleet(*chat(4))
     now = fleet(*chat(2), *chat(1, NEW, first=3, engines=(engine(600_000),), **RESTARTED))
     told = changes_report(changes_between(then, now), context_of(then), context_of(now))
-    return to_changes_table(told, width=width, colour=colour)
+    return to_terminal(told, width=width, colour=colour)
 
 
 def test_the_headline_comes_first_and_where_it_is_from_last() -> None:
@@ -51,7 +51,7 @@ def test_no_line_is_wider_than_asked_and_colour_only_where_it_is_wanted() -> Non
 def test_foreign_text_stays_on_its_line_and_what_a_terminal_cannot_draw_is_left_out() -> None:
     entry = Entry(Tone.UNKNOWN, (Piece(EVIL),), EVIL, (plain(EVIL),))
     part = Section("a", EVIL, (Paragraph(plain(EVIL), Tone.GOOD), Entries((entry,)), Chart("c", EVIL, "GiB", ())))
-    told = to_changes_table(View(EVIL, EVIL, EVIL, context_of(fleet(name=EVIL)), (part,)), width=2000, colour=False)
+    told = to_terminal(View(EVIL, EVIL, EVIL, context_of(fleet(name=EVIL)), (part,)), width=2000, colour=False)
 
     assert "\x1b" not in told
     assert "\u202e" not in told

@@ -1,4 +1,4 @@
-"""What changed, as text for a terminal: the report without its appendices."""
+"""A view as text for a terminal, without its appendices."""
 
 from collections.abc import Iterator
 
@@ -27,6 +27,7 @@ from dashboard.views.context import context_line
 
 LONGEST = 1000  # characters of one line
 LONGEST_CELL = 200
+UNBROKEN = 24  # characters: a column of shorter cells is never folded
 INDENT = 4
 GLYPHS = {
     Tone.CRITICAL: ("✖ critical", "bold red"),
@@ -36,25 +37,26 @@ GLYPHS = {
     Tone.UNKNOWN: ("?", "dim"),
     Tone.PLAIN: ("·", "dim"),
 }
+CELL_STYLES = {Tone.CRITICAL: "red", Tone.WARNING: "yellow", Tone.GOOD: "green"}
 STYLES = {Style.PLAIN: "", Style.STRONG: "bold", Style.CODE: "cyan", Style.MUTED: "dim"}
 
 
-def to_changes_table(report: View, *, width: int, colour: bool) -> str:
-    """Write a report for people, at most `width` columns wide. Foreign text loses its control characters."""
-    parts: list[RenderableType] = [Text(end_cut(report.headline, LONGEST), "bold"), Text(end_cut(report.lead, LONGEST))]
-    for part in report.parts:
-        if not part.is_appendix:
-            parts += [Text(""), *_part(part)]
-    parts += [Text(""), Text(end_cut(context_line(report.context), LONGEST), "dim")]
+def to_terminal(view: View, *, width: int, colour: bool) -> str:
+    """Return a view as lines of at most `width` columns. Foreign text loses its control characters."""
+    parts: list[RenderableType] = [Text(end_cut(view.headline, LONGEST), "bold"), Text(end_cut(view.lead, LONGEST))]
+    for section in view.parts:
+        if not section.is_appendix:
+            parts += [Text(""), *_section(section)]
+    parts += [Text(""), Text(end_cut(context_line(view.context), LONGEST), "dim")]
     return printed(*parts, width=width, colour=colour)
 
 
-def _part(part: Section) -> Iterator[RenderableType]:
-    yield Text(f"{end_cut(part.title, LONGEST)}:", "bold")
-    for block in flat_blocks(part.blocks):
+def _section(section: Section) -> Iterator[RenderableType]:
+    yield Text(f"{end_cut(section.title, LONGEST)}:", "bold")
+    for block in flat_blocks(section.blocks):
         yield from _block(block)
-    for below in part.parts:
-        yield from _part(below)
+    for below in section.parts:
+        yield from _section(below)
 
 
 def _block(block: PlainBlock) -> Iterator[RenderableType]:
@@ -63,8 +65,8 @@ def _block(block: PlainBlock) -> Iterator[RenderableType]:
         mark = Text("") if block.tone is Tone.PLAIN else Text(f"{glyph}  ", style)
         yield _indented(mark.append_text(_line(block.line)))
     elif isinstance(block, Figures):
-        told = (f"{each.label} {each.value}{f' ({each.note})' if each.note else ''}" for each in block.items)
-        yield _indented(Text(end_cut(" · ".join(told), LONGEST)))
+        figures = (f"{each.label} {each.value}{f' ({each.note})' if each.note else ''}" for each in block.items)
+        yield _indented(Text(end_cut(" · ".join(figures), LONGEST)))
     elif isinstance(block, Entries):
         for entry in block.items:
             yield from _entry(entry)
@@ -80,6 +82,9 @@ def _entry(entry: Entry) -> Iterator[RenderableType]:
     yield _indented(Text.assemble((f"{glyph}  ", style), _line(entry.head), (side, "dim")))
     for line in entry.lines:
         yield _indented(_line(line), 2 * INDENT)
+    for snippet in entry.snippets:
+        for text in snippet.splitlines():
+            yield _indented(Text(end_cut(text, LONGEST), "bold"), 3 * INDENT)
 
 
 def _line(line: Line) -> Text:
@@ -88,12 +93,18 @@ def _line(line: Line) -> Text:
 
 def _table(block: Table) -> RichTable:
     table = RichTable(box=None, pad_edge=False, header_style="dim")
-    for column in block.columns:
-        table.add_column(end_cut(column.title), justify="right" if column.is_number else "left", overflow="fold")
+    for place, column in enumerate(block.columns):
+        is_short = max((len(row[place].whole_text) for row in block.rows), default=0) <= UNBROKEN
+        table.add_column(
+            Text(end_cut(column.title)),
+            justify="right" if column.is_number else "left",
+            overflow="fold",
+            no_wrap=is_short,
+        )
     for row in block.rows:
-        table.add_row(*(Text(end_cut(cell.whole_text, LONGEST_CELL)) for cell in row))
+        table.add_row(*(Text(end_cut(cell.whole_text, LONGEST_CELL), CELL_STYLES.get(cell.tone, "")) for cell in row))
     return table
 
 
-def _indented(told: RenderableType, columns: int = INDENT) -> RenderableType:
-    return Padding(told, (0, 0, 0, columns))
+def _indented(text: RenderableType, columns: int = INDENT) -> RenderableType:
+    return Padding(text, (0, 0, 0, columns))

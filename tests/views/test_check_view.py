@@ -1,0 +1,103 @@
+"""What check prints, in a terminal and as a comment on a pull request. The golden outputs show it whole."""
+
+import re
+
+import pytest
+
+from dashboard.fleet.formatting import HIDDEN
+from dashboard.render.markdown import to_markdown
+from dashboard.render.markdown_text import MOST_CHARACTERS
+from dashboard.render.terminal import to_terminal
+from dashboard.rules.domain import Basis, Router
+from dashboard.rules.findings import CohortShare, OutcomeKind, Remedy, Snippet
+from dashboard.views.check import check_view
+from tests.report.judged import EVIL, domain, evil, finding, fleet, outcome, suppression
+
+ACTION = "What to do: Give these replicas the same block size."
+
+
+def lines(*found: object, width: int = 200, **more: object) -> list[str]:
+    return to_terminal(check_view(fleet(*found, **more)), width=width, colour=False).splitlines()  # type: ignore[arg-type]
+
+
+def without_code(text: str) -> str:
+    """What a reader of Markdown looks for markup in: all but blocks of code and code in a line."""
+    outside = re.sub(r"^( *)(`{3,})\w*\n.*?\n\1\2$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"(?<![\\`])`[^`\n]+`", "", outside)
+
+
+def test_a_finding_has_rule_place_replicas_sentence_cause_fix_and_what_to_type() -> None:
+    assert lines(finding())[3:9] == [
+        "1 critical finding:",
+        "    ✖ critical  RT-01 block-size-differs in chat  [B x2 (chat-3 and chat-4)]",
+        "        Block size is 32 instead of 16, which 2 of 4 replicas have.",
+        "        Why it matters: The router never finds what these replicas hold.",
+        f"        {ACTION}",
+        "            --block-size 16",
+    ]
+
+
+def test_cause_and_fix_are_shown_once_and_referred_to_afterwards() -> None:
+    alone = finding(replicas=("http://chat-1:8000",), cohorts=(CohortShare("chat", "A", ("http://chat-1:8000",)),))
+    shown = lines(finding(), finding(subject="other"), finding("CO-01"), alone)
+
+    assert shown.count(f"        {ACTION}") == 2, "of each rule once"
+    assert "        Same cause and fix as chat." in shown
+    assert "        Same cause and fix as RT-01 on B x2 (chat-3 and chat-4)." in shown
+
+
+def test_a_choice_of_snippets_says_so_and_an_empty_cause_has_no_line() -> None:
+    both = (Snippet("flag", "--a 1"), Snippet("flag", "--a 2"))
+    shown = [line.strip() for line in lines(finding(why="", remedy=Remedy("Choose.", both, any_of=True)))]
+
+    assert shown[6:10] == ["What to do: Choose.", "One of these is enough:", "--a 1", "--a 2"]
+
+
+def test_what_was_suppressed_skipped_raised_or_unreachable_has_a_section() -> None:
+    outcomes = [outcome("CO-01", OutcomeKind.SKIPPED, f"{each} of 4.") for each in range(60)]
+    shown = lines(
+        finding(assumptions=("router is approximate",)),
+        suppressed=[finding(suppression=suppression())],
+        outcomes=[*outcomes, outcome("CO-02", OutcomeKind.ERROR, "KeyError: 1")],
+        down=1,
+        inspected={"notes": ("Unused.",), "domains": {"chat": domain(Router.APPROXIMATE, Basis.ASSUMED)}},
+    )
+
+    for title, line in (
+        (
+            "Assumptions (not configured):",
+            "chat: router is approximate (assumed); declare it under pools in fleet.yaml.",
+        ),
+        ("Suppressed:", "critical RT-01 in chat, B x2 (chat-3 and chat-4): suppressed until 2026-04-30 by ann: canary"),
+        ("Skipped (not reported):", "CO-01 in chat: 0 of 4."),
+        ("Rule errors:", "CO-02 in chat: KeyError: 1"),
+        ("Warnings:", "Unused."),
+        ("Unreachable:", "lost-1: Nothing listens there."),
+    ):
+        assert shown[shown.index(title) + 1] == f"    ·  {line}"
+    assert "    ·  and 10 more" in shown
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_line_is_wider_than_asked(width: int) -> None:
+    assert max(map(len, lines(finding(sentence="a long sentence " * 20), width=width))) <= width
+
+
+def test_an_attack_stays_text_in_the_terminal_and_in_markdown() -> None:
+    terminal, markdown = to_terminal(check_view(evil()), width=200, colour=False), to_markdown(check_view(evil()))
+    outside = without_code(markdown)
+
+    assert not any(HIDDEN.search(line) for line in terminal.split("\n"))
+    assert set(re.findall(r"</?\w+>", outside)) <= {"<br>", "<details>", "<summary>", "</summary>", "</details>"}
+    assert not re.search(r"(?<!\\)[`\[|$~]|@\w", outside.replace("**", ""))
+    assert "://" not in outside.replace("\\://", "")
+    assert markdown.count(EVIL[:3]) == 1, "only inside the block of code, which has it as it is"
+
+
+def test_a_comment_is_never_longer_than_a_forge_takes_and_the_rest_is_counted() -> None:
+    text = to_markdown(check_view(fleet(*(finding(sentence="x" * 900, why=f"{number}") for number in range(200)))))
+
+    shown = text.count("- ✖ critical: ")
+    assert len(text) <= MOST_CHARACTERS + 200
+    assert f"and {200 - shown} more entries" in text
+    assert shown > 20

@@ -1,0 +1,53 @@
+"""What poll prints. The golden outputs show it whole."""
+
+from dataclasses import replace
+
+from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.render.terminal import to_terminal
+from dashboard.views.poll import poll_view
+from tests.builders import document, down, fleet, replica
+
+
+def text(of: Fleet, *, colour: bool = False) -> str:
+    return to_terminal(poll_view(of), width=200, colour=colour)
+
+
+def test_every_replica_has_a_line_with_its_state_that_does_not_end_with_blanks(demo_fleet: Fleet) -> None:
+    lines = text(demo_fleet).splitlines()
+
+    for each in demo_fleet.replicas:
+        assert any(line.strip().startswith(each.name) and f" {each.state} " in line for line in lines)
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
+def test_a_pool_without_two_replicas_to_compare_says_so() -> None:
+    one = document()
+
+    assert "Not compared: 1 replica read." in text(fleet([replica("a", document=one)], [one]))
+    assert "Not compared: 0 replicas read." in text(fleet([down("a")]))
+    assert "0 of 0 answered" in text(empty_fleet("nothing"))
+
+
+def test_an_upper_bound_is_marked_and_so_is_an_unknown_capacity(demo_fleet: Fleet) -> None:
+    assumed = next(each for each in demo_fleet.replicas if each.engines and each.engines[0].basis == "assumed")
+    lost = assumed.engines[0]._replace(kv_cache_size_tokens=None)
+    unknown = replace(demo_fleet, replicas=(replace(assumed, engines=(lost,)),), pools=())
+
+    assert f"≤ {assumed.engines[0].kv_cache_size_tokens:,}" in text(demo_fleet)
+    assert "not known" in text(unknown)
+
+
+def test_control_characters_and_markup_of_strangers_are_shown_as_text(demo_fleet: Fleet) -> None:
+    hostile = replace(demo_fleet.replicas[0], name="\x1b[31m[bold]evil[/bold]\u202e\n")
+    shown = text(replace(demo_fleet, replicas=(hostile,), pools=()), colour=True)
+
+    assert "\x1b[31m[bold]" not in shown
+    assert "[bold]evil[/bold]" in shown
+    assert "\u202e" not in shown
+
+
+def test_differences_beyond_the_first_dozen_are_counted(demo_fleet: Fleet) -> None:
+    pool = next(each for each in demo_fleet.pools if each.name == "chat-70b")
+    many = replace(pool, differences=pool.differences[:1] * 20)
+
+    assert "and 8 more differences" in text(replace(demo_fleet, pools=(many,)))
