@@ -244,7 +244,7 @@ def test_a_rule_that_failed_on_the_other_side_says_so() -> None:
         ({"before": judged.finding(severity=Severity.INFO)}, "Severity info -> critical."),
         (
             {"is_suppressed_after": True, "after": judged.finding(suppression=judged.suppression())},
-            "Now suppressed by ann until 2026-04-30: canary.",
+            "Now suppressed until 2026-04-30 by ann: canary.",
         ),
     ],
 )
