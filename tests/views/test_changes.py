@@ -187,7 +187,7 @@ def test_a_new_finding_that_is_suppressed_is_counted_apart() -> None:
     shown = of(judged_as(), judged_as(suppressed=[hidden], polled_at=LATER))
 
     assert figure(shown, "New findings")[1:3] == ("0", "1 suppressed")
-    assert lines(entries(shown, "new-findings")[0])[-1] == "Suppressed by ann until 2026-04-30: canary."
+    assert lines(entries(shown, "new-findings")[0])[-1] == "Suppressed until 2026-04-30 by ann: canary."
 
 
 def one_sided(before: Any, after: Any, *, is_new: bool = False, **more: Any) -> list[str]:

@@ -98,7 +98,7 @@ def test_what_the_part_on_changes_cuts_stands_in_the_appendix() -> None:
     (appendix,) = (each for each in report.parts if each.anchor == "new-setting-changes")
 
     assert "and 2 more settings, in the appendix" in text_of(part(report, "new"))
-    assert (appendix.title, appendix.is_appendix) == ("Changed settings, one by one", True)
+    assert (appendix.title, appendix.is_appendix) == ("Changed settings", True)
     assert "cache_config.x8" in text_of(appendix)
     assert not any(each.anchor == "new-replica-changes" for each in report.parts)
 
@@ -109,7 +109,7 @@ def test_a_rollout_is_told_with_its_day() -> None:
     rollout = Rollout("chat-70b", "0.31.0", "0.32.0", (STORY.replicas[0].id,), 16, began, began)
     rolling = replace(STORY, inspection=replace(STORY.inspection, rollouts={"chat-70b": rollout}))
 
-    assert "1 of 16 replicas since 2026-03-02T00:35:15Z." in text_of(part(review_report(rolling), "fine"))
+    assert "(1/16) since 2026-03-02T00:35:15Z" in text_of(part(review_report(rolling), "fine"))
 
 
 def test_a_review_of_the_same_data_says_only_that_nothing_changed() -> None:
