@@ -128,7 +128,7 @@ def _environment() -> Environment:
         plain=lambda text: text if isinstance(text, str) else to_plain(text),
         quiet=lambda line: all(piece.style == "muted" for piece in line),
         slug=lambda text: "-".join(text.lower().split()),
-        snippet=lambda text: visible(text[:LONGEST_SNIPPET]),
+        snippet=lambda text: Markup(escape(visible(text[:LONGEST_SNIPPET]))),  # noqa: S704  # its line breaks stay
         together=lambda text: Markup(escape(_BREAKS.sub("\N{NO-BREAK SPACE}", _clean(text)))),  # noqa: S704
         widths=_widths,
     )
