@@ -44,7 +44,7 @@ from tests.secrets_listed import ARGUMENTS, BROKEN, HEADERS, NESTED, listed
 from tests.serving import free_port, started, wait_until_healthy
 from tests.snapshot_pages import EVERY_PAGE, drop, freeze, shown_beside, visit
 from tests.sources.polling.hostile import CAPTURE, DEV_MODE, Exchange, HostileServer, answers
-from tests.web.test_server import Client
+from tests.web.test_server import get
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
@@ -173,7 +173,6 @@ def test_no_secret_is_in_a_document_a_snapshot_an_export_the_table_or_the_metric
     store = Snapshots(tmp_path)
     key = store.freeze(fleet, "x", NOW).id
     service.put(fleet, at=NOW)
-    client = Client()
     told = {
         "memory": repr(fleet.replicas) + repr(fleet.documents) + repr(fleet.inspection),
         "fleet": fleet_json(fleet, NOW, full=True).decode(),
@@ -184,7 +183,7 @@ def test_no_secret_is_in_a_document_a_snapshot_an_export_the_table_or_the_metric
         "table": to_terminal(poll_view(fleet), width=1000, colour=False),
         "frames": "".join(frame.to_csv() for frame in fleet.frames),
         "metrics": generate_latest(server._registry).decode(),
-        **{path: client.get(path).text for path in ("/api/v1/fleet", "/api/v1/findings", "/metrics")},
+        **{path: get(path).text for path in ("/api/v1/fleet", "/api/v1/findings", "/metrics")},
     }
     service.stop()
 

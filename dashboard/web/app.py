@@ -1,4 +1,4 @@
-"""The dashboard: `streamlit run app.py`, a link to this file. How it serves and looks: .streamlit/config.toml."""
+"""The ASGI app: `streamlit run app.py` links to this file. Server and theme options: .streamlit/config.toml."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ SCRIPT = Path(__file__).resolve().with_name("main.py")
 PAGE = Path(st.__file__).with_name("static") / "index.html"
 
 options = server.options_or_exit()
-# Asked when the app is there: the first to ask for a setting fixes all, and the app says where config.toml is.
+# A callable: the first st.get_option() reads all options, and only the app determines where config.toml is.
 guard = edge.middleware(options, lambda: str(st.get_option("server.address")), PAGE.read_text())
 life = server.lifespan(options, forget_expired)
 app = st.App(SCRIPT, lifespan=life, routes=server.routes(), middleware=[guard, Middleware(Uploads)])

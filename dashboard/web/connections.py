@@ -1,4 +1,4 @@
-"""Limits of the web server: descriptors, connections, seconds until a request is there, lines of log."""
+"""Limits of the web server: file descriptors, connections, request time, log lines, shutdown time."""
 
 import asyncio
 import logging
@@ -15,29 +15,29 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_CONNECTIONS = 4096
-SESSION_DESCRIPTORS = 4  # its websocket, and the three of an event loop that Streamlit makes
-SPARE_DESCRIPTORS = 200  # files, pipes, the parent's
-SPARE_CONNECTIONS = 32  # for requests such as /healthz, when websockets have taken the others
-# uvicorn 0.54 logs this after each 403 of a websocket, which was answered (websockets_sansio_impl.py, run_asgi).
+SESSION_DESCRIPTORS = 4  # its websocket, and three of Streamlit's event loop
+SPARE_DESCRIPTORS = 200  # files, pipes, inherited ones
+SPARE_CONNECTIONS = 32  # for requests such as /healthz: websockets cannot use them
+# uvicorn 0.54 logs this after each websocket that was answered with 403 (websockets_sansio_impl.py, run_asgi).
 ANSWERED = "ASGI callable returned without completing handshake."
 MOST_LINES, LINES_SECONDS = 20, 60.0  # of the same message
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of open files to the hard one; return it."""
+    """Raise the soft limit of open files to the hard limit, and return it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
 
 def connection_limit(descriptors: int, poll_connections: int) -> int:
-    """Return how many connections may be open, given the limit of open files and what polling uses of it."""
+    """Return the limit of open connections, given the limit of open files and the connections of polling."""
     free = descriptors - poll_connections - SPARE_DESCRIPTORS
     return max(2 * SPARE_CONNECTIONS, min(MOST_CONNECTIONS, free // SESSION_DESCRIPTORS))
 
 
 class Connection(H11Protocol):
-    """An HTTP connection that ends where its request does not come; at the limit the oldest such one makes room."""
+    """An HTTP connection that closes when its request is late; at the limit the oldest incomplete one is closed."""
 
     head_seconds = 10.0  # until the head of a request is complete
     body_seconds = 30.0  # until more of its body comes
@@ -45,25 +45,25 @@ class Connection(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Start the time limit of the first request; at the limit of connections, close the oldest incomplete one."""
         super().connection_made(transport)
         self.opened_at = self.loop.time()
         self._expect(self.head_seconds)
         if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
             waiting = [each for each in self.connections if isinstance(each, Connection) and each.is_incomplete]
-            oldest = min(waiting, key=lambda each: each.opened_at)  # at least this one waits
+            oldest = min(waiting, key=lambda each: each.opened_at)  # this one at least
             self.connections.discard(oldest)
             oldest.transport.abort()
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether a request, or the rest of one, has yet to come."""
+        """Return whether the server waits for a request or the rest of one."""
         return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
 
     def data_received(self, data: bytes) -> None:
-        """Wait on where the request is incomplete: its head has one time limit, each part of its body another."""
+        """Set the time limit for the rest of the request: one for its head, one for each part of its body."""
         super().data_received(data)
-        if self not in self.connections:  # it is a websocket by now, or closed
+        if self not in self.connections:  # upgraded to a websocket, or closed
             return
         if self.conn.their_state is h11.SEND_BODY:
             self._expect(self.body_seconds)
@@ -73,12 +73,12 @@ class Connection(H11Protocol):
             self._expect(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
+        """Cancel the time limit."""
         self._expect(None)
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Become a websocket, unless these have taken their part of the connections: then 503."""
+        """Upgrade to a websocket; answer 503 when websockets have used up their share of the connections."""
         self._expect(None)
         if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency - SPARE_CONNECTIONS:
             self.logger.warning("websocket refused: %d connections are open", len(self.connections))
@@ -88,22 +88,22 @@ class Connection(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def _expect(self, seconds: float | None) -> None:
-        """End the connection after so many seconds; None: no more."""
+        """Close the connection after some seconds; None cancels this."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
 
 
 class Server(uvicorn.Server):
-    """Ends in time: what blocks it when it is asked to end is given up."""
+    """A server that exits within a time limit, whatever blocks it."""
 
     def __init__(self, config: uvicorn.Config, stop_seconds: float) -> None:
-        """Serve nothing yet."""
+        """Prepare the server; `stop_seconds` limit its shutdown."""
         super().__init__(config)
         self._stop_seconds = stop_seconds
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end."""
+        """Shut down, and kill this process after the time limit."""
         if not self.should_exit:
             last_resort = threading.Timer(self._stop_seconds, os._exit, [0])
             last_resort.daemon = True
@@ -112,17 +112,17 @@ class Server(uvicorn.Server):
 
 
 class RepeatFilter(logging.Filter):
-    """Drops messages that came too often of late: a flood of bad requests fills no disk."""
+    """Drops repeated messages: a flood of bad requests must not fill the disk."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin to count. `clock` gives seconds."""
+        """Create an empty count. `clock` gives seconds."""
         super().__init__()
         self._clock = clock
         self._counts: dict[tuple[str, str], int] = {}
         self._until = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to log a record; the last of a kind says that more are dropped."""
+        """Return whether to log a record; the last one of a message announces that more are dropped."""
         if record.msg == ANSWERED:
             return False
         if self._clock() >= self._until:
@@ -135,7 +135,7 @@ class RepeatFilter(logging.Filter):
 
 
 def limit_log() -> None:
-    """Limit what every logger writes that exists by now: a filter of a logger sees no records of those below it."""
+    """Limit repeated messages of every existing logger; a filter does not see records of child loggers."""
     repeats: Any = RepeatFilter()
     for logger in (logging.getLogger(name) for name in tuple(logging.root.manager.loggerDict)):
         logger.addFilter(repeats)

@@ -1,4 +1,4 @@
-"""What is decided about a request before Streamlit sees it: Host, Origin, and the security headers of the answer."""
+"""Checks before Streamlit sees a request: Host and Origin; and the security headers of every answer."""
 
 import base64
 import hashlib
@@ -20,10 +20,10 @@ from dashboard.config import Options
 
 log = logging.getLogger(__name__)
 
-PROBES = frozenset({"/healthz", "/livez", "/readyz"})  # asked by address, by kubelets and load balancers
+PROBES = frozenset({"/healthz", "/livez", "/readyz"})  # kubelets and load balancers use any name
 READING = frozenset({"GET", "HEAD"})
 # What Streamlit 1.67 needs: components v2 are modules from blob: addresses, scripts write styles, Plotly and the grids
-# draw data: and blob: images. The rest is 'self': the browser contacts this server and nobody else.
+# draw data: and blob: images. The rest is 'self': the browser contacts this server only.
 POLICY = (
     "default-src 'self'",
     "style-src 'self' 'unsafe-inline'",
@@ -34,9 +34,9 @@ POLICY = (
     "base-uri 'self'",
     "form-action 'self'",
 )
-PEER_HEADER = "X-Fleet-Peer"  # the address that a connection is from, for the audit log
-REPEAT_SECONDS = 60.0  # until the same refusal is logged again
-MOST_LOGGED = 20  # different refusals in that time; a flood of names fills no disk
+PEER_HEADER = "X-Fleet-Peer"  # peer address of the connection, for the audit log
+REPEAT_SECONDS = 60.0  # between log lines of the same refusal
+MOST_LOGGED = 20  # different refusals in that time: a flood of names must not fill the disk
 _INLINE_SCRIPT = re.compile("<script>(.*?)</script>", re.DOTALL)
 _AUTHORITY = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]{1,253}))(?::(?P<port>\d{1,5}))?", re.ASCII
@@ -45,26 +45,26 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class Site(NamedTuple):
-    """Host and port of a Host or Origin header; the port is empty where it is the scheme's own."""
+    """Host and port of a Host or Origin header; the port is empty where it is the default."""
 
     host: str
     port: str
 
 
 class Refused(NamedTuple):
-    """Why a request is refused, and the entry of `allowed_hosts` that would allow it, if one would."""
+    """Why a request is refused, and the entry of `allowed_hosts` that would allow it, if any."""
 
     why: str
     entry: str = ""
 
     def __str__(self) -> str:
-        """Return one line, with what to do."""
-        option = f"set allowed_hosts: [{self.entry}] in the options (FLEET_ALLOWED_HOSTS={self.entry}) and restart"
+        """Return one line: cause and action."""
+        option = f"set allowed_hosts: [{self.entry}] in fleet.yaml (FLEET_ALLOWED_HOSTS={self.entry}) and restart"
         return f"{self.why} If {self.entry} is a name of this dashboard, {option}." if self.entry else self.why
 
 
 def site_of(authority: str, scheme: str = "") -> Site | None:
-    """Return host and port as a Host header or an Origin has them; None where it is neither."""
+    """Return host and port of a Host header or an Origin; None where it is malformed."""
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
         return None
@@ -74,13 +74,13 @@ def site_of(authority: str, scheme: str = "") -> Site | None:
 
 
 def origin_of(text: str) -> Site | None:
-    """Return host and port of an Origin; None where it is no http site, as `null` of a sandboxed frame."""
+    """Return host and port of an Origin; None where it is no HTTP origin, such as `null` of a sandboxed frame."""
     scheme, _, authority = text.partition("://")
     return site_of(authority, scheme) if scheme in _DEFAULT_PORTS else None
 
 
 def is_allowed(host: str, allowed: Sequence[str]) -> bool:
-    """Return whether a host may be addressed: any IP address (DNS rebinding needs a name), localhost, or listed."""
+    """Return whether a Host is allowed: any IP address (DNS rebinding needs a name), localhost, or a listed name."""
     try:
         ip_address(host)
     except ValueError:
@@ -94,9 +94,9 @@ def is_listed(host: str, allowed: Sequence[str]) -> bool:
 
 
 def refusal(method: str, path: str, headers: Headers, allowed: Sequence[str]) -> Refused | None:
-    """Return why a request is refused, or None. A websocket's method is empty.
+    """Return why a request is refused, or None. The method of a websocket is empty.
 
-    Every browser sends an Origin with a websocket and with what is not a GET; without one, both are refused.
+    Browsers send an Origin with every websocket and every method but GET and HEAD: it is required there.
     """
     hosts, origins = headers.getlist("host"), headers.getlist("origin")
     site = site_of(hosts[0]) if len(hosts) == 1 else None
@@ -106,19 +106,19 @@ def refusal(method: str, path: str, headers: Headers, allowed: Sequence[str]) ->
         if not is_allowed(site.host, allowed):
             return Refused(f"Host {site.host} is not allowed.", site.host)
     if not origins:
-        return None if method in READING else Refused("An Origin header is required here; every browser sends it.")
+        return None if method in READING else Refused("An Origin header is required.")
     origin = origin_of(origins[0]) if len(origins) == 1 else None
     if origin is None:
-        return Refused("The Origin header names no http site.")
+        return Refused("The Origin header is malformed.")
     if origin == site or is_listed(origin.host, allowed):
         return None
     return Refused(
-        f"Origin {origin.host} is not the Host of this request; a proxy has to pass the Host on.", origin.host
+        f"Origin {origin.host} differs from the Host of this request: a proxy must forward Host.", origin.host
     )
 
 
 def security_headers(frame_ancestors: Sequence[str] = (), page: str = "") -> dict[str, str]:
-    """Return the headers of every answer: `frame_ancestors` may embed a page; the scripts inside `page` may run."""
+    """Return the headers of every answer; `frame_ancestors` may embed pages, inline scripts of `page` may run."""
     sites = " ".join(frame_ancestors) or "'none'"
     hashes = (hashlib.sha256(script.encode()).digest() for script in _INLINE_SCRIPT.findall(page))
     scripts = " ".join(("script-src 'self' blob:", *(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes)))
@@ -126,12 +126,12 @@ def security_headers(frame_ancestors: Sequence[str] = (), page: str = "") -> dic
         "Content-Security-Policy": "; ".join((*POLICY, scripts, f"frame-ancestors {sites}")),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "same-origin",
-        **({} if frame_ancestors else {"X-Frame-Options": "DENY"}),  # it knows no list of sites
+        **({} if frame_ancestors else {"X-Frame-Options": "DENY"}),  # has no list of sites
     }
 
 
 def middleware(options: Options, address: Callable[[], str], page: str) -> Middleware:
-    """Return the middleware for a server that binds `address`, asked once it starts, and serves the HTML of `page`."""
+    """Return the middleware for a server that serves the HTML `page`; `address` is called once the server starts."""
     headers = security_headers(options.frame_ancestors, page)
 
     def edge(app: ASGIApp) -> Edge:
@@ -141,7 +141,7 @@ def middleware(options: Options, address: Callable[[], str], page: str) -> Middl
 
 
 class Edge:
-    """ASGI middleware: answers 403 where Host or Origin are foreign, and adds the security headers."""
+    """ASGI middleware: answers 403 to a foreign Host or Origin, and adds the security headers."""
 
     def __init__(
         self,
@@ -155,13 +155,13 @@ class Edge:
         self._clock = clock
         self._allowed = tuple(allowed_hosts)
         self._headers = security_headers() if headers is None else headers
-        self._logged: dict[Refused, float] = {}  # when
+        self._logged: dict[Refused, float] = {}  # seconds of `clock`
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Decide, then answer or pass on.
+        """Refuse a request, or pass it on.
 
-        Streamlit gets no Origin, for it would look up its own address to judge it, and the peer as a header, for it
-        names no address of this machine.
+        Streamlit gets no Origin, because it would look up its own name to check it, and the peer address as a header,
+        because it has no other access to it.
         """
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
@@ -187,7 +187,7 @@ class Edge:
             await WebSocket(scope, receive, send_secured).send_denial_response(answer)
 
     def _log(self, refused: Refused) -> None:
-        """Log a refusal, unless it was logged a moment ago."""
+        """Log a refusal, unless it was logged recently."""
         now = self._clock()
         self._logged = {each: at for each, at in self._logged.items() if now - at < REPEAT_SECONDS}
         if refused not in self._logged and len(self._logged) < MOST_LOGGED:

@@ -1,4 +1,4 @@
-"""Starting the dashboard's web server, and ending it."""
+"""Start and stop of the web server."""
 
 import ctypes
 import errno
@@ -14,27 +14,27 @@ from types import FrameType
 
 from dashboard.config import FILE_VARIABLE
 
-STOP_SECONDS = 10  # the server ends within a second, unless something blocks it; then it is killed
-CLOSE_SECONDS = 2  # that open pages have to close
-MOST_MESSAGE_BYTES = 4 * 2**20  # from a browser; what is imported is uploaded by itself
-PING_SECONDS = 30  # as Streamlit has it
+STOP_SECONDS = 10  # then the server is killed; it usually stops within a second
+CLOSE_SECONDS = 2  # for open pages to close
+MOST_MESSAGE_BYTES = 4 * 2**20  # from a browser; imported files are uploads, not messages
+PING_SECONDS = 30  # Streamlit's own
 WRONG_SETTING = 2  # exit code
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def server_command(address: str, port: int) -> list[str]:
-    """Return the command that serves the pages until this process ends."""
+    """Return the command of a server that stops when this process ends."""
     return [sys.executable, "-m", "dashboard.web.launch", address, str(port), str(os.getpid())]
 
 
 def environment(config: Path | None) -> Mapping[str, str]:
-    """Return this process's environment, with the file of options named in it."""
+    """Return the environment of this process, with the path of the config file."""
     named = {FILE_VARIABLE: str(config.absolute())} if config is not None else {}
     return {**os.environ, **named}
 
 
 def is_free(address: str, port: int) -> bool:
-    """Tell whether nobody listens there yet; what cannot be bound for another reason is left to the server to say."""
+    """Return whether the port is free; other reasons why it cannot be bound are left to the server."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -46,9 +46,9 @@ def is_free(address: str, port: int) -> bool:
 
 
 def serve(address: str, port: int, config: Path | None) -> int:
-    """Serve the pages in this process until it is asked to end; return the exit code."""
+    """Serve the pages in this process until a signal; return the exit code."""
     os.environ.update(environment(config))
-    # Other commands need none of these, and the app reads the environment.
+    # Imported here: other commands do not need them, and the app reads the environment.
     import streamlit as st  # noqa: PLC0415
     import uvicorn  # noqa: PLC0415
 
@@ -72,19 +72,19 @@ def serve(address: str, port: int, config: Path | None) -> int:
         ws_ping_timeout=PING_SECONDS,
         ssl_certfile=st.get_option("server.sslCertFile"),
         ssl_keyfile=st.get_option("server.sslKeyFile"),
-        proxy_headers=False,  # the audit log names the peer, and what a proxy says of others apart
+        proxy_headers=False,  # the audit log has the peer and the claims of a proxy apart
         timeout_graceful_shutdown=CLOSE_SECONDS,
         log_level="warning",
         access_log=False,
         server_header=False,
     )
-    with _asked_to_end():
+    with _until_signal():
         Server(settings, STOP_SECONDS).run()
     return 0
 
 
 def _load_settings(script: Path, address: str, port: int) -> str:
-    """Let Streamlit read its settings as `streamlit run` does: STREAMLIT_* go before config.toml; return a mistake."""
+    """Load Streamlit's options as `streamlit run` does, STREAMLIT_* before config.toml; return a mistake."""
     from click import ClickException  # noqa: PLC0415  Streamlit's own
     from streamlit.web import bootstrap, cli  # noqa: PLC0415
 
@@ -98,21 +98,21 @@ def _load_settings(script: Path, address: str, port: int) -> str:
 
 
 def serve_apart(address: str, port: int, config: Path | None) -> int:
-    """Serve the pages in a process of their own; return its exit code, 0 where this process is asked to end.
+    """Serve the pages in a child process; return its exit code, 0 after a signal to this process.
 
-    It has a session of its own, so that Ctrl-C reaches this process alone, which ends it without a word.
+    The child has its own session: Ctrl-C reaches this process only, which then stops the child.
     """
     command = server_command(address, port)
-    with _asked_to_end():
+    with _until_signal():
         process = subprocess.Popen(command, env=environment(config), start_new_session=True)  # noqa: S603  our own
         try:
             return process.wait()
         finally:
-            _end(process)
+            _stop(process)
     return 0
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
@@ -122,10 +122,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _asked_to_end() -> Iterator[None]:
-    """Leave what is inside when Ctrl-C, SIGTERM or the end of the terminal (SIGHUP) asks for it."""
+def _until_signal() -> Iterator[None]:
+    """Leave the body at Ctrl-C, SIGTERM or the end of the terminal (SIGHUP)."""
     signals = [signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else nohup: it goes on
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
         signals.append(signal.SIGHUP)
     previous = {each: signal.signal(each, _interrupt) for each in signals}
     try:
@@ -138,19 +138,19 @@ def _asked_to_end() -> Iterator[None]:
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
-    if number == signal.SIGHUP:  # which uvicorn does not know
+    if number == signal.SIGHUP:  # uvicorn does not handle it
         signal.raise_signal(signal.SIGTERM)
     else:
         raise KeyboardInterrupt
 
 
-def end_with(parent: int) -> None:
-    """Let this process be asked to end when its parent ends, however that happens (Linux)."""
+def stop_with_parent(parent: int) -> None:
+    """Send SIGTERM to this process when its parent ends for any reason (Linux)."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it ended before
+    if os.getppid() != parent:  # it has already ended
         raise SystemExit(0)
 
 
 if __name__ == "__main__":
-    end_with(int(sys.argv[3]))
+    stop_with_parent(int(sys.argv[3]))
     raise SystemExit(serve(sys.argv[1], int(sys.argv[2]), None))

@@ -1,9 +1,9 @@
-"""What answers besides the pages: the collector's life, probes (/healthz, /livez, /readyz), /metrics and /api/v1."""
+"""HTTP routes besides the pages: probes (/healthz, /livez, /readyz), /metrics and /api/v1; the start of polling."""
 
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -27,28 +27,29 @@ from dashboard.rules.findings import OutcomeKind
 from dashboard.views import pages
 from dashboard.web.connections import limit_log, raise_descriptor_limit
 
-WRONG_OPTIONS = 2  # the exit code of every program for wrong usage
+WRONG_OPTIONS = 2  # exit code
 INTERVALS_UNTIL_STALE = 2
 TIDY_SECONDS = 5.0
-MAX_POOLS = 100  # that have series of their own; pools can be as many as served models
+MAX_POOLS = 100  # with series of their own; served models make pools, so their number has no limit
 OTHER_POOLS = "other"
 NO_POOL = ""  # of replicas that were never read
+NO_DATA = "no poll completed yet"
 
 
 def options_or_exit() -> Options:
-    """Return the options; with a mistake in them, say each in one sentence and end the program with exit code 2."""
+    """Return the options; print each mistake in them and end the program with exit code 2."""
     try:
         return load_options()
     except OptionsError as error:
         for mistake in error.mistakes:
-            print(mistake, file=sys.stderr)  # noqa: T201  before there is any log
+            print(mistake, file=sys.stderr)  # noqa: T201  there is no log yet
         raise SystemExit(WRONG_OPTIONS) from None
 
 
 def lifespan(
     options: Options, tidy: Callable[[], None] = lambda: None
 ) -> Callable[[Any], AbstractAsyncContextManager[dict[str, Any]]]:
-    """Return the life of the server: it polls from before the first browser until shutdown, and tidies now and then."""
+    """Return the lifespan of the server: it polls until shutdown, also without a browser, and tidies regularly."""
 
     @asynccontextmanager
     async def polling(_app: Any) -> AsyncIterator[dict[str, Any]]:
@@ -72,10 +73,10 @@ async def _tidy_forever(tidy: Callable[[], None]) -> None:
 
 
 async def healthz(_request: Request) -> Response:
-    """Answer 200 while the last complete poll is young enough, also when every replica is down; else 503."""
+    """Answer 200 while the last complete poll is recent, even if every replica is down; else 503."""
     polled_at = service.current().polled_at
     if polled_at is None:
-        return JSONResponse({"status": "starting", "detail": "no poll has ended yet"}, status_code=503)
+        return JSONResponse({"status": "starting", "detail": NO_DATA}, status_code=503)
     age = (service.now() - polled_at).total_seconds()
     limit = INTERVALS_UNTIL_STALE * service.interval_seconds() + service.poll_timeout_seconds()
     fresh = age < limit
@@ -89,86 +90,85 @@ async def livez(_request: Request) -> Response:
 
 
 async def readyz(_request: Request) -> Response:
-    """Answer 200 once a poll is complete, however old it is; else 503."""
+    """Answer 200 once a poll completed, however old; else 503."""
     is_ready = service.current().polled_at is not None
     return JSONResponse({"status": "ok" if is_ready else "starting"}, status_code=200 if is_ready else 503)
 
 
 async def metrics(_request: Request) -> Response:
-    """Answer with the program's own metrics in Prometheus' text format."""
+    """Answer with the metrics of this program in Prometheus text format."""
     return Response(generate_latest(_registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-async def api_fleet(request: Request) -> Response:
-    """Answer with the JSON document of the current fleet; 503 before the first poll, 400 for a snapshot."""
-    return await _answered(request, fleet_json)
+def _document(build: Callable[[Fleet, datetime], bytes]) -> Callable[[Request], Awaitable[Response]]:
+    """Return a route with a JSON document of the live fleet: 503 before the first poll, 400 for a snapshot."""
 
+    async def answer(request: Request) -> Response:
+        if pages.SNAPSHOT in request.query_params:
+            detail = f"parameter {pages.SNAPSHOT} is not supported: the API serves the live fleet"
+            return JSONResponse({"detail": detail}, status_code=400)
+        fleet = service.current()
+        if fleet.polled_at is None:
+            return JSONResponse({"detail": NO_DATA}, status_code=503)
+        body = await asyncio.to_thread(build, fleet, service.now())
+        return Response(body, media_type="application/json")
 
-async def api_findings(request: Request) -> Response:
-    """Answer with the JSON document of what the rules find; 503 before the first poll, 400 for a snapshot."""
-    return await _answered(request, findings_json)
-
-
-async def _answered(request: Request, document: Callable[[Fleet, datetime], bytes]) -> Response:
-    if pages.SNAPSHOT in request.query_params:
-        return JSONResponse({"detail": f"no parameter {pages.SNAPSHOT}: this is the live fleet"}, status_code=400)
-    fleet = service.current()
-    if fleet.polled_at is None:
-        return JSONResponse({"detail": "no poll has ended yet"}, status_code=503)
-    body = await asyncio.to_thread(document, fleet, service.now())
-    return Response(body, media_type="application/json")
+    return answer
 
 
 async def not_found(_request: Request) -> Response:
-    """Answer 404 where Streamlit would answer every unknown path with its page."""
+    """Answer 404; Streamlit would answer every unknown path with its page."""
     return PlainTextResponse("not found\n", status_code=404)
 
 
 def routes() -> list[Route]:
-    """Return what is answered beside the pages."""
+    """Return the routes besides the pages."""
     return [
         Route("/healthz", healthz),
         Route("/livez", livez),
         Route("/readyz", readyz),
         Route("/metrics", metrics),
-        Route("/api/v1/fleet", api_fleet),
-        Route("/api/v1/findings", api_findings),
+        Route("/api/v1/fleet", _document(fleet_json)),
+        Route("/api/v1/findings", _document(findings_json)),
         Route("/api/{path:path}", not_found),
     ]
 
 
 class _Metrics:
-    """Reads the numbers when they are asked for."""
+    """Reads the values at each scrape."""
 
     def collect(self) -> Iterable[Metric]:
         progress, fleet = service.progress(), service.current()
-        yield CounterMetricFamily("vllm_fleet_polls", "Polls that ended.", value=progress.polls)
-        yield CounterMetricFamily("vllm_fleet_poll_errors", "Polls that broke off.", value=progress.failures)
+        yield CounterMetricFamily("vllm_fleet_polls", "Completed polls.", value=progress.polls)
+        yield CounterMetricFamily(
+            "vllm_fleet_poll_errors", "Polls aborted by an internal error.", value=progress.failures
+        )
         yield SummaryMetricFamily(
             "vllm_fleet_poll_duration_seconds",
-            "Duration of the polls, from discovery to the finished fleet.",
+            "Duration of polls, from discovery to the evaluated fleet.",
             count_value=progress.polls,
             sum_value=progress.seconds_sum,
         )
-        counts = fleet.coverage
         replicas = GaugeMetricFamily("vllm_fleet_replicas", "Replicas by state.", labels=["state"])
         for state in ("up", "partial", "down"):
-            replicas.add_metric([state], getattr(counts, state))
+            replicas.add_metric([state], getattr(fleet.coverage, state))
         yield replicas
-        errors, stale = len(fleet.discovery_errors), sum(each.target_stale for each in fleet.replicas)
-        yield GaugeMetricFamily("vllm_fleet_discovery_errors", "Sources of targets that cannot be read.", value=errors)
-        yield GaugeMetricFamily(
-            "vllm_fleet_stale_targets", "Targets kept from a source that cannot be read.", value=stale
-        )
-        yield GaugeMetricFamily("vllm_fleet_pools", "Pools.", value=len(fleet.pools))
+        yield _gauge("discovery_errors", "Sources of targets that cannot be read.", len(fleet.discovery_errors))
+        stale = sum(each.target_stale for each in fleet.replicas)
+        yield _gauge("stale_targets", "Targets kept from a source that cannot be read.", stale)
+        yield _gauge("pools", "Pools.", len(fleet.pools))
         if fleet.polled_at is not None:
-            yield from _judgements(fleet)
+            yield from _inspection_metrics(fleet)
             age = (service.now() - fleet.polled_at).total_seconds()
-            yield GaugeMetricFamily("vllm_fleet_data_age_seconds", "Age of the last complete poll.", value=age)
+            yield _gauge("data_age_seconds", "Age of the last complete poll.", age)
 
 
-def _judgements(fleet: Fleet) -> Iterable[Metric]:
-    """Count findings and outcomes. A pool's series stay while it does: which pools have some is decided by name."""
+def _gauge(name: str, documentation: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"vllm_fleet_{name}", documentation, value=value)
+
+
+def _inspection_metrics(fleet: Fleet) -> Iterable[Metric]:
+    """Count findings and outcomes. The first pools by name have series of their own, so that series persist."""
     own = {NO_POOL, *(pool.name for pool in fleet.pools[:MAX_POOLS])}
     counts = Counter(
         (str(finding.severity), finding.rule, end_cut(pool) if pool in own else OTHER_POOLS)
@@ -179,10 +179,9 @@ def _judgements(fleet: Fleet) -> Iterable[Metric]:
     for labels, number in sorted(counts.items()):
         findings.add_metric(labels, number)
     yield findings
-    suppressed = len(fleet.inspection.suppressed)
-    yield GaugeMetricFamily("vllm_fleet_findings_suppressed", "Findings that are suppressed.", value=suppressed)
+    yield _gauge("findings_suppressed", "Suppressed findings.", len(fleet.inspection.suppressed))
     kinds = Counter(outcome.kind for outcome in fleet.inspection.outcomes)
-    outcomes = GaugeMetricFamily("vllm_fleet_rules", "Outcomes of rules on pools.", labels=["outcome"])
+    outcomes = GaugeMetricFamily("vllm_fleet_rules", "Outcomes of rules, one per rule and pool.", labels=["outcome"])
     for kind in OutcomeKind:
         outcomes.add_metric([kind.replace(" ", "_")], kinds[kind])
     yield outcomes

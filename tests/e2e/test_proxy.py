@@ -118,7 +118,7 @@ def test_the_proxy_of_the_readme_shows_the_page_and_the_audit_log_names_its_visi
 
 
 def test_without_the_option_the_answer_and_one_line_of_the_log_name_it(tmp_path: Path, readme: str) -> None:
-    option = f"set {block(readme, 'yaml').partition('  ')[0]} in the options (FLEET_ALLOWED_HOSTS={NAME}) and restart"
+    option = f"set {block(readme, 'yaml').partition('  ')[0]} in fleet.yaml (FLEET_ALLOWED_HOSTS={NAME}) and restart"
     sentence = f"Host {NAME} is not allowed. If {NAME} is a name of this dashboard, {option}."
     assert sentence in " ".join(readme.split())
     with dashboard(tmp_path, "name: closed\n") as (upstream, process), nginx(tmp_path, readme, upstream) as port:

@@ -1,6 +1,4 @@
-"""Connections that never ask, or ask for ever, take nothing from others; a flood fills no log."""
-
-from __future__ import annotations
+"""Idle and endless connections cannot starve others, and a flood cannot fill the log."""
 
 import asyncio
 import logging
@@ -27,13 +25,13 @@ SHORT = 0.1  # seconds
 
 
 class Hasty(Connection):
-    """Waits for a tenth of a second."""
+    """Has time limits of a tenth of a second."""
 
     head_seconds = body_seconds = SHORT
 
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-    """Read the body, let /slow wait for longer than any request may take to come, and answer."""
+    """Read the body and answer; /slow takes longer than any time limit of a request."""
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.accept"})
@@ -48,7 +46,7 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class Client:
-    """Opens connections to a server, and closes them."""
+    """Opens and closes connections to a server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -100,7 +98,7 @@ async def status(reader: asyncio.StreamReader) -> int:
 
 
 async def ended(reader: asyncio.StreamReader) -> None:
-    """Wait until the other side closes, whichever way."""
+    """Wait until the server closes the connection."""
     with suppress(ConnectionResetError):
         await reader.read()
 
@@ -114,7 +112,7 @@ async def ended(reader: asyncio.StreamReader) -> None:
         (b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nabc",),
     ],
 )
-def test_a_request_that_never_comes_ends_its_connection(parts: tuple[bytes, ...]) -> None:
+def test_a_connection_without_a_complete_request_is_closed(parts: tuple[bytes, ...]) -> None:
     async def test(client: Client) -> None:
         reader = await client.send(*parts)
         await ended(reader)
@@ -122,7 +120,7 @@ def test_a_request_that_never_comes_ends_its_connection(parts: tuple[bytes, ...]
     run(test, Hasty)
 
 
-def test_a_second_request_that_never_comes_ends_its_connection() -> None:
+def test_a_connection_without_a_complete_second_request_is_closed() -> None:
     async def test(client: Client) -> None:
         reader = await client.send(GET, b"GET / HT")
         assert await status(reader) == 200
@@ -131,14 +129,14 @@ def test_a_second_request_that_never_comes_ends_its_connection() -> None:
     run(test, Hasty)
 
 
-def test_an_answer_may_take_longer_than_a_request() -> None:
+def test_an_answer_has_no_time_limit() -> None:
     async def test(client: Client) -> None:
         assert await status(await client.send(GET.replace(b"/", b"/slow", 1))) == 200
 
     run(test, Hasty)
 
 
-def test_a_websocket_has_no_deadline() -> None:
+def test_a_websocket_has_no_time_limit() -> None:
     async def test(client: Client) -> None:
         reader = await client.send(handshake())
         assert await status(reader) == 101
@@ -156,7 +154,7 @@ def handshake() -> bytes:
     )
 
 
-def test_at_the_limit_the_oldest_connection_that_asks_nothing_makes_room() -> None:
+def test_at_the_limit_the_oldest_incomplete_connection_is_closed() -> None:
     """1,100 half-open connections silenced /healthz for 48 s."""
 
     async def test(client: Client) -> None:
@@ -168,8 +166,8 @@ def test_at_the_limit_the_oldest_connection_that_asks_nothing_makes_room() -> No
     run(test, Connection, limit=60)
 
 
-def test_websockets_leave_connections_for_requests() -> None:
-    """A liveness probe must be answered also where no more sessions are."""
+def test_websockets_leave_connections_for_other_requests() -> None:
+    """A liveness probe must be answered when there is no room for sessions."""
     limit = SPARE_CONNECTIONS + 5
 
     async def test(client: Client) -> None:
@@ -184,13 +182,13 @@ def test_websockets_leave_connections_for_requests() -> None:
     ("descriptors", "polling", "limit"),
     [(1024, 100, 181), (4096, 100, 949), (2**20, 100, MOST_CONNECTIONS), (256, 100, 2 * SPARE_CONNECTIONS)],
 )
-def test_connections_are_limited_by_the_descriptors_that_their_sessions_need(
-    descriptors: int, polling: int, limit: int
-) -> None:
+def test_the_limit_of_connections_follows_from_file_descriptors(descriptors: int, polling: int, limit: int) -> None:
     assert connection_limit(descriptors, polling) == limit
 
 
-def test_the_same_message_is_logged_some_times_a_minute_and_the_last_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_repeated_message_is_dropped_and_the_last_one_announces_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     clock = [0.0]
     logger = logging.getLogger("tests.flood")
     repeats = RepeatFilter(lambda: clock[0])

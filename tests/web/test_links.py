@@ -1,4 +1,4 @@
-"""Addresses carry choices, and survive whatever a name holds."""
+"""URLs have the choices of a page, whatever a name contains; widgets are bound to them."""
 
 import json
 from urllib.parse import parse_qs, urlsplit
@@ -14,17 +14,12 @@ from dashboard.views import pages
 from dashboard.web import links
 
 
-def test_a_page_without_choices_is_its_name() -> None:
-    """Relative, so that a path prefix in front of the program stays; the first page is the folder itself."""
+def test_the_url_of_a_page_is_relative_and_has_its_choices() -> None:
+    """So that a path prefix before the program stays."""
     assert links.to(pages.COMPARE) == "compare"
     assert links.to(pages.OVERVIEW) == "./"
     assert links.to(pages.COMPARE, pool=None) == "compare"
-
-
-def test_a_link_to_the_live_fleet_or_to_a_snapshot_names_it_itself() -> None:
-    """Whatever is shown: the page that draws it says where it leads."""
-    assert links.live(pages.FINDINGS, severity="critical") == "findings?severity=critical"
-    assert links.live(pages.OVERVIEW, snapshot="3fa9c01b2e") == "./?snapshot=3fa9c01b2e"
+    assert links.live(pages.OVERVIEW, snapshot="3fa9c01b2e", severity="info") == "./?snapshot=3fa9c01b2e&severity=info"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +45,7 @@ def test_whatever_a_text_names_has_a_url_except_a_section(target: pieces.Target,
 
 
 @pytest.mark.parametrize(
-    ("text", "page", "told"),
+    ("text", "page", "choices"),
     [
         ("3fa9c01b2e", "", {"snapshot": "3fa9c01b2e"}),
         ("https://evil.example/nopage?snapshot=3fa9&x=1", "", {"snapshot": "3fa9"}),
@@ -67,35 +62,28 @@ def test_whatever_a_text_names_has_a_url_except_a_section(target: pieces.Target,
         ("http://[", "", {"snapshot": "http://["}),
     ],
 )
-def test_of_a_pasted_link_only_our_pages_and_their_choices_are_left(text: str, page: str, told: dict[str, str]) -> None:
-    assert links.parse_link(text) == (page, told)
+def test_a_pasted_link_keeps_known_pages_and_choices_only(text: str, page: str, choices: dict[str, str]) -> None:
+    assert links.parse_link(text) == (page, choices)
 
 
-def test_navigation_carries_what_links_say_holds_on_every_page() -> None:
-    """The same names stand in the script that follows links."""
+def test_navigate_js_carries_the_same_choices() -> None:
     script = (links.SCRIPTS.parent / "navigate.js").read_text()
 
     assert f"const CARRIED = {json.dumps(pages.CARRIED)};" in script
 
 
 @given(st.text())
-def test_a_name_comes_back_as_it_was(name: str) -> None:
-    """Slashes, ampersands and spaces in a pool's name open that pool."""
+def test_any_name_survives_a_url(name: str) -> None:
     query = urlsplit(links.to(pages.COMPARE, pool=name)).query
 
     assert parse_qs(query, keep_blank_values=True)["pool"] == [name.encode("utf-8", "replace").decode()]
 
 
 def test_every_page_has_its_script() -> None:
-    """The names in addresses are the names of files."""
-    scripts = [pages.FINDINGS, pages.COMPARE, pages.CAPACITY, pages.REPLICAS, pages.REPLICA_PAGE, "overview"]
-    scripts += [pages.REVIEW, pages.SNAPSHOTS, pages.CHANGES]
-
-    assert [name for name in scripts if not (links.SCRIPTS / f"{name}.py").is_file()] == []
+    assert [name for name in {*pages.KNOWN, "overview"} if not (links.SCRIPTS / f"{name}.py").is_file()] == []
 
 
-def test_a_file_name_holds_nothing_that_a_disk_or_a_browser_minds() -> None:
-    """Pools may be called anything."""
+def test_a_file_name_has_letters_digits_and_dashes_only() -> None:
     assert links.make_file_name("prod-eu", "deepseek-v3/prefill") == "prod-eu-deepseek-v3-prefill"
     assert links.make_file_name("../<x>") == "x"
 
@@ -107,6 +95,7 @@ def script() -> None:
     from dashboard.web import links
 
     st.session_state[links.IGNORED] = {}
+    st.text(links.read_choice("pool", ["a", "b"]))  # before its widget
     st.selectbox("Pool", ["a", "b"], **links.bind("pool", ["a", "b"]))
     st.segmented_control("Show", ["few", "all"], **links.bind("show", ["few", "all"]), required=True)
     st.text_input("Search", **links.bind("search"))
@@ -115,71 +104,43 @@ def script() -> None:
     st.text(links.ignored_choices())
 
 
-def opened(**url: str) -> AppTest:
-    """Open the script with choices in its URL."""
+@pytest.mark.parametrize(
+    ("url", "values", "ignored"),
+    [
+        ({}, ["a", "few", "", False], {}),
+        ({"pool": "b", "show": "all", "search": "x y", "only": "true"}, ["b", "all", "x y", True], {}),
+        (
+            {"pool": "gone", "show": "all", "only": "maybe", "search": "anything"},
+            ["a", "all", "anything", False],
+            {"pool": "gone", "only": "maybe"},
+        ),
+        ({"only": "false"}, ["a", "few", "", False], {}),
+    ],
+)
+def test_widgets_show_the_choices_of_the_url_and_ignore_invalid_ones(
+    url: dict[str, str], values: list[object], ignored: dict[str, str]
+) -> None:
     app = AppTest.from_function(script)
     for name, value in url.items():
         app.query_params[name] = value
-    return app.run()
+    app.run()
 
-
-def chosen(app: AppTest) -> list[object]:
-    """What the four widgets show."""
     assert not app.exception
-    return [
-        app.selectbox(key="pool").value,
-        app.segmented_control(key="show").value,
-        app.text_input(key="search").value,
-        app.toggle(key="only").value,
-    ]
+    shown = [app.selectbox[0].value, app.segmented_control[0].value, app.text_input[0].value, app.toggle[0].value]
+    assert shown == values
+    assert app.text[0].value == values[0]
+    assert [each.value for each in app.text[1:]] == [str(url), str(ignored)]
 
 
-def test_a_choice_can_be_read_before_its_widget_is_drawn() -> None:
-    def early() -> None:
-        import streamlit as st
-
-        from dashboard.web import links
-
-        st.text(links.read_choice("pool", ["a", "b"]))
-
-    app = AppTest.from_function(early)
-    assert app.run().text[0].value == "a"
-    app.query_params["pool"] = "b"
-    assert app.run().text[0].value == "b"
-    app.query_params["pool"] = "no such"
-    assert app.run().text[0].value == "a"
-
-
-def test_without_an_url_the_first_is_chosen() -> None:
-    """And nothing is written into the URL."""
-    app = opened()
-
-    assert chosen(app) == ["a", "few", "", False]
-    assert app.text[0].value == "{}"
-
-
-def test_the_url_chooses() -> None:
-    """A link shows what was linked to."""
-    assert chosen(opened(pool="b", show="all", search="x y", only="true")) == ["b", "all", "x y", True]
-
-
-def test_what_is_no_option_is_not_chosen() -> None:
-    """An old link to a pool that is gone opens the first one; what could not be followed is known."""
-    app = opened(pool="gone", show="all", only="maybe", search="anything")
-
-    assert chosen(app) == ["a", "all", "anything", False]
-    assert app.text[1].value == "{'pool': 'gone', 'only': 'maybe'}"
-    assert opened(only="false").text[1].value == "{}"
-
-
-def test_a_choice_is_written_into_the_url_and_the_default_leaves_it() -> None:
-    """The address can be handed on, and is as short as can be."""
-    app = opened(search="x")
+def test_a_choice_is_written_into_the_url_and_the_default_is_not() -> None:
+    app = AppTest.from_function(script)
+    app.query_params["search"] = "x"
+    app.run()
     app.selectbox(key="pool").set_value("b")
     app.toggle(key="only").set_value(True).run()
-    assert app.text[0].value == "{'search': 'x', 'pool': 'b', 'only': 'true'}"
+    assert app.text[1].value == "{'search': 'x', 'pool': 'b', 'only': 'true'}"
 
     app.selectbox(key="pool").set_value("a")
     app.toggle(key="only").set_value(False)
     app.text_input(key="search").set_value("").run()
-    assert app.text[0].value == "{}"
+    assert app.text[1].value == "{}"

@@ -1,6 +1,4 @@
-"""What browsers upload has a quota, of a page and of all, and is freed when the page is closed."""
-
-from __future__ import annotations
+"""Uploads have quotas per page and per server, and are freed when the page closes."""
 
 import asyncio
 from typing import Any
@@ -15,7 +13,7 @@ OK = 200
 
 
 class Served:
-    """The quota before an application that keeps every upload; the sessions named have an open page."""
+    """The middleware before an application that keeps every upload; `active` sessions have an open page."""
 
     def __init__(self, *active: str) -> None:
         self.files = MemoryUploadedFileManager("/_stcore/upload_file")
@@ -55,18 +53,18 @@ class Served:
 def test_an_upload_within_the_quota_passes() -> None:
     served = Served("one")
     assert served.put("one", SESSION_BYTES)[0] == OK
-    assert served.put("one", SESSION_BYTES)[0] == OK  # the first is not on its way any more
+    assert served.put("one", SESSION_BYTES)[0] == OK  # the first has arrived
     assert served.reached == 2
 
 
-def test_one_page_holds_no_more_than_its_quota() -> None:
+def test_a_page_cannot_exceed_its_quota() -> None:
     served = Served("one", "two")
     served.keep("one", SESSION_BYTES)
     assert served.put("one", 1) == (413, "Upload quota exceeded (64 MiB per page): import or remove files first.\n")
     assert served.put("two", 1)[0] == OK
 
 
-def test_all_pages_together_hold_no_more_than_the_quota_of_the_server() -> None:
+def test_all_pages_cannot_exceed_the_quota_of_the_server() -> None:
     served = Served("one", "two", "three")
     served.keep("one", SESSION_BYTES)
     served.keep("two", SERVER_BYTES - SESSION_BYTES)
@@ -77,7 +75,7 @@ def test_an_upload_of_unknown_length_is_refused() -> None:
     assert Served("one").ask(path="/_stcore/upload_file/one/a", method="PUT")[0] == 411
 
 
-def test_what_a_closed_page_uploaded_is_freed_at_once() -> None:
+def test_the_uploads_of_a_closed_page_are_freed() -> None:
     served = Served("one")
     served.keep("one", MIB)
     served.keep("closed", MIB)

@@ -1,12 +1,10 @@
-"""Share freezes what is shown, gives its link, and makes files of the page when somebody asks."""
-
-from __future__ import annotations
+"""Share freezes what is shown, links to it, and exports the page."""
 
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import empty_fleet
@@ -17,8 +15,10 @@ from tests.builders import HOSTILE, NOW
 from tests.page_runner import html, rerun
 from tests.snapshot_pages import shown_beside, visit
 
-if TYPE_CHECKING:
-    from streamlit.testing.v1 import AppTest
+
+@pytest.fixture
+def story(tmp_path: Path) -> None:
+    shown_beside(builders.story(), tmp_path)
 
 
 def freeze(app: AppTest) -> AppTest:
@@ -32,47 +32,38 @@ def test_before_the_first_poll_there_is_nothing_to_share(tmp_path: Path) -> None
     assert [button.key for button in visit().button] == []
 
 
-def test_a_fleet_is_named_by_its_name_and_time_unless_somebody_names_it(tmp_path: Path) -> None:
-    shown_beside(builders.story(), tmp_path)
-    freeze(visit())
-
-    assert [each.beside.name for each in service.snapshots().all()] == ["prod-eu 2026-03-02T11:42:05Z"]
-    assert service.snapshots().all()[0].beside.frozen_at == NOW
-
-
-def test_freezing_twice_is_one_snapshot(tmp_path: Path) -> None:
-    shown_beside(builders.story(), tmp_path)
+@pytest.mark.usefixtures("story")
+def test_a_fleet_is_frozen_once_with_its_name_and_time_as_the_default_name() -> None:
     app = freeze(freeze(visit()))
+    (stored,) = service.snapshots().all()
 
-    assert len(service.snapshots().all()) == 1
+    assert stored.beside.name == "prod-eu 2026-03-02T11:42:05Z"
+    assert stored.beside.frozen_at == NOW
     assert html(app).count("open it") == 1
+    assert "Frozen as <b>prod-eu 2026-03-02T11:42:05Z</b>, data as of 2026-03-02T11:42:05Z." in html(app)
 
 
-def test_the_link_is_of_the_fleet_that_was_frozen_and_goes_with_the_next_poll(tmp_path: Path) -> None:
-    """The header shows a newer fleet: its link would be another one."""
-    shown_beside(builders.story(), tmp_path)
-    app = freeze(visit())
-    assert "open it" in html(app)
+@pytest.mark.usefixtures("story")
+def test_the_link_opens_this_page_with_its_choices_until_the_next_poll() -> None:
+    app = visit("compare", pool="embed-8b", search="version")
+    app.text_input(key="freeze_name").set_value("Friday")
+    freeze(rerun(app))
+    (stored,) = service.snapshots().all()
+    assert stored.beside.name == "Friday"
+    assert f"compare?pool=embed-8b&amp;search=version&amp;snapshot={stored.id}" in html(app)
+    assert f"compare?pool=embed-8b&search=version&snapshot={stored.id}" in app.code[-1].value
 
-    service.put(builders.story(), NOW, tmp_path)
+    service.put(builders.story(), NOW, service.snapshots().folder)
     assert "open it" not in html(rerun(app))
 
 
-def test_a_snapshot_offers_its_link_and_no_second_freezing(tmp_path: Path) -> None:
-    shown_beside(builders.story(), tmp_path)
+@pytest.mark.usefixtures("story")
+def test_a_snapshot_has_its_link_and_cannot_be_frozen_again() -> None:
     key = service.snapshots().freeze(builders.story(), "x", NOW).id
     app = visit("findings", snapshot=key, severity="critical")
 
     assert "freeze" not in [button.key for button in app.button]
     assert f"findings?severity=critical&snapshot={key}" in app.code[0].value
-
-
-def test_what_was_frozen_is_said_with_the_time_of_its_data(tmp_path: Path) -> None:
-    """The fleet above may be of a newer poll that says the same."""
-    shown_beside(builders.story(), tmp_path)
-    page = html(freeze(visit()))
-
-    assert "Frozen as <b>prod-eu 2026-03-02T11:42:05Z</b>, data as of 2026-03-02T11:42:05Z." in page
 
 
 @pytest.mark.parametrize(
@@ -81,17 +72,16 @@ def test_what_was_frozen_is_said_with_the_time_of_its_data(tmp_path: Path) -> No
         ("http://localhost:8501", "", "http://localhost:8501"),
         ("http://localhost:8501/", "", "http://localhost:8501"),
         ("http://localhost:8501/findings", "findings", "http://localhost:8501"),
-        ("https://ops.example.com/fleet", "", "https://ops.example.com/fleet"),
         ("https://ops.example.com/fleet/", "", "https://ops.example.com/fleet"),
         ("https://ops.example.com/a/fleet/findings/?x=1", "findings", "https://ops.example.com/a/fleet"),
         ("https://ops.example.com/findings/findings", "findings", "https://ops.example.com/findings"),
     ],
 )
-def test_the_address_to_copy_has_the_host_and_the_path_prefix(url: str, page: str, base: str) -> None:
+def test_the_url_to_copy_has_the_host_and_the_path_prefix(url: str, page: str, base: str) -> None:
     assert share.base_url(url, page) == base
 
 
-def test_a_disk_that_cannot_be_written_is_said_where_freezing_was_asked_for(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error_in_share(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     shown_beside(builders.story(), tmp_path / "file")
     page = html(freeze(visit()))
@@ -100,7 +90,7 @@ def test_a_disk_that_cannot_be_written_is_said_where_freezing_was_asked_for(tmp_
     assert "snapshots_folder in fleet.yaml" in page
 
 
-def test_a_name_is_not_written_over_notes_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_name_does_not_overwrite_unreadable_notes(tmp_path: Path) -> None:
     shown_beside(builders.story(), tmp_path)
     app = freeze(visit())
     (stored,) = service.snapshots().all()
@@ -112,7 +102,7 @@ def test_a_name_is_not_written_over_notes_that_cannot_be_read(tmp_path: Path) ->
     assert (tmp_path / f"{stored.id}.notes.json").read_bytes() == b"{"
 
 
-def test_a_name_that_attacks_stays_text(tmp_path: Path) -> None:
+def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
     shown_beside(builders.hostile(), tmp_path)
     app = visit()
     app.text_input(key="freeze_name").set_value(HOSTILE[:80])
@@ -122,23 +112,15 @@ def test_a_name_that_attacks_stays_text(tmp_path: Path) -> None:
     assert "<img" not in page
 
 
-def test_a_page_can_be_taken_away_in_every_format_that_has_something_to_hold(tmp_path: Path) -> None:
-    """The file says whose data it is, and of when."""
-    shown_beside(builders.story(), tmp_path)
+@pytest.mark.usefixtures("story")
+def test_a_page_exports_in_every_format_that_fits_and_the_next_page_forgets_it() -> None:
     service.snapshots().freeze(builders.fleet(polled_at=NOW - timedelta(days=1)), "before", NOW)
     app = visit("changes")
-    assert set(app.segmented_control(key="export_format").options) >= {"HTML", "Markdown", "CSV", "JSON"}
-    assert "SVG" not in app.segmented_control(key="export_format").options
+    formats = app.segmented_control(key="export_format").options
+    assert set(formats) >= {"HTML", "Markdown", "CSV", "JSON"}
+    assert "SVG" not in formats
     assert "SVG" in visit("capacity").segmented_control(key="export_format").options
+    assert b"2026-03-02T11:42:05Z" in written(app.session_state[share.OFFERED].view(), Format.HTML)
 
-    taken = written(app.session_state[share.OFFERED].view(), Format.HTML).decode()
-    assert "prod-eu" in taken
-    assert "2026-03-02T11:42:05Z" in taken
-
-
-def test_what_one_page_offered_is_not_offered_by_the_next(tmp_path: Path) -> None:
-    shown_beside(builders.story(), tmp_path)
-    app = visit("changes")
     app.switch_page(str(links.SCRIPTS / "snapshots.py"))
-
     assert rerun(app).session_state[share.OFFERED] is None

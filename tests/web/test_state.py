@@ -1,4 +1,4 @@
-"""The address decides which fleet is shown, and what moves."""
+"""The URL selects the fleet that is shown, and what updates."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -22,7 +22,7 @@ def live(tmp_path: Path) -> Fleet:
 
 
 def poll_again(fleet: Fleet, name: str) -> None:
-    """A newer poll in which there is another replica."""
+    """Replace the live fleet by one with another replica."""
     newer = builders.fleet([builders.replica(name, pool="now")], generation=fleet.generation + 1)
     service.put(newer, NOW, service.snapshots().folder)
 
@@ -39,14 +39,14 @@ def test_a_live_page_shows_the_newest_poll(live: Fleet) -> None:
 
 
 @pytest.mark.parametrize("url", [{"screenshot": "1"}, {"meeting": "1"}])
-def test_nothing_moves_in_a_meeting_and_for_a_screenshot(live: Fleet, url: dict[str, str]) -> None:
+def test_a_meeting_and_a_screenshot_keep_their_fleet(live: Fleet, url: dict[str, str]) -> None:
     app = visit(**url)
     poll_again(live, "now-2")
 
     assert shows(rerun(app), "now-1")
 
 
-def test_who_pauses_keeps_the_fleet_and_gets_the_newest_when_it_goes_on(live: Fleet) -> None:
+def test_a_pause_keeps_the_fleet_until_it_ends(live: Fleet) -> None:
     app = visit()
     app.toggle(key="paused").set_value(True)
     rerun(app)
@@ -57,7 +57,7 @@ def test_who_pauses_keeps_the_fleet_and_gets_the_newest_when_it_goes_on(live: Fl
     assert shows(rerun(app), "now-2")
 
 
-def test_who_leaves_a_snapshot_of_a_paused_page_finds_it_as_it_was(live: Fleet) -> None:
+def test_a_paused_page_is_the_same_after_a_snapshot(live: Fleet) -> None:
     key = service.snapshots().freeze(builders.story(), "x", NOW).id
     app = visit()
     app.toggle(key="paused").set_value(True)
@@ -71,7 +71,7 @@ def test_who_leaves_a_snapshot_of_a_paused_page_finds_it_as_it_was(live: Fleet) 
 
 
 @pytest.mark.usefixtures("live")
-def test_the_clock_of_a_screenshot_is_that_of_its_data() -> None:
+def test_the_clock_of_a_screenshot_stops_at_the_time_of_its_data() -> None:
     before = html(visit(screenshot="1"))
     service.put(service.current(), NOW + timedelta(days=9), service.snapshots().folder)
 
@@ -79,8 +79,7 @@ def test_the_clock_of_a_screenshot_is_that_of_its_data() -> None:
     assert "0 s ago" in before
 
 
-def test_a_snapshot_that_several_begin_like_asks_for_more_digits(live: Fleet) -> None:
-    """Two snapshots, and an address that fits both."""
+def test_an_ambiguous_id_needs_more_digits(live: Fleet) -> None:
     store = service.snapshots()
     key = store.freeze(live, "one", NOW).id
     (store.folder / f"{key[:6]}{'0' * 4 if key[6:] != '0000' else '1111'}.json.gz").write_bytes(b"")
@@ -88,7 +87,7 @@ def test_a_snapshot_that_several_begin_like_asks_for_more_digits(live: Fleet) ->
     assert f"2 snapshots begin with {key[:4]}; type more of the id." in html(visit(snapshot=key[:4]))
 
 
-def test_the_last_few_snapshots_stay_in_memory_and_a_deleted_one_opens_no_more(live: Fleet) -> None:
+def test_a_snapshot_stays_in_memory_until_it_is_deleted(live: Fleet) -> None:
     key = service.snapshots().freeze(replace(live, name="old"), "one", NOW).id
     assert service.frozen(key) is service.frozen(key)
 

@@ -1,4 +1,4 @@
-"""The server as a hostile page, client or operator's signal meets it: in a process of its own, on loopback."""
+"""A real server on loopback meets hostile pages, hostile clients and signals."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ from dashboard.web import launch
 from tests.serving import ROOT, START_SECONDS, free_port, started, wait_until_healthy
 
 FOREIGN = "evil.example"
-# Before anything else is imported: every name that the process looks up is written to a file.
+# Runs before any other import: writes every name that the process looks up to a file.
 RECORDER = """
 import os, socket
 def recorded(function):
@@ -35,7 +35,7 @@ for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
 
 
 class Served(NamedTuple):
-    """A dashboard: its port, its process, the names that it looked up."""
+    """A running dashboard: its port, its process, and the file of names it looked up."""
 
     port: int
     pid: int
@@ -61,7 +61,7 @@ class Served(NamedTuple):
 
 def upgrade(port: int, **headers: str) -> bytes:
     """A websocket handshake as Streamlit's page makes it."""
-    told = {
+    fields = {
         "Host": f"127.0.0.1:{port}",
         "Connection": "Upgrade",
         "Upgrade": "websocket",
@@ -70,13 +70,13 @@ def upgrade(port: int, **headers: str) -> bytes:
         "Sec-WebSocket-Protocol": "streamlit",
         **headers,
     }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     return f"GET /_stcore/stream HTTP/1.1\r\n{lines}\r\n".encode()
 
 
 @contextmanager
 def serving(folder: Path, kind: str, options: str = "name: edge\n") -> Iterator[Served]:
-    """Start the dashboard as `serve` or as `streamlit run app.py` does; yield it once it has polled."""
+    """Start the dashboard as `serve` or as `streamlit run app.py` does; yield it after its first poll."""
     (folder / "sitecustomize.py").write_text(RECORDER)
     config, looked_up, port = folder / "fleet.yaml", folder / "look-ups", free_port()
     config.write_text(options)
@@ -97,33 +97,33 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_a_foreign_origin_gets_403_and_no_name_is_looked_up(served: Served) -> None:
-    """Streamlit looked up its own address for each, and everything waited while no name server answered."""
+    """Streamlit looks up its own name for each Origin, and blocks while no name server answers."""
     refused = served.handshake(Origin=f"http://{FOREIGN}")
 
     assert refused.startswith("HTTP/1.1 403")
-    assert f"set allowed_hosts: [{FOREIGN}] in the options" in refused
+    assert f"set allowed_hosts: [{FOREIGN}] in fleet.yaml" in refused
     assert served.ask("/healthz").status_code == 200
     assert served.names() <= {"127.0.0.1"}
 
 
-def test_a_foreign_host_gets_403_on_pages_the_api_and_the_websocket(served: Served) -> None:
+def test_a_foreign_host_gets_403_everywhere(served: Served) -> None:
     for path in ("/", "/api/v1/fleet", "/metrics", "/_stcore/health", "/static/js/x.js"):
         assert served.ask(path, Host=FOREIGN).status_code == 403
     assert served.handshake(Host=FOREIGN, Origin=f"http://{FOREIGN}").startswith("HTTP/1.1 403")
 
 
-def test_probes_answer_under_every_name(served: Served) -> None:
+def test_probes_answer_under_any_name(served: Served) -> None:
     answers = [served.ask(path, Host="dashboard.monitoring.svc") for path in ("/livez", "/readyz", "/healthz")]
 
     assert [each.status_code for each in answers] == [200, 200, 200]
 
 
-def test_a_websocket_of_the_own_page_opens(served: Served) -> None:
+def test_a_websocket_needs_the_origin_of_its_page(served: Served) -> None:
     assert served.handshake(Origin=f"http://127.0.0.1:{served.port}").startswith("HTTP/1.1 101")
     assert served.handshake(Origin=f"http://localhost:{served.port}", Host=f"localhost:{served.port}").startswith(
         "HTTP/1.1 101"
     )
-    assert served.handshake().startswith("HTTP/1.1 403"), "no browser leaves the Origin out"
+    assert served.handshake().startswith("HTTP/1.1 403")
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,7 @@ def test_every_path_has_the_security_headers(served: Served, path: str) -> None:
 
 @pytest.mark.parametrize("ends", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
 @pytest.mark.parametrize("command", ["serve", "demo"])
-def test_however_the_program_ends_nothing_of_it_goes_on(command: str, ends: signal.Signals, tmp_path: Path) -> None:
-    """The server was left behind by SIGKILL and SIGHUP, and kept its port."""
+def test_no_process_survives_the_end_of_the_program(command: str, ends: signal.Signals, tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "fleet.yaml").write_text("name: ends\n")
     more = {
@@ -154,7 +153,7 @@ def test_however_the_program_ends_nothing_of_it_goes_on(command: str, ends: sign
         process.send_signal(ends)
         process.wait(60)
         for each in left:
-            assert select.select([each], [], [], 60)[0], "a process goes on"  # readable once it has ended
+            assert select.select([each], [], [], 60)[0], "a process survived"  # readable once it has ended
             os.close(each)
     with socket.create_server(("127.0.0.1", port)):
         pass  # the port is free again
@@ -164,14 +163,14 @@ def children(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_the_limit_of_open_files_is_raised_to_the_hard_one(served: Served) -> None:
+def test_the_soft_limit_of_open_files_is_the_hard_limit(served: Served) -> None:
     soft, hard = resource.prlimit(served.pid, resource.RLIMIT_NOFILE)
 
     assert soft == hard
 
 
-def test_the_settings_of_the_pages_count_in_every_folder(tmp_path: Path) -> None:
-    """Streamlit reads them once: what asks for one before the app is there fixes all of them at their defaults."""
+def test_config_toml_applies_in_every_folder(tmp_path: Path) -> None:
+    """Streamlit reads its options once: an option read before the app exists would fix all defaults."""
     ask = (
         "import streamlit as st; from dashboard.web.app import app\n"
         "app._build_starlette_app().build_middleware_stack()\n"
@@ -183,7 +182,7 @@ def test_the_settings_of_the_pages_count_in_every_folder(tmp_path: Path) -> None
     assert done.stdout == b"False none\n"
 
 
-def test_a_wrong_variable_of_streamlit_ends_serve_with_its_sentence(tmp_path: Path) -> None:
+def test_an_invalid_streamlit_variable_ends_serve_with_an_error(tmp_path: Path) -> None:
     (tmp_path / "fleet.yaml").write_text("name: x\n")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "STREAMLIT_SERVER_MAX_UPLOAD_SIZE": "large"}
     command = [sys.executable, "-m", "dashboard", "serve", "--port", str(free_port())]
@@ -194,8 +193,8 @@ def test_a_wrong_variable_of_streamlit_ends_serve_with_its_sentence(tmp_path: Pa
     assert "Traceback" not in done.stderr
 
 
-def test_closed_sessions_give_their_descriptors_back(tmp_path: Path) -> None:
-    """Up to 128 of them kept three each until the next page was closed."""
+def test_closed_sessions_free_their_descriptors(tmp_path: Path) -> None:
+    """Streamlit keeps up to 128 of them, three descriptors each, until the next page closes."""
     with serving(tmp_path, "serve") as server:
         before = descriptors(server.pid)
         with ExitStack() as stack:
@@ -214,7 +213,7 @@ def descriptors(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 
-def test_a_listed_host_opens_page_and_websocket_also_behind_a_proxy_that_passes_its_own_host(tmp_path: Path) -> None:
+def test_a_listed_host_works_with_and_without_a_proxy_that_forwards_it(tmp_path: Path) -> None:
     options = "name: listed\nallowed_hosts: [fleet.example.com]\nframe_ancestors: [https://wiki.example.com]\n"
     with serving(tmp_path, "serve", options) as server:
         assert server.ask("/", Host="fleet.example.com").status_code == 200

@@ -1,0 +1,289 @@
+"""Rename, export, delete, import and freeze: what they change, the audit log, and the option read_only."""
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import Options
+from dashboard.errors import SnapshotError
+from dashboard.fleet import Note
+from dashboard.fleet.formatting import iso
+from dashboard.store.packing import content_of, packed
+from dashboard.store.snapshots import READ_ONLY
+from dashboard.web import audit
+from tests import builders
+from tests.builders import HOSTILE, NOW
+from tests.captured import SERVER_INFO, capture
+from tests.page_runner import html, opened, rerun
+from tests.report.saved_fleets import built_of_captures
+from tests.snapshot_pages import EVERY_PAGE, address, drop, freeze, shown_beside, visit
+
+LLAMA = capture("llama").answers[SERVER_INFO]
+
+
+def press(app: AppTest, key: str) -> AppTest:
+    app.button(key=key).click()
+    return rerun(app)
+
+
+def logged(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """The lines of the audit log since the last look, without their times."""
+    found = [json.loads(line) for line in capsys.readouterr().err.splitlines() if line.startswith("{")]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", each.pop("at")) for each in found)
+    return found
+
+
+def exported(fleet: Fleet, tmp_path: Path, note: Note | None = None) -> tuple[str, bytes]:
+    """Freeze and export a fleet in one folder, and show another one; return the id and the file."""
+    shown_beside(fleet, tmp_path / "here")
+    key = freeze(fleet)
+    if note:
+        service.snapshots().note(key, "x", note)
+    file = service.snapshots().export(key)
+    shown_beside(builders.fleet(polled_at=NOW), tmp_path / "there")
+    return key, file
+
+
+def test_one_click_renames_while_the_name_is_being_typed(live: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    """A browser sends the name with the click that leaves its field."""
+    key = freeze(live, "Monday")
+    app = visit("snapshots", manage=key)
+    assert not app.button(key="rename").disabled
+    press(app, "rename")
+    assert address(app, "manage") == key, "an unchanged name changes nothing"
+    assert logged(capsys) == []
+
+    app.text_input(key=f"name_{key}").set_value("Tuesday")
+    press(app, "rename")
+    assert service.snapshots().get(key).beside.name == "Tuesday"
+    assert address(app, "manage") is None
+    assert "Tuesday" in html(app)
+    assert logged(capsys) == [{"audit": "rename", "remote": "unknown", "snapshot": key, "name": "Tuesday"}]
+
+
+def test_an_empty_name_becomes_the_default(live: Fleet) -> None:
+    key = freeze(live)
+    app = visit("snapshots", manage=key)
+    assert app.text_input(key=f"name_{key}").placeholder == "prod-eu 2026-03-02T11:42:05Z"
+    app.text_input(key=f"name_{key}").set_value(" ")
+    press(app, "rename")
+
+    assert service.snapshots().get(key).beside.name == "prod-eu 2026-03-02T11:42:05Z"
+
+
+def test_unreadable_notes_are_an_error_and_no_new_name_overwrites_them(live: Fleet, tmp_path: Path) -> None:
+    key = freeze(live)
+    file = tmp_path / "kept" / f"{key}.notes.json"
+    file.write_bytes(b"{")
+    error = f"The name and notes of snapshot {key} cannot be read: {key}.notes.json"
+    app = visit("snapshots", manage=key)
+    assert html(app).count(error) == 1, "below the list"
+
+    app.text_input(key=f"name_{key}").set_value("After the rollout")
+    assert html(press(app, "rename")).count(error) == 2, "in the dialog too"
+    assert file.read_bytes() == b"{"
+    assert "Also deletes its notes, which cannot be read." in html(press(app, "delete"))
+
+
+def test_a_snapshot_is_deleted_only_by_its_name(live: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    key = freeze(live, "Monday")
+    app = press(visit("snapshots", manage=key, snapshot=key), "delete")
+    assert "permanently? Links to it will stop working." in html(app)
+
+    for typed in ("", "monday"):
+        app.text_input(key=f"delete_{key}").set_value(typed)
+        assert "Not deleted: type the name, Monday." in html(press(app, "delete_for_good"))
+        assert service.snapshots().beginning(key) == (key,)
+    app.text_input(key=f"delete_{key}").set_value(" Monday ")
+    press(app, "delete_for_good")
+
+    assert service.snapshots().beginning(key) == ()
+    assert "<h2>No snapshots</h2>" in html(app)
+    assert address(app, "snapshot") is None, "the page is live again"
+    line = {"remote": "unknown", "snapshot": key, "name": "Monday"}
+    refused = {"audit": "delete_refused", **line, "refused": "Not deleted: type the name, Monday."}
+    assert logged(capsys) == [refused, refused, {"audit": "delete", **line}]
+
+
+def test_a_deletion_can_be_cancelled(live: Fleet) -> None:
+    key = freeze(live)
+    app = press(press(visit("snapshots", manage=key), "delete"), "keep")
+
+    assert service.snapshots().beginning(key) == (key,)
+    assert "permanently" not in html(app)
+
+
+def test_the_dialog_of_a_deleted_snapshot_is_an_error(live: Fleet) -> None:
+    freeze(live)
+
+    assert "There is no snapshot “0000000000”" in html(visit("snapshots", manage="0000000000"))
+
+
+@pytest.mark.usefixtures("live")
+def test_saved_answers_are_frozen_and_opened_with_their_import_time() -> None:
+    """They have no time of their own, and must never pass for fresh data."""
+    app = drop(visit("snapshots"), ("chat-1.json", LLAMA), ("chat-2.json", LLAMA))
+    (stored,) = service.snapshots().all()
+    replicas = html(visit("replicas", snapshot=stored.id))
+
+    assert (stored.beside.fleet, stored.beside.targets) == ("imported", 2)
+    assert opened(app) == [f"./?snapshot={stored.id}"]
+    assert f'<span class="roomy">imported </span><b>{iso(NOW)}</b>' in replicas
+    assert f"<span>imported {iso(NOW)}</span>" in replicas
+    assert "data as of" not in replicas
+    assert f">imported {iso(NOW)}</span>" in html(visit("snapshots"))
+    assert f"</code> · imported {iso(NOW)} · " in html(visit("snapshots", manage=stored.id))
+
+
+def test_an_export_has_the_same_id_name_and_times_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key, file = exported(built_of_captures(), tmp_path)
+    later = NOW + timedelta(days=1)
+    shown_beside(builders.fleet(polled_at=later), tmp_path / "there", later)
+    app = drop(visit("snapshots"), ("fleet.json.gz", file))
+
+    assert opened(app) == [f"./?snapshot={key}"]
+    assert f"frozen {iso(NOW)} · imported {iso(later)}" in html(visit("snapshots", manage=key))
+    assert logged(capsys) == [
+        {"audit": "import", "remote": "unknown", "name": "Ops review", "file": "fleet.json.gz", "snapshot": key}
+    ]
+
+
+def test_an_export_brings_its_notes_and_keeps_existing_ones(tmp_path: Path) -> None:
+    note = Note("Ana restarts it.", "ana", NOW)
+    key, file = exported(built_of_captures(), tmp_path, note)
+    drop(visit("snapshots"), ("fleet.json.gz", file))
+    assert service.snapshots().get(key).notes == {"x": note}
+
+    service.snapshots().note(key, "x", Note("Mine."))
+    drop(visit("snapshots"), ("fleet.json.gz", file))
+    assert service.snapshots().get(key).notes == {"x": Note("Mine.")}
+
+
+def test_an_import_without_a_name_has_the_name_of_its_file(live: Fleet, tmp_path: Path) -> None:
+    shown_beside(builders.fleet(polled_at=NOW), tmp_path / "there")
+    drop(visit("snapshots"), ("prod-eu-ops-review.json.gz", packed(content_of(live))))
+
+    assert [each.beside.name for each in service.snapshots().all()] == ["prod-eu-ops-review"]
+
+
+@pytest.mark.usefixtures("live")
+def test_each_refused_file_has_its_reason_and_the_others_are_frozen() -> None:
+    app = drop(visit("snapshots"), (f"{HOSTILE}.json", b"<html>"), ("chat-1.json", LLAMA), ("chat-2.json", b"{"))
+    page = html(app)
+
+    assert "web page or XML" in page
+    assert page.count("<small>") == 2
+    assert "<script>" not in page
+    assert "<h2>2 files refused</h2>" in page
+    assert f"./?snapshot={service.snapshots().all()[0].id}" in page
+    assert opened(app) == []
+
+
+def test_a_folder_that_cannot_be_written_refuses_the_import(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    shown_beside(builders.story(), tmp_path / "file")
+
+    assert " in " in html(drop(visit("snapshots"), ("chat-1.json", LLAMA))).partition("1 file refused")[2]
+
+
+@pytest.mark.parametrize(("page", "button"), [("overview", "freeze"), ("review", "freeze_review")])
+@pytest.mark.usefixtures("live")
+def test_freezing_is_logged(page: str, button: str, capsys: pytest.CaptureFixture[str]) -> None:
+    press(visit(page), button)
+    (stored,) = service.snapshots().all()
+
+    assert logged(capsys) == [
+        {"audit": "freeze", "remote": "unknown", "name": stored.beside.name, "snapshot": stored.id}
+    ]
+
+
+def test_a_note_is_logged_without_its_text(live: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    key = freeze(live)
+    app = visit("review", snapshot=key)
+    field = next(each for each in app.text_area if each.key and each.key.startswith(f"note {key} "))
+    field.set_value("between us")
+    rerun(app)
+
+    (line,) = logged(capsys)
+    assert (line["audit"], line["snapshot"]) == ("note", key)
+    assert "between us" not in json.dumps(line)
+
+
+def test_an_export_is_logged_with_the_visitor_of_the_dialog(capsys: pytest.CaptureFixture[str]) -> None:
+    """The file is made outside of the session."""
+    who = {"remote": "10.0.0.7", "forwarded_for": "192.0.2.1"}
+    with audit.recorded("export", who, snapshot="3fa9c01b2e"):
+        pass
+
+    assert logged(capsys) == [{"audit": "export", **who, "snapshot": "3fa9c01b2e"}]
+
+
+def test_a_log_line_is_one_short_line_whatever_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    name = 'a\n{"audit": "b"}\u202e' * 99
+    with pytest.raises(SnapshotError), audit.recorded("rename", {"remote": "x\n{"}, name=name):
+        raise SnapshotError("no")
+
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert line.isascii()
+    assert len(line) < 1000
+
+
+@pytest.fixture
+def read_only_key(tmp_path: Path) -> str:
+    """The id of a snapshot with a note, under read_only."""
+    service.put(builders.story(), NOW, tmp_path)
+    key = freeze(builders.story(), "Monday")
+    service.snapshots().note(key, "fine", Note("agreed on it", "ann"))
+    service.put(builders.story(), NOW, tmp_path, read_only=True)
+    return key
+
+
+def test_under_read_only_the_store_refuses_every_change(read_only_key: str) -> None:
+    store, key = service.snapshots(), read_only_key
+    before = store.all()
+    for change in (
+        lambda: store.freeze(builders.story(), "x", NOW),
+        lambda: store.rename(key, "x"),
+        lambda: store.note(key, "fine", Note("x")),
+        lambda: store.delete(key),
+    ):
+        with pytest.raises(SnapshotError, match=re.escape(READ_ONLY)):
+            change()
+
+    assert store.all() == before
+
+
+def test_the_option_read_only_reaches_the_store(tmp_path: Path) -> None:
+    service.start(Options(read_only=True, snapshots_folder=tmp_path))
+    try:
+        assert service.snapshots().read_only
+    finally:
+        service.stop()
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_under_read_only_no_page_offers_a_change(page: str, read_only_key: str) -> None:
+    for url in ({}, {"snapshot": read_only_key}):
+        app = visit(page, manage=read_only_key, **url)
+
+        assert {"freeze", "freeze_review", "rename", "delete", "import"} & {each.key for each in app.button} == set()
+        assert [each.key for each in app.button if "Freeze" in each.label] == []
+        assert app.text_area.values == []
+        assert len(app.file_uploader) == 0
+
+
+def test_under_read_only_snapshots_can_be_read_and_exported(read_only_key: str) -> None:
+    dialog = visit("snapshots", manage=read_only_key)
+    review = html(visit("review", snapshot=read_only_key))
+
+    assert [each.key for each in dialog.get("download_button")] == ["download"]
+    assert "agreed on it" in review
+    assert READ_ONLY in review
