@@ -155,6 +155,14 @@ class SettingValue(NamedTuple):
     state: State
 
 
+class SettingChange(NamedTuple):
+    """A setting with different values on two sides: before and after, or its own and the one to set."""
+
+    path: str
+    before: SettingValue
+    after: SettingValue
+
+
 class Distinction(NamedTuple):
     """A setting that tells a cohort from the others."""
 

@@ -36,21 +36,23 @@ CONTRACT.object(
     "coverage",
 )
 CONTRACT.object(
-    changes.Seen,
+    changes.ReplicaSide,
     Key("replica", of="id", doc="scheme://host:port"),
     *("name", "pool", "state", "version", "started_at"),
     Key("cohort", str | None, or_null("letter")),
     name="SeenReplica",
 )
-CONTRACT.object(changes.Stayed, "before", "after", Key("restarted", doc="null: a side lacks the start time"))
+CONTRACT.object(changes.ReplicaPair, "before", "after", Key("restarted", doc="null: a side lacks the start time"))
 CONTRACT.object(
     changes.ReplicaChanges,
-    *("came", "went", "changed"),
+    Key("came", of="added"),
+    Key("went", of="removed"),
+    "changed",
     Key("stayed", int, lambda each: len(each.both), "replicas of both sides"),
     Key("start_untold", doc="replicas that may have restarted: a side lacks the start time"),
 )
 CONTRACT.object(
-    changes.Share, Key("cohort", str | None, or_null("letter"), "null: never read"), Key("count", of="number")
+    changes.CohortCount, Key("cohort", str | None, or_null("letter"), "null: never read"), Key("count", of="number")
 )
 POOLS = (
     Key("pool_before", str | None, lambda each: each.pools[0]),

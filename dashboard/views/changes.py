@@ -55,8 +55,8 @@ def _figures(changes: Changes) -> Iterator[Figure]:
     yield Figure("Fixed findings", f"{len(found.over):,}", lost, _fixed_tone(found), section("findings"))
     compared = f"of {settings.compared:,} compared"
     yield Figure("Changed replicas", f"{len(settings.replicas):,}", compared, target=section("settings"))
-    yield Figure("Added", f"{len(replicas.came):,}", "replicas", target=section("replicas"))
-    yield Figure("Removed", f"{len(replicas.went):,}", "replicas", target=section("replicas"))
+    yield Figure("Added", f"{len(replicas.added):,}", "replicas", target=section("replicas"))
+    yield Figure("Removed", f"{len(replicas.removed):,}", "replicas", target=section("replicas"))
     unknown = len(replicas.start_untold)
     started = f"{unknown:,} unknown" if unknown else f"of {len(replicas.both):,}"
     yield Figure("Restarted", f"{len(replicas.restarted):,}", started, target=section("replicas"))

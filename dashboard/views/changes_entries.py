@@ -11,13 +11,12 @@ from dashboard.analysis.changes import (
     OtherSideStatus,
     PersistingFinding,
     RankChange,
-    Seen,
+    ReplicaPair,
+    ReplicaSide,
     SettingGroup,
-    Stayed,
-    ValueChange,
 )
 from dashboard.compare.prefix import short_name
-from dashboard.fleet import ReplicaState
+from dashboard.fleet import ReplicaState, SettingChange
 from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, one_line, told_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain
 from dashboard.report.findings.words import suppressions
@@ -30,7 +29,7 @@ from dashboard.views.finding_entries import MOST_POOLS, head_of, pools_of, rule_
 from dashboard.views.names import MOST_NAMED, brief, replica_text
 from dashboard.views.pages import LIVE, SNAPSHOT
 
-Way = Callable[[Stayed], tuple[str, str, Tone]]  # the values before and after, and their tone
+Way = Callable[[ReplicaPair], tuple[str, str, Tone]]  # the values before and after, and their tone
 
 LONGEST_PATH = 120  # characters of a setting's path
 MOST_CHANGES = 6  # settings that an entry lists; the appendix has all
@@ -71,7 +70,7 @@ class Sides(NamedTuple):
 def sides_of(changes: Changes) -> Sides:
     """Return how both fleets of a comparison are linked."""
     before, after = (((SNAPSHOT, each.snapshot or LIVE),) for each in (changes.before, changes.after))
-    return Sides(changes.names, before, after, frozenset(each.id for each in changes.replicas.went))
+    return Sides(changes.names, before, after, frozenset(each.id for each in changes.replicas.removed))
 
 
 def new_entries(found: Iterable[OneSidedFinding], sides: Sides) -> Entries:
@@ -171,7 +170,7 @@ def _persisting(kept: PersistingFinding, sides: Sides) -> Iterator[Text]:
 
 def setting_entries(groups: Iterable[SettingGroup], sides: Sides) -> Entries:
     """List groups of replicas with the same changed settings; the same changes in several pools once."""
-    alike: dict[tuple[ValueChange, ...], list[SettingGroup]] = defaultdict(list)
+    alike: dict[tuple[SettingChange, ...], list[SettingGroup]] = defaultdict(list)
     for each in groups:
         alike[each.changes].append(each)
     return Entries(tuple(_group(same, sides) for same in alike.values()))
@@ -193,7 +192,7 @@ def _group(same: Sequence[SettingGroup], sides: Sides) -> Entry:
     return Entry(Tone.PLAIN, head, text.cohorts_text(first) if is_one else "", tuple(lines))
 
 
-def _change_line(change: ValueChange, pool: str | None, sides: Sides) -> Text:
+def _change_line(change: SettingChange, pool: str | None, sides: Sides) -> Text:
     path = middle_cut(one_line(change.path), LONGEST_PATH)
     target = sides.target(Kind.SETTING, change.path, pool) if pool else None
     before, after = (Piece(told_text(*each), Style.CODE) for each in (change.before, change.after))
@@ -223,22 +222,22 @@ def one_sided_entry(title: str, when: str, found: Sequence[OneSidedSettings]) ->
 def replica_entries(changes: Changes, sides: Sides) -> Entries:
     """List replicas by what happened to them, and by pool."""
     replicas = changes.replicas
-    moves: tuple[tuple[str, list[Stayed], Way], ...] = (
+    moves: tuple[tuple[str, list[ReplicaPair], Way], ...] = (
         ("changed state", [each for each in replicas.changed if each.has_other_state], _state),
         ("changed version", [each for each in replicas.changed if each.has_other_version], _version),
         ("moved", [each for each in replicas.changed if each.has_other_pool], _pool),
         ("renamed", [each for each in replicas.changed if each.has_other_name], _name),
     )
     entries = [
-        _replicas("added", Tone.PLAIN, replicas.came, sides),
-        _replicas("removed", Tone.PLAIN, replicas.went, sides),
+        _replicas("added", Tone.PLAIN, replicas.added, sides),
+        _replicas("removed", Tone.PLAIN, replicas.removed, sides),
         _replicas("restarted", Tone.PLAIN, [each.after for each in replicas.restarted], sides),
         *(entry for verb, found, way in moves for entry in _moves(verb, found, way, sides)),
     ]
     return Entries(tuple(each for each in entries if each.lines))
 
 
-def _replicas(verb: str, tone: Tone, found: Sequence[Seen], sides: Sides) -> Entry:
+def _replicas(verb: str, tone: Tone, found: Sequence[ReplicaSide], sides: Sides) -> Entry:
     """Return how many replicas did something, and which, a line for each pool."""
     by_pool: dict[str, list[str]] = defaultdict(list)
     for each in found:
@@ -251,29 +250,29 @@ def _replicas(verb: str, tone: Tone, found: Sequence[Seen], sides: Sides) -> Ent
     return Entry(tone, (Piece(count(len(found), "replica"), Style.STRONG), Piece(f" {verb}")), lines=tuple(lines))
 
 
-def _moves(verb: str, found: Iterable[Stayed], way: Way, sides: Sides) -> Iterator[Entry]:
+def _moves(verb: str, found: Iterable[ReplicaPair], way: Way, sides: Sides) -> Iterator[Entry]:
     """Yield an entry for each pair of values that replicas changed between, most replicas first."""
-    ways: dict[tuple[str, str, Tone], list[Seen]] = defaultdict(list)
+    ways: dict[tuple[str, str, Tone], list[ReplicaSide]] = defaultdict(list)
     for each in found:
         ways[way(each)].append(each.after)
     for (before, after, tone), same in sorted(ways.items(), key=lambda item: (-len(item[1]), item[0])):
         yield _replicas(f"{verb}: {before} -> {after}", tone, same, sides)
 
 
-def _state(each: Stayed) -> tuple[str, str, Tone]:
+def _state(each: ReplicaPair) -> tuple[str, str, Tone]:
     now = ReplicaState(each.after.state)
     return each.before.state, now, Tone.GOOD if now is ReplicaState.UP else mark(now)
 
 
-def _version(each: Stayed) -> tuple[str, str, Tone]:
+def _version(each: ReplicaPair) -> tuple[str, str, Tone]:
     return brief(each.before.version or ""), brief(each.after.version or ""), Tone.PLAIN
 
 
-def _pool(each: Stayed) -> tuple[str, str, Tone]:
+def _pool(each: ReplicaPair) -> tuple[str, str, Tone]:
     return text.pool_name(each.before.pool), text.pool_name(each.after.pool), Tone.PLAIN
 
 
-def _name(each: Stayed) -> tuple[str, str, Tone]:
+def _name(each: ReplicaPair) -> tuple[str, str, Tone]:
     return brief(each.before.name), brief(each.after.name), Tone.PLAIN
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from dashboard.analysis.changes import Changes, PoolCapacity, RankChange, SettingChanges, SettingGroup, Stayed
+from dashboard.analysis.changes import Changes, PoolCapacity, RankChange, ReplicaPair, SettingChanges, SettingGroup
 from dashboard.fleet import SettingValue
 from dashboard.fleet.formatting import count, first_of, iso, short, short_id, size, told_text
 from dashboard.fleet.pieces import Kind
@@ -170,7 +170,7 @@ def _value(setting: SettingValue) -> Cell:
 
 def _replica_rows(changes: Changes, sides: Sides) -> Iterator[tuple[Cell, ...]]:
     settings = changes.settings.by_replica
-    for verb, found in (("added", changes.replicas.came), ("removed", changes.replicas.went)):
+    for verb, found in (("added", changes.replicas.added), ("removed", changes.replicas.removed)):
         for each in found:
             target = sides.target(Kind.REPLICA, each.id, is_before=verb == "removed")
             rest = (verb, each.version or EMPTY, each.letter, "", "")
@@ -181,7 +181,7 @@ def _replica_rows(changes: Changes, sides: Sides) -> Iterator[tuple[Cell, ...]]:
             yield _replica(both, number, sides)
 
 
-def _replica(both: Stayed, settings: int, sides: Sides) -> tuple[Cell, ...]:
+def _replica(both: ReplicaPair, settings: int, sides: Sides) -> tuple[Cell, ...]:
     before, after = both
     restarted = "unknown" if both.restarted is None else "yes" if both.restarted else "no"
     return (

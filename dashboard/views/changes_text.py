@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from dashboard.analysis.changes import Amount, Changes, PoolCapacity, SettingGroup, Share, ValueChange
+from dashboard.analysis.changes import CapacitySum, Changes, CohortCount, PoolCapacity, SettingGroup
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
-from dashboard.fleet import Basis
+from dashboard.fleet import Basis, SettingChange
 from dashboard.fleet.formatting import count, exact, joined, told_text
 from dashboard.views.names import brief
 
@@ -63,7 +63,7 @@ def warnings(changes: Changes) -> list[str]:
     return found
 
 
-def change_text(change: ValueChange) -> str:
+def change_text(change: SettingChange) -> str:
     """Return one change: `block_size 16 -> 32`."""
     name = brief(short_name(change.path))
     return f"{name} {told_text(*change.before)} -> {told_text(*change.after)}"
@@ -158,7 +158,7 @@ def _other_findings(changes: Changes) -> list[str]:
 
 def _setting_clause(changes: Changes) -> str:
     """Return how many replicas have changed settings, and the change that most of them have."""
-    numbers: Counter[ValueChange] = Counter()
+    numbers: Counter[SettingChange] = Counter()
     for group in changes.settings.groups:
         for change in group.changes:
             numbers[change] += len(group.replicas)
@@ -175,8 +175,8 @@ def _setting_clause(changes: Changes) -> str:
 def _replica_clause(changes: Changes) -> str:
     replicas = changes.replicas
     numbers = {
-        "added": len(replicas.came),
-        "removed": len(replicas.went),
+        "added": len(replicas.added),
+        "removed": len(replicas.removed),
         "restarted": len(replicas.restarted),
         "changed state": sum(each.has_other_state for each in replicas.changed),
         "changed pool or name": sum(each.has_other_pool or each.has_other_name for each in replicas.changed),
@@ -195,13 +195,13 @@ def _rank_clause(changes: Changes) -> str:
     return f"KV cache of {count(len(ranks), 'rank')} changed: {', '.join(parts)}" if parts else ""
 
 
-def _missing(amount: Amount) -> str:
+def _missing(amount: CapacitySum) -> str:
     parts = [count(amount.silent, "replica")] if amount.silent else []
     parts += [f"tokens of {count(amount.unknown, 'rank')}"] if amount.unknown else []
     return ", ".join(parts + ([f"bytes of {count(amount.unsized, 'rank')}"] if amount.unsized else []))
 
 
-def _shares(shares: Iterable[Share], *, is_one: bool) -> str:
+def _shares(shares: Iterable[CohortCount], *, is_one: bool) -> str:
     return ", ".join((share.letter or "no cohort") + ("" if is_one else f" ×{share.number:,}") for share in shares)
 
 

@@ -1,7 +1,7 @@
 """What the page Compare says of one pool, as a report."""
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif.nouns import WhatIf
+from dashboard.analysis.whatif.models import WhatIf
 from dashboard.compare import MAJORITY
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count

@@ -3,26 +3,26 @@
 from collections.abc import Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif import Group, Paste, RankChange, WhatIf
-from dashboard.analysis.whatif.words import (
+from dashboard.analysis.whatif import Group, Paste, RankForecast, WhatIf
+from dashboard.analysis.whatif.text import (
     HOW_WORDS,
     LATER,
     NOTHING_APPLIED,
-    after_words,
-    before_words,
+    after_text,
+    before_text,
     cautions,
-    change_words,
-    group_words,
+    change_text,
+    group_text,
     later_notes,
     limits,
     paste_notes,
     pasted,
     summary,
-    target_words,
-    total_words,
-    value_words,
+    target_text,
+    total_text,
     verdict_lists,
 )
+from dashboard.compare.baseline import value_text
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.report.findings.sentence_lines import with_values
@@ -40,15 +40,15 @@ MOST_RANKS = 200  # rows of the table of DP ranks: a report stays readable
 def whatif_report(fleet: Fleet, what: WhatIf) -> tuple[Section, ...]:
     """Report what would change if a pool converged. `fleet` is the one that the what-if was made of."""
     names = replica_names(fleet)
-    blocks: list[Block] = [Paragraph(plain(said), Tone.WARNING) for said in cautions(what)]
-    blocks += [Paragraph(plain(summary(what)), Tone.INFO), Paragraph(plain(NOTHING_APPLIED))]
+    blocks: list[Block] = [Paragraph(text, Tone.WARNING) for text in cautions(what)]
+    blocks += [Paragraph(summary(what), Tone.INFO), Paragraph(plain(NOTHING_APPLIED))]
     blocks += [Paragraph(plain(said), Tone.UNKNOWN) for said in limits(what, names)]
     parts = [
         *verdict_parts(what, names),
         *([_capacity(what, names)] if what.capacity.ranks else []),
         *(_group(group, number, names) for number, group in enumerate(what.groups, 1)),
     ]
-    return (Section("what-if", f"What if all were like {target_words(what)}", tuple(blocks), tuple(parts)),)
+    return (Section("what-if", f"What if all were like {target_text(what)}", tuple(blocks), tuple(parts)),)
 
 
 def verdict_parts(what: WhatIf, names: Mapping[str, str]) -> tuple[Section, ...]:
@@ -80,9 +80,9 @@ def _capacity(what: WhatIf, names: Mapping[str, str]) -> Section:
         (
             Cell(brief(names[rank.replica])),
             number_cell(str(rank.dp_rank), rank.dp_rank),
-            number_cell(before_words(rank), rank.before),
-            number_cell(after_words(rank), rank.after),
-            number_cell(change_words(rank), _change(rank)),
+            number_cell(before_text(rank), rank.before),
+            number_cell(after_text(rank), rank.after),
+            number_cell(change_text(rank), _change(rank)),
             Cell(rank.reason),
         )
         for rank in ranks[:MOST_RANKS]
@@ -96,13 +96,13 @@ def _capacity(what: WhatIf, names: Mapping[str, str]) -> Section:
         Column("Where that is from"),
     )
     more = len(ranks) - MOST_RANKS
-    note = " ".join([total_words(what.capacity), *([f"{count(more, 'more DP rank')} not listed."] if more > 0 else [])])
+    note = " ".join([total_text(what.capacity), *([f"{count(more, 'more DP rank')} not listed."] if more > 0 else [])])
     caption = "KV cache per DP rank, now and then"
     table = Table(f"what-if-{slug(what.pool)}-kv-cache", caption, columns, rows, note)
     return Section("what-if-kv-cache", "KV cache", (table,))
 
 
-def _change(rank: RankChange) -> int | None:
+def _change(rank: RankForecast) -> int | None:
     return None if rank.after is None or rank.before is None else rank.after - rank.before
 
 
@@ -110,8 +110,8 @@ def _group(group: Group, number: int, names: Mapping[str, str]) -> Section:
     rows = tuple(
         (
             Cell(each.path),
-            Cell(value_words(each.before)),
-            Cell(value_words(each.after)),
+            Cell(value_text(each.before)),
+            Cell(value_text(each.after)),
             Cell(HOW_WORDS[each.how]),
         )
         for each in group.changes
@@ -127,7 +127,7 @@ def _group(group: Group, number: int, names: Mapping[str, str]) -> Section:
     blocks: list[Block] = [Paragraph(plain(f"{who}.")), table, *_typed(group.paste, paste_notes(group))]
     if group.later is not None:
         blocks += [Paragraph(plain(f"{LATER}:")), *_typed(group.later, later_notes(group))]
-    return Section(f"what-if-group-{number}", group_words(group), tuple(blocks))
+    return Section(f"what-if-group-{number}", group_text(group), tuple(blocks))
 
 
 def _typed(paste: Paste, notes: Sequence[str]) -> list[Block]:

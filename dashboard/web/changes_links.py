@@ -49,8 +49,8 @@ def leads(changes: Changes) -> LinkMap:
 
 def _replicas(changes: Changes) -> dict[str, str]:
     """Return where replicas lead by name: to the second side, those that went to the first; none of equal names."""
-    after = [*(each.after for each in changes.replicas.both), *changes.replicas.came]
-    sides = [(changes.after, each) for each in after] + [(changes.before, each) for each in changes.replicas.went]
+    after = [*(each.after for each in changes.replicas.both), *changes.replicas.added]
+    sides = [(changes.after, each) for each in after] + [(changes.before, each) for each in changes.replicas.removed]
     return by_name((each.name, at(side, pages.REPLICA_PAGE, replica=each.id)) for side, each in sides)
 
 

@@ -1,16 +1,14 @@
 """Small pieces of HTML. Whatever comes in is escaped here; what comes out is safe to show."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
 
 from dashboard.fleet.formatting import visible
+from dashboard.fleet.pieces import Style, Text
 from dashboard.render.matrix_html import colour
 from dashboard.views.glossary import TERMS
 
-# What a sentence claims: up to what follows as a reason or more, or to its end; a dot inside of 0.32.0 ends nothing.
-_CLAIM = re.compile(r"[^:.;]+(?:[:.](?=\S)[^:.;]*)*")
 _GLYPHS = {
     "good": "✓",
     "critical": "!",
@@ -35,10 +33,10 @@ def bold(value: object) -> str:
     return f"<b>{text(value)}</b>"
 
 
-def claim(sentence: str) -> str:
-    """Escape a sentence and make what it claims bold; why, and what else is said, is not."""
-    found = _CLAIM.match(sentence)
-    return bold(found.group()) + text(sentence[found.end() :]) if found else text(sentence)
+def pieces(shown: Text) -> str:
+    """Set text in pieces: claims in bold, values in monospace, bases quiet."""
+    styles = {Style.STRONG: bold, Style.CODE: code, Style.MUTED: muted, Style.PLAIN: text}
+    return "".join(styles[each.style](each.text) for each in shown)
 
 
 def parts(value: str, between: str = " ·") -> str:

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 
 from dashboard.compare import SharingVerdict, Verdict
-from dashboard.fleet.pieces import Piece, Style
 from dashboard.report.pools.compared import Compared
 from dashboard.report.pools.sharing import severity, short_text
 from dashboard.rules.findings import Severity
 from dashboard.web import markup
 
 _SAID = {Verdict.DIFFERS: "differs:", Verdict.AGREES: "good:", Verdict.UNKNOWN: "unknown:", Verdict.OFF: "off:"}
-_STYLES = {Style.STRONG: markup.bold, Style.CODE: markup.code, Style.MUTED: markup.muted, Style.PLAIN: markup.text}
 
 
 def prefix_words(verdict: SharingVerdict, named: Mapping[str, Severity], *, is_quiet: bool = False) -> str:
@@ -27,9 +25,5 @@ def prefix_words(verdict: SharingVerdict, named: Mapping[str, Severity], *, is_q
 
 def prefix_band(found: Compared) -> str:
     """Write the sentences as a framed statement: claims in bold, values in monospace."""
-    body = "".join(map(_piece, found.text))
-    return markup.notice(found.kind, f"{markup.glyph(found.kind, _SAID[found.sharing.verdict])} {body}")
-
-
-def _piece(piece: Piece) -> str:
-    return _STYLES[piece.style](piece.text)
+    glyph = markup.glyph(found.kind, _SAID[found.sharing.verdict])
+    return markup.notice(found.kind, f"{glyph} {markup.pieces(found.text)}")

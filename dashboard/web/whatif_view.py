@@ -7,25 +7,25 @@ import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif import Group, Paste, WhatIf, converge
-from dashboard.analysis.whatif.words import (
+from dashboard.analysis.whatif.text import (
     HOW_WORDS,
     LATER,
     NOTHING_APPLIED,
     Pasted,
-    after_words,
-    before_words,
+    after_text,
+    before_text,
     cautions,
-    change_words,
-    group_words,
+    change_text,
+    group_text,
     later_notes,
     limits,
     paste_notes,
     pasted,
     summary,
-    total_words,
-    value_words,
+    total_text,
     verdict_lists,
 )
+from dashboard.compare.baseline import value_text
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import count, first_of, uncapitalized
 from dashboard.rules.findings import Finding
@@ -93,9 +93,9 @@ def capacity_html(what: WhatIf, names: Mapping[str, str]) -> str:
     rows = [
         (
             markup.text(brief(names[rank.replica]) + (f", rank {rank.dp_rank}" if several else "")),
-            markup.text(before_words(rank)),
-            markup.text(after_words(rank)),
-            markup.text(change_words(rank)),
+            markup.text(before_text(rank)),
+            markup.text(after_text(rank)),
+            markup.text(change_text(rank)),
             *([] if from_one else [markup.muted(rank.reason)]),
         )
         for rank in ranks[:MOST_RANKS]
@@ -103,7 +103,7 @@ def capacity_html(what: WhatIf, names: Mapping[str, str]) -> str:
     more = len(ranks) - MOST_RANKS
     rest = f"{count(more, 'more DP rank')} not shown." if more > 0 else ""
     source = f"Tokens then: {uncapitalized(reasons[0])}" if from_one else ""
-    foot = " ".join(filter(None, [rest, source, total_words(what.capacity)]))
+    foot = " ".join(filter(None, [rest, source, total_text(what.capacity)]))
     table = markup.table("KV cache per DP rank, now and then", head, rows)
     return f'<div class="whatif-ranks">{table}</div><p class="foot">{markup.text(foot)}</p>'
 
@@ -113,8 +113,8 @@ def changes_html(group: Group) -> str:
     rows = [
         (
             markup.code(each.path),
-            markup.code(value_words(each.before)),
-            markup.code(value_words(each.after)),
+            markup.code(value_text(each.before)),
+            markup.code(value_text(each.after)),
             markup.muted(HOW_WORDS[each.how]),
         )
         for each in group.changes
@@ -150,10 +150,10 @@ def _draw(fleet: Fleet, what: WhatIf) -> None:
     names = {each.id: each.name for each in fleet.replicas if each.pool == what.pool}
     said = "".join(f"<li>{markup.text(each)}</li>" for each in limits(what, names))
     aside = f'<ul class="whatif-limits">{said}</ul>' if said else ""
-    for first in cautions(what):
-        st.html(f'<div class="notice warning">{markup.claim(first)}</div>')
+    for caution in cautions(what):
+        st.html(f'<div class="notice warning">{markup.pieces(caution)}</div>')
     kind = "info" if what.groups else "good"
-    st.html(f'<div class="notice {kind} whatif-summary">{markup.claim(summary(what))}{aside}</div>')
+    st.html(f'<div class="notice {kind} whatif-summary">{markup.pieces(summary(what))}{aside}</div>')
     if not what.groups:
         return
     st.html(findings_html(what))
@@ -172,7 +172,7 @@ def _draw_group(group: Group, names: Mapping[str, str], number: int) -> None:
         letters = " ".join(markup.letter(each) for each in group.letters)
         who = first_of([brief(name) for name in names_of(group.replicas, names)], MOST_NAMES)
         st.html(
-            f'<div class="whatif-group">{letters} <b>{markup.text(group_words(group))}</b>'
+            f'<div class="whatif-group">{letters} <b>{markup.text(group_text(group))}</b>'
             f"<small>{markup.text(who)}</small></div>"
         )
         _draw_paste(group.paste, paste_notes(group))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes import Amount, Changes, PersistingFinding, PoolCapacity, changes_between
+from dashboard.analysis.changes import CapacitySum, Changes, PersistingFinding, PoolCapacity, changes_between
 from dashboard.fleet import Basis, Replica, State
 from dashboard.fleet.pieces import Kind, Target, Text, to_plain
 from dashboard.render.html_page import to_html
@@ -438,13 +438,13 @@ def test_many_pools_and_ranks_are_cut_and_counted() -> None:
 
 
 def test_a_sum_is_compared_only_where_both_sides_know_the_same() -> None:
-    whole, some = Amount(4, 9, 9, basis=Basis.REPORTED), Amount(4, 9, 9, 1, 3, 2, Basis.REPORTED)
+    whole, some = CapacitySum(4, 9, 9, basis=Basis.REPORTED), CapacitySum(4, 9, 9, 1, 3, 2, Basis.REPORTED)
 
-    def missing(before: Amount, after: Amount) -> str:
+    def missing(before: CapacitySum, after: CapacitySum) -> str:
         return changes_text.missing_text(PoolCapacity("chat", before, after, same_ranks=True))
 
     def share(before: int | None, after: int | None, *, same: bool = True) -> str:
-        then, now = (Amount(1, each, basis=Basis.REPORTED, silent=int(not same)) for each in (before, after))
+        then, now = (CapacitySum(1, each, basis=Basis.REPORTED, silent=int(not same)) for each in (before, after))
         return changes_text.share_text(PoolCapacity("chat", then, now, same))
 
     assert (missing(whole, whole), missing(some, some)) == ("", "2 replicas, tokens of 1 rank, bytes of 3 ranks")

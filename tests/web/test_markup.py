@@ -2,6 +2,7 @@
 
 import pytest
 
+from dashboard.fleet.pieces import Piece, Style
 from dashboard.views.glossary import TERMS
 from dashboard.web import markup
 from tests.builders import HOSTILE
@@ -56,18 +57,10 @@ def test_a_glyph_is_never_alone() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("sentence", "html"),
-    [
-        ("2 would restart; 1 would not.", "<b>2 would restart</b>; 1 would not."),
-        ("B cannot share: it hashes.", "<b>B cannot share</b>: it hashes."),
-        ("0.32.0 runs. Others too.", "<b>0.32.0 runs</b>. Others too."),
-        ("<b>:", "<b>&lt;b&gt;</b>:"),
-        ("; no claim", "; no claim"),
-    ],
-)
-def test_what_a_sentence_claims_is_bold(sentence: str, html: str) -> None:
-    assert markup.claim(sentence) == html
+def test_pieces_of_text_have_their_style_and_are_escaped() -> None:
+    text = (Piece("<b>", Style.STRONG), Piece(": "), Piece("x", Style.CODE), Piece("y", Style.MUTED))
+
+    assert markup.pieces(text) == '<b>&lt;b&gt;</b>: <code>x</code><span class="mute">y</span>'
 
 
 def test_a_word_is_explained_by_the_glossary_to_those_who_see_and_to_those_who_hear() -> None:

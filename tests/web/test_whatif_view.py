@@ -4,8 +4,8 @@ from dataclasses import replace
 from html import escape
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif import Verdicts, converge
-from dashboard.analysis.whatif.words import Pasted
+from dashboard.analysis.whatif import FindingForecast, converge
+from dashboard.analysis.whatif.text import Pasted
 from dashboard.fleet import Replica
 from dashboard.web.whatif_view import (
     MOST_FINDINGS,
@@ -24,8 +24,8 @@ def test_findings_stand_below_what_would_become_of_them(demo_fleet: Fleet) -> No
     """Each kind under its own heading, none where there is nothing of the kind."""
     drawn = findings_html(converge(demo_fleet, "chat-70b", "B"))
 
-    assert drawn.index("<h3>Would reach more replicas</h3>") < drawn.index("<h3>Would go</h3>")
-    assert "Would come" not in drawn
+    assert drawn.index("<h3>On more replicas</h3>") < drawn.index("<h3>Fixed</h3>")
+    assert "<h3>New</h3>" not in drawn
     assert '<li class="critical">' in drawn
     assert "1 finding of this pool would stay as it is." in drawn
 
@@ -33,7 +33,7 @@ def test_findings_stand_below_what_would_become_of_them(demo_fleet: Fleet) -> No
 def test_many_findings_are_cut_and_counted(demo_fleet: Fleet) -> None:
     """Nothing is left out in silence."""
     what = converge(demo_fleet, "chat-70b", "A")
-    many = replace(what, verdicts=Verdicts(came=what.verdicts.gone * 4, stay=2))
+    many = replace(what, verdicts=FindingForecast(came=what.verdicts.gone * 4, stay=2))
     drawn = findings_html(many)
 
     assert drawn.count("<li class=") == MOST_FINDINGS
@@ -52,7 +52,7 @@ def test_ranks_show_now_and_then_with_their_source() -> None:
     assert "odd-0, rank 1" in drawn
     assert "+1,199,500" in drawn
     assert drawn.count("<tr>") == MOST_RANKS + 1
-    assert "8 more DP ranks not shown. Tokens then: as 12 engines on NVIDIA H100" in drawn
+    assert "8 more DP ranks not shown. Tokens then: based on 12 identical engines on NVIDIA H100" in drawn
 
 
 def test_the_source_of_all_ranks_stands_once_and_several_stand_beside_their_ranks() -> None:
@@ -66,13 +66,13 @@ def test_the_source_of_all_ranks_stands_once_and_several_stand_beside_their_rank
         return capacity_html(converge(before, "chat", "A"), {each.id: each.name for each in before.replicas})
 
     once, each, alone = drawn(*same), drawn(*same, other), drawn(same[0])
-    assert once.count("Tokens then: as 6 engines on NVIDIA H100") == 1
-    assert "As 6 engines" not in once
+    assert once.count("Tokens then: based on 6 identical engines on NVIDIA H100") == 1
+    assert "Based on 6 identical engines" not in once
     assert ">From<" not in once
-    assert each.count("As 6 engines on NVIDIA H100") == 3
-    assert each.count("No engine on NVIDIA H200 is set up so") == 1
+    assert each.count("Based on 6 identical engines on NVIDIA H100") == 3
+    assert each.count("No identical engine on NVIDIA H200") == 1
     assert ">From<" in each
-    assert '<span class="mute">As 6 engines' in alone
+    assert '<span class="mute">Based on 6 identical engines' in alone
 
 
 def test_settings_say_how_they_are_set_and_stay_text() -> None:
@@ -85,7 +85,7 @@ def test_settings_say_how_they_are_set_and_stay_text() -> None:
 
     assert "<script>" not in drawn
     assert "<img" not in drawn
-    assert "follows: no flag sets it" in drawn
+    assert "derived: no flag" in drawn
     assert '<span class="mute">flag</span>' in drawn
 
 

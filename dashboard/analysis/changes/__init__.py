@@ -1,25 +1,37 @@
-"""What changed between two fleets: replicas, settings, findings, capacity."""
+"""Compares two fleets: replicas, settings, findings, capacity."""
 
-from dashboard.analysis.changes.between import changes_between
-from dashboard.analysis.changes.capacity_nouns import Amount, CapacityChanges, PoolCapacity, RankChange
-from dashboard.analysis.changes.finding_nouns import FindingChanges, OneSidedFinding, OtherSideStatus, PersistingFinding
-from dashboard.analysis.changes.nouns import (
+from dataclasses import replace
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.findings import finding_changes
+from dashboard.analysis.changes.models import (
+    CapacityChanges,
+    CapacitySum,
     Changes,
+    CohortCount,
+    FindingChanges,
+    OneSidedFinding,
     OneSidedSettings,
+    OtherSideStatus,
+    PersistingFinding,
+    PoolCapacity,
+    RankChange,
     ReplicaChanges,
-    Seen,
+    ReplicaPair,
+    ReplicaSide,
     SettingChanges,
     SettingGroup,
-    Share,
     Side,
-    Stayed,
-    ValueChange,
 )
+from dashboard.analysis.changes.replicas import capacity_changes, replica_changes
+from dashboard.analysis.changes.settings import setting_changes
+from dashboard.fleet import SettingChange
 
 __all__ = [
-    "Amount",
     "CapacityChanges",
+    "CapacitySum",
     "Changes",
+    "CohortCount",
     "FindingChanges",
     "OneSidedFinding",
     "OneSidedSettings",
@@ -28,12 +40,34 @@ __all__ = [
     "PoolCapacity",
     "RankChange",
     "ReplicaChanges",
-    "Seen",
+    "ReplicaPair",
+    "ReplicaSide",
+    "SettingChange",
     "SettingChanges",
     "SettingGroup",
-    "Share",
     "Side",
-    "Stayed",
-    "ValueChange",
     "changes_between",
 ]
+
+
+def changes_between(before: Fleet, after: Fleet) -> Changes:
+    """Return what changed from one fleet to another; `Changes.after_is_older` if they are in the wrong order."""
+    return Changes(
+        before=_side(before),
+        after=_side(after),
+        replicas=replica_changes(before, after),
+        settings=setting_changes(before, after),
+        findings=finding_changes(before, after),
+        capacity=capacity_changes(before, after),
+        names={replica.id: replica.name for fleet in (before, after) for replica in fleet.replicas},
+        options_differ=_options(before) != _options(after),
+    )
+
+
+def _side(fleet: Fleet) -> Side:
+    return Side(fleet.name, fleet.polled_at, fleet.snapshot, fleet.coverage)
+
+
+def _options(fleet: Fleet) -> tuple[object, ...]:
+    """Return the options that decide findings, without the name of their file."""
+    return replace(fleet.policy, file=""), fleet.ignored

@@ -1,12 +1,12 @@
-"""Which findings are new, gone or still there; and whether what is gone was looked at at all."""
+"""Compares the findings of two fleets: new, fixed, persisting, or no longer evaluated."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.finding_nouns import FindingChanges, OneSidedFinding, OtherSideStatus, PersistingFinding
-from dashboard.analysis.changes.settings import is_read
+from dashboard.analysis.changes.models import FindingChanges, OneSidedFinding, OtherSideStatus, PersistingFinding
+from dashboard.analysis.changes.replicas import is_read
 from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Engine, Replica
 from dashboard.rules.catalogue import BY_ID
@@ -14,11 +14,11 @@ from dashboard.rules.findings import Finding, Outcome, OutcomeKind
 from dashboard.rules.subject import FINGERPRINT
 
 RAN = frozenset({OutcomeKind.FAILED, OutcomeKind.PASSED})
-ENGINES, DEVICES = "engines.", "devices."  # what evidence names beside settings begins so, then a field's name
+ENGINES, DEVICES = "engines.", "devices."  # prefixes of evidence paths that are no settings, before a field's name
 
 
 class _Found(NamedTuple):
-    """One finding of one side, its parts together: a suppression may have taken some of its replicas away."""
+    """A finding of one side on all its replicas: a suppression splits it in two."""
 
     finding: Finding
     replicas: frozenset[str]
@@ -27,7 +27,7 @@ class _Found(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """One side, to be asked about a replica or a rule."""
+    """One side, with its replicas and outcomes to look up."""
 
     fleet: Fleet
     replicas: Mapping[str, Replica]
@@ -35,18 +35,18 @@ class _Look(NamedTuple):
 
 
 def finding_changes(before: Fleet, after: Fleet) -> FindingChanges:
-    """Compare what the rules say of two fleets. Findings are the same by their id."""
+    """Compare the findings of two fleets. Findings with equal ids are the same."""
     then, now = _found(before), _found(after)
     look_then, look_now = _look(before), _look(after)
     return FindingChanges(
-        new=tuple(_lone(each, look_now, look_then) for key, each in now.items() if key not in then),
-        gone=tuple(_lone(each, look_then, look_now) for key, each in then.items() if key not in now),
-        kept=tuple(_kept(then[key], each, look_then, look_now) for key, each in now.items() if key in then),
+        new=tuple(_one_sided(each, look_now, look_then) for key, each in now.items() if key not in then),
+        gone=tuple(_one_sided(each, look_then, look_now) for key, each in then.items() if key not in now),
+        kept=tuple(_persisting(then[key], each, look_then, look_now) for key, each in now.items() if key in then),
     )
 
 
 def _found(fleet: Fleet) -> Mapping[str, _Found]:
-    """Return the findings by id, the worst first, those that are suppressed as a whole after all others."""
+    """Return the findings by id, the worst first, fully suppressed ones last."""
     parts: dict[str, list[Finding]] = defaultdict(list)
     for finding in (*fleet.inspection.findings, *fleet.inspection.suppressed):
         parts[finding.id].append(finding)
@@ -67,13 +67,13 @@ def _look(fleet: Fleet) -> _Look:
     return _Look(fleet, replicas, {(each.rule, each.subject): each for each in fleet.inspection.outcomes})
 
 
-def _lone(found: _Found, own: _Look, other: _Look) -> OneSidedFinding:
-    """Say of a finding of one side why the other does not have it."""
+def _one_sided(found: _Found, own: _Look, other: _Look) -> OneSidedFinding:
+    """Return a finding of one side with the reason why the other does not have it."""
     finding = found.finding
     there = [each for each in found.replicas if each in other.replicas]
     unread = _lost(there, own, other)
-    paths = _looked_at(finding)
-    silent = [each for each in there if each not in unread and not _tells(paths, each, own, other)]
+    paths = _needed_paths(finding)
+    silent = [each for each in there if each not in unread and not _reports(paths, each, own, other)]
     outcome = other.outcomes.get((finding.rule, finding.subject))
     if found.replicas and not there:
         elsewhere = OtherSideStatus.NOT_THERE
@@ -94,42 +94,42 @@ def _lone(found: _Found, own: _Look, other: _Look) -> OneSidedFinding:
 
 
 def _lost(replicas: Iterable[str], own: _Look, other: _Look) -> list[str]:
-    """Return the replicas that one side has read, and the other has but could not read."""
+    """Return the replicas that were read on one side, but not on the other."""
     both = (each for each in replicas if each in other.replicas)
     return [each for each in both if is_read(own.replicas[each]) and not is_read(other.replicas[each])]
 
 
-def _looked_at(finding: Finding) -> Iterable[str]:
-    """Return the paths without which a finding cannot be judged. Fingerprints are so only where the rule needs them."""
-    beside = () if FINGERPRINT in BY_ID[finding.rule].needs else (FINGERPRINT,)
-    return tuple(path for path in finding.paths if path not in beside)
+def _needed_paths(finding: Finding) -> Iterable[str]:
+    """Return the paths that a finding needs. Fingerprints only where the rule needs them."""
+    needs_hashes = FINGERPRINT in BY_ID[finding.rule].needs
+    return tuple(path for path in finding.paths if path != FINGERPRINT or needs_hashes)
 
 
-def _tells(paths: Iterable[str], key: str, own: _Look, other: _Look) -> bool:
-    """Tell whether a replica says on the other side all that it says here of what a finding is about."""
+def _reports(paths: Iterable[str], key: str, own: _Look, other: _Look) -> bool:
+    """Return whether a replica reports on the other side all of some paths that it reports here."""
     here, there = own.replicas[key], other.replicas[key]
-    return all(_value(path, there, other.fleet) for path in paths if _value(path, here, own.fleet))
+    return all(_has_value(path, there, other.fleet) for path in paths if _has_value(path, here, own.fleet))
 
 
-def _value(path: str, replica: Replica, fleet: Fleet) -> bool:
-    """Tell whether a replica has a value for a path: of a setting, of its identity, of its engines or devices."""
+def _has_value(path: str, replica: Replica, fleet: Fleet) -> bool:
+    """Return whether a replica has a value of a path: a setting, an identity setting, a field of engines or devices."""
     if path == FINGERPRINT:
         return any(_has(engine, "fingerprint") for engine in replica.engines)
     if path.startswith(ENGINES):
         return any(_has(engine, path.removeprefix(ENGINES)) for engine in replica.engines)
     if path.startswith(DEVICES):
         return bool(replica.devices)
-    told = replica.identity.get(path)
-    if told is None and replica.document is not None:
-        told = lookup_setting(fleet.documents[replica.document].settings, path)
-    return told is not None and is_comparable(told.state)
+    setting = replica.identity.get(path)
+    if setting is None and replica.document is not None:
+        setting = lookup_setting(fleet.documents[replica.document].settings, path)
+    return setting is not None and is_comparable(setting.state)
 
 
 def _has(engine: Engine, name: str) -> bool:
     return getattr(engine, name, None) is not None
 
 
-def _kept(then: _Found, now: _Found, look_then: _Look, look_now: _Look) -> PersistingFinding:
+def _persisting(then: _Found, now: _Found, look_then: _Look, look_now: _Look) -> PersistingFinding:
     ended = now.finding.expired
     joined, left = now.replicas - then.replicas, then.replicas - now.replicas
     unread = {*_lost(joined, look_now, look_then), *_lost(left, look_then, look_now)}

@@ -1,20 +1,21 @@
-"""KV cache after the restart: what engines that are set up so already hold on the same device, or unknown."""
+"""KV cache after the restart: that of identical engines on the same device, else unknown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from statistics import median
 
-from dashboard.analysis.whatif.nouns import Capacity, RankChange
-from dashboard.analysis.whatif.target import Contrasts, told_of
+from dashboard.analysis.whatif.after import Changes
+from dashboard.analysis.whatif.models import CapacityForecast, RankForecast
 from dashboard.capacity.engines import load_of
+from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Basis, Document, Engine, Replica, Setting
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 
 # What decides how much KV cache an engine gets and how many tokens that is: globs over paths. vLLM loads the weights,
 # runs the largest batch once, captures CUDA graphs, and gives the KV cache what is left of its share of the memory
 # (vllm/v1/worker/gpu_worker.py, determine_available_memory); how many tokens that is follows from the layout of blocks
-# (vllm/v1/core/kv_cache_utils.py). Another version does each of these otherwise.
+# (vllm/v1/core/kv_cache_utils.py). All of it changes between versions.
 DECIDES_CAPACITY = (
     "version",
     # the share of memory, and how the cache is laid out in it
@@ -30,7 +31,7 @@ DECIDES_CAPACITY = (
     "cache_config.swa_bounded_replay",
     "scheduler_config.disable_hybrid_kv_cache_manager",
     "kv_transfer_config.kv_connector",
-    # what the weights take
+    # the size of the weights
     "lora_config",
     "lora_config.*",
     "model_config.dtype",
@@ -46,7 +47,7 @@ DECIDES_CAPACITY = (
     "parallel_config.eplb_config.*",
     "speculative_config",
     "speculative_config.*",
-    # what the largest batch and the CUDA graphs take
+    # the largest batch and the CUDA graphs
     "attention_config.*",
     "compilation_config.cudagraph_*",
     "compilation_config.max_cudagraph_capture_size",
@@ -67,34 +68,34 @@ DECIDES_CAPACITY = (
 RANKS = "parallel_config.data_parallel_size"
 LONGEST_NAME = 44  # characters of a device's name that a sentence shows
 REMEMBERED = 4096  # paths; a configuration has some 600
-NO_ENGINE = "No reply tells what it holds now."
-NO_DEVICE = "No reply tells the device."
+NO_ENGINE = "No engine data."
+NO_DEVICE = "Device not reported."
 OTHER_RANKS = "The number of DP ranks changes."
 
 
 class Expected:
-    """What engines would hold, looked up once per document and device. `staying` are replicas that do not restart."""
+    """Forecasts of engines, looked up once per document and device. `staying` are replicas that do not restart."""
 
     def __init__(self, staying: Iterable[Replica], documents: Mapping[str, Document]) -> None:
-        """Of the replicas that stay, only those count that were read lately, as long as there are any."""
+        """Keep the fresh replicas among those that stay, or all if none is fresh."""
         read = [each for each in staying if each.document is not None and not each.is_second_address]
         self._staying = [each for each in read if each.fresh] or read
         self._documents = documents
         self._alike: dict[tuple[str, str], bool] = {}
         self._peers: dict[tuple[str, tuple[str, ...]], tuple[int, ...]] = {}
 
-    def ranks(self, replica: Replica, after: Document, contrasts: Contrasts) -> tuple[RankChange, ...]:
-        """Return what each rank of a replica would hold; nothing where nothing changes that decides it."""
-        changed = {each.path for each in contrasts}
+    def ranks(self, replica: Replica, after: Document, changes: Changes) -> tuple[RankForecast, ...]:
+        """Return the forecast of each rank of a replica; none if no setting that decides capacity changes."""
+        changed = {each.path for each in changes}
         if not any(decides(path) for path in changed):
             return ()
         if not replica.engines:
-            return (RankChange(replica.id, 0, None, Basis.UNKNOWN, None, Basis.UNKNOWN, reason=NO_ENGINE),)
+            return (RankForecast(replica.id, 0, None, Basis.UNKNOWN, None, Basis.UNKNOWN, reason=NO_ENGINE),)
         return tuple(self._rank(replica, engine, after, has_other_ranks=RANKS in changed) for engine in replica.engines)
 
-    def _rank(self, replica: Replica, engine: Engine, after: Document, *, has_other_ranks: bool) -> RankChange:
+    def _rank(self, replica: Replica, engine: Engine, after: Document, *, has_other_ranks: bool) -> RankForecast:
         names = devices_of(replica, engine.dp_rank)
-        rank = RankChange(
+        rank = RankForecast(
             replica.id, engine.dp_rank, engine.kv_cache_size_tokens, engine.basis, None, Basis.UNKNOWN, reason=NO_DEVICE
         )
         if has_other_ranks or not names:
@@ -102,18 +103,18 @@ class Expected:
         tokens = self._tokens(after, names)
         shown = joined([middle_cut(one_line(name), LONGEST_NAME) for name in names])
         if not tokens:
-            return rank._replace(reason=f"No engine on {shown} is set up so and tells its tokens.")
+            return rank._replace(reason=f"No identical engine on {shown} reports its tokens.")
         return rank._replace(
             after=int(median(tokens)),
             after_basis=Basis.ASSUMED,
             peers=len(tokens),
             least=min(tokens),
             most=max(tokens),
-            reason=f"As {count(len(tokens), 'engine')} on {shown} that {_is_set_up(len(tokens))} so.",
+            reason=f"Based on {count(len(tokens), 'identical engine')} on {shown}.",
         )
 
     def _tokens(self, after: Document, names: tuple[str, ...]) -> tuple[int, ...]:
-        """Return what engines hold that are set up like a document, on these devices; bounds only where all are."""
+        """Return the tokens of engines with such a document on these devices; upper bounds only if all are."""
         if (after.id, names) not in self._peers:
             held = [
                 (engine.kv_cache_size_tokens, engine.basis)
@@ -128,33 +129,33 @@ class Expected:
         return self._peers[after.id, names]
 
     def _is_alike(self, after: Document, key: str) -> bool:
-        """Tell whether two documents contradict each other in nothing that decides capacity."""
+        """Return whether two documents agree on all settings that decide capacity."""
         if (after.id, key) not in self._alike:
             self._alike[after.id, key] = not contradict(after.settings, self._documents[key].settings)
         return self._alike[after.id, key]
 
 
 def contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool:
-    """Tell whether two documents tell different values of anything that decides capacity."""
+    """Return whether two documents have different values of a setting that decides capacity."""
     paths = {path for path in (*one, *other) if decides(path)}
-    told = ((told_of(one, path), told_of(other, path)) for path in paths)
-    return any(own is not None and theirs is not None and own != theirs for own, theirs in told)
+    values = ((lookup_value(one, path), lookup_value(other, path)) for path in paths)
+    return any(own is not None and theirs is not None and own != theirs for own, theirs in values)
 
 
 @lru_cache(maxsize=REMEMBERED)
 def decides(path: str) -> bool:
-    """Tell whether a setting decides capacity."""
+    """Return whether a setting decides capacity."""
     return any(fnmatchcase(path, glob) for glob in DECIDES_CAPACITY)
 
 
 def devices_of(replica: Replica, dp_rank: int) -> tuple[str, ...]:
-    """Return the names of a rank's devices; those of the replica's other ranks where its own are not told."""
+    """Return the names of a rank's devices; those of other ranks where its own are not reported."""
     own = {each.name for each in replica.devices if each.dp_rank == dp_rank}
     return tuple(sorted(own or {each.name for each in replica.devices}))
 
 
-def engines_after(replica: Replica, ranks: Sequence[RankChange], after: Document) -> tuple[Engine, ...]:
-    """Return the engines of a replica with what they would hold; blocks and bytes are not known then."""
+def engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Document) -> tuple[Engine, ...]:
+    """Return the engines of a replica with their forecasts; blocks and bytes become unknown."""
     if not ranks or not replica.engines:
         return replica.engines
     load = load_of(after.settings)
@@ -176,7 +177,7 @@ def engines_after(replica: Replica, ranks: Sequence[RankChange], after: Document
     )
 
 
-def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankChange]]) -> Capacity:
+def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankForecast]]) -> CapacityForecast:
     """Add up a pool before and after. `changed` is by replica; each process counts once."""
     counted = [each for each in members if not each.is_second_address]
     ranks = [rank for each in counted for rank in changed.get(each.id, ())]
@@ -187,7 +188,7 @@ def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankChange
     is_bound = any(engine.basis is Basis.ASSUMED for engine in same)
     both = [(rank.before, rank.least, rank.most) for rank in ranks if rank.before is not None]
     known = [(before, least, most) for before, least, most in both if least is not None and most is not None]
-    return Capacity(
+    return CapacityForecast(
         ranks=tuple(ranks),
         unchanged=len(same),
         before=held + sum(rank.before or 0 for rank in ranks),
@@ -199,7 +200,3 @@ def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankChange
         is_bound=is_bound or any(rank.before_basis is Basis.ASSUMED for rank in ranks),
         is_bound_after=is_bound,
     )
-
-
-def _is_set_up(number: int) -> str:
-    return "is set up" if number == 1 else "are set up"

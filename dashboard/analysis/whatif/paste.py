@@ -1,4 +1,4 @@
-"""What to type for one group of replicas: flags, environment variables, and values of a Helm chart."""
+"""What to paste for one group of replicas: flags, environment variables, and values of a Helm chart."""
 
 import re
 import shlex
@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from dashboard.analysis.whatif.nouns import Change, Paste
-from dashboard.analysis.whatif.target import Contrasts
+from dashboard.analysis.whatif.after import Changes
+from dashboard.analysis.whatif.models import Paste, PlannedChange
 from dashboard.fleet.formatting import one_line
 from dashboard.rules.remedy import lever
 from dashboard.rules.settable import VARIABLE, How, optional, typed, waiting, ways
@@ -18,46 +18,46 @@ CHART = "the vLLM production-stack chart"
 _REFERENCE = re.compile(r"\$(?=\()")
 
 
-def changes_of(
-    contrasts: Contrasts, *, derives_sizes: bool, left: Mapping[str, How] | None = None
-) -> tuple[Change, ...]:
-    """Return how each setting takes its new value; `derives_sizes` and `left` as rules/settable.py has them."""
-    told = ways({each.path: each.wanted for each in contrasts}, derives_sizes=derives_sizes, left=left)
-    return tuple(Change(*each, told[each.path]) for each in contrasts)
+def planned_changes(
+    changes: Changes, *, derives_sizes: bool, left: Mapping[str, How] | None = None
+) -> tuple[PlannedChange, ...]:
+    """Return how each setting is changed; `derives_sizes` and `left` are of rules/settable.py."""
+    found = ways({each.path: each.after for each in changes}, derives_sizes=derives_sizes, left=left)
+    return tuple(PlannedChange(*each, found[each.path]) for each in changes)
 
 
-def in_turn(changes: Sequence[Change]) -> tuple[Paste, Paste | None]:
-    """Return what to type first, and what may be left to type after that: what waits for another image."""
+def in_turn(changes: Sequence[PlannedChange]) -> tuple[Paste, Paste | None]:
+    """Return what to paste first, and what may remain after another image runs."""
     later = waiting({each.path: each.how for each in changes})
     rest = paste([each for each in changes if each.path in later])
     first = paste([each for each in changes if each.path not in later])
     return first, None if rest.is_empty and not rest.optional else rest
 
 
-def paste(changes: Sequence[Change]) -> Paste:
-    """Return what to type for changes."""
+def paste(changes: Sequence[PlannedChange]) -> Paste:
+    """Return what to paste for some changes."""
     flags = tuple(text for each in changes if each.how is How.FLAG and (text := _typed(each)))
     variables = [text for each in changes if each.how in {How.VARIABLE, How.NO_VARIABLE} and (text := _typed(each))]
     removed = tuple(lever(each.path) for each in changes if each.how is How.NO_FLAG)
     follows = optional(each.path for each in changes if each.how is How.FOLLOWS)
     image = next((text for each in changes if each.how is How.IMAGE and (text := _typed(each))), "")
-    told = Paste(flags, removed, follows, "\n".join(variables), image)
-    return told if told.is_empty else told._replace(helm=_helm(told, changes))
+    found = Paste(flags, removed, follows, "\n".join(variables), image)
+    return found if found.is_empty else found._replace(helm=_helm(found, changes))
 
 
-def _typed(change: Change) -> str:
+def _typed(change: PlannedChange) -> str:
     snippet = typed(change.path, change.after)
     return snippet.text if snippet else ""
 
 
-def _helm(told: Paste, changes: Sequence[Change]) -> str:
+def _helm(content: Paste, changes: Sequence[PlannedChange]) -> str:
     """Write values of the chart, helm/values.yaml of vllm-project/production-stack: an entry of modelSpec."""
     entry: dict[str, Any] = {}
-    if told.image:
-        repository, _, tag = told.image.removeprefix("image: ").rpartition(":")
+    if content.image:
+        repository, _, tag = content.image.removeprefix("image: ").rpartition(":")
         entry |= {"repository": repository, "tag": tag}
-    if told.flags:
-        entry["vllmConfig"] = {"extraArgs": [_literal(word) for word in shlex.split(" ".join(told.flags))]}
+    if content.flags:
+        entry["vllmConfig"] = {"extraArgs": [_literal(word) for word in shlex.split(" ".join(content.flags))]}
     variables = [
         {"name": name, "value": _literal(shlex.split(text)[1].partition("=")[2])}
         for each in changes
@@ -66,8 +66,8 @@ def _helm(told: Paste, changes: Sequence[Change]) -> str:
     entry |= {"env": variables} if variables else {}
     gone = [name for each in changes if each.how is How.NO_VARIABLE and (name := _name(each.path))]
     lines = [f"# Values of {CHART}: put these into the entry of this model."]
-    lines += [f"# Take out of its extraArgs: {one_line(' '.join(told.removed))}"] if told.removed else []
-    lines += [f"# Take out of its env: {' '.join(gone)}"] if gone else []
+    lines += [f"# Remove from its extraArgs: {one_line(' '.join(content.removed))}"] if content.removed else []
+    lines += [f"# Remove from its env: {' '.join(gone)}"] if gone else []
     if entry:
         values = {"servingEngineSpec": {"modelSpec": [entry]}}
         lines.append(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=10_000).removesuffix("\n"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.analysis.changes.capacity import is_beyond
+from dashboard.analysis.changes.replicas import is_beyond
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet import Basis
 from tests.analysis.changes.sides import OLD, between, chat, ids, one_process

@@ -73,7 +73,7 @@ def settings_told(group: SettingGroup) -> tuple[object, ...]:
 
 
 def check_turned(there: Changes, back: Changes) -> None:
-    assert (there.replicas.came, there.replicas.went) == (back.replicas.went, back.replicas.came)
+    assert (there.replicas.added, there.replicas.removed) == (back.replicas.removed, back.replicas.added)
     assert {(each.before, each.after) for each in there.replicas.changed} == {
         (each.after, each.before) for each in back.replicas.changed
     }
@@ -114,7 +114,7 @@ def test_nothing_changed_from_a_fleet_to_itself(one: Fleet) -> None:
 @given(fleets(), fleets())
 def test_every_replica_of_either_side_is_counted_at_most_once(one: Fleet, other: Fleet) -> None:
     replicas = changes_between(one, other).replicas
-    told = [each.id for each in (*replicas.came, *replicas.went, *(both.after for both in replicas.both))]
+    told = [each.id for each in (*replicas.added, *replicas.removed, *(both.after for both in replicas.both))]
 
     assert len(told) == len(set(told))
     assert set(told) <= {each.id for each in (*one.replicas, *other.replicas)}

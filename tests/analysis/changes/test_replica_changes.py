@@ -3,22 +3,22 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dashboard.analysis.changes import Seen
+from dashboard.analysis.changes import ReplicaSide
 from dashboard.fleet import ReplicaState
 from tests.analysis.changes.sides import OLD, RESTARTED, between, chat, ids, one_process
 from tests.builders import down, replica
 
 
-def names(told: Iterable[Seen]) -> list[str]:
+def names(told: Iterable[ReplicaSide]) -> list[str]:
     return [each.name for each in told]
 
 
 def test_a_replica_of_one_side_only_came_or_went() -> None:
     replicas = between(chat(3), [*chat(2), replica("new", pool="embed", document=OLD)]).replicas
 
-    assert names(replicas.came) == ["new"]
-    assert names(replicas.went) == ["chat-03"]
-    assert (replicas.came[0].pool, replicas.went[0].letter) == ("embed", "A")
+    assert names(replicas.added) == ["new"]
+    assert names(replicas.removed) == ["chat-03"]
+    assert (replicas.added[0].pool, replicas.removed[0].letter) == ("embed", "A")
     assert len(replicas.both) == 2
     assert not replicas.changed
 
@@ -31,7 +31,7 @@ def test_lone_replicas_stand_by_pool_and_then_as_people_count() -> None:
         replica("c-1", pool="a", document=OLD),
     ]
 
-    assert names(between([], lone).replicas.came) == ["c-1", "a-9", "a-10", "b-10"]
+    assert names(between([], lone).replicas.added) == ["c-1", "a-9", "a-10", "b-10"]
 
 
 def test_another_start_is_a_restart_and_an_untold_one_is_nothing_that_anybody_knows() -> None:
@@ -73,8 +73,8 @@ def test_one_process_behind_two_addresses_counts_once() -> None:
     replicas = between(before, after).replicas
 
     assert [each.after.name for each in replicas.restarted] == ["a"]
-    assert len(between(before, []).replicas.went) == 1
-    assert len(between([], after).replicas.came) == 1
+    assert len(between(before, []).replicas.removed) == 1
+    assert len(between([], after).replicas.added) == 1
 
 
 def test_an_address_more_or_less_of_a_process_is_no_replica_that_came_or_went() -> None:
@@ -82,5 +82,5 @@ def test_an_address_more_or_less_of_a_process_is_no_replica_that_came_or_went() 
     for before, after in ((both, one), (one, both)):
         replicas = between(before, after).replicas
 
-        assert (replicas.came, replicas.went) == ((), ())
+        assert (replicas.added, replicas.removed) == ((), ())
         assert [each.after.name for each in replicas.both] == ["b"]

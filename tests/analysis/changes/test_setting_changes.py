@@ -2,8 +2,8 @@
 
 import pytest
 
-from dashboard.analysis.changes import Share, ValueChange, changes_between
-from dashboard.fleet import SettingValue, State
+from dashboard.analysis.changes import CohortCount, changes_between
+from dashboard.fleet import SettingChange, SettingValue, State
 from tests.analysis.changes.sides import (
     BLOCK_SIZE,
     NEW,
@@ -20,7 +20,7 @@ from tests.analysis.changes.sides import (
 from tests.builders import CONFIG, document, down, replica, setting
 
 SIXTEEN, THIRTY_TWO = SettingValue("16", State.REPORTED), SettingValue("32", State.REPORTED)
-BLOCKS = ValueChange(BLOCK_SIZE, SIXTEEN, THIRTY_TWO)
+BLOCKS = SettingChange(BLOCK_SIZE, SIXTEEN, THIRTY_TWO)
 
 
 def test_replicas_in_which_the_same_changed_are_one_group() -> None:
@@ -31,7 +31,7 @@ def test_replicas_in_which_the_same_changed_are_one_group() -> None:
     assert group.changes == (BLOCKS,)
     assert group.replicas == ids("chat-02", "chat-03", "chat-04")
     assert group.pool_sizes == (4, 4)
-    assert (group.cohorts_before, group.cohorts_after) == ((Share("A", 3),), (Share("A", 3),))
+    assert (group.cohorts_before, group.cohorts_after) == ((CohortCount("A", 3),), (CohortCount("A", 3),))
     assert (group.restarted, group.start_untold) == (3, 0)
     assert settings.compared == 4
     assert settings.replicas == set(group.replicas)
@@ -69,7 +69,7 @@ def test_null_is_a_value_like_any_other() -> None:
     some = document({path: 64})
     (group,) = between(chat(1), chat(1, some), some).settings.groups
 
-    assert group.changes == (ValueChange(path, SettingValue("null", State.NULL), SettingValue("64", State.REPORTED)),)
+    assert group.changes == (SettingChange(path, SettingValue("null", State.NULL), SettingValue("64", State.REPORTED)),)
 
 
 @pytest.mark.parametrize("state", [State.REDACTED, State.UNKNOWN])

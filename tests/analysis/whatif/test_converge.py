@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.analysis.whatif import How, WhatIf, converge
-from dashboard.analysis.whatif.target import told_by
+from dashboard.analysis.whatif.converge import paths_of
 from dashboard.compare.baseline import deviations
 from dashboard.fleet import Baseline, Basis, State, Tolerance
 from dashboard.rules.policy import Policy
@@ -118,7 +118,7 @@ def test_laws(told: list[tuple[dict[str, Any], int]], has_leaf: bool) -> None:  
     for cohort in before.pools[0].cohorts:
         what = converge(before, "chat", cohort.letter)
         left = paths(what.fleet, "chat")
-        assert not told_by(cohort, left)
+        assert not paths_of(cohort, left)
         assert left <= set(what.untold)
         assert set(what.restarts).isdisjoint(cohort.replicas)
         same = Baseline("same", "chat", {path: each.value for path, each in cohort.settings.items()})
@@ -228,7 +228,7 @@ def test_what_a_process_told_of_itself_is_not_known_after_its_restart() -> None:
         (),
     )
     assert set(after.identity) == {"instance_id"}
-    assert what.notes == ("LoRA adapters that a replica loaded while running have to be loaded again.",)
+    assert what.notes == ("LoRA adapters of a replica must be loaded again.",)
 
 
 def test_adapters_of_several_replicas_are_counted() -> None:
@@ -240,7 +240,7 @@ def test_adapters_of_several_replicas_are_counted() -> None:
     ]
     notes = converge(fleet(members, [usual, odd]), "chat", "A").notes
 
-    assert notes == ("LoRA adapters that 2 replicas loaded while running have to be loaded again.",)
+    assert notes == ("LoRA adapters of 2 replicas must be loaded again.",)
 
 
 def test_names_and_role_follow_what_would_be_served() -> None:
@@ -273,9 +273,7 @@ def test_a_rollout_that_may_or_may_not_go_on_is_said() -> None:
     agreed = Baseline("agreed", "chat", {"model_config.max_logprobs": "20"})
 
     assert "chat" in before.inspection.rollouts
-    assert converge(before, "chat", agreed).notes == (
-        "Whether the rollout of this pool goes on is known only after the restart.",
-    )
+    assert converge(before, "chat", agreed).notes == ("The state of the rollout is unknown until the restart.",)
     assert all("rollout" not in note for note in converge(before, "chat", "A").notes)
 
 
@@ -303,4 +301,4 @@ def test_capacity_comes_from_engines_that_are_set_up_so_already() -> None:
     assert (rank.least, rank.most) == (1_000, 1_200)
     assert (what.capacity.least, what.capacity.most) == (300, 500)
     assert (what.capacity.before, what.capacity.after, what.capacity.unchanged) == (9_000, 9_400, 4)
-    assert "3 engines on NVIDIA H100" in rank.reason
+    assert "3 identical engines on NVIDIA H100" in rank.reason

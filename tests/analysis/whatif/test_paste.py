@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.analysis.whatif import How, Paste
-from dashboard.analysis.whatif.paste import changes_of, paste
-from dashboard.analysis.whatif.target import Contrast
-from dashboard.fleet import SettingValue, State
+from dashboard.analysis.whatif.paste import paste, planned_changes
+from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.vllm.canonical import canonical_text
 
 NOT_SET = SettingValue("null", State.NULL)
@@ -23,17 +22,17 @@ def told(value: Any) -> SettingValue:
 
 def pasted(wanted: dict[str, Any], *, derives_sizes: bool = True) -> Paste:
     """Return what to paste so that settings get these values."""
-    return paste(changes_of(contrasts(wanted), derives_sizes=derives_sizes))
+    return paste(planned_changes(contrasts(wanted), derives_sizes=derives_sizes))
 
 
 def ways(wanted: dict[str, Any], *, derives_sizes: bool = True) -> list[How]:
     """Return how settings get these values."""
-    return [each.how for each in changes_of(contrasts(wanted), derives_sizes=derives_sizes)]
+    return [each.how for each in planned_changes(contrasts(wanted), derives_sizes=derives_sizes)]
 
 
-def contrasts(wanted: dict[str, Any]) -> tuple[Contrast, ...]:
+def contrasts(wanted: dict[str, Any]) -> tuple[SettingChange, ...]:
     """Return settings that are otherwise now."""
-    return tuple(Contrast(path, told("other"), told(value)) for path, value in wanted.items())
+    return tuple(SettingChange(path, told("other"), told(value)) for path, value in wanted.items())
 
 
 def entry(text: str) -> dict[str, Any]:
@@ -57,7 +56,7 @@ def test_variables_are_set_and_taken_away() -> None:
 
     assert what.environment.splitlines() == ["export VLLM_X=1", "export PYTHONHASHSEED=0", "unset VLLM_OLD"]
     assert entry(what.helm) == {"env": [{"name": "VLLM_X", "value": "1"}, {"name": "PYTHONHASHSEED", "value": "0"}]}
-    assert "# Take out of its env: VLLM_OLD" in what.helm
+    assert "# Remove from its env: VLLM_OLD" in what.helm
 
 
 def test_another_version_is_another_image() -> None:
@@ -74,7 +73,7 @@ def test_a_flag_that_the_target_does_not_set_is_taken_away() -> None:
     what = pasted({"cache_config.kv_offloading_size": None})
 
     assert what.removed == ("--kv-offloading-size",)
-    assert what.helm.splitlines()[1] == "# Take out of its extraArgs: --kv-offloading-size"
+    assert what.helm.splitlines()[1] == "# Remove from its extraArgs: --kv-offloading-size"
     assert yaml.safe_load(what.helm) is None
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.whatif import Capacity, converge
+from dashboard.analysis.whatif import CapacityForecast, converge
 from dashboard.analysis.whatif.capacity import decides
 from dashboard.fleet import Basis
 from tests.builders import alike, devices, document, engine, fleet, replica
@@ -13,7 +13,7 @@ USUAL = document()
 LARGER = {"cache_config.block_size": 32}
 
 
-def capacity(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: Any) -> Capacity:
+def capacity(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: Any) -> CapacityForecast:
     """Return the capacity of a pool of three that one more, set up otherwise, converges to."""
     other = document(odd)
     members = [*alike("chat", 3, USUAL, **(usual or {})), replica("chat-9", document=other, **more)]
@@ -49,9 +49,9 @@ def test_what_takes_memory_or_lays_it_out_decides_capacity(path: str) -> None:
 @pytest.mark.parametrize(
     ("odd", "more", "reason"),
     [
-        (LARGER, {"devices": ()}, "No reply tells the device."),
-        (LARGER, {"devices": devices(4, "NVIDIA A100")}, "No engine on NVIDIA A100 is set up so and tells its tokens."),
-        (LARGER, {"engines": ()}, "No reply tells what it holds now."),
+        (LARGER, {"devices": ()}, "Device not reported."),
+        (LARGER, {"devices": devices(4, "NVIDIA A100")}, "No identical engine on NVIDIA A100 reports its tokens."),
+        (LARGER, {"engines": ()}, "No engine data."),
         ({**LARGER, "parallel_config.data_parallel_size": 2}, {}, "The number of DP ranks changes."),
     ],
 )

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif import Verdicts, converge
+from dashboard.analysis.whatif import FindingForecast, converge
+from dashboard.fleet.pieces import to_plain
 from dashboard.render.html_page import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.views.blocks import Entries, Paragraph, Section, Table, View
@@ -14,7 +15,7 @@ from tests.builders import HOSTILE, alike, document, fleet, replica
 
 def text(part: Section) -> str:
     """Return what the paragraphs of a part say."""
-    return " ".join(piece.text for each in part.blocks if isinstance(each, Paragraph) for piece in each.line)
+    return " ".join(to_plain(each.line) for each in part.blocks if isinstance(each, Paragraph))
 
 
 def report(fleet: Fleet, parts: tuple[Section, ...]) -> View:
@@ -28,8 +29,8 @@ def test_it_holds_the_answer_the_findings_the_capacity_and_what_to_paste(demo_fl
 
     assert (part.anchor, part.title) == ("what-if", "What if all were like cohort A")
     assert text(part).startswith("2 of 17 replicas would restart; ")
-    assert "Nothing is applied" in text(part)
-    assert [each.title.partition(":")[0] for each in part.parts] == ["Would go", "KV cache", "1 replica", "1 replica"]
+    assert "Read-only: paste" in text(part)
+    assert [each.title.partition(":")[0] for each in part.parts] == ["Fixed", "KV cache", "1 replica", "1 replica"]
     gone = part.parts[0].blocks[0]
     assert isinstance(gone, Entries)
     assert [each.tone for each in gone.items][:2] == ["critical", "critical"]
@@ -40,7 +41,7 @@ def test_going_back_on_a_rollout_comes_first_and_the_rest_after_the_image(demo_f
     (back,) = whatif_report(demo_fleet, converge(demo_fleet, "gemma-27b", "A"))
     (on,) = whatif_report(demo_fleet, converge(demo_fleet, "gemma-27b", "B"))
 
-    assert text(back).startswith("gemma-27b is moving from 0.32.0 to 0.32.1, and this goes back on it. 2 of 8 ")
+    assert text(back).startswith("Reverts a rollout: gemma-27b is in rollout 0.32.0 → 0.32.1. 2 of 8 ")
     written = to_markdown(report(demo_fleet, (on,)))
     assert written.index("Change the image first") < written.index("After the restart, look again:")
     assert written.index("After the restart, look again:") < written.rindex("--enable-prefix-caching")
@@ -53,7 +54,7 @@ def test_what_a_router_must_know_comes_before_what_would_go(demo_fleet: Fleet) -
 
     assert isinstance(first, Paragraph)
     assert first.tone == "warning"
-    assert text(part).startswith("A router that looks at prefixes must know that the block size would be 32 ")
+    assert text(part).startswith("Reconfigure a prefix-aware router: block size 16 → 32")
 
 
 def test_anchors_are_unique_and_it_can_be_written(demo_fleet: Fleet) -> None:
@@ -84,9 +85,9 @@ def test_a_finding_without_replicas_and_a_group_without_anything_to_paste_are_wr
     limit = document({"model_config.max_logprobs": 5})
     other = fleet([*alike("chat", 3, told[0]), replica("chat-9", document=limit)], [told[0], limit])
     nobody = replace(other.inspection.findings[0], replicas=())
-    (part,) = whatif_report(before, replace(what, verdicts=Verdicts(came=(nobody,))))
+    (part,) = whatif_report(before, replace(what, verdicts=FindingForecast(came=(nobody,))))
 
-    assert "Nothing here can be pasted." in text(part.parts[-1])
+    assert "Nothing to paste." in text(part.parts[-1])
     came = part.parts[0].blocks[0]
     assert isinstance(came, Entries)
     assert len(came.items[-1].lines) == 1

@@ -49,17 +49,17 @@ def test_choosing_a_cohort_answers_and_stands_in_the_url() -> None:
     shown = html(app)
     assert app.query_params["converge"] == "A"
     assert "<b>2 of 18 replicas would restart</b>; " in shown
-    assert "<h3>Would go</h3>" in shown
+    assert "<h3>Fixed</h3>" in shown
     assert "<h3>KV cache</h3>" in shown
-    assert "Nothing is applied: this program only reads." in shown
-    assert "chat-70b-18 was never read: what would change is not known." in shown
+    assert "Read-only: paste the changes and restart the replicas yourself." in shown
+    assert "Never read: chat-70b-18. Their changes are unknown." in shown
     assert "--prefix-caching-hash-algo sha256_cbor" in codes(app)
 
 
 def test_the_url_opens_it_again() -> None:
     """A link says what was seen; a cohort that is no more is as if nothing was asked."""
-    assert "<h3>Would go</h3>" in html(open_page(story(), "compare", pool="chat-70b", converge="A"))
-    assert "<h3>Would go</h3>" not in html(open_page(story(), "compare", pool="chat-70b", converge="Z"))
+    assert "<h3>Fixed</h3>" in html(open_page(story(), "compare", pool="chat-70b", converge="A"))
+    assert "<h3>Fixed</h3>" not in html(open_page(story(), "compare", pool="chat-70b", converge="Z"))
 
 
 def test_a_pool_whose_replicas_agree_asks_nothing() -> None:
@@ -70,7 +70,7 @@ def test_a_pool_whose_replicas_agree_asks_nothing() -> None:
     told = document()
     known = agreed(fleet(alike("chat", 3, told), [told]), "chat")
     app = open_page(known, "compare", pool="chat", converge="baseline")
-    assert "<b>No replica would restart</b>: none of 3 replicas that were read" in html(app)
+    assert "<b>No replica would restart</b>: 3 replicas already match baseline agreed" in html(app)
     assert '<div class="notice good whatif-summary">' in html(app)
 
 
@@ -87,11 +87,11 @@ def test_going_back_on_a_rollout_is_said_before_all_else(demo_fleet: Fleet) -> N
     """And where the version changes, the image alone stands open; the rest is folded away."""
     app = open_page(demo_fleet, "compare", pool="gemma-27b", converge="A")
     shown = html(app)
-    warned = shown.index("gemma-27b is moving from 0.32.0 to 0.32.1, and this goes back on it")
+    warned = shown.index("<b>Reverts a rollout</b>: gemma-27b is in rollout <code>0.32.0</code> → <code>0.32.1</code>")
 
     assert warned < shown.index("2 of 8 replicas would restart")
     onward = open_page(demo_fleet, "compare", pool="gemma-27b", converge="B")
-    assert "this goes back on it" not in html(onward)
+    assert "Reverts a rollout" not in html(onward)
     later = next(each for each in onward.expander if each.label == "After the restart, look again")
     assert codes(later)[0] == "--enable-prefix-caching"
 

@@ -1,0 +1,378 @@
+"""The types of what changed between two fleets. `before` and `after` are the sides, whatever their age."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from dashboard.fleet import Basis, Coverage, ReplicaState, SettingChange, State
+from dashboard.rules.findings import Finding, OutcomeKind, Severity, Suppression
+
+Pools = tuple[str | None, str | None]  # of a replica before and after; None: in no pool
+
+
+class CapacitySum(NamedTuple):
+    """KV cache of one side: sums over known ranks, None where none is known; `basis` is the weakest of the tokens.
+
+    `unknown` ranks report no tokens, `unsized` ranks no bytes, `silent` replicas no ranks.
+    """
+
+    ranks: int = 0
+    tokens: int | None = None
+    bytes: int | None = None
+    unknown: int = 0
+    unsized: int = 0
+    silent: int = 0
+    basis: Basis = Basis.UNKNOWN
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the tokens of every rank are in the sum."""
+        return not self.unknown and not self.silent
+
+
+class PoolCapacity(NamedTuple):
+    """KV cache of a pool on each side; `pool` is None for replicas without a pool, and for the total.
+
+    `same_ranks`: the tokens of exactly the same ranks are known on both sides.
+    """
+
+    pool: str | None
+    before: CapacitySum
+    after: CapacitySum
+    same_ranks: bool
+
+    @property
+    def share(self) -> float | None:
+        """Return the relative change of the tokens, -0.18 for 18 % less; None where the sums cannot be compared.
+
+        They can if all or the same ranks are known, and both sums are upper bounds or neither is.
+        """
+        before, after = self.before, self.after
+        alike = self.same_ranks or (before.is_whole and after.is_whole)
+        bounds = {before.basis is Basis.ASSUMED, after.basis is Basis.ASSUMED}
+        if not alike or len(bounds) > 1 or not before.tokens or after.tokens is None:
+            return None
+        return after.tokens / before.tokens - 1
+
+
+class RankChange(NamedTuple):
+    """A DP rank whose tokens changed by more than the tolerance."""
+
+    replica: str
+    dp_rank: int
+    pool: str | None
+    before: int
+    after: int
+    is_at_most: bool
+
+    @property
+    def share(self) -> float:
+        """Return the relative change: -0.18 for 18 % less; infinite where it was 0."""
+        return self.after / self.before - 1 if self.before else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityChanges:
+    """KV cache by pool and in total, and the ranks whose tokens changed by more than the tolerance.
+
+    `compared` ranks are known on both sides; of `incomparable` ones only one side is an upper bound.
+    """
+
+    total: PoolCapacity
+    pools: tuple[PoolCapacity, ...] = ()
+    ranks: tuple[RankChange, ...] = ()
+    compared: int = 0
+    incomparable: int = 0
+
+
+class OtherSideStatus(StrEnum):
+    """Why the other side does not have a finding."""
+
+    JUDGED = "judged"  # the rule found nothing on its replicas
+    NOT_JUDGED = "not judged"  # replicas or settings were not read, or the rule did not run
+    NOT_THERE = "not there"  # it has none of its replicas
+
+
+@dataclass(frozen=True, slots=True)
+class OneSidedFinding:
+    """A finding that only one side has, with its replicas on the other side.
+
+    There they are `absent`, `unread`, or `silent`: read, but without the settings of the finding. `outcome` is that of
+    the rule there, with its `reason`; None where it was not run on this pool.
+    """
+
+    finding: Finding
+    is_suppressed: bool
+    elsewhere: OtherSideStatus
+    absent: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+    outcome: OutcomeKind | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistingFinding:
+    """A finding of both sides: the same rule, pools and values. `suppressed_*` are its replicas that are suppressed.
+
+    `joined` and `left` are replicas that it has on one side only; those `unread` could not be read on the other.
+    `ended` is a suppression that expired in between.
+    """
+
+    before: Finding
+    after: Finding
+    joined: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    suppressed_before: tuple[str, ...] = ()
+    suppressed_after: tuple[str, ...] = ()
+    is_suppressed_before: bool = False
+    is_suppressed_after: bool = False
+    ended: Suppression | None = None
+
+    @property
+    def has_other_severity(self) -> bool:
+        """Return whether its severity changed."""
+        return self.before.severity is not self.after.severity
+
+    @property
+    def has_other_suppression(self) -> bool:
+        """Return whether its suppression changed, as a whole or on some replicas."""
+        before = (self.is_suppressed_before, self.suppressed_before)
+        return before != (self.is_suppressed_after, self.suppressed_after)
+
+    @property
+    def spread(self) -> tuple[str, ...]:
+        """Return the replicas that did not have it before; none while it is suppressed."""
+        return () if self.is_suppressed_after else tuple(each for each in self.joined if each not in self.unread)
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether its replicas, severity or suppression changed."""
+        return bool(
+            self.joined or self.left or self.has_other_severity or self.has_other_suppression or self.ended is not None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FindingChanges:
+    """Findings by their id, including suppressed ones; the worst first."""
+
+    new: tuple[OneSidedFinding, ...] = ()
+    gone: tuple[OneSidedFinding, ...] = ()
+    kept: tuple[PersistingFinding, ...] = ()
+
+    @property
+    def standing(self) -> tuple[OneSidedFinding, ...]:
+        """Return the new findings that are not suppressed."""
+        return tuple(each for each in self.new if not each.is_suppressed)
+
+    @property
+    def over(self) -> tuple[OneSidedFinding, ...]:
+        """Return the findings that are fixed, or whose replicas were removed."""
+        return tuple(each for each in self.gone if each.elsewhere is not OtherSideStatus.NOT_JUDGED)
+
+    @property
+    def unjudged(self) -> tuple[OneSidedFinding, ...]:
+        """Return the findings that are no longer evaluated."""
+        return tuple(each for each in self.gone if each.elsewhere is OtherSideStatus.NOT_JUDGED)
+
+    @property
+    def spread(self) -> tuple[PersistingFinding, ...]:
+        """Return the critical findings and warnings on more replicas than before."""
+        return tuple(each for each in self.kept if each.spread and each.after.severity is not Severity.INFO)
+
+    @property
+    def changed(self) -> tuple[PersistingFinding, ...]:
+        """Return the ones that changed."""
+        return tuple(each for each in self.kept if each.is_changed)
+
+
+class Side(NamedTuple):
+    """One of the two fleets: its name, when its poll ended, the id of its snapshot, its coverage."""
+
+    fleet: str
+    polled_at: datetime | None
+    snapshot: str | None
+    coverage: Coverage
+
+
+class ReplicaSide(NamedTuple):
+    """A replica on one side. `letter` is its cohort's, empty where it was never read."""
+
+    id: str
+    name: str
+    pool: str | None
+    state: ReplicaState
+    version: str | None
+    started_at: datetime | None
+    letter: str
+
+
+class ReplicaPair(NamedTuple):
+    """A replica of both sides."""
+
+    before: ReplicaSide
+    after: ReplicaSide
+
+    @property
+    def restarted(self) -> bool | None:
+        """Return whether it restarted; None where a side lacks the start time."""
+        if self.before.started_at is None or self.after.started_at is None:
+            return None
+        return self.before.started_at != self.after.started_at
+
+    @property
+    def has_other_version(self) -> bool:
+        """Return whether both versions are known and differ."""
+        before, after = self.before.version, self.after.version
+        return bool(before and after) and before != after
+
+    @property
+    def has_other_state(self) -> bool:
+        """Return whether its state changed."""
+        return self.before.state is not self.after.state
+
+    @property
+    def has_other_pool(self) -> bool:
+        """Return whether its pool changed."""
+        return self.before.pool != self.after.pool
+
+    @property
+    def has_other_name(self) -> bool:
+        """Return whether its name changed."""
+        return self.before.name != self.after.name
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether anything but its settings changed."""
+        return bool(
+            self.restarted
+            or self.has_other_version
+            or self.has_other_state
+            or self.has_other_pool
+            or self.has_other_name
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaChanges:
+    """Replicas that only one side has, and those that both have. A process behind two addresses counts once."""
+
+    added: tuple[ReplicaSide, ...] = ()
+    removed: tuple[ReplicaSide, ...] = ()
+    both: tuple[ReplicaPair, ...] = ()
+
+    @property
+    def changed(self) -> tuple[ReplicaPair, ...]:
+        """Return the ones that changed."""
+        return tuple(each for each in self.both if each.is_changed)
+
+    @property
+    def start_untold(self) -> tuple[str, ...]:
+        """Return the replicas that may have restarted: a side lacks the start time."""
+        return tuple(each.after.id for each in self.both if each.restarted is None)
+
+    @property
+    def restarted(self) -> tuple[ReplicaPair, ...]:
+        """Return the replicas that are known to have restarted."""
+        return tuple(each for each in self.both if each.restarted)
+
+
+class CohortCount(NamedTuple):
+    """How many of some replicas are in one cohort; the letter is empty where they were never read."""
+
+    letter: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class SettingGroup:
+    """Replicas of one pool with the same changes: most often, one restart.
+
+    `pool_sizes` are the replicas of the pool on each side; `restarted` counts those known to have restarted.
+    """
+
+    pools: Pools
+    changes: tuple[SettingChange, ...]
+    replicas: tuple[str, ...]
+    pool_sizes: tuple[int, int]
+    cohorts_before: tuple[CohortCount, ...]
+    cohorts_after: tuple[CohortCount, ...]
+    restarted: int
+    start_untold: int
+
+
+class OneSidedSettings(NamedTuple):
+    """Settings that only one side reports of some replicas, and why the other has no value."""
+
+    pools: Pools
+    paths: tuple[str, ...]
+    replicas: tuple[str, ...]
+    why: State
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChanges:
+    """Settings of the replicas that were read on both sides. `ignored` paths changed, but fleet.yaml ignores them.
+
+    `unread_before` and `unread_after` were not compared, because that side could not read them.
+    """
+
+    groups: tuple[SettingGroup, ...] = ()
+    no_longer_told: tuple[OneSidedSettings, ...] = ()
+    now_told: tuple[OneSidedSettings, ...] = ()
+    ignored: tuple[str, ...] = ()
+    compared: int = 0
+    unread_before: tuple[str, ...] = ()
+    unread_after: tuple[str, ...] = ()
+
+    @property
+    def replicas(self) -> frozenset[str]:
+        """Return the replicas with changed settings."""
+        return frozenset(replica for group in self.groups for replica in group.replicas)
+
+    @property
+    def by_replica(self) -> Mapping[str, tuple[SettingChange, ...]]:
+        """Return the changes of each replica."""
+        changes: dict[str, list[SettingChange]] = {}
+        for group in self.groups:
+            for replica in group.replicas:
+                changes.setdefault(replica, []).extend(group.changes)
+        return {replica: tuple(found) for replica, found in changes.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """All that changed from one fleet to another. `names` is by replica id, the newer name first.
+
+    `options_differ`: rules or ignored paths of fleet.yaml differ, which changes findings.
+    """
+
+    before: Side
+    after: Side
+    replicas: ReplicaChanges
+    settings: SettingChanges
+    findings: FindingChanges
+    capacity: CapacityChanges
+    names: Mapping[str, str]
+    options_differ: bool
+
+    @property
+    def after_is_older(self) -> bool:
+        """Return whether the second side is older than the first."""
+        before, after = self.before.polled_at, self.after.polled_at
+        return before is not None and after is not None and after < before
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing changed. Unread replicas are not known to be equal."""
+        replicas, settings, found = self.replicas, self.settings, self.findings
+        return not (
+            (replicas.added or replicas.removed or replicas.changed)
+            or (settings.groups or settings.no_longer_told or settings.now_told)
+            or (found.new or found.gone or found.changed)
+            or self.capacity.ranks
+        )

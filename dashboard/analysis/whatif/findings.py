@@ -1,0 +1,211 @@
+"""Findings before and after the restart: fixed, new, or unknown; and what the router must know."""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.whatif.models import FindingForecast, RouterChange
+from dashboard.compare.encoding import lookup_value
+from dashboard.fleet import Replica, SettingValue
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.domain import Router, SeedPolicy
+from dashboard.rules.findings import Evidence, Finding
+from dashboard.rules.identity.id_08_version import vllm_version_differs
+from dashboard.rules.routing.hashes import counted_as_one
+from dashboard.rules.routing.narrowing import caching
+from dashboard.rules.routing.roots import SEED_POLICY
+from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
+from dashboard.rules.routing.rt_02_router_block_size import covered
+from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
+from dashboard.rules.subject import FINGERPRINT, Holders, PoolSubject
+
+ADAPTERS = "adapters"
+# Prefixes of evidence paths: what a running engine measured or loaded is lost with its process.
+MEASURED = ("engines.", "kv_cache_groups", ADAPTERS)
+# Evidence that a restart does not change.
+STAYING = ("devices", "replicas.")
+ROUTE = "/"  # prefix of a route that answered: follows from settings, where these are reported
+
+
+def forecast_findings(before: Fleet, after: Fleet, pool: str, restarted: Collection[str]) -> FindingForecast:
+    """Compare the findings of a fleet before and after some replicas of a pool restarted.
+
+    A finding is fixed only if all its evidence is known afterwards, else it is open. Suppressed findings are left out.
+    """
+    lookup = _Lookup(before, after, frozenset(restarted))
+    now, then = before.inspection, after.inspection
+    known_before = {each.id for each in (*now.findings, *now.suppressed)}
+    known_after = {each.id for each in (*then.findings, *then.suppressed)}
+    lost = [each for each in now.findings if each.id not in known_after]
+    new = [each for each in then.findings if each.id not in known_before]
+    both = _pairs(now.findings, then.findings)
+    restated = list(_restated(lost, new))
+    said_before, said_after = ({side[place].id for side in restated} for place in (0, 1))
+    lost = [each for each in lost if each.id not in said_before]
+    is_open = {each.id: lookup.is_open(each) for each in lost}
+    spread = tuple((one, other) for one, other in both if _reaches_more(one, other))
+    eased = tuple((one, other) for one, other in (*both, *restated) if lookup.is_eased(one, other))
+    moved = {one.id for one, _ in (*spread, *eased)}
+    return FindingForecast(
+        gone=tuple(each for each in lost if not is_open[each.id]),
+        came=tuple(each for each in new if each.id not in said_after),
+        spread=spread,
+        eased=eased,
+        open=tuple(each for each in lost if is_open[each.id]),
+        stay=sum(pool in one.pools and one.id not in moved for one, _ in (*both, *restated)),
+    )
+
+
+def without_rollout(forecast: FindingForecast) -> FindingForecast:
+    """Leave the rollout itself out of the fixed findings: to revert one fixes nothing."""
+    return replace(forecast, gone=tuple(each for each in forecast.gone if each.rule != vllm_version_differs.id))
+
+
+def _restated(lost: Iterable[Finding], new: Iterable[Finding]) -> Iterator[tuple[Finding, Finding]]:
+    """Yield pairs of one finding with different ids: less is known, on the same replicas or some of them."""
+    left = list(new)
+    for one in lost:
+        same = (each for each in left if _is_restated(one, each))
+        if (other := next(same, None)) is not None:
+            left.remove(other)
+            yield one, other
+
+
+def _is_restated(one: Finding, other: Finding) -> bool:
+    rows = [{(each.path, each.value) for each in side.evidence if not each.is_reference} for side in (one, other)]
+    is_same_rule = (one.rule, one.subject) == (other.rule, other.subject)
+    return is_same_rule and set(other.replicas) <= set(one.replicas) and not rows[0].isdisjoint(rows[1])
+
+
+def _pairs(before: tuple[Finding, ...], after: tuple[Finding, ...]) -> list[tuple[Finding, Finding]]:
+    """Return pairs of the same finding, in the order of before."""
+    by_id: dict[str, list[Finding]] = defaultdict(list)
+    for each in after:
+        by_id[each.id].append(each)
+    found = ((each, by_id[each.id].pop(0)) for each in before if by_id[each.id])
+    return list(found)
+
+
+def _reaches_more(one: Finding, other: Finding) -> bool:
+    return not set(other.replicas) <= set(one.replicas)
+
+
+class _Lookup:
+    """The replicas that restart, before and after."""
+
+    def __init__(self, before: Fleet, after: Fleet, restarted: frozenset[str]) -> None:
+        self._before = {each.id: each for each in before.replicas if each.id in restarted}
+        self._after = {each.id: each for each in after.replicas if each.id in restarted}
+        self._documents = after.documents
+
+    def is_open(self, finding: Finding) -> bool:
+        """Return whether some evidence of a finding is unknown after the restart."""
+        return any(self._is_lost(replica, rows) for replica, rows in self._rows(finding).items())
+
+    def is_eased(self, one: Finding, other: Finding) -> bool:
+        """Return whether a finding is known to be fixed on some of its replicas."""
+        rows = self._rows(one)
+        left = set(one.replicas) - set(other.replicas)
+        return bool(left) and not any(self._is_lost(each, rows[each]) for each in left & rows.keys())
+
+    def _rows(self, finding: Finding) -> Mapping[str, list[str]]:
+        """Return the evidence of a finding per replica that restarts; fingerprints only if the rule needs them."""
+        needs = BY_ID[finding.rule].needs
+        rows: dict[str, list[str]] = defaultdict(list)
+        for each in finding.evidence:
+            if each.path != FINGERPRINT or FINGERPRINT in needs:
+                for replica in self._restarting(each):
+                    rows[replica].append(each.path)
+        return rows
+
+    def _restarting(self, row: Evidence) -> Iterator[str]:
+        return (replica for replica in row.replicas if replica in self._before)
+
+    def _is_lost(self, replica: str, paths: list[str]) -> bool:
+        contradicted = {each.path for each in self._before[replica].contradictions}
+        if not contradicted.isdisjoint(paths):
+            return True
+        routes = [path for path in paths if path.startswith(ROUTE)]
+        others = [path for path in paths if not path.startswith(ROUTE)]
+        return any(not self._is_known(self._after[replica], path) for path in others) or (bool(routes) and not others)
+
+    def _is_known(self, replica: Replica, path: str) -> bool:
+        """Return whether a path of evidence is known after the restart."""
+        if path == FINGERPRINT or path.startswith(MEASURED):
+            return path.startswith(MEASURED[0]) and not self._is_changed(replica)
+        is_kept = path.startswith(STAYING) or path in replica.identity
+        return is_kept or lookup_value(self._documents[str(replica.document)].settings, path) is not None
+
+    def _is_changed(self, replica: Replica) -> bool:
+        """Return whether the KV cache of a replica may change."""
+        before = self._before[replica.id].engines
+        tokens = [engine.kv_cache_size_tokens for engine in replica.engines]
+        return tokens != [engine.kv_cache_size_tokens for engine in before] or any(
+            one.basis is not other.basis for one, other in zip(before, replica.engines, strict=True)
+        )
+
+
+class _Needed(NamedTuple):
+    """A setting that some routers depend on, and the name of its expectation (`domain.Expectations`)."""
+
+    path: str
+    expects: str
+    routers: frozenset[Router]
+
+
+# The routers of RT-02, RT-05 and RT-06.
+NEEDED = (
+    _Needed(BLOCK_SIZE, "block_size", frozenset({Router.PREFIX_HASH, Router.KV_EVENTS, Router.APPROXIMATE})),
+    _Needed(HASH_ALGORITHM, "hash_algorithm", frozenset({Router.PREFIX_HASH})),
+    _Needed(SEED_POLICY, "seed_policy", frozenset({Router.PREFIX_HASH})),
+)
+
+
+def router_changes(before: Fleet, after: Fleet, pool: str) -> tuple[RouterChange, ...]:
+    """Return the values that become common to the pool and that its router depends on.
+
+    Values that fleet.yaml declares of the router are left out: rules compare the pool with them.
+    """
+    if after is before:
+        return ()
+    now, then = _hashing(before, pool), _hashing(after, pool)
+    return tuple(_changes(now, then))
+
+
+def _hashing(fleet: Fleet, name: str) -> PoolSubject:
+    """Return a pool as rules see it, without replicas that cache no prefixes."""
+    pool = next(each for each in fleet.pools if each.name == name)
+    members = tuple(each for each in fleet.replicas if each.pool == name)
+    domain = fleet.inspection.domains[name]
+    return caching(PoolSubject(pool, domain, members, fleet.documents, tuple(fleet.ignored)))
+
+
+def _changes(now: PoolSubject, then: PoolSubject) -> Iterator[RouterChange]:
+    for needed in NEEDED:
+        is_declared = getattr(then.domain.expects, needed.expects) is not None
+        if then.domain.router not in needed.routers or is_declared or then.is_ignored(needed.path):
+            continue
+        if (wanted := _only_value(_values(then, needed.path))) is None:
+            continue
+        held = _values(now, needed.path, wanted)
+        usual = next((value for value in held if value != wanted), None)
+        if usual is not None and 2 * len(held.get(wanted, ())) <= sum(map(len, held.values())):
+            yield RouterChange(needed.expects, usual, wanted)
+
+
+def _values(pool: PoolSubject, path: str, first: SettingValue | None = None) -> Holders:
+    """Return the replicas of each value, most first; values with equal hashes count as one: as `first` if reported."""
+    if path == BLOCK_SIZE:
+        return pool.values(path, covered)
+    return counted_as_one(pool.values(path), pool.fingerprints(), first)
+
+
+def _only_value(held: Holders) -> SettingValue | None:
+    """Return the one value that all have; None also for random seeds, which rules report."""
+    if len(held) != 1:
+        return None
+    (value,) = held
+    return None if json.loads(value.value) == SeedPolicy.RANDOM else value
