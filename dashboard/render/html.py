@@ -119,9 +119,10 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.globals.update(glyphs=GLYPHS, colour=colour)
+    environment.tests["text_only"] = lambda cell: cell == (cell.text, Tone.PLAIN, "", cell.value, None, "", ())
     environment.filters.update(
         breakable=lambda text: Markup(breakable(str(escape(_clean(text))))),  # noqa: S704  # escaped before
-        css=_css,
+        classes=_classes,
         first_rows=lambda rows: rows if len(rows) <= FIRST_ROWS + FEW else rows[:FIRST_ROWS],
         lines=lambda text: Markup("<br>").join(_clean(line) for line in text.split("\n")),
         parts=_parts,
@@ -152,9 +153,13 @@ def _parts(text: str) -> Markup:
     return Markup(" ").join(spans)
 
 
-def _css(column: Column, table: Table) -> Markup:
+def _classes(table: Table) -> list[Markup]:
+    """Return the class attribute of each column."""
+    return [_class_of(column, place, table) for place, column in enumerate(table.columns)]
+
+
+def _class_of(column: Column, place: int, table: Table) -> Markup:
     """Return the classes of a column: numbers, code, or so short that it stays on one line."""
-    place = table.columns.index(column)
     short = not column.is_number and all(len(row[place].text) <= SHORT for row in table.rows)
     names = [
         name for name, is_so in (("number", column.is_number), ("code", column.is_code), ("short", short)) if is_so
