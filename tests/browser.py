@@ -1,4 +1,4 @@
-"""A real Chromium for tests: started once, the same on every machine, and pages that have come to rest."""
+"""Chromium for tests: the same pixels on every machine, and pages that are completely drawn."""
 
 import re
 import shutil
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MILLISECONDS = 30_000
-MOMENT_MILLISECONDS = 150  # in which nothing changes on a page that has come to rest
+MOMENT_MILLISECONDS = 150  # between two looks at a page; equal looks mean that it is drawn
 LATE_LOOKS, LATE_MILLISECONDS = 3, 1_000
-HEIGHT = 1000  # pixels of a window, until it grows with its page
-TALLEST, MOST_GROWTHS = 8_000, 3  # pixels; how often the page may ask for more once it has more
+HEIGHT = 1000  # pixels of a window before it grows to the height of its page
+MAX_HEIGHT, MAX_GROWTHS = 8_000, 3  # pixels; a page may need more height after it got more
 
 # The same pixels on every machine: no colour profile, no hinting, no subpixel text.
 ARGUMENTS = (
@@ -32,7 +32,7 @@ ARGUMENTS = (
     "--no-first-run",
 )
 
-# Streamlit's own marks of a page that is drawn.
+# Streamlit's own signs of a page that is drawn.
 AT_REST = """() => {
   const app = document.querySelector('[data-testid=stApp]');
   return app && app.dataset.testConnectionState === 'CONNECTED' && app.dataset.testScriptState === 'notRunning'
@@ -44,16 +44,15 @@ AT_REST = """() => {
 }"""
 
 
-# How much there is, and how far it is scrolled.
+# Size of the content and scroll positions.
 CONTENT = """() => [document.body.innerHTML.length,
   ...[...document.querySelectorAll('[data-testid=stMain],[data-testid=stColumn]')].map(part => part.scrollTop)]"""
 
-# Of the page, and of a dialog above it.
+# Height of the page, and of a dialog above it.
 WHOLE_HEIGHT = """() => Math.max(...[...document.querySelectorAll('[data-testid=stMain],[data-testid=stDialog]')]
   .map(part => part.scrollHeight))"""
 
-# What sticks while the page scrolls is a layer of its own; at half a pixel it is drawn now on this line, now on that.
-# In a window as high as the page nothing scrolls.
+# Sticky elements are separate layers that may be drawn one pixel off. In a window as high as the page nothing scrolls.
 NOTHING_STICKS = """() => {
   for (const part of document.querySelectorAll('[data-testid=stMain] *')) {
     if (getComputedStyle(part).position === 'sticky') part.style.position = 'static';
@@ -61,15 +60,15 @@ NOTHING_STICKS = """() => {
 }"""
 
 
-HEALTH = "/_stcore/health"  # of the server that a tab has open: a page of the same site, on which nothing happens
-POLICY = "Content Security Policy"  # as Chromium's console names it
+HEALTH = "/_stcore/health"  # an idle page of the same origin
+POLICY = "Content Security Policy"  # in messages of Chromium's console
 _VIOLATIONS: WeakKeyDictionary[Page, list[str]] = WeakKeyDictionary()
 _IDLE: WeakKeyDictionary[Browser, dict[Theme, list[Page]]] = WeakKeyDictionary()
 
 
 @contextmanager
 def chromium(*arguments: str) -> Iterator[Browser]:
-    """Start Chromium: an installed one, else Playwright's own."""
+    """Start the installed Chromium, else the one of Playwright."""
     installed = next((path for name in NAMES if (path := shutil.which(name))), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=installed, args=[*ARGUMENTS, *arguments])
@@ -81,10 +80,10 @@ def chromium(*arguments: str) -> Iterator[Browser]:
 
 @contextmanager
 def tab(browser: Browser, *, width: int = 1600, height: int = HEIGHT, theme: Theme = "light") -> Iterator[Page]:
-    """Open an empty page of a given size and theme, in English and UTC, with nothing moving.
+    """Open an empty page of a given size and theme, in English and UTC, without animations.
 
-    Nothing on it may violate the server's Content-Security-Policy.
-    Tabs are used again: what one has loaded of the program takes another longer than most tests. Nothing else is kept.
+    Fails on violations of the Content-Security-Policy. Tabs are reused, because loading the program takes
+    longer than most tests; cookies and storage are cleared.
     """
     idle = _IDLE.setdefault(browser, {}).setdefault(theme, [])
     page = idle.pop() if idle else _new_page(browser, theme)
@@ -112,7 +111,7 @@ def _new_page(browser: Browser, theme: Theme) -> Page:
 
 
 def _is_cleared(page: Page) -> bool:
-    """Make a tab forget what it kept, and leave the program; tell whether that could be done."""
+    """Clear cookies, storage and media of a tab and leave the program. Returns False if the server has ended."""
     if not page.url.startswith("http"):
         return False
     try:
@@ -127,78 +126,68 @@ def _is_cleared(page: Page) -> bool:
 
 
 def visit(page: Page, url: str) -> None:
-    """Go to an address and wait until the page has come to rest."""
+    """Open a URL and wait until the page is drawn and does not change."""
     page.goto(url)
     settle(page)
 
 
 def at_rest(page: Page) -> None:
-    """Wait until Streamlit says that the page is drawn; its last pixels may still be on their way."""
+    """Wait until Streamlit marks the page as drawn."""
     page.wait_for_function(AT_REST)
 
 
 def url_has(page: Page, text: str) -> None:
-    """Wait until the address of the page holds a text."""
+    """Wait until the URL of the page contains a text."""
     expect(page).to_have_url(re.compile(re.escape(text)))
 
 
-def _never(_seen: object) -> bool:
-    """Stand in for what one would know a picture by."""
-    return False
-
-
 def settle(page: Page) -> None:
-    """Wait until the page is drawn and for a moment neither changes nor scrolls."""
-    _seen_twice(page, lambda: page.evaluate(CONTENT))
+    """Wait until the page is drawn and neither changes nor scrolls."""
+    _wait_for_equal_looks(page, lambda: page.evaluate(CONTENT))
 
 
-def photograph(page: Page, is_expected: Callable[[bytes], bool] = _never) -> bytes:
-    """Wait until the page is drawn and looks as expected, or two pictures in a row are equal; return the last."""
-    return _seen_twice(page, lambda: picture(page), is_expected)
+def photograph(page: Page, is_expected: Callable[[bytes], bool] | None = None) -> bytes:
+    """Return a picture that is as expected, or else equals the picture before it."""
+    return _wait_for_equal_looks(page, lambda: page.screenshot(animations="disabled", caret="hide"), is_expected)
 
 
-def _seen_twice(page: Page, look: Callable[[], T], is_enough: Callable[[T], bool] = _never) -> T:
-    """Look at a page that is drawn until twice in a row the same is seen, or what is enough; return that."""
+def _wait_for_equal_looks(page: Page, look: Callable[[], T], is_enough: Callable[[T], bool] | None = None) -> T:
+    """Look at a drawn page until two looks in a row are equal, or one is enough; return the last."""
     before = None
     for _ in range(PATIENCE_MILLISECONDS // MOMENT_MILLISECONDS):
         at_rest(page)
         now = look()
-        if now == before or is_enough(now):
+        if now == before or (is_enough and is_enough(now)):
             return now
         before = now
         page.wait_for_timeout(MOMENT_MILLISECONDS)
-    raise Error("the page does not come to rest")
+    raise Error("the page keeps changing")
 
 
-def picture(page: Page) -> bytes:
-    """Take a screenshot of what is seen, as PNG."""
-    return page.screenshot(animations="disabled", caret="hide")
+def grow(page: Page, is_expected: Callable[[bytes], bool] | None = None) -> bytes:
+    """Make the window as high as the page and return a picture of it.
 
-
-def grow(page: Page, is_expected: Callable[[bytes], bool] = _never) -> bytes:
-    """Make the window as high as the page, so that one picture shows all of it; return that picture.
-
-    Streamlit scrolls inside the window. What fills a part of the window grows with it: hence a second look, unless the
-    first picture looks as expected.
+    Streamlit scrolls inside the window. Some elements grow with the window, so the height is read again, unless the
+    picture is as expected.
     """
     taken = b""
-    for _ in range(MOST_GROWTHS):
+    for _ in range(MAX_GROWTHS):
         size = page.viewport_size
         assert size is not None
-        height = min(int(page.evaluate(WHOLE_HEIGHT)), TALLEST)
+        height = min(int(page.evaluate(WHOLE_HEIGHT)), MAX_HEIGHT)
         if taken and height <= size["height"]:
             break
         page.set_viewport_size({"width": size["width"], "height": max(height, size["height"])})
         at_rest(page)
         page.evaluate(NOTHING_STICKS)
         taken = photograph(page, is_expected)
-        if is_expected(taken):
+        if is_expected and is_expected(taken):
             break
     return taken
 
 
 def grow_late(page: Page, is_expected: Callable[[bytes], bool]) -> bytes:
-    """Grow, and where the page looks otherwise than expected look again for a while: a busy machine draws late."""
+    """Grow, and retry while the picture differs from the expected one: a busy machine draws late."""
     taken = grow(page, is_expected)
     for _ in range(LATE_LOOKS):
         if is_expected(taken):

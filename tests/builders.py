@@ -1,4 +1,4 @@
-"""Small builders with good defaults: a test says only what it is about."""
+"""Builders of core types with defaults: a test passes only the values that it is about."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ from dashboard.rules.policy import Policy
 NOW = datetime(2026, 3, 2, 11, 42, 13, tzinfo=UTC)
 POLLED_AT = NOW - timedelta(seconds=8)
 GIB = 2**30
-# What sharing KV cache needs beside equal hashes.
+# Settings that have to be equal to share KV cache, in addition to the hashes.
 SAME_KV: Mapping[str, Any] = {
     "model_config.model": "org/llama",
     "model_config.revision": None,
@@ -68,7 +68,7 @@ def setting(value: Any, state: State | None = None, source: Source = Source.SERV
 
 
 def document(settings: Mapping[str, Any] | None = None, *, base: Mapping[str, Any] = CONFIG) -> Document:
-    """A document with default settings, some of them replaced; a `Setting` stands as it is."""
+    """A document with default settings, some of them replaced. A `Setting` is used unchanged."""
     whole = {
         path: value if isinstance(value, Setting) else setting(value)
         for path, value in {**base, **(settings or {})}.items()
@@ -95,10 +95,10 @@ def engine(tokens: int | None = 1_200_000, *, dp_rank: int = 0, basis: Basis = B
     return Engine(**{**given, **more})
 
 
-def hashing(*told: str | Fingerprint | None) -> tuple[Engine, ...]:
-    """An engine for each digest of block hashes; None tells none. A digest stands for both lengths unless given."""
-    marks = [Fingerprint(each, each) if isinstance(each, str) else each for each in told]
-    return tuple(engine(dp_rank=rank, fingerprint=mark) for rank, mark in enumerate(marks))
+def hashing(*digests: str | Fingerprint | None) -> tuple[Engine, ...]:
+    """An engine per digest of its block hashes. None: the engine reports no digest."""
+    fingerprints = [Fingerprint(each, each) if isinstance(each, str) else each for each in digests]
+    return tuple(engine(dp_rank=rank, fingerprint=each) for rank, each in enumerate(fingerprints))
 
 
 def devices(count: int = 4, name: str = "NVIDIA H100 80GB HBM3", *, dp_rank: int = 0) -> tuple[Device, ...]:
@@ -144,7 +144,7 @@ def down(
     detail: str = "Nothing listens there.",
     **more: Any,
 ) -> Replica:
-    """A replica that gave no usable reply."""
+    """A replica that sent no usable reply."""
     nothing = {"engines": (), "devices": (), "sources": (), "fresh": False, "version": None, "observed_at": None}
     failure = Failure(kind, detail)
     return replica(
@@ -157,7 +157,7 @@ def down(
 
 
 def probe(path: str = "/metrics", *, source: Source = Source.METRICS, **more: Any) -> ProbeResult:
-    """What became of one GET."""
+    """The result of one GET."""
     given = {"status": 200, "size_bytes": 2048, "raw": b"vllm:cache_config_info 1.0\n", "elapsed_seconds": 0.012}
     return ProbeResult(path=path, source=source, observed_at=POLLED_AT, **{**given, **more})
 
@@ -165,7 +165,7 @@ def probe(path: str = "/metrics", *, source: Source = Source.METRICS, **more: An
 def fleet(
     replicas: Iterable[Replica] = (), documents: Iterable[Document] = (), *, ignore: tuple[str, ...] = (), **more: Any
 ) -> Fleet:
-    """A fleet, compared and judged as the program does it. Every call makes a new generation."""
+    """A fleet with comparison and findings. Every call makes a new generation."""
     members = tuple(replicas)
     known = {each.id: each for each in documents}
     pools = compared(members, known, ignore)
@@ -178,7 +178,7 @@ def fleet(
 def compared(
     members: Iterable[Replica], documents: Mapping[str, Document], ignore: tuple[str, ...] = ()
 ) -> tuple[Pool, ...]:
-    """The pools of some replicas, compared as the program compares them."""
+    """The compared pools of some replicas."""
     by_name: dict[str, list[Replica]] = {}
     for member in members:
         if member.pool:
@@ -187,14 +187,16 @@ def compared(
 
 
 def _compared(name: str, members: list[Replica], documents: Mapping[str, Document], ignore: tuple[str, ...]) -> Pool:
-    told = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in members]
-    return compare_pool(name, members[0].role, told, documents, ignore=ignore)
+    compared_members = [Member(each.id, each.document, each.fresh, len(each.identity)) for each in members]
+    return compare_pool(name, members[0].role, compared_members, documents, ignore=ignore)
 
 
-def alike(pool: str, number: int, told: Document, *, first: int = 1, **more: Any) -> list[Replica]:
-    """Replicas `pool-01`, `pool-02` and so on that all hold one document."""
+def alike(pool: str, number: int, document: Document, *, first: int = 1, **more: Any) -> list[Replica]:
+    """Replicas `pool-01`, `pool-02` and so on that share one document."""
     label = pool.replace("/", "-")
-    return [replica(f"{label}-{index:02}", pool=pool, document=told, **more) for index in range(first, first + number)]
+    return [
+        replica(f"{label}-{index:02}", pool=pool, document=document, **more) for index in range(first, first + number)
+    ]
 
 
 def story() -> Fleet:
@@ -246,10 +248,10 @@ HOSTILE = "<script>alert(1)</script>![x](http://198.51.100.7/x.png)\"'><img src=
 
 def hostile() -> Fleet:
     """A fleet in which whatever a server or an operator can name is an attack."""
-    told = [document({"model_config.tokenizer": HOSTILE, HOSTILE: index}) for index in range(2)]
+    documents = [document({"model_config.tokenizer": HOSTILE, HOSTILE: index}) for index in range(2)]
     members = [
         replica(f"{HOSTILE}{index}", pool=HOSTILE, document=each, devices=devices(1, HOSTILE))
-        for index, each in enumerate(told)
+        for index, each in enumerate(documents)
     ]
     refused = down(f"{HOSTILE}9", pool=HOSTILE, detail=HOSTILE)
-    return fleet([*members, refused], told, name=HOSTILE)
+    return fleet([*members, refused], documents, name=HOSTILE)

@@ -1,4 +1,4 @@
-"""Captures of real servers: what each one answered, as bodies, as results of probes, as one snapshot."""
+"""Captured answers of real servers, as bodies, probe results, replies or one snapshot."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -34,7 +34,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Capture:
-    """One server: its vLLM version, the name of its case, what it answered by path, how it was launched."""
+    """One server: vLLM version, case, answers by path, launch parameters."""
 
     version: str
     case: str
@@ -43,7 +43,7 @@ class Capture:
 
     @property
     def logged(self) -> Mapping[str, list[Any]]:
-        """What vLLM wrote into its log at start, a value per engine: tokens, concurrency, length."""
+        """Values that vLLM logged at its start, one per engine: tokens, concurrency, length."""
         return dict(self.launch["startup_log"])
 
     def json(self, path: str) -> Any:
@@ -52,7 +52,7 @@ class Capture:
 
 
 def capture(case: str, version: str = "0.32.0") -> Capture:
-    """One capture by its folder."""
+    """Read the capture of a case."""
     folder = FOLDER / version / case
     answers = {path: (folder / name).read_bytes() for path, name in FILES.items() if (folder / name).exists()}
     return Capture(version, case, answers, json.loads((folder / "launch.json").read_bytes()))
@@ -64,19 +64,19 @@ def has_python_api(server: Capture) -> bool:
 
 
 def captures(wanted: Callable[[Capture], bool] = lambda _: True) -> list[Any]:
-    """All captures that are wanted, as pytest's parameters."""
+    """Return the wanted captures as pytest parameters."""
     known = [capture(folder.name, folder.parent.name) for folder in sorted(FOLDER.glob("*/*"))]
     return [pytest.param(each, id=f"{each.version}-{each.case}") for each in known if wanted(each)]
 
 
 def result(path: str, body: bytes, observed_at: datetime = AT) -> ProbeResult:
-    """What a probe of `path` gives when the server answers 200 with `body`."""
+    """Return the probe result of an answer with status 200."""
     reading = read(path, body)
     return ProbeResult(path, BY_PATH[path].source, observed_at, 0.01, 200, len(body), reading.raw, reading.reply)
 
 
 def replies(answers: Mapping[str, bytes], paths: Collection[str] | None = None) -> list[Reply]:
-    """The replies of a server that answers only on `paths`."""
+    """Return the replies of a server that answers only on `paths`."""
     return [read(path, body).reply for path, body in answers.items() if paths is None or path in paths]
 
 
@@ -88,6 +88,6 @@ def snapshot(
     labels: Mapping[str, str] | None = None,
     observed_at: datetime = AT,
 ) -> Snapshot:
-    """What one poll keeps of a server that answers only on `paths`."""
+    """Return the snapshot of a server that answers only on `paths`."""
     asked = {path: result(path, body, observed_at) for path, body in answers.items() if paths is None or path in paths}
     return Snapshot(Target(target, labels or {}), observed_at, asked)

@@ -1,4 +1,4 @@
-"""Findings and inspections with good defaults, for tests of what shows them."""
+"""Findings and inspections with defaults, for tests of pages and formats."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ BLOCK_SIZE = "cache_config.block_size"
 
 
 def evidence(path: str = BLOCK_SIZE, value: str = "32", replicas: tuple[str, ...] = (), **more: Any) -> Evidence:
-    """One value that is reported."""
+    """A reported value."""
     return Evidence(path, value, more.pop("state", State.REPORTED), replicas, **more)
 
 
@@ -77,25 +77,25 @@ def finding(fleet: Fleet, replicas: Iterable[str] = ("chat-70b-17",), **more: An
 def outcome(
     rule: str = "RT-01", pool: str = "chat-70b", kind: OutcomeKind = OutcomeKind.PASSED, **more: Any
 ) -> Outcome:
-    """What became of a rule on one pool."""
+    """The outcome of a rule on one pool."""
     return Outcome(rule, pool, (pool,), kind, **more)
 
 
 def suppression(**more: Any) -> Suppression:
-    """A finding that somebody answers for until Christmas."""
+    """A suppression with an owner, until 2026-12-24."""
     given: dict[str, Any] = {"rule": "RT-01", "owner": "ana", "reason": "a test of larger blocks", "number": 1}
     return Suppression(**{**given, "until": date(2026, 12, 24), **more})
 
 
-def judged(fleet: Fleet, *findings: Finding, **more: Any) -> Fleet:
-    """A fleet with these findings; every pool is known to be judged as if its router hashed prefixes."""
+def with_findings(fleet: Fleet, *findings: Finding, **more: Any) -> Fleet:
+    """A fleet with these findings. Each pool has a prefix-hash router."""
     failed = tuple(outcome(each.rule, each.subject, OutcomeKind.FAILED, findings=1) for each in findings)
     given: dict[str, Any] = {"outcomes": failed, "domains": {pool.name: DOMAIN for pool in fleet.pools}}
     return replace(fleet, inspection=Inspection(findings=findings, **{**given, **more}))
 
 
 def inspected_story() -> Fleet:
-    """The story of builders.py, judged: findings of each severity, a rollout, a suppressed one, an expired one."""
+    """The story of builders.py with findings of each severity, a rollout, a suppressed and an expired finding."""
     fleet = story()
     names = {pool.name: [each.name for each in fleet.replicas if each.pool == pool.name] for pool in fleet.pools}
     hashed = finding(
@@ -176,7 +176,7 @@ def inspected_story() -> Fleet:
     more.append(outcome("SH-01", "gemma-27b", OutcomeKind.NOT_APPLICABLE, reason="Only for: kv-store."))
     moved = tuple(f"http://embed-8b-{index:02}:8000" for index in range(1, 6))
     began = NOW - timedelta(hours=2)
-    return judged(
+    return with_findings(
         fleet,
         hashed,
         old,

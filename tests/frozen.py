@@ -1,4 +1,4 @@
-"""The simulated fleet, polled once by a clock that stands still."""
+"""The simulated fleet, polled once with a stopped clock."""
 
 import asyncio
 import fcntl
@@ -21,16 +21,16 @@ from dashboard.sources.discovery import Discovery
 from dashboard.sources.polling.poller import Limits, Poller
 
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
-ANSWER_SECONDS = 0.012  # that every answer is said to have taken: the clock stands still for that, too
-SLOWEST_SECONDS = 2.0  # what a replica that never ends its answer is given; the number stands on the pages
-PATIENCE_SECONDS = 300.0  # what the others are given: how busy the machine is must not be seen
-PORT = 28_000  # always the same, for it stands on the pages
+ANSWER_SECONDS = 0.012  # recorded duration of every answer
+SLOW_TIMEOUT_SECONDS = 2.0  # for replicas that never end their answer; shown on pages
+PATIENCE_SECONDS = 300.0  # for the others: a busy machine must not change the result
+PORT = 28_000  # always the same: it is shown on pages
 
 
 def frozen_fleet(port: int = PORT, simulated: Sequence[DemoReplica] | None = None, at: datetime = AT) -> Fleet:
-    """Start the simulated fleet, or only these replicas, ask it once, and derive what the pages show.
+    """Start the simulated fleet or these replicas, poll once, and return the fleet.
 
-    One process at a time: the others wait, for the port is always the same.
+    Processes wait for each other, because they use the same port.
     """
     with (
         _alone(port),
@@ -49,10 +49,10 @@ def frozen_fleet(port: int = PORT, simulated: Sequence[DemoReplica] | None = Non
 
 
 async def _polled(targets: Sequence[Target], usual: Limits, slow: set[str], at: datetime) -> list[Snapshot]:
-    """Ask the slow hosts by themselves: only of them an answer that does not come is expected."""
+    """Poll slow hosts separately with a short timeout: only they are expected to time out."""
     patient = replace(usual, replica_timeout_seconds=PATIENCE_SECONDS, poll_timeout_seconds=PATIENCE_SECONDS)
     found: dict[str, Snapshot] = {}
-    for seconds, wanted in ((SLOWEST_SECONDS, True), (PATIENCE_SECONDS, False)):
+    for seconds, wanted in ((SLOW_TIMEOUT_SECONDS, True), (PATIENCE_SECONDS, False)):
         asked = [each for each in targets if (urlsplit(each.id).hostname in slow) is wanted]
         poller = Poller(replace(patient, probe_timeout_seconds=seconds))
         found |= {each.target.id: each for each in await poller.poll(asked, lambda: at)}
@@ -61,12 +61,12 @@ async def _polled(targets: Sequence[Target], usual: Limits, slow: set[str], at: 
 
 @contextmanager
 def _alone(port: int) -> Iterator[None]:
-    """Keep other processes from using the port; the lock ends with this process at the latest."""
-    with (Path(gettempdir()) / f"vllm-fleet-dashboard-tests-{port}.lock").open("a") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    """Lock the port for this process."""
+    with (Path(gettempdir()) / f"vllm-fleet-dashboard-tests-{port}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _timeless(snapshot: Snapshot) -> Snapshot:
-    told = {path: replace(each, elapsed_seconds=ANSWER_SECONDS) for path, each in snapshot.probes.items()}
-    return replace(snapshot, probes=told)
+    probes = {path: replace(each, elapsed_seconds=ANSWER_SECONDS) for path, each in snapshot.probes.items()}
+    return replace(snapshot, probes=probes)

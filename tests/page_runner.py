@@ -1,24 +1,33 @@
-"""Runs a page as a browser would ask for it, with a fleet put into the service, and hands back what stands on it."""
+"""Run pages as a browser would request them: put a fleet or a folder of snapshots into the service, return the page."""
 
 import json
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.store import Snapshots
 from tests import builders
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "dashboard" / "web" / "main.py"
 PAGES = ROOT / "dashboard" / "web" / "page_scripts"
+EVERY_PAGE = ("overview", "findings", "compare", "capacity", "replicas", "replica", "review", "snapshots", "changes")
+WEEK = timedelta(days=7)
 
 
 def open_page(fleet: Fleet, page: str = "overview", *, at: datetime | None = None, **url: str) -> AppTest:
-    """Open a page by its file's name, with choices in the URL, and fail on any exception in it."""
+    """Open a page of a fleet by its file's name, with choices in the URL. Fails on any exception in the page."""
     service.put(fleet, at=at or builders.NOW)
-    app = AppTest.from_file(SCRIPT, default_timeout=20)
+    return visit(page, **url)
+
+
+def visit(page: str = "overview", **url: str) -> AppTest:
+    """Open a page of the fleet that the service has, with choices in the URL. Fails on any exception in the page."""
+    app = AppTest.from_file(SCRIPT, default_timeout=30)
     if page != "overview":
         app.switch_page(str(PAGES / f"{page}.py"))
     for name, value in url.items():
@@ -27,25 +36,78 @@ def open_page(fleet: Fleet, page: str = "overview", *, at: datetime | None = Non
 
 
 def rerun(app: AppTest) -> AppTest:
-    """Run the page again and fail on any exception in it."""
+    """Run the page again. Fails on any exception in it."""
     app.run()
     assert not app.exception, [error.value for error in app.exception]
     return app
 
 
+def show_with_snapshots(fleet: Fleet, folder: Path, at: datetime = builders.NOW) -> None:
+    """Make `fleet` the live one, with the snapshots of `folder`."""
+    service.put(fleet, at, folder)
+
+
+def review(fleet: Fleet, store: Snapshots, **url: str) -> AppTest:
+    """Open the review of a fleet, with a folder of snapshots."""
+    show_with_snapshots(fleet, store.folder)
+    return visit("review", **url)
+
+
+def address(app: AppTest, name: str) -> str | None:
+    """Return the value of a URL parameter."""
+    value = app.query_params.get(name)
+    return value[0] if isinstance(value, list) and value else value if isinstance(value, str) else None
+
+
 def html(app: AppTest) -> str:
-    """Return all HTML that the page shows, tables of settings included, one piece a line; not the style sheet."""
+    """Return all HTML of the page, setting tables included, one piece a line, without the style sheet."""
     pieces = [piece.proto.body for piece in app.get("html") if "<style>" not in piece.proto.body]
     return "\n".join([*pieces, *tables(app)])
 
 
-def opened(app: AppTest) -> list[str]:
-    """Return the addresses that the page sends the browser to."""
-    data = [json.loads(piece.proto.json) for piece in app.get("bidi_component") if piece.proto.json]
-    return [each["address"] for each in data if "address" in each]
-
-
 def tables(app: AppTest) -> list[str]:
-    """Return the HTML of the tables of settings: the band on prefix sharing, then the matrix."""
-    data = [json.loads(piece.proto.json) for piece in app.get("bidi_component") if piece.proto.json]
-    return [each["html"] for each in data if "html" in each]
+    """Return the HTML of the setting tables: the prefix sharing band, then the matrix."""
+    return [each["html"] for each in _component_values(app) if "html" in each]
+
+
+def opened(app: AppTest) -> list[str]:
+    """Return the addresses to which the page sends the browser."""
+    return [each["address"] for each in _component_values(app) if "address" in each]
+
+
+def _component_values(app: AppTest) -> list[dict[str, str]]:
+    return [json.loads(piece.proto.json) for piece in app.get("bidi_component") if piece.proto.json]
+
+
+def drop(app: AppTest, *files: tuple[str, bytes]) -> AppTest:
+    """Upload files and press Import."""
+    app.file_uploader[0].set_value([(name, content, "application/octet-stream") for name, content in files])
+    rerun(app)
+    app.button(key="import").click()
+    return rerun(app)
+
+
+def freeze(fleet: Fleet, name: str = "Ops review") -> str:
+    """Freeze a fleet into the folder of the service. Returns the id."""
+    return service.snapshots().freeze(fleet, name, builders.NOW).id
+
+
+def frozen(store: Snapshots, fleet: Fleet, name: str = "Review") -> str:
+    """Freeze a fleet into a folder. Returns the id."""
+    return store.freeze(fleet, name, builders.NOW).id
+
+
+def earlier(fleet: Fleet, ago: timedelta = WEEK) -> Fleet:
+    """Return the same fleet with the data time of an earlier day."""
+    assert fleet.polled_at
+    return replace(fleet, polled_at=fleet.polled_at - ago)
+
+
+def a_finding(fleet: Fleet, rule: str = "RT-01") -> str:
+    """Return the id of the finding of a rule."""
+    return next(each.id for each in fleet.inspection.findings if each.rule == rule)
+
+
+def field(snapshot: str, topic: str, part: str = "text") -> str:
+    """Return the key of a note's field: its text or its owner."""
+    return f"note {snapshot} {topic} {part}"

@@ -1,4 +1,4 @@
-"""Fleets of one poll for tests: what captured servers answered at made-up addresses, and replicas that are gone."""
+"""Fleets of one poll: captured servers at made-up addresses, and unreachable replicas."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,11 +18,11 @@ def built(*snapshots: Snapshot, **more: Any) -> Fleet:
 
 
 def at(number: int, case: str = "llama", paths: Any = OPEN, **more: Any) -> Snapshot:
-    """What replica `number` said: by default only on the open endpoints."""
+    """The snapshot of replica `number`, by default of the open endpoints only."""
     return snapshot(capture(case).answers, paths, target=f"http://10.0.0.{number}:8000", **more)
 
 
-def gone(number: int, **labels: str) -> Snapshot:
-    """Replica `number`, which refuses to be asked."""
+def unreachable(number: int, **labels: str) -> Snapshot:
+    """The snapshot of replica `number`, which refuses connections."""
     failed = ProbeResult(METRICS, Source.METRICS, AT, 0.0, failure=REFUSED)
     return Snapshot(Target(f"http://10.0.0.{number}:8000", labels), AT, {METRICS: failed})

@@ -1,4 +1,4 @@
-"""What our provider would have answered on the captured servers: made of what they answered, one dict to be changed."""
+"""Provider answers for captured servers, built from their other answers."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from tests.captured import INFERENCE_CONFIG, MODELS, PLUGIN, SERVER_INFO, VERSIO
 
 STARTED_AT = "2026-03-02T09:00:00Z"
 CPU = {"rank": 0, "name": "cpu", "total_memory_bytes": 25276510208, "compute_capability": None, "num_compute_units": 1}
-# The settings that no configuration of vLLM holds.
+# Settings that are in no configuration of vLLM.
 PROVIDER_ONLY = {
     "seed_policy",
     "chat_template_digest",
@@ -28,19 +28,19 @@ PROVIDER_ONLY = {
 def provider_answer(
     server: Capture, *, full: bool = True, fingerprints: Sequence[str | None] = ("one root",)
 ) -> dict[str, Any]:
-    """GET /inference/v1/config, with `?full=true` unless not `full`, as JSON of its own: change it as you like.
+    """Return the JSON of GET /inference/v1/config, with `?full=true` by default, as a new object.
 
     `fingerprints`: a text per DP rank, taken in turn. Equal texts give equal `canonical` digests, and equal `engine`
     digests where the block sizes are equal too; None, and an engine without prefix caching, give none.
     """
     answer = server.json(INFERENCE_CONFIG) if INFERENCE_CONFIG in server.answers else _seed(server)
     if server.version not in {"0.12.0", "0.20.2"}:
-        answer["scheduler"]["max_num_partial_prefills"] = None  # gone since
+        answer["scheduler"]["max_num_partial_prefills"] = None  # removed since
     answer["fleet"] = _fleet(server, answer, fingerprints)
     if full:
-        told = server.json(SERVER_INFO)
-        answer["fleet"]["settings"] = dict(leaves(redact(told["vllm_config"])))
-        answer["fleet"]["environment"] = redact(told.get("vllm_env", {}))
+        reported = server.json(SERVER_INFO)
+        answer["fleet"]["settings"] = dict(leaves(redact(reported["vllm_config"])))
+        answer["fleet"]["environment"] = redact(reported.get("vllm_env", {}))
     return json.loads(json.dumps(answer))  # type: ignore[no-any-return]
 
 
@@ -58,11 +58,11 @@ def with_provider(
 
 
 def fingerprint(text: str | None, block_size: int) -> dict[str, str | None]:
-    """What an engine says of its block hashes."""
+    """The fingerprint of an engine's block hashes."""
     if text is None:
         return {"canonical": None, "engine": None, "reason": "Prefix caching is off: no blocks are hashed."}
     canonical, engine = (
-        hashlib.sha256(told.encode()).hexdigest()[:16] for told in (text, f"{text}, blocks of {block_size}")
+        hashlib.sha256(each.encode()).hexdigest()[:16] for each in (text, f"{text}, blocks of {block_size}")
     )
     return {"canonical": canonical, "engine": engine, "reason": None}
 
@@ -73,7 +73,7 @@ def lookahead(server: Capture) -> int:
 
 
 def _seed(server: Capture) -> dict[str, Any]:
-    """The seed's part of the answer, for the captures in which no configuration API was asked."""
+    """The part of the answer without `fleet`, for captures without a configuration API."""
     config = server.json(SERVER_INFO)["vllm_config"]
     answer: dict[str, Any] = {"model": {"served_model_names": _served(server)}, "kv_cache": {}, "scheduler": {}}
     for name, path, meaning in CONFIG_API:
@@ -84,8 +84,8 @@ def _seed(server: Capture) -> dict[str, Any]:
         section, field = switch.split(".")
         answer[section][field] = config[above] is not None
     answer["kv_cache"]["num_gpu_blocks"] = _blocks(server)
-    told = f"{PLUGIN}/devices"
-    answer["devices"] = server.json(told)["devices"] if told in server.answers else [CPU]
+    path = f"{PLUGIN}/devices"
+    answer["devices"] = server.json(path)["devices"] if path in server.answers else [CPU]
     return answer
 
 

@@ -1,4 +1,4 @@
-"""Names and shapes of secrets, and the places where a replica may write one: each is a function of name and secret."""
+"""Names and shapes of secrets, and places where a replica may write them: functions of name and secret."""
 
 import json
 from collections.abc import Callable, Mapping

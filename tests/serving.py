@@ -1,4 +1,4 @@
-"""The dashboard in a process of its own."""
+"""Start the dashboard in its own process."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ START_SECONDS = 180  # on a machine with much else to do
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return an unused port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     return port
@@ -28,9 +28,9 @@ def free_port() -> int:
 
 @contextmanager
 def dashboard_on(config: Path, *, environment: Mapping[str, str] | None = None, path: str = "") -> Iterator[str]:
-    """Serve a file of options; yield the address once the first poll has ended. `path` is the prefix of its pages.
+    """Serve a configuration file; yield the URL after the first poll. `path` is the URL prefix of the pages.
 
-    It is the server that `serve` runs, without reading the command line.
+    Runs the server of `serve` without its command line.
     """
     port = free_port()
     command = launch.server_command("127.0.0.1", port)
@@ -43,10 +43,9 @@ def dashboard_on(config: Path, *, environment: Mapping[str, str] | None = None, 
 def started(
     command: list[str], *, environment: Mapping[str, str] | None = None, cwd: Path = ROOT
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a program, in the project's folder unless another is named, and end it.
+    """Start a program, by default in the project's folder, and end it.
 
-    Ctrl-C and SIGHUP end it as they do in a terminal, also where these tests run in the background of a shell or under
-    nohup, which ignore them.
+    SIGINT and SIGHUP have their default handlers in it, also where the tests run in the background or under nohup.
     """
     previous = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = subprocess.Popen(
@@ -60,7 +59,7 @@ def started(
         process.terminate()
         try:
             process.communicate(timeout=END_SECONDS)
-        except subprocess.TimeoutExpired:  # Streamlit waits for pages that are open; `serve` kills it, too
+        except subprocess.TimeoutExpired:  # Streamlit waits for open pages
             process.kill()
             process.communicate()
 

@@ -1,4 +1,4 @@
-"""What Hypothesis makes up: foreign JSON, labels of /metrics, KV cache groups."""
+"""Hypothesis strategies: foreign JSON, labels of /metrics, KV cache groups."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def groups(draw: st.DrawFn) -> KVCacheGroup:
 
 @st.composite
 def loads(draw: st.DrawFn) -> Load:
-    """What the formula needs beside the groups."""
+    """The inputs of the formula other than the groups."""
     least = draw(st.integers(0, 8192))
     speculative = draw(st.integers(0, 8))
     return Load(

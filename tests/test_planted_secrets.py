@@ -39,10 +39,9 @@ from dashboard.views.poll import poll_view
 from dashboard.vllm.redaction import MARKER
 from dashboard.web import server, share
 from tests.builders import NOW
-from tests.page_runner import html
+from tests.page_runner import EVERY_PAGE, drop, freeze, html, show_with_snapshots, visit
 from tests.secrets_listed import ARGUMENTS, BROKEN, HEADERS, NESTED, listed
 from tests.serving import free_port, started, wait_until_healthy
-from tests.snapshot_pages import EVERY_PAGE, drop, freeze, shown_beside, visit
 from tests.sources.polling.hostile import CAPTURE, DEV_MODE, Exchange, HostileServer, answers
 from tests.web.test_server import get
 
@@ -193,7 +192,7 @@ def test_no_secret_is_in_a_document_a_snapshot_an_export_the_table_or_the_metric
 @pytest.fixture
 def kept(fleet: Fleet, before: Fleet, tmp_path: Path) -> Iterator[str]:
     """The id of the snapshot of a day earlier; the fleet is the live one."""
-    shown_beside(fleet, tmp_path / "snapshots", NOW)
+    show_with_snapshots(fleet, tmp_path / "snapshots", NOW)
     assert before.polled_at
     yield freeze(replace(before, polled_at=before.polled_at - timedelta(days=1)))
     service.stop()
@@ -240,7 +239,7 @@ def test_no_secret_is_on_the_page_of_a_replica(end: str, tab: str, fleet: Fleet,
 def test_no_secret_is_in_what_an_import_makes_or_refuses(
     fleet: Fleet, body: bytes, plants: Plants, tmp_path: Path
 ) -> None:
-    shown_beside(fleet, tmp_path, NOW)
+    show_with_snapshots(fleet, tmp_path, NOW)
     refused = [
         (f"refused-{number}.json", plant("api_key", plants.new(f"refused: {place}")).encode())
         for number, (place, plant) in enumerate(NO_JSON.items())

@@ -13,7 +13,7 @@ from dashboard.fleet import Role, Snapshot
 from dashboard.rules.domain import Declared
 from dashboard.rules.policy import Policy
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, capture, snapshot
-from tests.polled_fleets import OPEN, at, built, gone
+from tests.polled_fleets import OPEN, at, built, unreachable
 from tests.sources.polling.hostile import changed_metrics
 
 
@@ -101,7 +101,7 @@ def test_replicas_are_ordered_by_pool_then_name_and_those_of_no_pool_come_last()
         for number, pool, name in ((1, "b", "x"), (2, "a", "z"), (3, "a", "y"))
     ]
 
-    fleet = built(gone(9), *named)
+    fleet = built(unreachable(9), *named)
 
     assert [(replica.pool, replica.name) for replica in fleet.replicas] == [
         ("a", "y"),
@@ -114,7 +114,7 @@ def test_replicas_are_ordered_by_pool_then_name_and_those_of_no_pool_come_last()
 
 
 def test_one_pool_of_a_fleet_is_a_fleet_with_its_replicas_and_documents_alone() -> None:
-    fleet = built(at(1), at(2, "gemma3"), gone(3), gone(4, pool="./llama"))
+    fleet = built(at(1), at(2, "gemma3"), unreachable(3), unreachable(4, pool="./llama"))
 
     part = only_pool(fleet, "./llama")
 
@@ -166,7 +166,7 @@ def some(numbers: Sequence[int]) -> list[Snapshot]:
     ways = [OPEN, None, (METRICS,), (INFERENCE_CONFIG, VERSION), (SERVER_INFO, MODELS)]
     shared = {"pool": "one"}
     return [
-        gone(number, pool="one")
+        unreachable(number, pool="one")
         if number % 8 == 7
         else at(number, cases[number % 7], ways[number % 5], labels=shared if number % 2 else {})
         for number in numbers

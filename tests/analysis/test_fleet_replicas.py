@@ -9,12 +9,12 @@ from dashboard.analysis.assembly import FRESH_INTERVALS
 from dashboard.fleet import Basis, ReplicaState, Source
 from dashboard.vllm.merging import TOKENS
 from tests.captured import AT, METRICS, SERVER_INFO, Capture, capture, captures, has_python_api, snapshot
-from tests.polled_fleets import INTERVAL, REFUSED, at, built, gone
+from tests.polled_fleets import INTERVAL, REFUSED, at, built, unreachable
 from tests.provider_answers import with_provider
 
 
 def test_a_replica_that_is_down_is_kept_with_its_reason_and_its_pool_s_label() -> None:
-    fleet = built(at(1), gone(2, pool="./llama"))
+    fleet = built(at(1), unreachable(2, pool="./llama"))
 
     lost = fleet.replicas[1]
     assert (lost.state, lost.failure, lost.pool, lost.document, lost.engines) == (

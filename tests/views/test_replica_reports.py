@@ -9,7 +9,7 @@ from dashboard.views.blocks import Tone
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replicas_report
 from tests.builders import POLLED_AT, alike, document, down, fleet, replica, setting, story
-from tests.findings_builder import finding, judged
+from tests.findings_builder import finding, with_findings
 from tests.views.walking import entries_of, figures_of, part, tables_of, text_of
 
 STORY = story()
@@ -38,7 +38,7 @@ def test_filtered_replicas_are_counted_and_the_filters_named() -> None:
 
 def test_a_replica_says_where_it_belongs_and_in_what_it_differs() -> None:
     """Its settings stand at the end, those that differ first."""
-    report = replica_report(judged(STORY, finding(STORY)), "http://chat-70b-17:8000")
+    report = replica_report(with_findings(STORY, finding(STORY)), "http://chat-70b-17:8000")
     figures = {each.label: each for each in figures_of(report.parts)}
     settings = part(report, "settings")
 

@@ -11,7 +11,7 @@ from dashboard.views.blocks import Chart, DifferenceTable, Tone
 from dashboard.views.review import AGENDA, review_report
 from dashboard.views.review_new import Alone
 from tests.builders import SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
-from tests.findings_builder import finding, judged, suppression
+from tests.findings_builder import finding, suppression, with_findings
 from tests.views.walking import (
     blocks_of,
     entries_of,
@@ -123,7 +123,7 @@ def test_a_review_of_the_same_data_says_only_that_nothing_changed() -> None:
 def test_every_finding_is_told_with_why_who_and_what_to_do() -> None:
     """The whole of it, with what can be pasted."""
     told = finding(STORY)
-    report = review_report(judged(STORY, told))
+    report = review_report(with_findings(STORY, told))
     entry = next(each for each in entries_of([part(report, "severity-critical")]))
 
     assert entry.head[0].text == "chat-70b"
@@ -185,10 +185,10 @@ def test_a_uniform_pool_with_findings_is_said_to_have_them() -> None:
         replace(decode, id="three", severity=Severity.INFO),
         finding(STORY, ["gemma-27b-01"], id="four", severity=Severity.INFO),
     ]
-    told = text_of(part(review_report(judged(STORY, *found)), "differences"))
+    told = text_of(part(review_report(with_findings(STORY, *found)), "differences"))
 
     assert "Even so there are findings in deepseek-v3/decode (1 critical, 1 warning): see Findings." in told
-    assert "Even so" not in text_of(part(review_report(judged(STORY)), "differences"))
+    assert "Even so" not in text_of(part(review_report(with_findings(STORY)), "differences"))
 
 
 def test_who_holds_less_is_named_and_drawn() -> None:
@@ -215,7 +215,7 @@ def test_what_could_not_be_read_says_why() -> None:
 
 def test_what_is_suppressed_says_by_whom_and_until_when() -> None:
     """Nothing is left out silently."""
-    built = judged(STORY, suppressed=(finding(STORY, suppression=suppression()),))
+    built = with_findings(STORY, suppressed=(finding(STORY, suppression=suppression()),))
     row = tables_of([part(review_report(built), "suppressed")])[0].rows[0]
 
     told = [cell.text for cell in row]

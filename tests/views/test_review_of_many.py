@@ -8,7 +8,7 @@ from dashboard.render.html_page import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.views.review import AGENDA, review_report
 from tests.builders import fleet, story
-from tests.findings_builder import finding, judged
+from tests.findings_builder import finding, with_findings
 from tests.views.large_fleets import large
 from tests.views.walking import (
     entries_of,
@@ -39,7 +39,7 @@ def test_a_thousand_replicas_fit_into_a_comment_that_says_what_is_left_out() -> 
     """GitHub takes 65,536 characters."""
     usual, told = fleet(*large()), large()[0]
     found = [finding(usual, [each.name], id=each.name, sentence=f"{each.name} differs.") for each in told]
-    text = to_markdown(review_report(judged(usual, *found), before=usual))
+    text = to_markdown(review_report(with_findings(usual, *found), before=usual))
 
     assert len(text) < 65_536
     assert "\n\nAppendices, in the HTML, PDF and JSON of this report: All findings, All replicas" in text
@@ -52,7 +52,7 @@ def test_many_findings_of_one_rule_with_other_values_are_one_entry() -> None:
         finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence=f"Block size is {place}.")
         for place in range(8)
     ]
-    report = review_report(judged(built, *found))
+    report = review_report(with_findings(built, *found))
     critical = part(report, "severity-critical")
 
     assert critical.title == "8 critical findings"
@@ -71,7 +71,7 @@ def test_where_all_others_are_told_none_is_counted() -> None:
         finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence=f"Block size is {place}.")
         for place in range(4)
     ]
-    lines = text_of(part(review_report(judged(built, *found)), "severity-critical"))
+    lines = text_of(part(review_report(with_findings(built, *found)), "severity-critical"))
 
     assert "Also: 3 more findings of this rule, with other values." in lines
     assert "And in " not in lines
@@ -85,7 +85,7 @@ def test_few_findings_of_one_rule_are_told_one_by_one(number: int) -> None:
         finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence=f"Block size is {place}.")
         for place in range(number)
     ]
-    report = review_report(judged(built, *found))
+    report = review_report(with_findings(built, *found))
 
     assert len(entries_of([part(report, "severity-critical")])) == number
     assert "all-findings" not in {each.anchor for each in report.parts}
@@ -96,7 +96,7 @@ def test_a_remedy_that_is_of_one_pool_says_of_which() -> None:
     built = fleet(*large(3))
     found = [finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence="S.") for place in range(3)]
     found[1] = replace(found[1], remedy=found[1].remedy._replace(sentence="Start it anew."))
-    report = review_report(judged(built, *found))
+    report = review_report(with_findings(built, *found))
     lines = text_of(part(report, "severity-critical"))
 
     assert "What to do in pool-000: " in lines

@@ -22,7 +22,7 @@ from dashboard.views.findings import findings_report
 from dashboard.views.overview import overview_report
 from dashboard.views.review import review_report
 from tests.builders import alike, document, engine, fleet, replica, story
-from tests.findings_builder import finding, inspected_story, judged, suppression
+from tests.findings_builder import finding, inspected_story, suppression, with_findings
 from tests.views.large_fleets import large
 from tests.views.walking import part, tables_of
 
@@ -47,7 +47,7 @@ def test_findings_say_all_that_a_program_needs_by_the_names_of_the_json_document
     """Severity, rule, id, pools, every replica, what is wrong, what to do."""
     everyone = [each.name for each in STORY.replicas if each.pool == "chat-70b"]
     told = finding(STORY, everyone)
-    (row,) = rows_of(review_report(judged(STORY, told)), "findings.csv")
+    (row,) = rows_of(review_report(with_findings(STORY, told)), "findings.csv")
 
     assert (row["severity"], row["rule"], row["id"], row["pools"]) == ("critical", "RT-01", told.id, "chat-70b")
     assert sorted(row["replicas"].split(", ")) == sorted(everyone)
@@ -66,7 +66,7 @@ def test_a_finding_of_the_whole_fleet_is_where_its_pools_are() -> None:
         finding(STORY, id=f"{number}", rule="ID-05", subject="fleet", sentence=f"{number} of 7.") for number in range(5)
     ]
     quiet = replace(many[0], id="quiet", suppression=suppression())
-    report = review_report(judged(STORY, *many, suppressed=(quiet,)))
+    report = review_report(with_findings(STORY, *many, suppressed=(quiet,)))
     (table,) = tables_of([part(report, "all-findings")])
     (suppressed,) = tables_of([part(report, "suppressed")])
 
@@ -90,7 +90,7 @@ def test_what_is_suppressed_has_the_shape_of_findings_with_who_answers_for_it() 
     """All of it, also where people are told the first ones."""
     by = suppression()
     quiet = [finding(STORY, id=f"{number}", suppression=by) for number in range(120)]
-    report = review_report(judged(STORY, suppressed=tuple(quiet)))
+    report = review_report(with_findings(STORY, suppressed=tuple(quiet)))
     rows = rows_of(report, "suppressed.csv")
 
     assert list(rows[0]) == [*FIELDS, "owner", "until", "reason"]
@@ -102,8 +102,8 @@ def test_what_is_suppressed_has_the_shape_of_findings_with_who_answers_for_it() 
 def test_findings_that_changed_have_the_shape_of_findings_with_what_became_of_them() -> None:
     """New, gone and changed ones in one file."""
     known = finding(STORY, id="1")
-    before = judged(STORY, known, finding(STORY, id="2", sentence="Gone."))
-    now = judged(STORY, replace(known, severity=Severity.WARNING), finding(STORY, id="3", sentence="New."))
+    before = with_findings(STORY, known, finding(STORY, id="2", sentence="Gone."))
+    now = with_findings(STORY, replace(known, severity=Severity.WARNING), finding(STORY, id="3", sentence="New."))
     rows = rows_of(review_report(now, before=before), "new-finding-changes.csv")
 
     assert list(rows[0]) == ["change", *FIELDS, "what_changed"]
@@ -112,7 +112,7 @@ def test_findings_that_changed_have_the_shape_of_findings_with_what_became_of_th
 
 def test_what_was_agreed_is_a_list_of_actions() -> None:
     """Owner, note, time, finding each in its column; notes on parts of the agenda have no finding."""
-    built = judged(STORY, finding(STORY))
+    built = with_findings(STORY, finding(STORY))
     notes = {"0123456789": Note("drain it", "ann", AT), "capacity": Note("order two", "bob"), "lost": Note("?")}
     first, second, third = rows_of(review_report(built, notes=notes), "agreed.csv")
 
@@ -154,7 +154,7 @@ def test_a_thousand_replicas_are_all_there() -> None:
     """Whatever a page of paper leaves out."""
     built = fleet(*large())
     everyone = [each.name for each in built.replicas]
-    rows = rows_of(review_report(judged(built, finding(built, everyone))), "findings.csv")
+    rows = rows_of(review_report(with_findings(built, finding(built, everyone))), "findings.csv")
 
     assert len(rows[0]["replicas"].split(", ")) == 1_000
 

@@ -16,7 +16,7 @@ from dashboard.views.compare import ONLY_DIFFERENCES, compare_report
 from dashboard.views.findings import findings_report
 from dashboard.views.overview import overview_report
 from tests.builders import NOW, SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
-from tests.findings_builder import finding, judged, outcome, suppression
+from tests.findings_builder import finding, outcome, suppression, with_findings
 from tests.views.walking import blocks_of, entries_of, figures_of, part, parts_of, tables_of, text_of
 
 STORY = story()
@@ -35,7 +35,7 @@ def test_overview_says_what_the_page_says() -> None:
 
 def test_a_calm_overview_says_how_far_that_goes() -> None:
     """No finding is good news only for what was judged."""
-    calm = judged(fleet(alike("chat", 3, document()), [document()]), outcomes=(outcome(pool="chat"),))
+    calm = with_findings(fleet(alike("chat", 3, document()), [document()]), outcomes=(outcome(pool="chat"),))
 
     assert text_of(part(overview_report(calm), "first")).endswith("1 rule found nothing.")
     assert "No rule is broken. " in text_of(part(findings_report(calm), "findings"))
@@ -52,7 +52,7 @@ def test_a_fleet_that_tells_no_settings_has_no_calm_report() -> None:
 
 def test_findings_that_the_filters_hide_are_counted_and_the_filters_named() -> None:
     """A report of a part must not look like the whole."""
-    built = judged(STORY, finding(STORY), finding(STORY, id="b", severity=Severity.INFO, rule="CO-02"))
+    built = with_findings(STORY, finding(STORY), finding(STORY, id="b", severity=Severity.INFO, rule="CO-02"))
     report = findings_report(built, FindingsChoice(severity=Severity.CRITICAL, search="block"))
 
     assert [each.anchor for each in report.parts if each.anchor.startswith("severity")] == ["severity-critical"]
@@ -62,14 +62,14 @@ def test_findings_that_the_filters_hide_are_counted_and_the_filters_named() -> N
 
 def test_filters_that_hide_all_findings_say_so() -> None:
     """It is not calm."""
-    report = findings_report(judged(STORY, finding(STORY)), FindingsChoice(search="nowhere"))
+    report = findings_report(with_findings(STORY, finding(STORY)), FindingsChoice(search="nowhere"))
 
     assert "The filters hide all 1 finding." in text_of(part(report, "findings"))
 
 
 def test_rules_that_failed_to_run_and_rules_that_were_skipped_are_named_with_the_reason() -> None:
     """Neither passes for a rule that found nothing."""
-    built = judged(
+    built = with_findings(
         STORY,
         outcomes=(
             outcome(kind=OutcomeKind.ERROR, reason="KeyError: 'x'"),
@@ -143,7 +143,7 @@ def test_filters_of_a_pool_in_which_nothing_differs_say_that_they_hide_nothing()
 
 def test_the_findings_of_a_pool_stand_below_it() -> None:
     """Only those that name it."""
-    built = judged(STORY, finding(STORY), finding(STORY, ["gemma-27b-01"], id="b"))
+    built = with_findings(STORY, finding(STORY), finding(STORY, ["gemma-27b-01"], id="b"))
 
     assert len(entries_of([part(compare_report(built, "chat-70b"), "findings")])) == 1
     assert "No finding names this pool." in text_of(part(compare_report(built, "embed-8b"), "findings"))
@@ -235,7 +235,7 @@ def test_very_many_reasons_for_what_was_not_read_are_counted() -> None:
 def test_a_suppression_that_is_over_is_told_with_the_finding() -> None:
     """It was agreed once, and counts again."""
     by = suppression()
-    entry = text_of(part(findings_report(judged(STORY, finding(STORY, expired=by))), "severity-critical"))
+    entry = text_of(part(findings_report(with_findings(STORY, finding(STORY, expired=by))), "severity-critical"))
 
     assert f"Was suppressed by {by.owner} until {by.until}, which is over: {by.reason}" in entry
 
@@ -244,7 +244,7 @@ def test_a_rollout_is_told_with_the_finding_that_runs_along_it() -> None:
     """Once for each pool of the finding that is in one."""
     rollout = Rollout("chat-70b", "0.31.0", "0.32.0", ("http://chat-70b-17:8000",), 18, NOW, NOW)
     pools = ("chat-70b", "embed-8b")
-    built = judged(STORY, finding(STORY, pools=pools, is_rollout=True), rollouts={"chat-70b": rollout})
+    built = with_findings(STORY, finding(STORY, pools=pools, is_rollout=True), rollouts={"chat-70b": rollout})
 
     assert text_of(part(findings_report(built), "severity-critical")).count("It runs along a rollout from") == 1
 
@@ -272,6 +272,6 @@ def test_a_length_that_no_rank_serves_says_so_and_who_is_in_no_pool_is_in_no_row
 
 
 def test_a_finding_on_no_replica_names_none_at_its_side() -> None:
-    built = judged(STORY, finding(STORY, []))
+    built = with_findings(STORY, finding(STORY, []))
 
     assert entries_of([part(overview_report(built), "first")])[0].side == ""

@@ -8,7 +8,7 @@ from dashboard import service
 from dashboard.web.empty import guide_html
 from tests import builders
 from tests.builders import NOW
-from tests.snapshot_pages import shown_beside, visit
+from tests.page_runner import show_with_snapshots, visit
 
 
 def has_guide(app: AppTest) -> bool:
@@ -23,7 +23,7 @@ def test_the_guide_is_three_sentences_that_link_to_findings_and_compare() -> Non
 
 def test_a_live_overview_has_the_guide_and_a_snapshot_has_none(tmp_path: Path) -> None:
     fleet = builders.story()
-    shown_beside(fleet, tmp_path)
+    show_with_snapshots(fleet, tmp_path)
     key = service.snapshots().freeze(fleet, "x", NOW).id
 
     assert has_guide(visit())

@@ -2,10 +2,10 @@
 
 from dashboard.web import findings_detail
 from tests.builders import HOSTILE, story
-from tests.findings_builder import finding, inspected_story, judged, suppression
+from tests.findings_builder import finding, inspected_story, suppression, with_findings
 
 FLEET = story()
-CALM = judged(FLEET).inspection
+CALM = with_findings(FLEET).inspection
 
 
 def test_a_plain_finding_has_no_remarks() -> None:

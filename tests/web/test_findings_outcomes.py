@@ -5,7 +5,7 @@ from dashboard.web.findings_exempt import MOST_ROWS, ignored_html, suppressed_ht
 from dashboard.web.findings_list import known
 from dashboard.web.findings_outcomes import NOT_APPLICABLE, PASSED, SKIPPED, errors_html, outcomes_html, places
 from tests.builders import alike, document, fleet, story
-from tests.findings_builder import finding, judged, outcome, suppression
+from tests.findings_builder import finding, outcome, suppression, with_findings
 
 
 def test_up_to_three_places_are_named_and_more_are_counted() -> None:
@@ -71,7 +71,7 @@ def test_suppressed_findings_are_bounded_and_their_absence_is_said() -> None:
     """Entries without effect are said either way."""
     built = story()
     many = tuple(finding(built, id=str(each), suppression=suppression()) for each in range(MOST_ROWS + 2))
-    told = judged(built, suppressed=many)
+    told = with_findings(built, suppressed=many)
     listed = known(told.generation, told.polled_at, told)
 
     html = suppressed_html(listed.suppressed, ["a note <1>"], listed.names, {})

@@ -13,15 +13,14 @@ from dashboard.web import header
 from dashboard.web.header import line_html, stale_targets_html, to_css_string
 from tests import builders
 from tests.builders import HOSTILE, NOW, POLLED_AT, down, fleet, replica
-from tests.page_runner import html, rerun
-from tests.snapshot_pages import EVERY_PAGE, shown_beside, visit
+from tests.page_runner import EVERY_PAGE, html, rerun, show_with_snapshots, visit
 
 BANNER = '<div class="snapshot-banner">'
 
 
 @pytest.fixture
 def story(tmp_path: Path) -> None:
-    shown_beside(builders.story(), tmp_path)
+    show_with_snapshots(builders.story(), tmp_path)
 
 
 def footer(**url: str) -> str:

@@ -12,13 +12,12 @@ from dashboard.render.export import Format, written
 from dashboard.web import links, share
 from tests import builders
 from tests.builders import HOSTILE, NOW
-from tests.page_runner import html, rerun
-from tests.snapshot_pages import shown_beside, visit
+from tests.page_runner import html, rerun, show_with_snapshots, visit
 
 
 @pytest.fixture
 def story(tmp_path: Path) -> None:
-    shown_beside(builders.story(), tmp_path)
+    show_with_snapshots(builders.story(), tmp_path)
 
 
 def freeze(app: AppTest) -> AppTest:
@@ -27,7 +26,7 @@ def freeze(app: AppTest) -> AppTest:
 
 
 def test_before_the_first_poll_there_is_nothing_to_share(tmp_path: Path) -> None:
-    shown_beside(empty_fleet("prod"), tmp_path)
+    show_with_snapshots(empty_fleet("prod"), tmp_path)
 
     assert [button.key for button in visit().button] == []
 
@@ -83,7 +82,7 @@ def test_the_url_to_copy_has_the_host_and_the_path_prefix(url: str, page: str, b
 
 def test_a_folder_that_cannot_be_written_is_an_error_in_share(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    shown_beside(builders.story(), tmp_path / "file")
+    show_with_snapshots(builders.story(), tmp_path / "file")
     page = html(freeze(visit()))
 
     assert "A snapshot cannot be" in page
@@ -91,7 +90,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_in_share(tmp_path: Path) ->
 
 
 def test_a_name_does_not_overwrite_unreadable_notes(tmp_path: Path) -> None:
-    shown_beside(builders.story(), tmp_path)
+    show_with_snapshots(builders.story(), tmp_path)
     app = freeze(visit())
     (stored,) = service.snapshots().all()
     (tmp_path / f"{stored.id}.notes.json").write_bytes(b"{")
@@ -103,7 +102,7 @@ def test_a_name_does_not_overwrite_unreadable_notes(tmp_path: Path) -> None:
 
 
 def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
-    shown_beside(builders.hostile(), tmp_path)
+    show_with_snapshots(builders.hostile(), tmp_path)
     app = visit()
     app.text_input(key="freeze_name").set_value(HOSTILE[:80])
     page = html(freeze(rerun(app)))

@@ -10,14 +10,13 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from tests import builders
 from tests.builders import NOW
-from tests.page_runner import html, rerun
-from tests.snapshot_pages import shown_beside, visit
+from tests.page_runner import html, rerun, show_with_snapshots, visit
 
 
 @pytest.fixture
 def live(tmp_path: Path) -> Fleet:
     fleet = builders.fleet([builders.replica("now-1", pool="now")])
-    shown_beside(fleet, tmp_path)
+    show_with_snapshots(fleet, tmp_path)
     return fleet
 
 

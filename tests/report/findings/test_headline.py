@@ -13,7 +13,7 @@ from dashboard.report.pools.sharing import sharing_verdicts, suppressed_pools
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Rollout, Tally
 from dashboard.views.overview import more_words
 from tests.builders import NOW, alike, document, down, fleet, replica, story
-from tests.findings_builder import evidence, finding, judged, outcome
+from tests.findings_builder import evidence, finding, outcome, with_findings
 
 BAD, ODD, NOTED = Tally(critical=2), Tally(warning=1), Tally(info=3)
 
@@ -148,7 +148,9 @@ def test_what_differs_without_a_rule_is_said_where_no_rule_found_anything() -> N
 def test_calm_rests_on_the_rules_that_were_judged() -> None:
     """What was skipped or does not apply found nothing because it did not look."""
     kinds = (OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE)
-    told = judged(story(), outcomes=tuple(outcome(f"XX-{number}", kind=kind) for number, kind in enumerate(kinds)))
+    told = with_findings(
+        story(), outcomes=tuple(outcome(f"XX-{number}", kind=kind) for number, kind in enumerate(kinds))
+    )
 
     assert headline.calm(headline.standing(told), told)[0] == "2 rules found nothing."
 

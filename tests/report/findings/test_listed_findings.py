@@ -7,14 +7,14 @@ from dashboard.report.findings import listed as listed_findings
 from dashboard.report.findings.listed import Choice, Known
 from dashboard.rules.findings import Confidence, Finding, Severity
 from tests.builders import replica, story
-from tests.findings_builder import finding, judged, suppression
+from tests.findings_builder import finding, suppression, with_findings
 
 CHAT = ["chat-70b-16"]
 
 
 def listed(*findings: Finding, **more: Any) -> Known:
     """What the page knows of these findings."""
-    fleet = judged(story(), *findings, **more)
+    fleet = with_findings(story(), *findings, **more)
     return listed_findings.known_findings(fleet)
 
 
@@ -40,7 +40,7 @@ def test_a_search_needs_all_its_words_anywhere_in_what_the_finding_says_or_conce
 def test_labels_of_a_replica_find_its_findings() -> None:
     """An operator may know a zone, not a name."""
     told = replica("a", labels={"zone": "eu-3"})
-    fleet = judged(story(), finding(story(), CHAT))
+    fleet = with_findings(story(), finding(story(), CHAT))
     known = listed_findings._haystack(fleet.inspection.findings[0], "", {"http://chat-70b-16:8000": told})
 
     assert "eu-3" in known

@@ -11,7 +11,7 @@ from dashboard.fleet import FailureKind, ReplicaState, Role, Source
 from dashboard.report.replicas.table import EXPORTED, SHOWN, filtered, rows_of, shown, to_csv
 from dashboard.rules.findings import Severity
 from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, replica, story
-from tests.findings_builder import finding, judged
+from tests.findings_builder import finding, with_findings
 
 USUAL = document()
 OTHER = document({"cache_config.block_size": 32})
@@ -120,7 +120,7 @@ def test_the_worst_finding_of_a_replica_is_named_and_the_others_are_counted(
     """No finding is left out of the numbers."""
     built = fleet([replica("chat-1", document=USUAL)], [USUAL])
     found = (finding(built, ["chat-1"], id=str(number), severity=each) for number, each in enumerate(severities))
-    told = shown(rows_of(judged(built, *found)), NOW)["Findings"].iloc[0]
+    told = shown(rows_of(with_findings(built, *found)), NOW)["Findings"].iloc[0]
 
     assert (None if pd.isna(told) else told) == words
 

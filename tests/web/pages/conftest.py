@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
 from tests import builders
-from tests.snapshot_pages import shown_beside
+from tests.page_runner import show_with_snapshots
 
 
 @pytest.fixture(autouse=True)
@@ -19,5 +19,5 @@ def drawn_from_the_beginning() -> None:
 @pytest.fixture
 def live(tmp_path: Path) -> Fleet:
     fleet = builders.story()
-    shown_beside(fleet, tmp_path / "kept")
+    show_with_snapshots(fleet, tmp_path / "kept")
     return fleet

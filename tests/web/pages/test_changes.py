@@ -18,8 +18,7 @@ from dashboard.views.context import context_line
 from dashboard.web import share
 from tests import builders
 from tests.builders import HOSTILE, NOW
-from tests.page_runner import html, rerun
-from tests.snapshot_pages import address, shown_beside, visit
+from tests.page_runner import address, html, rerun, show_with_snapshots, visit
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
@@ -47,7 +46,7 @@ def a_fleet(
 def kept(tmp_path: Path) -> Kept:
     """A fleet in which, since last week, block_size became 32 everywhere and one replica went."""
     live = a_fleet(settings={BLOCK_SIZE: 32})
-    shown_beside(live, tmp_path)
+    show_with_snapshots(live, tmp_path)
     return Kept(service.snapshots().freeze(a_fleet(5, days=7), "last week", NOW).id, live)
 
 
@@ -74,7 +73,7 @@ def test_a_finding_that_is_gone_leads_to_the_fleet_that_had_it(tmp_path: Path) -
     worse = builders.document({BLOCK_SIZE: 32})
     good = builders.document()
     members = [*builders.alike("chat", 3, good), builders.replica("chat-04", pool="chat", document=worse)]
-    shown_beside(a_fleet(), tmp_path)
+    show_with_snapshots(a_fleet(), tmp_path)
     bad = builders.fleet(members, [good, worse], polled_at=NOW - timedelta(days=1))
     key = service.snapshots().freeze(bad, "bad", NOW).id
 
@@ -125,7 +124,7 @@ def test_the_same_fleet_on_both_sides_says_so(kept: Kept) -> None:
 
 
 def test_nothing_changed_is_said_as_such(tmp_path: Path) -> None:
-    shown_beside(a_fleet(), tmp_path)
+    show_with_snapshots(a_fleet(), tmp_path)
     told = builders.document()
     same = builders.fleet(
         builders.alike("chat", 4, told, started_at=NOW - timedelta(days=1)),
@@ -152,7 +151,7 @@ def test_an_id_that_nobody_has_says_so_and_another_can_be_chosen(kept: Kept, nam
 
 @pytest.mark.parametrize("live", [empty_fleet("prod"), builders.fleet(polled_at=NOW)], ids=["unpolled", "no target"])
 def test_without_a_live_fleet_two_snapshots_are_compared(live: Fleet, tmp_path: Path) -> None:
-    shown_beside(live, tmp_path)
+    show_with_snapshots(live, tmp_path)
     assert "There is no live fleet to compare with" in html(visit("changes"))
 
     service.snapshots().freeze(a_fleet(5, days=7), "last week", NOW)
@@ -243,7 +242,7 @@ def test_a_live_side_that_is_frozen_takes_its_place_in_the_link(kept: Kept) -> N
 
 
 def test_names_that_attack_stay_text(tmp_path: Path) -> None:
-    shown_beside(builders.hostile(), tmp_path)
+    show_with_snapshots(builders.hostile(), tmp_path)
     service.snapshots().freeze(a_fleet(days=1, name=HOSTILE), HOSTILE, NOW)
     page = html(visit("changes"))
 

@@ -12,7 +12,7 @@ from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.rules.findings import Finding, OutcomeKind, Remedy, Severity, Snippet
 from dashboard.web.findings_entries import MOST_ENTRIES
 from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, hostile, replica, story
-from tests.findings_builder import evidence, finding, inspected_story, judged, outcome, suppression
+from tests.findings_builder import evidence, finding, inspected_story, outcome, suppression, with_findings
 from tests.page_runner import html, open_page, rerun
 from tests.web.pages.finding_entries import entries
 
@@ -24,7 +24,7 @@ def many(number: int, sentence: str = "Block size is 32 in {}.") -> Fleet:
     built = fleet(members, [told])
     names = (f"pool-{index:03}" for index in range(number))
     said = (finding(built, [f"{name}-01"], id=f"{name}x", sentence=sentence.format(name)) for name in names)
-    return judged(built, *said)
+    return with_findings(built, *said)
 
 
 def test_the_head_says_the_worst_first_and_what_it_rests_on() -> None:
@@ -140,7 +140,7 @@ def test_no_finding_is_calm_and_says_how_far_that_goes() -> None:
     """Rules that were judged, rules that could not be, replicas that did not answer."""
     kinds = (OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.SKIPPED)
     outcomes = tuple(outcome(f"XX-{number:02}", kind=kind) for number, kind in zip(count(), kinds, strict=False))
-    app = open_page(judged(story(), outcomes=outcomes), "findings")
+    app = open_page(with_findings(story(), outcomes=outcomes), "findings")
     shown = html(app)
 
     assert "<h1>No finding</h1>" in shown
@@ -152,7 +152,7 @@ def test_no_finding_is_calm_and_says_how_far_that_goes() -> None:
 
 def test_when_nothing_was_judged_that_is_not_called_calm() -> None:
     """No finding and no rule: unknown."""
-    shown = html(open_page(judged(story(), outcomes=(outcome(kind=OutcomeKind.SKIPPED),)), "findings"))
+    shown = html(open_page(with_findings(story(), outcomes=(outcome(kind=OutcomeKind.SKIPPED),)), "findings"))
 
     assert "<h1>Nothing could be judged</h1>" in shown
     assert "<b>No rule on settings could be judged.</b>" in shown
@@ -211,7 +211,7 @@ def attacked() -> Fleet:
     }
     by = suppression(owner=HOSTILE, reason=HOSTILE)
     found: Finding = finding(built, names[:1], **said, expired=by)
-    return judged(
+    return with_findings(
         built,
         found,
         suppressed=(finding(built, names[1:2], **said, id="x", suppression=by),),
@@ -226,8 +226,8 @@ def attacked() -> Fleet:
 def test_without_targets_the_page_says_how_to_begin_and_without_answers_why() -> None:
     """The empty states of every page; what is found on replicas of no pool is shown nevertheless."""
     silent = replace(fleet([down("a", pool=None)]), polled_at=POLLED_AT)
-    nothing = judged(silent)
-    found = judged(silent, replace(finding(silent, ["a"]), pools=(), subject="fleet", evidence=()))
+    nothing = with_findings(silent)
+    found = with_findings(silent, replace(finding(silent, ["a"]), pools=(), subject="fleet", evidence=()))
 
     assert "No replicas configured" in html(open_page(replace(empty_fleet("x"), polled_at=POLLED_AT), "findings"))
     assert "No pools to compare" in html(open_page(nothing, "findings"))

@@ -3,7 +3,7 @@
 from dashboard.report.findings.judged_rules import NO_PAIR
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import alike, document, fleet, story
-from tests.findings_builder import inspected_story, judged, outcome
+from tests.findings_builder import inspected_story, outcome, with_findings
 from tests.page_runner import html, open_page
 
 
@@ -34,7 +34,7 @@ def test_the_control_counts_each_outcome() -> None:
 
 def test_a_rule_that_looked_at_nothing_is_listed_with_the_reason() -> None:
     """It is counted at the top, so it stands somewhere."""
-    told = judged(story(), outcomes=(outcome(),))
+    told = with_findings(story(), outcomes=(outcome(),))
     shown = html(open_page(told, "findings", rules="Not applicable"))
 
     assert ">PD-02 prefill-decode-model-path-differs</span>" in shown
@@ -66,7 +66,7 @@ def test_ignored_differences_are_counted_per_pool() -> None:
     """What fleet.yaml leaves out is seen to be left out."""
     told = [document(), document({"model_config.max_logprobs": 5})]
     members = [each for number, one in enumerate(told) for each in alike("chat", 1, one, first=number)]
-    built = judged(fleet(members, told, ignore=("model_config.max_*",)))
+    built = with_findings(fleet(members, told, ignore=("model_config.max_*",)))
     shown = html(open_page(built, "findings", rules="Ignored"))
 
     assert '<td class="number">1</td>' in shown

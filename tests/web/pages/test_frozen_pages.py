@@ -14,8 +14,7 @@ from dashboard.rules.catalogue import RULE_SET
 from tests import builders
 from tests.builders import NOW
 from tests.frozen import AT
-from tests.page_runner import html, opened, rerun
-from tests.snapshot_pages import EVERY_PAGE, address, shown_beside, visit
+from tests.page_runner import EVERY_PAGE, address, html, opened, rerun, show_with_snapshots, visit
 
 REPLICA = "http://chat-70b-16:8000"
 REPLICA_QUOTED = "http%3A%2F%2Fchat-70b-16%3A8000"
@@ -30,7 +29,7 @@ FOOTER = re.compile(r"<footer.*?</footer>", re.DOTALL)
 @pytest.fixture
 def frozen(tmp_path: Path) -> str:
     """The id of a snapshot of the story; the live fleet is another one."""
-    shown_beside(builders.fleet([builders.replica("new-1", pool="new")]), tmp_path / "kept")
+    show_with_snapshots(builders.fleet([builders.replica("new-1", pool="new")]), tmp_path / "kept")
     return service.snapshots().freeze(builders.story(), "Ops review", NOW + timedelta(days=1)).id
 
 
@@ -83,7 +82,7 @@ def test_a_page_of_a_snapshot_is_the_page_of_the_fleet_when_it_was_frozen(
     demo_fleet: Fleet, tmp_path: Path, page: str
 ) -> None:
     """The same HTML, except for the snapshot in links; the review splits its entries, for notes."""
-    shown_beside(demo_fleet, tmp_path, at=AT)
+    show_with_snapshots(demo_fleet, tmp_path, at=AT)
     url = {"screenshot": "1", **({"replica": demo_fleet.replicas[0].id} if page == "replica" else {})}
     app = visit(page, **url)
     live = pieces(body(app))

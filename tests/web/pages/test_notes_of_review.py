@@ -8,8 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
 from tests.builders import NOW, alike, document, fleet, hostile, replica, story
-from tests.page_runner import PAGES, html, rerun
-from tests.review_runner import WEEK, a_finding, earlier, field, frozen, review
+from tests.page_runner import PAGES, WEEK, a_finding, earlier, field, frozen, html, rerun, review
 
 
 @pytest.fixture

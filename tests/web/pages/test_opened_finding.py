@@ -5,7 +5,7 @@ import re
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import ImpactContext
 from tests.builders import story
-from tests.findings_builder import BLOCK_SIZE, finding, inspected_story, judged, suppression
+from tests.findings_builder import BLOCK_SIZE, finding, inspected_story, suppression, with_findings
 from tests.page_runner import html, open_page
 from tests.web.pages.finding_entries import entries
 
@@ -56,7 +56,7 @@ def test_a_reason_of_any_pool_needs_no_word_on_what_the_pool_shares() -> None:
     rule = BY_ID["CO-01"]
     shown = html(
         open_page(
-            judged(
+            with_findings(
                 told, finding(told, rule="CO-01", why=rule.page.why[ImpactContext.MODEL], facet=ImpactContext.MODEL)
             ),
             "findings",
@@ -79,7 +79,7 @@ def test_the_rule_of_the_finding_is_documented_in_place() -> None:
 
 def test_a_finding_of_a_rule_that_is_no_longer_known_opens_without_its_page() -> None:
     """What was found stands, whatever became of the rule."""
-    told = judged(story(), finding(story(), rule="ZZ-99"))
+    told = with_findings(story(), finding(story(), rule="ZZ-99"))
     app = open_page(told, "findings", finding="0123456789")
 
     assert "<h2>Block size is <code>32</code>" in html(app)
@@ -117,7 +117,7 @@ def test_the_parts_of_a_finding_that_a_suppression_cut_in_two_open_apart() -> No
     built = story()
     first = finding(built, ["chat-70b-16"], expired=suppression())
     rest = finding(built, ["chat-70b-17"])
-    told = judged(built, first, rest)
+    told = with_findings(built, first, rest)
 
     assert "http%3A%2F%2Fchat-70b-16" in html(open_page(told, "findings", finding="0123456789")).split("Evidence")[0]
     assert "<b>1 replica</b> of" in html(open_page(told, "findings", finding="0123456789.2"))

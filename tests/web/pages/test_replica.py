@@ -6,7 +6,7 @@ from dashboard.fleet import Contradiction, Failure, FailureKind, Fingerprint, Re
 from dashboard.rules.findings import Severity
 from dashboard.web import replica_offer
 from tests.builders import HOSTILE, alike, document, down, engine, fleet, hostile, probe, replica, setting, story
-from tests.findings_builder import finding, judged
+from tests.findings_builder import finding, with_findings
 from tests.page_runner import html, open_page, rerun
 
 DOCUMENT = document()
@@ -44,7 +44,7 @@ def test_where_nothing_differs_there_is_no_column_for_it() -> None:
 def test_what_answers_and_has_a_critical_finding_does_not_look_fine() -> None:
     built = fleet([replica("bad", document=DOCUMENT)], [DOCUMENT])
     found = [finding(built, ["bad"], id=each, severity=each) for each in (Severity.WARNING, Severity.CRITICAL)]
-    page = html(open_page(judged(built, *found), "replica", replica="http://bad:8000"))
+    page = html(open_page(with_findings(built, *found), "replica", replica="http://bad:8000"))
 
     assert '<h1><span class="glyph critical"' in page
     assert "Up: it answers." in page

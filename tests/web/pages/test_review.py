@@ -15,8 +15,7 @@ from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store import Snapshots
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, hostile, replica, story
-from tests.page_runner import PAGES, SCRIPT, html, rerun
-from tests.review_runner import WEEK, a_finding, earlier, frozen, review
+from tests.page_runner import PAGES, SCRIPT, WEEK, a_finding, earlier, frozen, html, rerun, review
 
 AGENDA = ["Is it fine?", "New", "Findings", "Differences", "Capacity", "Not read", "Suppressed"]
 TITLES = [

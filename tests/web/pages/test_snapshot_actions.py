@@ -21,9 +21,8 @@ from dashboard.web import audit
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.captured import SERVER_INFO, capture
-from tests.page_runner import html, opened, rerun
+from tests.page_runner import EVERY_PAGE, address, drop, freeze, html, opened, rerun, show_with_snapshots, visit
 from tests.report.saved_fleets import built_of_captures
-from tests.snapshot_pages import EVERY_PAGE, address, drop, freeze, shown_beside, visit
 
 LLAMA = capture("llama").answers[SERVER_INFO]
 
@@ -42,12 +41,12 @@ def logged(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 def exported(fleet: Fleet, tmp_path: Path, note: Note | None = None) -> tuple[str, bytes]:
     """Freeze and export a fleet in one folder, and show another one; return the id and the file."""
-    shown_beside(fleet, tmp_path / "here")
+    show_with_snapshots(fleet, tmp_path / "here")
     key = freeze(fleet)
     if note:
         service.snapshots().note(key, "x", note)
     file = service.snapshots().export(key)
-    shown_beside(builders.fleet(polled_at=NOW), tmp_path / "there")
+    show_with_snapshots(builders.fleet(polled_at=NOW), tmp_path / "there")
     return key, file
 
 
@@ -145,7 +144,7 @@ def test_saved_answers_are_frozen_and_opened_with_their_import_time() -> None:
 def test_an_export_has_the_same_id_name_and_times_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key, file = exported(built_of_captures(), tmp_path)
     later = NOW + timedelta(days=1)
-    shown_beside(builders.fleet(polled_at=later), tmp_path / "there", later)
+    show_with_snapshots(builders.fleet(polled_at=later), tmp_path / "there", later)
     app = drop(visit("snapshots"), ("fleet.json.gz", file))
 
     assert opened(app) == [f"./?snapshot={key}"]
@@ -167,7 +166,7 @@ def test_an_export_brings_its_notes_and_keeps_existing_ones(tmp_path: Path) -> N
 
 
 def test_an_import_without_a_name_has_the_name_of_its_file(live: Fleet, tmp_path: Path) -> None:
-    shown_beside(builders.fleet(polled_at=NOW), tmp_path / "there")
+    show_with_snapshots(builders.fleet(polled_at=NOW), tmp_path / "there")
     drop(visit("snapshots"), ("prod-eu-ops-review.json.gz", packed(content_of(live))))
 
     assert [each.beside.name for each in service.snapshots().all()] == ["prod-eu-ops-review"]
@@ -188,7 +187,7 @@ def test_each_refused_file_has_its_reason_and_the_others_are_frozen() -> None:
 
 def test_a_folder_that_cannot_be_written_refuses_the_import(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    shown_beside(builders.story(), tmp_path / "file")
+    show_with_snapshots(builders.story(), tmp_path / "file")
 
     assert " in " in html(drop(visit("snapshots"), ("chat-1.json", LLAMA))).partition("1 file refused")[2]
 

@@ -12,8 +12,7 @@ from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.fleet import Note
 from tests import builders
 from tests.builders import HOSTILE, NOW
-from tests.page_runner import html, opened, rerun
-from tests.snapshot_pages import freeze, shown_beside, visit
+from tests.page_runner import freeze, html, opened, rerun, show_with_snapshots, visit
 
 
 def earlier(days: int) -> Fleet:
@@ -30,7 +29,7 @@ def typed(text: str) -> AppTest:
 
 @pytest.mark.parametrize("fleet", [empty_fleet("prod"), builders.fleet(polled_at=NOW)], ids=["unpolled", "no target"])
 def test_snapshots_open_without_any_target(fleet: Fleet, tmp_path: Path) -> None:
-    shown_beside(fleet, tmp_path)
+    show_with_snapshots(fleet, tmp_path)
     assert "select Freeze under Share, or import files below" in html(visit("snapshots"))
     key = freeze(builders.story())
 
@@ -82,7 +81,7 @@ def test_a_damaged_file_is_a_warning_below_the_others(live: Fleet, tmp_path: Pat
 
 def test_a_folder_that_cannot_be_read_has_the_option_to_change(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    shown_beside(builders.story(), tmp_path / "file")
+    show_with_snapshots(builders.story(), tmp_path / "file")
 
     assert "snapshots_folder in fleet.yaml" in html(visit("snapshots"))
 
@@ -145,7 +144,7 @@ def test_any_two_can_be_compared_and_the_live_fleet_with_the_last_review(live: F
 
 @pytest.mark.parametrize("fleet", [builders.story(), empty_fleet("prod")], ids=["with a live fleet", "without one"])
 def test_by_default_two_of_one_fleet_are_compared(fleet: Fleet, tmp_path: Path) -> None:
-    shown_beside(fleet, tmp_path)
+    show_with_snapshots(fleet, tmp_path)
     newest, older = freeze(builders.story()), freeze(earlier(30))
     freeze(builders.fleet([], name="other", polled_at=NOW - timedelta(days=1)), "of another fleet")
 
@@ -156,7 +155,7 @@ def test_by_default_two_of_one_fleet_are_compared(fleet: Fleet, tmp_path: Path) 
 def test_the_options_of_a_comparison_do_not_change_with_the_clock(live: Fleet, tmp_path: Path) -> None:
     key = freeze(live)
     before = visit("snapshots", snapshot=key, screenshot="1").selectbox(key="snapshots_side_to").options
-    shown_beside(replace(live, polled_at=NOW + timedelta(minutes=1), generation=2), tmp_path / "kept")
+    show_with_snapshots(replace(live, polled_at=NOW + timedelta(minutes=1), generation=2), tmp_path / "kept")
 
     assert before[0] == "prod-eu now"
     assert visit("snapshots", snapshot=key, screenshot="1").selectbox(key="snapshots_side_to").options == before
