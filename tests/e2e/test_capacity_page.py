@@ -1,4 +1,4 @@
-"""In a real browser: Capacity names who has less, and a bar opens its replica."""
+"""Capacity in Chromium: outliers are named, and a bar opens its replica."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.browser import url_has, visit
 pytestmark = pytest.mark.browser
 
 
-def test_capacity_names_the_rank_that_is_short(page: Page, frozen_url: str) -> None:
+def test_capacity_names_the_rank_with_less_kv_cache(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode")
 
     expect(page.get_by_role("link", name="deepseek-v3-decode-5", exact=True).first).to_be_visible()
     expect(page.get_by_text("−18 %").first).to_be_visible()
 
 
-def test_capacity_shows_the_naive_number_beside_the_true_one(page: Page, frozen_url: str, demo_fleet: Fleet) -> None:
+def test_capacity_shows_the_tokens_and_the_naive_estimate(page: Page, frozen_url: str, demo_fleet: Fleet) -> None:
     visit(page, f"{frozen_url}/capacity")
     engines = [engine for each in demo_fleet.replicas if each.pool == "gemma-27b" for engine in each.engines]
 
@@ -39,8 +39,8 @@ def test_a_bar_opens_its_replica(page: Page, frozen_url: str) -> None:
     expect(page.get_by_role("heading", name=re.compile("deepseek-v3-decode-"))).to_be_visible()
 
 
-def test_the_bar_of_an_outlier_opens_its_replica_and_back_leads_to_what_was_seen(page: Page, frozen_url: str) -> None:
-    """Its text stands above it: the sixth bar of the pool, the one that is looked for."""
+def test_the_bar_of_an_outlier_opens_its_replica_and_back_restores_the_page(page: Page, frozen_url: str) -> None:
+    """The text above the bar is its deviation: the sixth bar of the pool."""
     visit(page, f"{frozen_url}/capacity?pool=deepseek-v3%2Fdecode&length=32k")
     bar = page.locator(".js-plotly-plot .bars .point", has_text="−18 %").locator("path").bounding_box()
     assert bar is not None

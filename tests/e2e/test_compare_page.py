@@ -1,4 +1,4 @@
-"""In a real browser: Compare shows the differences of a pool, and every one of them opens."""
+"""Compare in Chromium: the matrix shows the differences of a pool, and every cell opens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 HASH = "cache_config.prefix_caching_hash_algo"
 
 
-def test_the_band_says_who_cannot_share_prefixes_and_why(page: Page, frozen_url: str) -> None:
+def test_the_prefix_band_names_the_cohort_that_cannot_share_and_the_setting(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/compare?pool=chat-70b")
 
     expect(page.get_by_text("cannot share prefixes with A")).to_be_visible()
@@ -30,10 +30,9 @@ def test_the_matrix_shows_every_difference_of_the_pool(page: Page, frozen_url: s
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_what_a_finding_names_is_tinted_as_the_finding_and_the_rest_is_grey(
+def test_a_cell_has_the_tint_of_its_finding_and_is_grey_without_one(
     browser: Browser, frozen_url: str, theme: Theme
 ) -> None:
-    """For information: blue, with a mark that is seen. No finding: the same grey as what is no severity."""
     with tab(browser, theme=theme) as page:
         visit(page, f"{frozen_url}/compare?pool=chat-70b")
 
@@ -42,7 +41,7 @@ def test_what_a_finding_names_is_tinted_as_the_finding_and_the_rest_is_grey(
             return str(cell.evaluate("cell => getComputedStyle(cell).backgroundColor"))
 
         def shade(name: str) -> str:
-            """Return the colour that a variable of the style sheet has in this theme."""
+            """Return the colour of a variable of the style sheet in this theme."""
             make = """(page, name) => {
               const probe = page.appendChild(document.createElement("i"));
               probe.style.background = `var(${name})`;
@@ -61,15 +60,13 @@ def test_what_a_finding_names_is_tinted_as_the_finding_and_the_rest_is_grey(
 
 
 def fades(page: Page) -> list[bool]:
-    """Of each table of settings: whether its right edge fades."""
+    """Return for each setting table whether its right edge fades."""
     seen = "tables => tables.map(each => getComputedStyle(each, '::after').content !== 'none')"
     return list(page.locator(".matrix").evaluate_all(seen))
 
 
 @pytest.mark.parametrize("still", ["", "&screenshot=1"])
-def test_the_edge_fades_as_long_as_there_are_more_columns_behind_it(
-    browser: Browser, frozen_url: str, still: str
-) -> None:
+def test_the_right_edge_fades_while_columns_are_out_of_view(browser: Browser, frozen_url: str, still: str) -> None:
     with tab(browser, width=1280) as page:
         visit(page, f"{frozen_url}/compare?pool=gemma-27b&columns=Replicas{still}")
         assert fades(page) == [True, True]
@@ -79,10 +76,10 @@ def test_the_edge_fades_as_long_as_there_are_more_columns_behind_it(
         assert fades(page) == [True, False]
 
         visit(page, f"{frozen_url}/compare?pool=chat-70b{still}")
-        assert fades(page) == [False, False], "all columns are in sight"
+        assert fades(page) == [False, False], "all columns are visible"
 
 
-def test_a_cell_opens_by_click_and_says_who_has_which_value(page: Page, frozen_url: str) -> None:
+def test_a_click_on_a_cell_shows_which_replicas_have_which_value(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/compare?pool=chat-70b")
     page.locator(f'tr[data-path="{HASH}"] td[tabindex]').last.click()
 
@@ -101,7 +98,7 @@ def test_a_cell_opens_by_keyboard_alone(page: Page, frozen_url: str) -> None:
     expect(page.get_by_role("dialog")).to_contain_text("xxhash")
 
 
-def test_search_narrows_the_matrix_and_stands_in_the_url(page: Page, frozen_url: str) -> None:
+def test_search_filters_the_matrix_and_is_in_the_url(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/compare?pool=chat-70b")
     page.get_by_label("Search").fill("logprobs")
     page.get_by_label("Search").press("Enter")
@@ -111,14 +108,14 @@ def test_search_narrows_the_matrix_and_stands_in_the_url(page: Page, frozen_url:
     expect(page.locator('tr[data-path="scheduler_config.max_num_seqs"]')).to_have_count(0)
 
 
-def test_a_link_opens_what_was_seen(page: Page, frozen_url: str) -> None:
+def test_a_permalink_restores_search_and_dialog(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/compare?pool=chat-70b&search=logprobs&path=model_config.max_logprobs")
 
     expect(page.get_by_role("dialog")).to_contain_text("max_logprobs")
     expect(page.get_by_label("Search")).to_have_value("logprobs")
 
 
-def test_all_settings_shows_what_is_equal_too(page: Page, frozen_url: str) -> None:
+def test_all_settings_includes_equal_settings(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/compare?pool=chat-70b")
     before = page.locator("tr[data-path]").count()
     page.get_by_text("All settings", exact=True).click()

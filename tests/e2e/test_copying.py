@@ -1,4 +1,4 @@
-"""In a real browser: what Compare offers to take away is copied by its button, as it is shown, on plain http too."""
+"""Copy buttons of Compare in Chromium, also on plain http."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.browser import visit
 
 pytestmark = pytest.mark.browser
 
-# Off localhost a page on plain http has no clipboard of the newer kind; the tests keep it to look at what was copied.
+# A page on plain http has no navigator.clipboard; the tests keep it to read what was copied.
 PLAIN_HTTP = """
 window.clipboardOfTests = navigator.clipboard;
 Object.defineProperty(navigator, "clipboard", { value: undefined });
@@ -23,14 +23,14 @@ def plain_http(page: Page) -> Iterator[Page]:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.add_init_script(PLAIN_HTTP)
     yield page
-    page.context.close()  # no other test should get this tab: the script would run there, too
+    page.context.close()  # the init script must not run in other tests
 
 
 def copied(page: Page) -> str:
     return str(page.evaluate("window.clipboardOfTests.readText()"))
 
 
-def test_the_button_copies_what_stands_beside_it_and_says_so(frozen_url: str, plain_http: Page) -> None:
+def test_the_button_copies_the_text_next_to_it_and_confirms(frozen_url: str, plain_http: Page) -> None:
     visit(plain_http, f"{frozen_url}/compare?pool=chat-70b&converge=A")
     button = plain_http.get_by_role("button", name="Copy Flags", exact=True).first
 
@@ -40,12 +40,12 @@ def test_the_button_copies_what_stands_beside_it_and_says_so(frozen_url: str, pl
     assert copied(plain_http) == plain_http.locator(".paste code").first.inner_text()
 
 
-def test_the_table_is_copied_as_rows_and_columns_and_nothing_stays_selected(frozen_url: str, plain_http: Page) -> None:
+def test_the_table_is_copied_as_rows_and_columns_without_a_selection(frozen_url: str, plain_http: Page) -> None:
     visit(plain_http, f"{frozen_url}/compare?pool=chat-70b")
     button = plain_http.get_by_role("button", name="Copy table")
 
     button.click()
-    button.click()  # again, while it still says so
+    button.click()  # again, while it still confirms
 
     expect(plain_http.get_by_role("button", name="Copied")).to_have_count(1)
     rows = [line.split("\t") for line in copied(plain_http).splitlines()]

@@ -1,4 +1,4 @@
-"""In a real browser: a finding opens, closes and leads on, by mouse and by keyboard."""
+"""Findings in Chromium: a finding opens and closes by mouse and by keyboard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.browser import settle, visit
 pytestmark = pytest.mark.browser
 
 
-def test_a_finding_that_is_opened_by_keyboard_keeps_the_focus_in_the_list(page: Page, frozen_url: str) -> None:
+def test_opening_a_finding_by_keyboard_keeps_the_focus_in_the_list(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/findings")
     entry = page.get_by_role("link", name="Hash algorithm is xxhash")
     entry.focus()
@@ -20,10 +20,7 @@ def test_a_finding_that_is_opened_by_keyboard_keeps_the_focus_in_the_list(page: 
     expect(page.locator(".findings [aria-current] a")).to_be_focused()
 
 
-def test_a_finding_that_is_closed_by_keyboard_gives_the_focus_back_to_its_entry_in_sight(
-    page: Page, frozen_url: str
-) -> None:
-    """Whoever reads one finding after the other goes on where they were, not at the top of the page."""
+def test_closing_a_finding_by_keyboard_returns_the_focus_to_its_entry(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/findings")
     entry = page.get_by_role("link", name="Limit of log probabilities")
     entry.focus()
@@ -37,7 +34,7 @@ def test_a_finding_that_is_closed_by_keyboard_gives_the_focus_back_to_its_entry_
     expect(entry).to_be_in_viewport()
 
 
-def test_a_finding_opens_and_leads_to_its_setting_and_back(page: Page, frozen_url: str) -> None:
+def test_a_finding_links_to_its_setting_and_back_returns_to_it(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/findings?severity=critical")
     page.get_by_role("link", name="Hash algorithm is xxhash").click()
     expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
@@ -54,7 +51,7 @@ def test_a_finding_opens_and_leads_to_its_setting_and_back(page: Page, frozen_ur
     expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
 
 
-def test_the_counts_in_the_header_lead_to_the_findings(page: Page, frozen_url: str) -> None:
+def test_the_counts_in_the_header_link_to_the_findings(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/capacity")
     page.get_by_role("link", name="critical findings").first.click()
     expect(page).to_have_url(f"{frozen_url}/findings?severity=critical")

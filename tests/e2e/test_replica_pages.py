@@ -1,4 +1,4 @@
-"""In a real browser: Replicas lists all of them, and each has a page."""
+"""Replicas and the page of a replica in Chromium."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from dashboard.analysis.assembly import Fleet
 from tests.browser import settle, visit
 
 pytestmark = pytest.mark.browser
 
 
-def test_back_from_a_replica_leads_to_the_replicas_that_were_found(page: Page, frozen_url: str) -> None:
+def test_back_from_a_replica_restores_the_search(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/replicas?search=gemma&state=up")
     table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
     assert table is not None
-    page.mouse.click(table["x"] + 200, table["y"] + 55)  # the first name
+    page.mouse.click(table["x"] + 200, table["y"] + 55)  # the first row
     expect(page.get_by_role("heading", name=re.compile("gemma-27b-"))).to_be_visible()
     settle(page)
     assert "gemma" not in page.url.partition("?")[2]
@@ -26,12 +25,6 @@ def test_back_from_a_replica_leads_to_the_replicas_that_were_found(page: Page, f
     page.go_back()
     expect(page).to_have_url(f"{frozen_url}/replicas?search=gemma&state=up")
     expect(page.get_by_text("7 of 42 replicas shown")).to_be_visible()
-
-
-def test_replicas_lists_all_of_them(page: Page, frozen_url: str, demo_fleet: Fleet) -> None:
-    visit(page, f"{frozen_url}/replicas")
-
-    expect(page.get_by_text(f"{len(demo_fleet.replicas)} replicas shown")).to_be_visible()
 
 
 def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, frozen_url: str) -> None:
@@ -46,10 +39,3 @@ def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, fr
     page.get_by_role("option", name="/metrics").click()
 
     expect(page.locator("[data-testid=stCode]").first).to_contain_text("vllm:cache_config_info")
-
-
-def test_an_unknown_replica_is_said_to_be_unknown_with_a_way_back(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}/replica?replica=http%3A%2F%2Fnobody%3A1")
-
-    expect(page.get_by_role("link", name="Replicas").first).to_be_visible()
-    expect(page.locator("[data-testid=stMain]")).to_contain_text(re.compile("There is no such replica"))
