@@ -17,7 +17,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from dashboard.cli import COMMANDS, cli
-from dashboard.cli.pools import no_such_pool
+from dashboard.cli.terminal import no_such_pool
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from tests.serving import ROOT, free_port, started, wait_until_healthy
 

@@ -93,7 +93,7 @@ def test_a_frozen_snapshot_that_somebody_changed_is_not_opened(folder: Path) -> 
     done = run(key, "now.json")
 
     assert done.exit_code == 2
-    assert "was changed after it was frozen" in last(done)
+    assert "was changed after freezing" in last(done)
 
 
 def test_one_side_can_come_by_standard_input() -> None:
@@ -128,8 +128,8 @@ def test_one_pool_alone_is_compared() -> None:
         (["live", "live"], "live: it can stand for one side only."),
         (["live", "now.json"], "live: there is no target."),
         (["then.json", "now.json", "--format", "xml"], "'xml' is not one of"),
-        (["empty.json", "now.json"], "empty.json: It is empty; save it once more."),
-        (["broken.json.gz", "now.json"], "is no whole gzip file; copy or export it once more."),
+        (["empty.json", "now.json"], "empty.json: It is empty; save it again."),
+        (["broken.json.gz", "now.json"], "is not a complete gzip file; copy or export it again."),
         (["brief.json", "now.json"], "brief.json: The snapshot was saved without --full"),
         (["x" * 300, "now.json"], "File name too long; name another file."),
     ],

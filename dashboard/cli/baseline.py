@@ -6,18 +6,14 @@ from typing import Annotated
 import typer
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.files import hindered, write_file
-from dashboard.cli.pools import no_such_pool
-from dashboard.cli.saved import fleet_of
+from dashboard.cli.saved import fleet_of, hindered, write_file
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, TargetsArgument, options_of
-from dashboard.cli.terminal import put, say, wrong, wrong_options
+from dashboard.cli.terminal import no_such_pool, put, say, wrong, wrong_options
+from dashboard.config.baseline_file import Taken, agreeable, baseline_yaml, taken_from, updated
 from dashboard.config.baselines import read_baseline
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.fleet import Baseline, Pool, ReplicaState
 from dashboard.fleet.formatting import count, first_of, middle_cut, one_line
-from dashboard.report.baseline.source import Taken, taken_from
-from dashboard.report.baseline.update import updated
-from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
 from dashboard.rules.policy import Policy
 from dashboard.views.context import context_line, context_of
 

@@ -10,8 +10,7 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.cli.baseline_args import beside, given_baselines
-from dashboard.cli.saved import LIVE, fleet_of
+from dashboard.cli.saved import LIVE, beside, fleet_of, given_baselines
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, Polled, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of

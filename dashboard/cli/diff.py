@@ -6,10 +6,9 @@ import typer
 
 from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.analysis.changes import Changes, changes_between
-from dashboard.cli.pools import no_such_pool
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.cli.targets import ConfigOption, options_of
-from dashboard.cli.terminal import is_terminal, put, say, width, wrong
+from dashboard.cli.terminal import is_terminal, no_such_pool, put, say, width, wrong
 from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal

@@ -7,9 +7,8 @@ import typer
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.analysis.documents.fleet import fleet_json
-from dashboard.cli.pools import no_such_pool
 from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of, polled
-from dashboard.cli.terminal import is_terminal, put, width, wrong
+from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
 from dashboard.render.terminal import to_terminal
 from dashboard.views.poll import poll_view
 

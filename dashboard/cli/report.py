@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.files import write_file
-from dashboard.cli.saved import SAVED, STANDARD_INPUT, noted_fleet
+from dashboard.cli.saved import SAVED, STANDARD_INPUT, noted_fleet, write_file
 from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options

@@ -1,25 +1,60 @@
-"""FILE_OR_ID: a fleet that was saved, as a file or as a snapshot of the store, or the fleet as it is now."""
+"""Baselines that are named on the command line, read beside those that the options or a saved fleet have."""
 
+import glob
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.load import MAX_BYTES
-from dashboard.cli.files import hindered
 from dashboard.cli.targets import polled
-from dashboard.cli.terminal import say, wrong
+from dashboard.cli.terminal import say, wrong, wrong_options
 from dashboard.config import Options
-from dashboard.errors import SnapshotError
+from dashboard.config.baselines import load_baselines, with_given
+from dashboard.errors import OptionsError, SnapshotError
+from dashboard.fleet import Baseline
 from dashboard.fleet.pools import Notes
-from dashboard.sources.importing.files import unwrapped
+from dashboard.sources.importing.answers import unwrapped
 from dashboard.store import Snapshots
-from dashboard.store.carrying import carried_by
-from dashboard.store.packing import EARLIER_DIGITS, id_of
-from dashboard.store.redacting import opened_clean
+from dashboard.store.notes_file import read_export_metadata
+from dashboard.store.packing import EARLIER_DIGITS, id_of, opened_clean
 from dashboard.store.snapshots import SHORTEST, TYPE_MORE
+from dashboard.store.writing import write_whole
+
+
+def write_file(option: str, file: Path, content: bytes) -> None:
+    """Write a file that was named with an option; say why it cannot be written, and end with 2."""
+    try:
+        write_whole(file, content)
+    except OSError as error:
+        another = "name another file"
+        there = another if file.parent.exists() else f"make the folder {file.parent}, or {another}"
+        wrong(f"{option} {file}: {hindered(error, 'name a file in it', there)}")
+
+
+def hindered(error: OSError, of_folder: str, otherwise: str) -> str:
+    """Say why a file cannot be opened, and what to do: `of_folder` where it is a folder."""
+    return f"{error.strerror or error}; {of_folder if isinstance(error, IsADirectoryError) else otherwise}"
+
+
+def given_baselines(files: Iterable[Path]) -> tuple[Baseline, ...]:
+    """Read the baselines of these files; end with 2 where one is wrong."""
+    try:
+        return load_baselines([("--baseline", glob.escape(str(file))) for file in files], Path.cwd())
+    except OptionsError as error:
+        wrong_options(error.mistakes)
+
+
+def beside(own: Iterable[Baseline], given: Iterable[Baseline]) -> tuple[Baseline, ...]:
+    """Return baselines and those given beside them; end with 2 where two say different things of one pool."""
+    try:
+        return with_given(own, given)
+    except OptionsError as error:
+        wrong_options(error.mistakes)
+
 
 STANDARD_INPUT = "-"
 LIVE = "live"
@@ -48,7 +83,7 @@ def fleet_of(text: str | None, options: Options, *, option: str = "") -> Fleet:
 def noted_fleet(text: str | None, options: Options, *, option: str = "") -> Noted:
     """Return the same with the name and the notes of its snapshot: those in its file, else those that are kept here."""
     fleet, raw = _opened(text, options, option)
-    carried = carried_by(raw)
+    carried = read_export_metadata(raw)
     if carried.name or carried.notes or fleet.snapshot is None:
         return Noted(fleet, carried.name, carried.notes)
     try:
@@ -57,7 +92,7 @@ def noted_fleet(text: str | None, options: Options, *, option: str = "") -> Note
         return Noted(fleet, "", {})
     if stored.problem:
         say(stored.problem)
-    return Noted(fleet, stored.beside.name, stored.notes)
+    return Noted(fleet, stored.metadata.name, stored.notes)
 
 
 def _opened(text: str | None, options: Options, option: str) -> tuple[Fleet, bytes]:

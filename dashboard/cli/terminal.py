@@ -1,15 +1,15 @@
-"""What the commands share: results on standard output, sentences on standard error, exit codes."""
+"""Shared by the commands: standard output and error, exit codes, files, errors."""
 
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
 
-from dashboard.fleet.formatting import count, end_cut, uncapitalized, without_commands
+from dashboard.fleet.formatting import count, end_cut, natural, uncapitalized, without_commands
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -98,10 +98,21 @@ def _found(error: typer.TyperException) -> str:
     if isinstance(error, typer.BadParameter) and error.param is not None and cause is not None:
         from pydantic import ValidationError
 
-        from dashboard.config.mistakes import worded
+        from dashboard.config.load import worded
 
         if isinstance(cause, ValidationError):
             default = error.param.default
             return f"{'/'.join(error.param.opts)}: {worded(cause.errors()[0], lambda: default)}"
     message = error.format_message()
     return uncapitalized(message)
+
+
+MOST_NAMED = 12  # pools that the sentence names before it counts the rest
+
+
+def no_such_pool(name: str, pools: Iterable[str], *, said: str = "there is no pool") -> NoReturn:
+    """Say which pools there are, and end with 2. `said` is what stands before the name that was asked for."""
+    known = [repr(each) for each in sorted(set(pools), key=natural)]
+    left = len(known) - MOST_NAMED
+    more = f" and {left:,} more" if left > 0 else ""
+    wrong(f"{said} {name!r}; there are: {', '.join(known[:MOST_NAMED]) or 'none'}{more}")

@@ -8,10 +8,9 @@ from dashboard.config.model import (
     Options,
     PollOptions,
     TargetOptions,
+    policy_of,
 )
-from dashboard.config.part import MAX_LABEL_CHARACTERS
-from dashboard.config.policy import policy_of
-from dashboard.config.rules import PoolOptions, RuleOptions, SuppressOptions
+from dashboard.config.rules import MAX_LABEL_CHARACTERS, PoolOptions, RuleOptions, SuppressOptions
 
 __all__ = [
     "DEFAULT_FILE",

@@ -11,8 +11,16 @@ import yaml
 from yaml.nodes import MappingNode, ScalarNode
 
 from dashboard.compare.baseline import read_scalar
-from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, Mistake, Place, Value, dotted, read_document
-from dashboard.config.mistakes import no_such_key
+from dashboard.config.document import (
+    MAX_DOCUMENT_BYTES,
+    Document,
+    Mistake,
+    Place,
+    Value,
+    dotted,
+    no_such_key,
+    read_document,
+)
 from dashboard.errors import OptionsError
 from dashboard.fleet import Baseline, Tolerance
 from dashboard.vllm.canonical import canonical_text, tidy

@@ -1,6 +1,7 @@
 """YAML as plain values, each with the line it stands on. No aliases, no tags: foreign text cannot grow or build."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import NamedTuple, NoReturn, cast
 
 import yaml
@@ -20,6 +21,7 @@ MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quart
 MAX_VALUES = 250_000  # the same targets have 120,000
 MAX_DEPTH = 20  # fleet.yaml itself is five deep
 GZIP = b"\x1f\x8b"  # RFC 1952, 2.3.1: how a compressed file begins
+_SECRET_KEYS = frozenset({"token", "bearer_token", "bearer", "auth_token", "api_key", "password", "secret"})
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
 
@@ -135,3 +137,16 @@ def _line(event: Event) -> int:
 
 def _refuse(event: Event, problem: str) -> NoReturn:
     raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
+
+
+def is_option_name(key: str, known: list[str]) -> bool:
+    """Tell whether a key is an option, or was probably meant as one."""
+    return key in known or key.lower() in _SECRET_KEYS or bool(get_close_matches(key, known, n=1))
+
+
+def no_such_key(key: str, known: list[str]) -> str:
+    """Say that a key is unknown, with the one that was probably meant."""
+    if key.lower() in _SECRET_KEYS:
+        return "no secret may stand in clear text; write token_env or token_file, which say where it is"
+    close = get_close_matches(key, known, n=1)
+    return f"no such key; did you mean {close[0]}?" if close else f"no such key; the keys here are {', '.join(known)}"

@@ -1,4 +1,4 @@
-"""What the operator says about rules: what pools share, changed rules, findings that somebody answers for."""
+"""The options about pools and rules, and the types that all options share."""
 
 import re
 from collections.abc import Mapping
@@ -6,17 +6,55 @@ from datetime import date
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 from typing_extensions import TypedDict
 
-from dashboard.config.part import Labels, Name, Part, Said, some
 from dashboard.fleet.formatting import joined
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.registry import Rule
+
+MAX_LABEL_CHARACTERS = 1000
+
+T = TypeVar("T")
+
+
+def some(entries: tuple[T, ...]) -> tuple[T, ...]:
+    """Refuse a list that is written and empty."""
+    if not entries:
+        raise ValueError("an empty list; write at least one entry")
+    return entries
+
+
+def _written(text: str) -> str:
+    if not text.strip():
+        raise ValueError("empty; write a text")
+    return text.strip()
+
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+Labels = dict[str, Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS)]]
+# A text that may not be left out: "leave the key out" would be no advice.
+Said = Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS), AfterValidator(_written)]
+
+
+class Part(BaseModel):
+    """A mapping in fleet.yaml: frozen, unknown keys refused, a known key without a value counts as not written."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, hide_input_in_errors=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_unset(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
+
 
 _ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
 _PLACEHOLDER = re.compile(r"\{(?:host|port|model)\}")

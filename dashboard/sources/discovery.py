@@ -1,30 +1,32 @@
-"""Which addresses to poll: the targets of fleet.yaml and of the files that it names."""
+"""Discovery: the targets of fleet.yaml and of the files that it names."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
-from dashboard.config import Options
+from dashboard.config import CredentialsOptions, Options
 from dashboard.config.address import replica_id
-from dashboard.fleet import Target
+from dashboard.fleet import Credentials, Target
 from dashboard.sources.file_sd import FileSd
-from dashboard.sources.static import credentials_from, static_targets
 
 __all__ = ["Discovery", "replica_id"]
 
 
 class Discovery:
-    """All targets of the options, in the order in which they are written. Reads files, asks no network."""
+    """All targets of the options, in the order of the file. Reads files, sends no request."""
 
     def __init__(self, options: Options) -> None:
-        """Read nothing yet."""
-        self._static = static_targets(options)
-        self._files = [
-            FileSd(each, credentials_from(each.credentials, options.credentials)) for each in options.file_sd
+        """Read no file yet."""
+        common = options.credentials
+        self._static = [
+            Target(each.url, each.labels, _credentials(each.credentials, common)) for each in options.targets
         ]
+        self._files = [FileSd(each, _credentials(each.credentials, common)) for each in options.file_sd]
         self.failures: tuple[str, ...] = ()
 
     def discover(self) -> tuple[Target, ...]:
-        """Return every target once, reading again the files that changed; `failures` says what could not be read."""
+        """Return every target once, rereading changed files; `failures` has a sentence per unreadable file.
+
+        Of targets with one id, the first one's labels and credentials win, and one fresh mention makes it fresh.
+        """
         targets = list(self._static)
         failures: list[str] = []
         for files in self._files:
@@ -32,19 +34,20 @@ class Discovery:
             targets += found
             failures += failed
         self.failures = tuple(failures)
-        return _each_once(targets)
+        merged: dict[str, Target] = {}
+        for target in targets:
+            first = merged.setdefault(target.id, target)
+            if first is not target:
+                merged[target.id] = replace(
+                    first,
+                    labels={**target.labels, **first.labels},
+                    credentials=first.credentials or target.credentials,
+                    stale=first.stale and target.stale,
+                )
+        return tuple(merged.values())
 
 
-def _each_once(targets: Iterable[Target]) -> tuple[Target, ...]:
-    """Merge targets of one id: the first one's labels and credentials win, and one fresh mention makes it fresh."""
-    merged: dict[str, Target] = {}
-    for target in targets:
-        first = merged.setdefault(target.id, target)
-        if first is not target:
-            merged[target.id] = replace(
-                first,
-                labels={**target.labels, **first.labels},
-                credentials=first.credentials or target.credentials,
-                stale=first.stale and target.stale,
-            )
-    return tuple(merged.values())
+def _credentials(own: CredentialsOptions | None, common: CredentialsOptions | None) -> Credentials | None:
+    """Return a target's own credentials, else the common ones. Never a mixture: a token goes to its own target only."""
+    chosen = own or common
+    return Credentials(chosen.token_env, chosen.token_file, chosen.ca_file) if chosen else None

@@ -1,74 +1,90 @@
-"""Targets from files in Prometheus' file_sd shape. A file that fails keeps the targets it had, marked stale."""
+"""Targets from files in Prometheus' file_sd shape. A file that fails keeps its last targets, marked stale."""
 
 from __future__ import annotations
 
 import glob
+import json
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from dashboard.config import FileSdOptions
+from dashboard.config import MAX_LABEL_CHARACTERS, FileSdOptions
 from dashboard.config.address import replica_id, shown
-from dashboard.config.document import MAX_DOCUMENT_BYTES
+from dashboard.config.document import MAX_DOCUMENT_BYTES, read_document
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
-from dashboard.sources.groups import Group, read_groups
 
+MAX_TARGETS = 50_000  # per file: ten times the largest fleet that this program is made for
+_META = "__"  # Prometheus drops labels with this prefix after relabelling
 _Stamp = tuple[int, int, int]  # time of change in ns, size in bytes, inode
 
 
+class Group(NamedTuple):
+    """Addresses with common labels. An address that is not a string is None; `scheme` is that of `__scheme__`."""
+
+    addresses: tuple[str | None, ...]
+    labels: Mapping[str, str]
+    scheme: str | None
+
+
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """What one file said when it was last read, and why it could not be read since."""
+class _LastRead:
+    """The targets of one file when it was last read, and the later failure."""
 
     stamp: _Stamp | None = None
     targets: tuple[Target, ...] = ()
     failure: str | None = None
 
-    def failed(self, path: str, sentence: str, stamp: _Stamp | None = None) -> _Held:
+    def fail(self, path: str, sentence: str, stamp: _Stamp | None = None) -> _LastRead:
         """Keep the targets, marked stale."""
-        kept = f"; its last targets ({len(self.targets)}) stay, marked stale" if self.targets else ""
-        told = f"{path}: {sentence}{kept}"
+        kept = f"; keeping its last targets ({len(self.targets)}), marked stale" if self.targets else ""
         targets = self.targets if self.failure else tuple(replace(each, stale=True) for each in self.targets)
-        return _Held(stamp, targets, told)
+        return _LastRead(stamp, targets, f"{path}: {sentence}{kept}")
 
 
 class FileSd:
-    """One `file_sd` entry of the options: its globs, and what their files said."""
+    """One `file_sd` entry of the options: its globs, and the targets of their files."""
 
     def __init__(self, options: FileSdOptions, credentials: Credentials | None) -> None:
-        """Read nothing yet."""
+        """Read no file yet."""
         self._options = options
         self._credentials = credentials
-        self._held: dict[str, dict[str, _Held]] = {pattern: {} for pattern in options.files}
+        self._files: dict[str, dict[str, _LastRead]] = {pattern: {} for pattern in options.files}
 
     def read(self) -> tuple[list[Target], list[str]]:
         """Return all targets, by glob and then by path, and a sentence for each file or glob that failed."""
         targets: list[Target] = []
         failures: list[str] = []
-        for pattern, held in self._held.items():
-            for path in sorted({*_files(pattern), *held}):
-                held[path] = self._refreshed(path, held.get(path, _Held()))
-                targets += held[path].targets
-                failures += filter(None, [held[path].failure])
-            if not held:
+        for pattern, known in self._files.items():
+            literal = glob.escape(pattern) == pattern  # a file that must exist
+            found = [pattern] if literal else glob.glob(pattern)  # noqa: PTH207  (absolute patterns)
+            for path in sorted({*found, *known}):
+                known[path] = self._refresh(path, known.get(path, _LastRead()))
+                targets += known[path].targets
+                failures += filter(None, [known[path].failure])
+            if not known:
                 failures.append(f"{pattern}: no file matches")
         return targets, failures
 
-    def _refreshed(self, path: str, held: _Held) -> _Held:
+    def _refresh(self, path: str, last: _LastRead) -> _LastRead:
         try:
-            stamp = _stamp(path)
-            if stamp == held.stamp:
-                return held
-            raw = _read(path)
+            status = Path(path).stat()
+            if not stat.S_ISREG(status.st_mode):
+                return last.fail(path, "not a regular file")
+            stamp = status.st_mtime_ns, status.st_size, status.st_ino
+            if stamp == last.stamp:
+                return last
+            with Path(path).open("rb") as stream:
+                raw = stream.read(MAX_DOCUMENT_BYTES + 1)
         except OSError as error:
-            return held.failed(path, error.strerror or "cannot be read")
+            return last.fail(path, error.strerror or "unreadable")
         try:
             groups = read_groups(raw, is_json=path.endswith(".json"))
         except UnreadableError as error:
-            return held.failed(path, error.detail, stamp)
-        return _Held(stamp, tuple(self._targets(path, groups)))
+            return last.fail(path, error.detail, stamp)
+        return _LastRead(stamp, tuple(self._targets(path, groups)))
 
     def _targets(self, path: str, groups: list[Group]) -> Iterator[Target]:
         for number, group in enumerate(groups, 1):
@@ -77,31 +93,68 @@ class FileSd:
                 if address is None:
                     failure = Failure(FailureKind.TARGET, "this entry is no text; write host:port")
                     yield Target(f"{path}: group {number}, target {position}", labels, failure=failure)
-                else:
-                    yield _target(address, group.scheme, labels, self._credentials)
+                    continue
+                whole = f"{group.scheme}://{address}" if group.scheme and "://" not in address else address
+                try:
+                    yield Target(replica_id(whole), labels, self._credentials)
+                except ValueError as error:
+                    yield Target(shown(address), labels, failure=Failure(FailureKind.TARGET, str(error)))
 
 
-def _target(address: str, scheme: str | None, labels: dict[str, str], credentials: Credentials | None) -> Target:
-    whole = f"{scheme}://{address}" if scheme and "://" not in address else address
+def read_groups(raw: bytes, *, is_json: bool) -> list[Group]:
+    """Read a whole file. Raise UnreadableError with a sentence for another shape."""
+    value = _read_json(raw) if is_json else _read_yaml(raw)
+    if not isinstance(value, list):
+        raise UnreadableError("schema", "not a list of groups {targets: [...], labels: {...}}")
+    groups = [_group(each, f"group {number}") for number, each in enumerate(value, 1)]
+    if sum(len(group.addresses) for group in groups) > MAX_TARGETS:
+        raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets")
+    return groups
+
+
+def _read_yaml(raw: bytes) -> Any:
+    document = read_document(raw)
+    if document.mistakes:
+        line, sentence = document.mistakes[0]
+        raise UnreadableError("decode", f"line {line}: {sentence}")
+    return document.value
+
+
+def _read_json(raw: bytes) -> Any:
+    """Read JSON; numbers stay text, so that a label 1.10 keeps its zero."""
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise UnreadableError("decode", f"larger than {MAX_DOCUMENT_BYTES // 2**20} MiB")
     try:
-        return Target(replica_id(whole), labels, credentials)
-    except ValueError as error:
-        return Target(shown(address), labels, failure=Failure(FailureKind.TARGET, str(error)))
+        return json.loads(raw.decode("utf-8-sig"), parse_int=str, parse_float=str, parse_constant=str)
+    except UnicodeDecodeError:
+        raise UnreadableError("decode", "not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise UnreadableError("decode", f"line {error.lineno}: not JSON: {error.msg}") from None
+    except RecursionError:
+        raise UnreadableError("decode", "not JSON of this shape: nested too deep") from None
 
 
-def _files(pattern: str) -> list[str]:
-    """Return the files that match; a pattern without wildcards is a file that has to be there."""
-    literal = glob.escape(pattern) == pattern
-    return [pattern] if literal else glob.glob(pattern)  # noqa: PTH207  (absolute patterns)
+def _group(value: Any, where: str) -> Group:
+    if not isinstance(value, dict) or not isinstance(value.get("targets"), list):
+        raise UnreadableError("schema", f"{where} is not a mapping with a list of targets")
+    written = {} if value.get("labels") is None else value["labels"]
+    if not isinstance(written, dict):
+        raise UnreadableError("schema", f"{where} has labels that are not a mapping")
+    named = ((_text(name, where), each) for name, each in written.items() if each not in (None, ""))
+    labels = {name: _text(each, f"{where}, label {name!r:.60}") for name, each in named}
+    return Group(
+        addresses=tuple(each if isinstance(each, str) else None for each in value["targets"]),
+        labels={name: text for name, text in labels.items() if not name.startswith(_META)},
+        scheme=labels.get("__scheme__"),
+    )
 
 
-def _stamp(path: str) -> _Stamp:
-    status = Path(path).stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(0, "no regular file")
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def _read(path: str) -> bytes:
-    with Path(path).open("rb") as stream:
-        return stream.read(MAX_DOCUMENT_BYTES + 1)
+def _text(value: Any, where: str) -> str:
+    """Return the written text, `true` for a JSON true; half of a surrogate pair, which JSON can hold, becomes `?`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        raise UnreadableError("schema", f"{where} is not a string")
+    if len(value) > MAX_LABEL_CHARACTERS:
+        raise UnreadableError("schema", f"{where} is longer than {MAX_LABEL_CHARACTERS} characters")
+    return value.encode(errors="replace").decode()

@@ -1,50 +1,56 @@
-"""Snapshots as bytes: content that names itself by its hash, and files that somebody may have tampered with."""
+"""Snapshots as bytes: packed, identified by their hash, and without secrets."""
 
 import gzip
 import hashlib
 import json
 import zlib
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
+
+from pydantic_core import from_json, to_json
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.fleet import fleet_json
-from dashboard.analysis.documents.load import MAX_BYTES
+from dashboard.analysis.documents.load import MAX_BYTES, check_nodes, read_snapshot
 from dashboard.errors import SnapshotError
+from dashboard.fleet import State
+from dashboard.vllm.redaction import redact, redact_known, redact_text
 
-ID_DIGITS = 32  # hexadecimal, 128 bits: nobody makes another fleet of the same id; the first ones are enough to type
-EARLIER_DIGITS = 10  # of a snapshot that was frozen before version 0.2; it keeps its id
+ID_DIGITS = 32  # hexadecimal, 128 bits against forged ids; the first ones are enough to type
+EARLIER_DIGITS = 10  # ids before version 0.2, still valid
 GZIP_MAGIC = b"\x1f\x8b"
-# The header of a gzip file, RFC 1952, 2.3: ten bytes, of which the fourth says what else follows.
+# The header of a gzip file, RFC 1952, 2.3: ten bytes, the fourth has the flags.
 _HEADER_BYTES, _FLAGS_AT = 10, 3
 _COMMENT = 0x10
-_LEVEL = 6  # gzip's own default: 1,000 replicas that tell everything take 4 to 5 MB
+_LEVEL = 6  # gzip's own default: 1,000 replicas with all settings take 4 to 5 MB
 
 
 def content_of(fleet: Fleet) -> bytes:
-    """Write a polled fleet whole, without a clock: the same fleet gives the same bytes at any time."""
+    """Return a polled fleet as bytes, without a clock: the same fleet always gives the same bytes."""
     return fleet_json(fleet, time_of(fleet), full=True)
 
 
 def time_of(fleet: Fleet) -> datetime:
     """Return the time of a fleet's data; raise SnapshotError where it was never polled."""
     if fleet.polled_at is None:
-        raise SnapshotError("There is nothing to freeze yet: the first poll has not ended.")
+        raise SnapshotError("Nothing to freeze yet: the first poll has not finished.")
     return fleet.polled_at
 
 
 def id_of(content: bytes) -> str:
-    """Return the id under which content is known."""
+    """Return the id of content."""
     return hashlib.sha256(content).hexdigest()[:ID_DIGITS]
 
 
 def rewritten(key: str, content: bytes) -> bytes:
-    """Compress content that is no longer what `key` was made of: the file says so, and holds its own digest."""
+    """Return the file of changed content with the id `key`: a comment has its own digest."""
     comment = {"rewritten": key, "sha256": hashlib.sha256(content).hexdigest()}
     return commented(packed(content), json.dumps(comment).encode())
 
 
 def is_content_of(key: str, content: bytes, raw: bytes) -> bool:
-    """Whether what a file holds, packed as `raw`, is what was frozen or rewritten under an id."""
+    """Return whether a file's content, packed as `raw`, was frozen or rewritten under an id."""
     digest = hashlib.sha256(content).hexdigest()
     comment = json.dumps({"rewritten": key, "sha256": digest}).encode()
     return digest.startswith(key) or comment_of(raw, len(comment)) == comment
@@ -56,16 +62,13 @@ def packed(content: bytes) -> bytes:
 
 
 def commented(raw: bytes, comment: bytes) -> bytes:
-    """Add a comment to what `packed` returned: whoever unpacks the file gets the same content as without it.
-
-    `comment` holds no zero byte, which would end it.
-    """
+    """Add a comment, without zero bytes, to the result of `packed`: unpacking gives the same content."""
     head = raw[:_FLAGS_AT] + bytes([_COMMENT]) + raw[_FLAGS_AT + 1 : _HEADER_BYTES]
     return head + comment + b"\0" + raw[_HEADER_BYTES:]
 
 
 def comment_of(raw: bytes, most: int) -> bytes:
-    """Return the comment of a file that `commented` wrote; empty for any other file, and where it is over `most`."""
+    """Return the comment of a file that `commented` wrote; empty for another file, and beyond `most` bytes."""
     if not raw.startswith(GZIP_MAGIC) or raw[_FLAGS_AT : _FLAGS_AT + 1] != bytes([_COMMENT]):
         return b""
     end = raw.find(b"\0", _HEADER_BYTES, _HEADER_BYTES + most + 1)
@@ -73,17 +76,94 @@ def comment_of(raw: bytes, most: int) -> bytes:
 
 
 def unpacked(raw: bytes, most: int = MAX_BYTES) -> bytes:
-    """Return what a file holds, compressed or not, but no more than `most` bytes and one.
-
-    Raise SnapshotError where it is damaged.
-    """
+    """Return a file's content, compressed or not, up to `most` + 1 bytes. Raise SnapshotError for a damaged file."""
     if not raw.startswith(GZIP_MAGIC):
         return raw[: most + 1]
     reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
         content = reader.decompress(raw, most + 1)
     except zlib.error:
-        raise SnapshotError("The file is no whole gzip file; copy or export it once more.") from None
+        raise SnapshotError("The file is not a complete gzip file; copy or export it again.") from None
     if len(content) <= most and not reader.eof:
-        raise SnapshotError("The file ends in the middle; copy or export it once more.")
+        raise SnapshotError("The file is cut off; copy or export it again.")
     return content
+
+
+def opened_clean(content: bytes) -> Fleet:
+    """Return the saved fleet without secrets; raise SnapshotError when it is unreadable."""
+    return read_snapshot(without_secrets(content))
+
+
+def clean_content(content: bytes) -> bytes:
+    """Return a saved fleet without secrets; raise SnapshotError when it is unreadable.
+
+    Content without secrets is unchanged. Otherwise pools and findings, which quote values, are derived again.
+    """
+    clean = without_secrets(content)
+    return content if clean == content else content_of(read_snapshot(clean))
+
+
+def without_secrets(content: bytes) -> bytes:
+    """Replace secrets by shape and by a setting's name. Raise SnapshotError for too many nodes."""
+    check_nodes(content)
+    try:
+        saved = from_json(content)
+    except ValueError:  # reported by the reader
+        return content
+    clean = redact_known(_clean_fleet(saved))
+    return content if clean == saved else to_json(clean)
+
+
+def clean_text(text: str) -> str:
+    """Return a written text without secrets."""
+    clean: str = redact_known(redact_text(text))
+    return clean
+
+
+def _clean_fleet(saved: Any) -> Any:
+    readers = {"documents": _clean_documents, "replicas": _clean_replicas}
+    return _clean_parts(saved, lambda name, part: readers.get(name, redact)(part))
+
+
+def _clean_documents(saved: Any) -> Any:
+    return _clean_parts(saved, lambda _, settings: _clean_settings(settings))
+
+
+def _clean_replicas(saved: Any) -> Any:
+    return [_clean_parts(each, _clean_replica_part) for each in saved] if isinstance(saved, list) else redact(saved)
+
+
+def _clean_replica_part(name: str, saved: Any) -> Any:
+    if name == "identity":
+        return _clean_settings(saved)
+    if name == "contradictions" and isinstance(saved, list):
+        return [_clean_contradiction(each) for each in saved]
+    return redact(saved, name)
+
+
+def _clean_contradiction(saved: Any) -> Any:
+    path = str(saved.get("path")) if isinstance(saved, dict) else ""
+    return _clean_parts(
+        saved, lambda name, part: _clean_setting(path, part) if name in {"kept", "other"} else redact(part)
+    )
+
+
+def _clean_settings(saved: Any) -> Any:
+    return _clean_parts(saved, _clean_setting)
+
+
+def _clean_setting(path: str, saved: Any) -> Any:
+    """Redact the value of a setting, not its state and source."""
+    if not isinstance(saved, dict) or "value" not in saved:
+        return redact(saved, path)
+    value = redact(saved["value"], path)
+    if value == saved["value"]:
+        return saved
+    return {**saved, "value": value, "state": str(State.REDACTED)}
+
+
+def _clean_parts(saved: Any, clean: Callable[[str, Any], Any]) -> Any:
+    """Return an object with each part cleaned; another value is redacted as a whole."""
+    if not isinstance(saved, dict):
+        return redact(saved)
+    return {redact_text(name): clean(name, part) for name, part in saved.items()}

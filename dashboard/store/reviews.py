@@ -49,7 +49,9 @@ def earlier(store: Snapshots, fleet: Fleet) -> Earlier:
         known = store.all()
     except SnapshotError as error:
         return Earlier(problem=str(error))
-    return Earlier(tuple(each for each in known if each.beside.fleet == fleet.name and each.beside.data_as_of < as_of))
+    return Earlier(
+        tuple(each for each in known if each.metadata.fleet == fleet.name and each.metadata.data_as_of < as_of)
+    )
 
 
 def last_review(known: Earlier, fleet: Fleet) -> Stored | None:
@@ -58,7 +60,9 @@ def last_review(known: Earlier, fleet: Fleet) -> Stored | None:
     The newest with notes, for somebody reviewed it; else the newest that was not frozen just before; else the newest.
     """
     noted = (each for each in known.snapshots if each.notes)
-    apart = (each for each in known.snapshots if fleet.polled_at and fleet.polled_at - each.beside.data_as_of >= APART)
+    apart = (
+        each for each in known.snapshots if fleet.polled_at and fleet.polled_at - each.metadata.data_as_of >= APART
+    )
     return next(chain(noted, apart, known.snapshots), None)
 
 

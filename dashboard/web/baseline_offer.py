@@ -4,10 +4,9 @@ import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import Reference
+from dashboard.config.baseline_file import baseline_yaml, taken_from
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import middle_cut
-from dashboard.report.baseline.source import taken_from
-from dashboard.report.baseline.yaml_file import baseline_yaml
 from dashboard.views.context import context_line, context_of
 from dashboard.web import links
 

@@ -93,6 +93,6 @@ def _opened(text: str) -> Chosen:
         return Chosen(text, problem="There is no live fleet to compare with.") if waits else Chosen(text, live)
     try:
         key = service.snapshots().named(text)
-        return Chosen(key, service.frozen(key), service.snapshots().get(key).beside.name)
+        return Chosen(key, service.frozen(key), service.snapshots().get(key).metadata.name)
     except SnapshotError as error:
         return Chosen(text, problem=str(error))

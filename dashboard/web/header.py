@@ -107,8 +107,8 @@ def draw_banner(page: str) -> None:
     stored = state.stored()
     if stored is None:
         return
-    name = f" {markup.bold(f'“{stored.beside.name}”')}" if stored.beside.name else ""
-    frozen = f"frozen {markup.text(formatting.iso(stored.beside.frozen_at))}, not polled"
+    name = f" {markup.bold(f'“{stored.metadata.name}”')}" if stored.metadata.name else ""
+    frozen = f"frozen {markup.text(formatting.iso(stored.metadata.frozen_at))}, not polled"
     leave = markup.link(links.live(page, **links.page_choices()), "Back to the live fleet")
     st.html(
         '<div class="snapshot-banner">'
@@ -164,7 +164,7 @@ def _live_as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, 
 
 def _earlier_rules(stored: Stored) -> str:
     """Return what an earlier rule set found at freeze time: the page shows findings of today's rules."""
-    then = stored.beside
+    then = stored.metadata
     if then.rule_set == RULE_SET:
         return ""
     found = f"{then.critical:,} critical, {formatting.count(then.warning, 'warning')}, {then.info:,} info"

@@ -74,7 +74,7 @@ def _begin() -> None:
 def _shown() -> str:
     """Say in one line which snapshot a meeting looks at, and as of when: it stays in sight with the agenda."""
     fleet, known = state.fleet(), state.stored()
-    called = f"“{known.beside.name}” " if known and known.beside.name else ""
+    called = f"“{known.metadata.name}” " if known and known.metadata.name else ""
     what = f"Snapshot {called}{short_id(fleet.snapshot)}" if fleet.snapshot else f"{fleet.name}, not frozen"
     when = as_of(fleet) or "waiting for the first poll"
     return f'<p class="shown"><span>{markup.text(what)}</span> · {markup.text(when)}</p>'

@@ -36,7 +36,7 @@ def report(fleet: Fleet, last: Last) -> View:
         notes=stored.notes if stored else {},
         before_notes=last.notes,
         alone=last.alone,
-        name=stored.beside.name if stored else "",
+        name=stored.metadata.name if stored else "",
     )
 
 

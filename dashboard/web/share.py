@@ -11,7 +11,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.render.export import SUFFIXES, Format, written
 from dashboard.store import Stored
-from dashboard.store.sidecar import LONGEST_NAME
+from dashboard.store.notes_file import LONGEST_NAME
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
 from dashboard.views.blocks import View
@@ -96,7 +96,7 @@ def _draw_freeze(fleet: Fleet, title: str, url_of: Callable[[str], str], page: s
     if done.stored is None:
         st.html(markup.notice("warning", markup.text(done.problem)))
     else:
-        sidecar = done.stored.beside
+        sidecar = done.stored.metadata
         st.html(f"<p>Frozen as {markup.bold(sidecar.name or UNNAMED)}, {data_time(sidecar)}.</p>")
         if done.stored.problem:
             st.html(markup.notice("warning", markup.text(done.stored.problem)))

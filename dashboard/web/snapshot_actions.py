@@ -12,7 +12,7 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count, iso
 from dashboard.sources.importing import File, Refused, import_files
 from dashboard.store import Stored
-from dashboard.store.sidecar import LONGEST_NAME, with_name
+from dashboard.store.notes_file import LONGEST_NAME, with_name
 from dashboard.views import pages
 from dashboard.web import audit, links, markup
 from dashboard.web.sessions import MAX_FILE_BYTES, MIB
@@ -66,7 +66,7 @@ def _close() -> None:
 
 
 def _draw_snapshot(stored: Stored) -> None:
-    sidecar = stored.beside
+    sidecar = stored.metadata
     head = f"{markup.code(stored.id)} · {data_time(sidecar)} · {freeze_times(sidecar)}"
     st.html(f'<p class="dialog-head">{head}</p>')
     is_writable = not service.snapshots().read_only
@@ -95,7 +95,7 @@ def _draw_snapshot(stored: Stored) -> None:
 
 
 def _draw_name(stored: Stored) -> None:
-    sidecar = stored.beside
+    sidecar = stored.metadata
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         typed = st.text_input(
             "Name",
@@ -120,7 +120,7 @@ def _set_to_delete(key: str | None) -> None:
 
 
 def _draw_deletion(stored: Stored) -> None:
-    name = stored.beside.name or UNNAMED
+    name = stored.metadata.name or UNNAMED
     notes = f" Also deletes {count(len(stored.notes), 'note')}." if stored.notes else ""
     if stored.problem:
         notes = " Also deletes its notes, which cannot be read."
@@ -134,7 +134,7 @@ def _draw_deletion(stored: Stored) -> None:
 
 
 def _delete(stored: Stored, typed: str | None) -> None:
-    name = stored.beside.name or UNNAMED
+    name = stored.metadata.name or UNNAMED
     with audit.recorded("delete", snapshot=stored.id, name=name):
         if (typed or "").strip() != name:
             raise SnapshotError(f"Not deleted: type the name, {name}.")
@@ -204,7 +204,7 @@ def _import(files: Sequence[UploadedFile], name: str) -> Imported:
         except SnapshotError as error:
             refused.append(Refused(file or name, str(error)))
         else:
-            frozen.append((stored.id, f"{stored.beside.name}: {count(sidecar.targets, 'replica')}"))
+            frozen.append((stored.id, f"{stored.metadata.name}: {count(sidecar.targets, 'replica')}"))
     return Imported(tuple(frozen), tuple(refused))
 
 

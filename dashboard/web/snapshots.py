@@ -10,8 +10,8 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count, iso, one_line, short_id, size
 from dashboard.rules.findings import Tally
 from dashboard.store import Listed, Stored
+from dashboard.store.notes_file import SnapshotMetadata
 from dashboard.store.reviews import earlier, last_review
-from dashboard.store.sidecar import Sidecar
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
 from dashboard.views.context import AS_OF, IMPORTED
@@ -99,7 +99,7 @@ def draw_compare(known: Sequence[Stored]) -> None:
     live = service.current()
     if last := last_review(earlier(service.snapshots(), live), live):
         since = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: pages.LIVE})
-        name = markup.bold(last.beside.name or UNNAMED)
+        name = markup.bold(last.metadata.name or UNNAMED)
         st.html(f"<p>{markup.link(since, 'Changes since the last review')}, {name}</p>")
 
 
@@ -107,8 +107,8 @@ def list_sides(known: Sequence[Stored]) -> Mapping[str, str]:
     """Return what can be compared, by id: the newest poll, if any, then the snapshots, other fleets last."""
     live = service.current()
     newest = {pages.LIVE: f"{live.name} now"} if live.polled_at and live.replicas else {}
-    first = live.name if newest or not known else known[0].beside.fleet
-    ordered = sorted(known, key=lambda each: each.beside.fleet != first)
+    first = live.name if newest or not known else known[0].metadata.fleet
+    ordered = sorted(known, key=lambda each: each.metadata.fleet != first)
     return {**newest, **{each.id: describe(each) for each in ordered}}
 
 
@@ -146,7 +146,7 @@ def _write_side(name: str, key: str) -> None:
 
 def describe(stored: Stored) -> str:
     """Return a snapshot on one line: its name, the time of its data unless the name has it, its id."""
-    name, as_of = stored.beside.name or UNNAMED, iso(stored.beside.data_as_of)
+    name, as_of = stored.metadata.name or UNNAMED, iso(stored.metadata.data_as_of)
     return " · ".join([name, *([] if as_of in name else [as_of]), short_id(stored.id)])
 
 
@@ -155,12 +155,12 @@ def default_name(typed: str | None, fleet: str, data_as_of: datetime | None) -> 
     return one_line((typed or "").strip() or (f"{fleet} {iso(data_as_of)}" if data_as_of else fleet))
 
 
-def data_time(sidecar: Sidecar) -> str:
+def data_time(sidecar: SnapshotMetadata) -> str:
     """Return the time of a snapshot's data; of saved answers that of their import."""
     return f"{IMPORTED if sidecar.saved_answers else AS_OF}{iso(sidecar.data_as_of)}"
 
 
-def freeze_times(sidecar: Sidecar) -> str:
+def freeze_times(sidecar: SnapshotMetadata) -> str:
     """Return when a snapshot was frozen, and when it was imported if that was elsewhere."""
     imported = f" · imported {iso(sidecar.imported_at)}" if sidecar.imported_at else ""
     return f"frozen {iso(sidecar.frozen_at)}{imported}"
@@ -172,7 +172,9 @@ def search_snapshots(known: Sequence[Stored], search: str) -> tuple[Stored, ...]
     return tuple(
         each
         for each in known
-        if all(each.id.startswith(word) or word in f"{each.beside.fleet} {each.beside.name}".lower() for word in words)
+        if all(
+            each.id.startswith(word) or word in f"{each.metadata.fleet} {each.metadata.name}".lower() for word in words
+        )
     )
 
 
@@ -186,7 +188,7 @@ def table_html(known: Sequence[Stored], shown: str | None) -> str:
 
 
 def _row(stored: Stored, *, is_shown: bool) -> Sequence[str]:
-    sidecar = stored.beside
+    sidecar = stored.metadata
     name = markup.bold(sidecar.name) if sidecar.name else f"<i>{UNNAMED}</i>"
     opened = markup.link(links.live(pages.OVERVIEW, snapshot=stored.id), name, title="Open this snapshot")
     tally = Tally(sidecar.critical, sidecar.warning, sidecar.info)

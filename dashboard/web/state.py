@@ -54,7 +54,7 @@ def stored() -> Stored | None:
 def snapshot_name() -> str:
     """Return the name of the snapshot that this run shows; empty for a live fleet."""
     known = stored()
-    return known.beside.name if known else ""
+    return known.metadata.name if known else ""
 
 
 def read_stored(snapshot: str | None) -> Stored | None:

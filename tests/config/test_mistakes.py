@@ -4,7 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from dashboard.config import Options
-from dashboard.config.mistakes import no_such_key, sentence
+from dashboard.config.document import no_such_key
+from dashboard.config.load import sentence
 
 
 @pytest.mark.parametrize("key", ["token", "Token", "api_key", "password"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.config import load_options
-from dashboard.config.patterns import checked
+from dashboard.config.model import checked
 from dashboard.errors import OptionsError
 from dashboard.vllm.redaction import MARKER, also_redact, is_secret, redact, redact_prose
 

@@ -12,7 +12,7 @@ from tests import builders
 from tests.frozen import AT, frozen_fleet
 
 STORY = "story"  # the simulated fleet, with something to find in every pool
-WAITING = "waiting"  # the first poll has not ended
+WAITING = "waiting"  # the first poll has not finished
 NOTHING = "nothing"  # no target is configured
 DOWN = "down"  # nobody answers, each for a reason of its own
 UNNAMED = "unnamed"  # all answer, and nobody told which model it serves

@@ -113,7 +113,7 @@ def test_a_file_that_is_half_written_keeps_its_targets_as_stale_until_it_is_whol
         ]
         assert len(failures) == 1
         assert failures[0].startswith("a.json: ")
-        assert failures[0].endswith("; its last targets (2) stay, marked stale")
+        assert failures[0].endswith("; keeping its last targets (2), marked stale")
     write("a.json", group("b"))
     targets, failures = found.read()
     assert [(target.id, target.stale) for target in targets] == [("http://b:80", False), ("http://c:80", False)]
@@ -127,7 +127,7 @@ def test_a_file_that_is_gone_keeps_its_targets_as_stale_until_it_is_back() -> No
     Path("a.json").rename("away")
     targets, failures = found.read()
     assert [target.stale for target in targets] == [True]
-    assert failures == ["a.json: No such file or directory; its last targets (1) stay, marked stale"]
+    assert failures == ["a.json: No such file or directory; keeping its last targets (1), marked stale"]
     Path("away").rename("a.json")
     targets, failures = found.read()
     assert [target.stale for target in targets] == [False]
@@ -144,7 +144,7 @@ def test_what_is_no_regular_file_is_not_opened(folder: Path) -> None:
     os.mkfifo("pipe.json")
     (folder / "folder.json").mkdir()
     _, failures = file_sd("*.json").read()
-    assert failures == ["folder.json: no regular file", "pipe.json: no regular file"]
+    assert failures == ["folder.json: not a regular file", "pipe.json: not a regular file"]
 
 
 def test_a_huge_file_is_a_failure() -> None:

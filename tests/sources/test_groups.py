@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
-from dashboard.sources.groups import MAX_TARGETS, Group, read_groups
+from dashboard.sources.file_sd import MAX_TARGETS, Group, read_groups
 
 
 def test_json_and_yaml_say_the_same() -> None:
@@ -46,11 +46,11 @@ def test_half_a_surrogate_pair_does_not_reach_the_pages() -> None:
         (b"a: [", False, "line 1: not YAML: did not find expected node content"),
         (b"- targets: [a]\n  targets: [b]", False, "line 2: [0].targets: stands on line 1 too; keep one"),
         (b"targets: [a]", False, "not a list of groups {targets: [...], labels: {...}}"),
-        (b"- a", False, "group 1 is no mapping with a list of targets"),
-        (b"- targets: []\n- targets: a", False, "group 2 is no mapping with a list of targets"),
-        (b"- labels: {}", False, "group 1 is no mapping with a list of targets"),
-        (b"- targets: []\n  labels: [a]", False, "group 1 has labels that are no mapping"),
-        (b"- targets: []\n  labels: {a: [b]}", False, "group 1, label 'a' is no text"),
+        (b"- a", False, "group 1 is not a mapping with a list of targets"),
+        (b"- targets: []\n- targets: a", False, "group 2 is not a mapping with a list of targets"),
+        (b"- labels: {}", False, "group 1 is not a mapping with a list of targets"),
+        (b"- targets: []\n  labels: [a]", False, "group 1 has labels that are not a mapping"),
+        (b"- targets: []\n  labels: {a: [b]}", False, "group 1, label 'a' is not a string"),
         (
             b"- targets: []\n  labels: {a: " + b"x" * 1001 + b"}",
             False,

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
-from dashboard.store.carrying import Carried, carried_by
+from dashboard.store.notes_file import MOST_BYTES, MOST_NOTES, ExportMetadata, read_export_metadata
 from dashboard.store.packing import comment_of, commented, id_of, packed, unpacked
-from dashboard.store.sidecar import MOST_BYTES, MOST_NOTES
 from tests import builders
 from tests.builders import HOSTILE, NOW, POLLED_AT
 from tests.report.saved_fleets import built_of_captures
@@ -32,7 +31,7 @@ def export(tmp_path: Path) -> bytes:
 
 
 def test_name_and_notes_come_back(export: bytes) -> None:
-    told = carried_by(export)
+    told = read_export_metadata(export)
 
     assert told.name == "Ops review"
     assert told.notes == {"x": NOTE}
@@ -42,10 +41,10 @@ def test_a_snapshot_that_is_imported_was_frozen_when_it_was_frozen(tmp_path: Pat
     """Both dashboards tell the same of the same id; the other one says when it was brought."""
     here, there, later = Snapshots(tmp_path / "here"), Snapshots(tmp_path / "there"), NOW + timedelta(days=3)
     key = here.freeze(built_of_captures(), "Ops review", NOW).id
-    beside = there.freeze(here.fleet(key), "Ops review", later, carried_by(here.export(key))).beside
+    beside = there.freeze(here.fleet(key), "Ops review", later, read_export_metadata(here.export(key))).metadata
 
     assert (beside.frozen_at, beside.imported_at) == (NOW, later)
-    assert here.get(key).beside.imported_at is None
+    assert here.get(key).metadata.imported_at is None
     assert there.export(key) == here.export(key)
 
 
@@ -53,7 +52,7 @@ def test_a_snapshot_that_is_imported_was_frozen_when_it_was_frozen(tmp_path: Pat
 def test_a_time_of_freezing_that_cannot_be_is_not_believed(tmp_path: Path, told: datetime | None) -> None:
     """Older exports tell none; nobody freezes data that is not there yet, and nothing comes from the future."""
     later = NOW + timedelta(days=3)
-    beside = Snapshots(tmp_path).freeze(builders.story(), "x", later, Carried(frozen_at=told)).beside
+    beside = Snapshots(tmp_path).freeze(builders.story(), "x", later, ExportMetadata(frozen_at=told)).metadata
 
     assert (beside.frozen_at, beside.imported_at) == (later, None)
 
@@ -98,17 +97,17 @@ def test_the_same_name_and_notes_give_the_same_bytes(export: bytes, tmp_path: Pa
     ids=range(15),
 )
 def test_a_file_that_no_export_wrote_carries_nothing(raw: bytes) -> None:
-    assert carried_by(raw) == Carried()
+    assert read_export_metadata(raw) == ExportMetadata()
 
 
 def test_very_many_notes_are_not_taken() -> None:
     notes = ",".join(f'"{number}":{{"text":""}}' for number in range(MOST_NOTES + 1))
 
-    assert carried_by(commented(SIMPLE, f'{{"notes":{{{notes}}}}}'.encode())) == Carried()
+    assert read_export_metadata(commented(SIMPLE, f'{{"notes":{{{notes}}}}}'.encode())) == ExportMetadata()
 
 
 def test_secrets_in_a_note_that_somebody_brings_are_taken_out() -> None:
-    told = carried_by(commented(SIMPLE, b'{"notes":{"x":{"text":"curl https://ana:hunter2secret@host/"}}}'))
+    told = read_export_metadata(commented(SIMPLE, b'{"notes":{"x":{"text":"curl https://ana:hunter2secret@host/"}}}'))
 
     assert "hunter2secret" not in told.notes["x"].text
     assert "curl" in told.notes["x"].text
@@ -127,4 +126,4 @@ def test_a_name_that_attacks_is_only_text(tmp_path: Path) -> None:
     store = Snapshots(tmp_path)
     key = store.freeze(builders.story(), HOSTILE, NOW).id
 
-    assert carried_by(store.export(key)).name == store.get(key).beside.name
+    assert read_export_metadata(store.export(key)).name == store.get(key).metadata.name

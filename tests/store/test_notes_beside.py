@@ -9,8 +9,7 @@ import pytest
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
-from dashboard.store.carrying import carried_by
-from dashboard.store.sidecar import LONGEST_NAME, LONGEST_NOTE, MOST_BYTES, MOST_NOTES
+from dashboard.store.notes_file import LONGEST_NAME, LONGEST_NOTE, MOST_BYTES, MOST_NOTES, read_export_metadata
 from tests.builders import HOSTILE, NOW
 from tests.store.folders import a_fleet, full_disk
 
@@ -20,7 +19,7 @@ def test_a_note_that_is_too_long_is_refused_with_what_to_do_and_the_rest_stays(
     store: Snapshots, key: str, note: Note
 ) -> None:
     store.note(key, "there", Note("before"))
-    said = "The note is too long: it may have 4,000 characters, and its owner 80. Shorten it."
+    said = "The note is too long: the limit is 4,000 characters, and 80 for its owner. Shorten it."
 
     with pytest.raises(SnapshotError, match=re.escape(said)):
         store.note(key, "new", note)
@@ -29,27 +28,27 @@ def test_a_note_that_is_too_long_is_refused_with_what_to_do_and_the_rest_stays(
 
 def test_a_snapshot_that_came_without_its_notes_is_described_from_itself(store: Snapshots, key: str) -> None:
     """Somebody copied one file: all but the name is known, and it can be named."""
-    before = store.get(key).beside
+    before = store.get(key).metadata
     (store.folder / f"{key}.notes.json").unlink()
 
-    described = store.get(key).beside
+    described = store.get(key).metadata
     assert described.model_dump(exclude={"name", "frozen_at"}) == before.model_dump(exclude={"name", "frozen_at"})
     assert described.name == ""
 
     store.rename(key, "found again")
-    assert store.get(key).beside.name == "found again"
+    assert store.get(key).metadata.name == "found again"
 
 
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
-        (b"", "is no complete JSON object"),
-        (b"[]", "is no complete JSON object"),
-        (b"\xff", "is no complete JSON object"),
-        (b"[" * 100_000, "is no complete JSON object"),
-        (b'{"name": 3}', "does not hold what is expected at name"),
-        (b'{"schema_version": 2}', "does not hold what is expected at schema_version"),
-        (b" " * (MOST_BYTES + 1), "is larger than the 8 MiB that are read"),
+        (b"", "is not a complete JSON object"),
+        (b"[]", "is not a complete JSON object"),
+        (b"\xff", "is not a complete JSON object"),
+        (b"[" * 100_000, "is not a complete JSON object"),
+        (b'{"name": 3}', "has an unexpected value at name"),
+        (b'{"schema_version": 2}', "has an unexpected value at schema_version"),
+        (b" " * (MOST_BYTES + 1), "is larger than 8 MiB"),
     ],
 )
 def test_notes_that_cannot_be_read_hide_no_snapshot_and_are_never_written_over(
@@ -60,10 +59,12 @@ def test_notes_that_cannot_be_read_hide_no_snapshot_and_are_never_written_over(
     file.write_bytes(content)
     said = (
         f"The name and notes of snapshot {key} cannot be read: {key}.notes.json in the folder of snapshots {wrong}; "
-        "mend it, or move it away, for nothing is written over it."
+        "repair it or move it away. It is never overwritten."
     )
 
-    assert [(each.id, each.beside.fleet, each.notes, each.problem) for each in store.all()] == [(key, "prod", {}, said)]
+    assert [(each.id, each.metadata.fleet, each.notes, each.problem) for each in store.all()] == [
+        (key, "prod", {}, said)
+    ]
     assert store.listed().damaged == (said,)
     with pytest.raises(SnapshotError, match=re.escape(said)):
         store.note(key, "a", Note("new"))
@@ -89,7 +90,7 @@ def test_the_place_that_is_wrong_is_one_short_line_whatever_it_is_called(store: 
     file.write_text(json.dumps({**told, "notes": {HOSTILE * 100: 3}}))
     problem = store.get(key).problem
 
-    assert "does not hold what is expected at notes." in problem
+    assert "has an unexpected value at notes." in problem
     assert len(problem) < 400
     assert problem.isprintable()
 
@@ -115,12 +116,9 @@ def test_a_note_more_than_is_read_again_is_refused_and_the_others_stay(store: Sn
             refused = str(error)
             break
 
-    assert refused == (
-        f"The notes of snapshot {key} would take more than the 8 MiB that are read; "
-        "shorten this one, or take others away."
-    )
+    assert refused == (f"The notes of snapshot {key} take more than 8 MiB; shorten this one or delete others.")
     assert file.stat().st_size <= MOST_BYTES
-    assert len(store.get(key).notes) == len(carried_by(store.export(key)).notes) == len(notes) + number
+    assert len(store.get(key).notes) == len(read_export_metadata(store.export(key)).notes) == len(notes) + number
     store.note(key, "0000", None)
     store.note(key, "in its place", note)
 
@@ -130,10 +128,10 @@ def test_more_notes_than_an_export_carries_are_refused_and_the_others_stay(store
     told = json.loads(file.read_bytes())
     file.write_text(json.dumps({**told, "notes": {str(number): {"text": ""} for number in range(MOST_NOTES)}}))
 
-    with pytest.raises(SnapshotError, match=f"Snapshot {key} would have more than 10,000 notes; take others away"):
+    with pytest.raises(SnapshotError, match=f"Snapshot {key} has more than 10,000 notes; delete some"):
         store.note(key, "more", Note("x"))
     store.note(key, "0", Note("instead"))
-    assert len(carried_by(store.export(key)).notes) == MOST_NOTES
+    assert len(read_export_metadata(store.export(key)).notes) == MOST_NOTES
 
 
 def test_notes_that_cannot_be_written_leave_the_earlier_ones(store: Snapshots, key: str) -> None:

@@ -12,9 +12,8 @@ from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.errors import SnapshotError
 from dashboard.store import Snapshots
-from dashboard.store.carrying import carried_by
-from dashboard.store.packing import content_of, id_of, packed, unpacked
-from dashboard.store.redacting import clean_content, without_secrets
+from dashboard.store.notes_file import read_export_metadata
+from dashboard.store.packing import clean_content, content_of, id_of, packed, unpacked, without_secrets
 from dashboard.vllm.redaction import MARKER
 from tests.builders import NOW
 from tests.report.saved_fleets import built_of_captures
@@ -64,7 +63,9 @@ def said_of(store: Snapshots, key: str) -> bytes:
     fleet = store.fleet(key)
     export = store.export(key)
     saved = (fleet_json(fleet, NOW, full=True), findings_json(fleet, NOW), unpacked(export))
-    return b"".join((*saved, repr(store.listed()).encode(), repr(carried_by(export)).encode(), repr(fleet).encode()))
+    return b"".join(
+        (*saved, repr(store.listed()).encode(), repr(read_export_metadata(export)).encode(), repr(fleet).encode())
+    )
 
 
 def test_nothing_that_is_told_of_an_earlier_snapshot_holds_a_secret(store: Snapshots, old: str) -> None:
@@ -89,7 +90,7 @@ def test_a_fleet_that_was_frozen_under_a_short_id_is_still_that_snapshot(store: 
         (store.folder / f"{key}{kind}").rename(store.folder / f"{key[:10]}{kind}")
 
     assert store.freeze(a_fleet(), "again", NOW).id == key[:10]
-    assert [each.beside.name for each in store.all()] == ["before"]
+    assert [each.metadata.name for each in store.all()] == ["before"]
 
 
 def test_secrets_are_taken_out_of_the_files_under_the_same_id_after_a_backup(
@@ -137,7 +138,7 @@ def test_a_rewritten_snapshot_that_is_edited_or_damaged_does_not_open(
             store.fleet(old)
     other = store.freeze(a_fleet(), "x", NOW).id
     (store.folder / f"{other}.json.gz").write_bytes(whole)
-    with pytest.raises(SnapshotError, match="was changed after it was frozen"):
+    with pytest.raises(SnapshotError, match="was changed after freezing"):
         store.fleet(other)
 
 

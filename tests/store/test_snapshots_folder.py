@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.errors import SnapshotError
 from dashboard.store import Snapshots
-from dashboard.store.sidecar import LONGEST_NAME
+from dashboard.store.notes_file import LONGEST_NAME
 from dashboard.store.writing import LOCK
 from tests.builders import HOSTILE, NOW
 from tests.store.folders import a_fleet, full_disk
@@ -28,7 +28,7 @@ def test_the_newest_data_is_listed_first(store: Snapshots) -> None:
     for days in (2, 0, 1):
         store.freeze(a_fleet(polled_at=NOW - timedelta(days=days)), f"{days} days ago", NOW)
 
-    assert [each.beside.name for each in store.all()] == ["0 days ago", "1 days ago", "2 days ago"]
+    assert [each.metadata.name for each in store.all()] == ["0 days ago", "1 days ago", "2 days ago"]
 
 
 @pytest.mark.parametrize("spoken", ["{}", " {} ", "{:.4}", "{:.9}", "{:.10}", "{:.31}"])
@@ -77,9 +77,9 @@ def test_a_file_that_was_changed_after_freezing_does_not_open(store: Snapshots, 
     file = store.folder / f"{key}.json.gz"
     file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()).replace(b'"block_size":16', b'"block_size":32')))
 
-    with pytest.raises(SnapshotError, match="was changed after it was frozen"):
+    with pytest.raises(SnapshotError, match="was changed after freezing"):
         store.fleet(key)
-    with pytest.raises(SnapshotError, match="was changed after it was frozen"):
+    with pytest.raises(SnapshotError, match="was changed after freezing"):
         store.export(key)
 
 
@@ -87,7 +87,7 @@ def test_a_file_cut_short_says_so_and_freezing_again_mends_it(store: Snapshots, 
     file = store.folder / f"{key}.json.gz"
     file.write_bytes(file.read_bytes()[:-20])
 
-    with pytest.raises(SnapshotError, match="ends in the middle"):
+    with pytest.raises(SnapshotError, match="is cut off"):
         store.fleet(key)
     store.freeze(store_fleet := a_fleet(), "again", NOW)
     assert store.fleet(key).inspection == store_fleet.inspection
@@ -114,7 +114,7 @@ def test_a_snapshot_that_somebody_deleted_says_so_in_each_way(store: Snapshots, 
 
 def test_a_name_may_be_anything_and_becomes_one_line(store: Snapshots, key: str) -> None:
     store.rename(key, HOSTILE * 20)
-    name = store.get(key).beside.name
+    name = store.get(key).metadata.name
 
     assert len(name) == LONGEST_NAME
     assert name.isprintable()
@@ -167,4 +167,4 @@ def test_counts_beside_a_snapshot_are_read_as_they_were_written(store: Snapshots
     told = json.loads((store.folder / f"{key}.notes.json").read_bytes())
 
     assert (told["answered"], told["targets"]) == (1, 2)
-    assert store.get(key).beside.rule_set == told["rule_set"]
+    assert store.get(key).metadata.rule_set == told["rule_set"]

@@ -109,7 +109,7 @@ def test_the_same_fleet_frozen_twice_is_one_snapshot_with_its_first_name(tmp_pat
     second = store.freeze(fleet, "once more", LATER + timedelta(days=1))
 
     assert second == first
-    assert [each.beside.name for each in store.all()] == ["before the rollout"]
+    assert [each.metadata.name for each in store.all()] == ["before the rollout"]
 
 
 def test_a_snapshot_that_is_frozen_again_is_the_same_one(tmp_path: Path) -> None:
@@ -129,13 +129,13 @@ def test_an_export_is_the_same_bytes_each_time_and_holds_the_whole_fleet(tmp_pat
 
 
 def test_a_fleet_that_was_never_polled_cannot_be_frozen(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="first poll has not ended"):
+    with pytest.raises(SnapshotError, match="first poll has not finished"):
         Snapshots(tmp_path / "none").freeze(empty_fleet("prod"), "x", LATER)
     assert not (tmp_path / "none").exists()
 
 
 def test_the_list_says_what_was_seen_when_it_was_frozen(demo_fleet: Fleet, tmp_path: Path) -> None:
-    beside = Snapshots(tmp_path).freeze(demo_fleet, " two\nlines ", LATER).beside
+    beside = Snapshots(tmp_path).freeze(demo_fleet, " two\nlines ", LATER).metadata
     found = [each.severity for each in demo_fleet.inspection.findings]
 
     assert beside.name == "two lines"

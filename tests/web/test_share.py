@@ -36,8 +36,8 @@ def test_a_fleet_is_frozen_once_with_its_name_and_time_as_the_default_name() -> 
     app = freeze(freeze(visit()))
     (stored,) = service.snapshots().all()
 
-    assert stored.beside.name == "prod-eu 2026-03-02T11:42:05Z"
-    assert stored.beside.frozen_at == NOW
+    assert stored.metadata.name == "prod-eu 2026-03-02T11:42:05Z"
+    assert stored.metadata.frozen_at == NOW
     assert html(app).count("open it") == 1
     assert "Frozen as <b>prod-eu 2026-03-02T11:42:05Z</b>, data as of 2026-03-02T11:42:05Z." in html(app)
 
@@ -48,7 +48,7 @@ def test_the_link_opens_this_page_with_its_choices_until_the_next_poll() -> None
     app.text_input(key="freeze_name").set_value("Friday")
     freeze(rerun(app))
     (stored,) = service.snapshots().all()
-    assert stored.beside.name == "Friday"
+    assert stored.metadata.name == "Friday"
     assert f"compare?pool=embed-8b&amp;search=version&amp;snapshot={stored.id}" in html(app)
     assert f"compare?pool=embed-8b&search=version&snapshot={stored.id}" in app.code[-1].value
 

@@ -1,5 +1,6 @@
-"""Which replica and which path a file is the answer of: told by its name, `chat-1.server_info.json`, or its content."""
+"""Imported files: opened within limits, and identified by name (`chat-1.server_info.json`) or content."""
 
+import codecs
 import re
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
@@ -7,15 +8,24 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from dashboard.errors import SnapshotError
-from dashboard.sources.importing.files import shown
+from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, PROBES, SERVER_CONFIG
-from dashboard.vllm.reading import json_fault
+from dashboard.store.packing import GZIP_MAGIC, unpacked
+from dashboard.vllm import reading
+from dashboard.vllm.reading import json_fault, node_count
+from dashboard.vllm.redaction import redact_text
+
+MIB = 2**20
+MAX_FILE_BYTES = 64 * MIB  # unpacked; 1,000 replicas take 23 MB in `poll --format json --full`
+LONGEST_NAME = 80  # characters of a file's name that are shown
+ZIP_MAGIC = b"PK\x03\x04"
+SMALLER = "save one pool at a time: poll --format json --full --pool NAME."
 
 SAVED_FLEET = "a saved fleet"  # in place of a path
 SERVER_INFO = "/server_info?config_format=json"
 PLUGIN = "/plugins/vllm-server-introspection"
-# What may stand before the ending of a file's name, and the path whose answer it then is. The path itself may stand
-# there too, with dots for slashes; a dash and an underscore count as a dot.
+# The part of a file's name before its ending, and the path of that answer. The path itself is also accepted, with dots
+# for slashes; a dash and an underscore count as a dot.
 KINDS = {
     "metrics": METRICS.path,
     "version": "/version",
@@ -35,24 +45,38 @@ _PATHS = {
     **{probe.path.partition("?")[0].strip("/").translate(_SPELLED): probe.path for probe in PROBES},
     **{kind.translate(_SPELLED): path for kind, path in KINDS.items()},
 }
-UNNAMED = "replica"  # what a file that is called only after its path, such as server_info.json, is the answer of
+UNNAMED = "replica"  # the replica of a file that is named after its path alone, such as server_info.json
 _ENDING = re.compile(r"(?:\.(?:json|txt|prom))?(?:\.gz)?$", re.IGNORECASE)
-# Names of fields that only the answer of one path has. The first that are all there decide.
+# Field names that identify an answer: the first set that is present decides.
 _MARKS: tuple[tuple[str, frozenset[str]], ...] = (
     (SAVED_FLEET, frozenset({"schema_version", "replicas"})),
     (SERVER_INFO, frozenset({"vllm_config"})),
     (f"{PLUGIN}/config", frozenset({"model", "kv_cache", "features"})),
     (INFERENCE_CONFIG, frozenset({"model", "kv_cache"})),
-    (f"{PLUGIN}/kv-cache", frozenset({"num_gpu_blocks"})),  # its tokens are an upper bound: the more careful guess
+    (f"{PLUGIN}/kv-cache", frozenset({"num_gpu_blocks"})),  # its tokens are an upper bound: the cautious guess
     ("/v1/models", frozenset({"data"})),
 )
-# And those that say too little to be looked for within another answer.
+# Field names that must be the only ones.
 _WHOLE: tuple[tuple[str, frozenset[str]], ...] = (
     (f"{PLUGIN}/devices", frozenset({"devices"})),
     ("/version", frozenset({"version"})),
     ("/version", frozenset({"version", "rust_frontend_version"})),
 )
-_WHAT_TO_DROP = "drop an exported snapshot, what poll --format json --full printed, or answers as curl saved them."
+_WHAT_TO_DROP = "drop an exported snapshot, the output of poll --format json --full, or answers saved by curl."
+
+
+class File(NamedTuple):
+    """A file's name, without its folder, and its content."""
+
+    name: str
+    content: bytes
+
+
+class Refused(NamedTuple):
+    """A file that is not imported: its name, and one sentence with reason and action."""
+
+    name: str
+    why: str
 
 
 class Answer(NamedTuple):
@@ -62,27 +86,66 @@ class Answer(NamedTuple):
     path: str
 
 
+def shown(name: str) -> str:
+    """Return a file's name on one line, without secrets: it is foreign text."""
+    return middle_cut(one_line(redact_text(name)).strip(), LONGEST_NAME) or "a file without a name"
+
+
+def opened(file: File) -> bytes:
+    """Return the content of an imported file; raise SnapshotError with the reason where it is unreadable."""
+    content = unwrapped(file.content, MAX_FILE_BYTES)
+    if content.lstrip()[:1] == b"<":
+        raise SnapshotError("It is a web page or XML, not an answer of vLLM; query the replica, not a proxy.")
+    most = reading.SAVED_FLEET.max_nodes
+    if node_count(content, most) > most:
+        raise SnapshotError(f"It has more than {most:,} JSON nodes; {SMALLER}")
+    return content
+
+
+def unwrapped(raw: bytes, most: int) -> bytes:
+    """Return a file's content, unpacked and in UTF-8; raise SnapshotError with the reason and the action.
+
+    At most `most` bytes are read; content in UTF-16 may have half as many again.
+    """
+    if raw.startswith(ZIP_MAGIC):
+        raise SnapshotError("It is a ZIP archive; unpack it and use the files in it.")
+    content = unpacked(raw, most)
+    if len(content) > most:
+        raise SnapshotError(f"It is larger than {most // MIB} MiB, the limit of a file; {SMALLER}")
+    if content.startswith(GZIP_MAGIC):
+        raise SnapshotError("It is compressed twice; unpack it once and use the result.")
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # PowerShell's `>` writes UTF-16
+        try:
+            content = content.decode("utf-16").encode()
+        except UnicodeDecodeError:
+            raise SnapshotError("It is not valid UTF-16; save it again as UTF-8.") from None
+    content = content.removeprefix(codecs.BOM_UTF8)
+    if not content.strip():
+        raise SnapshotError("It is empty; save it again.")
+    return content
+
+
 def replicas_named(names: Iterable[str]) -> frozenset[str]:
-    """Return the replicas that files name together with a path, as `chat-1.metrics.txt` names chat-1."""
-    return frozenset(told.replica for told in map(_told, names) if told is not None)
+    """Return the replicas in file names that also name a path, as `chat-1.metrics.txt` names chat-1."""
+    return frozenset(answer.replica for answer in map(_from_name, names) if answer is not None)
 
 
 def answer_of(name: str, content: bytes, named: Collection[str] = ()) -> Answer:
-    """Return what a file is; raise SnapshotError with the reason where neither its name nor its content tells.
+    """Return what a file is, by name, else by content; raise SnapshotError with the reason where neither decides.
 
-    What stands before the path in its name is the replica, dots and all. Without a path there, it is the one of `named`
-    that the name continues after a dot, the longest of several; else the whole name is the replica.
+    The part of its name before the path is the replica, with its dots. Without a path, the replica is the longest of
+    `named` that the name continues after a dot, else the whole name.
     """
-    if told := _told(name):
-        return told
+    if answer := _from_name(name):
+        return answer
     parts = _parts(name)
     begun = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
     replica = next((each for each in begun if each in named), ".".join(parts))
-    return Answer(replica or UNNAMED, _recognised(content))
+    return Answer(replica or UNNAMED, _from_content(content))
 
 
-def _told(name: str) -> Answer | None:
-    """Return what the name alone says: the longest path that it ends with, and the replica before that."""
+def _from_name(name: str) -> Answer | None:
+    """Return the replica and the longest path at the end of a name."""
     parts = _parts(name)
     for start in range(len(parts)):
         if path := _PATHS.get(".".join(parts[start:]).lower().translate(_SPELLED)):
@@ -95,46 +158,43 @@ def _parts(name: str) -> list[str]:
 
 
 def refusal_of(path: str, why: str, content: bytes) -> str:
-    """Return the sentence on an answer that says nothing: why, and what to save instead."""
-    if path == SERVER_INFO and _is_text_form(content):
-        return f"It is the text form of /server_info, which cannot be read; save that of {SERVER_INFO}."
-    return f"{why.rstrip('.')}; save the answer once more, as it comes."
+    """Return the sentence on an unreadable answer: why, and the action."""
+    if path == SERVER_INFO and _is_json(content):
+        info = from_json(content)
+        if isinstance(info, dict) and isinstance(info.get("vllm_config"), str):  # vLLM's answer without config_format
+            return f"It is the text form of /server_info, which is not supported; save that of {SERVER_INFO}."
+    return f"{why.rstrip('.')}; save the answer again, unchanged."
 
 
-def _is_text_form(content: bytes) -> bool:
-    """Tell whether somebody asked for /server_info without saying in which form: then vLLM writes one long text."""
-    try:
-        told = from_json(content)
-    except ValueError:
-        return False
-    return isinstance(told, dict) and isinstance(told.get("vllm_config"), str)
-
-
-def _recognised(content: bytes) -> str:
+def _from_content(content: bytes) -> str:
+    """Return the path whose answer this content is."""
     if content.lstrip()[:1] not in {b"{", b"["} and not _is_json(content):
         if b"vllm:" in content:
             return METRICS.path
-        raise SnapshotError(f"It is neither JSON nor a page of /metrics of vLLM; {_WHAT_TO_DROP}")
-    told = _parsed(content)
-    if not isinstance(told, dict):
+        raise SnapshotError(f"It is neither JSON nor a /metrics page of vLLM; {_WHAT_TO_DROP}")
+    try:
+        value = from_json(content)
+    except ValueError as error:
+        raise SnapshotError(f"It {json_fault(error)}; copy or save it again, unchanged.") from None
+    if not isinstance(value, dict):
         raise SnapshotError(
-            f"It is JSON, but only {_kind(told)}, which is neither a saved fleet nor an answer of vLLM; {_WHAT_TO_DROP}"
+            f"It is JSON, but only {_kind(value)}: neither a saved fleet nor an answer of vLLM; {_WHAT_TO_DROP}"
         )
-    fields = frozenset(told)
+    fields = frozenset(value)
     found = next((path for path, marks in _MARKS if marks <= fields), None)
     found = found or next((path for path, marks in _WHOLE if marks == fields), None)
     if found is None and fields and all(field.isdecimal() for field in fields):
         found = "/kv_event_sources"
     if found is None:
         raise SnapshotError(
-            "It is JSON, but neither a saved fleet nor an answer that is known here; "
-            "if it is one, name it after its path, as in chat-1.server_info.json."
+            "It is JSON, but neither a saved fleet nor a known answer; "
+            "name an answer after its path, as in chat-1.server_info.json."
         )
     return found
 
 
 def _is_json(content: bytes) -> bool:
-    """Tell whether text that is no object and no list is JSON at all; NaN and Infinity are not (RFC 8259, 6)."""
+    """Return whether a text is JSON; NaN and Infinity are not (RFC 8259, 6)."""
     try:
         from_json(content, allow_inf_nan=False)
     except ValueError:
@@ -142,15 +202,8 @@ def _is_json(content: bytes) -> bool:
     return True
 
 
-def _kind(told: Any) -> str:
-    """Name what JSON holds in place of an object."""
-    if told is None or isinstance(told, bool):
-        return to_json(told).decode()
-    return "a list" if isinstance(told, list) else "a string" if isinstance(told, str) else "a number"
-
-
-def _parsed(content: bytes) -> Any:
-    try:
-        return from_json(content)
-    except ValueError as error:
-        raise SnapshotError(f"It {json_fault(error)}; copy or save it once more, as it comes.") from None
+def _kind(value: Any) -> str:
+    """Return the kind of a JSON value that is no object."""
+    if value is None or isinstance(value, bool):
+        return to_json(value).decode()
+    return "a list" if isinstance(value, list) else "a string" if isinstance(value, str) else "a number"

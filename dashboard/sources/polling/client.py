@@ -1,7 +1,10 @@
-"""One GET, within limits: the only module that knows httpx. Every way to fail becomes a `Failure`."""
+"""One GET, within limits: the only module that knows httpx. Every error becomes a `Failure`."""
 
+import asyncio
 import ssl
-from contextlib import AsyncExitStack, aclosing
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -14,36 +17,120 @@ from dashboard import __version__
 from dashboard.fleet import Failure, Target
 from dashboard.sources.polling import failures
 from dashboard.sources.polling.credentials import Key
-from dashboard.sources.polling.decoding import Body, BodyEncodingError, BodyTooLargeError
 from dashboard.sources.polling.failures import Asked
-from dashboard.sources.polling.patience import Patience
 from dashboard.vllm.reading import budget_of
 
-# Packing 50 KB costs the API server of a busy vLLM more than sending them, and what is not packed is no bomb.
+# Compressing 50 KB costs the API server of a busy vLLM more than sending them, and excludes compression bombs.
 HEADERS = (
     (b"User-Agent", f"vllm-fleet-dashboard/{__version__}".encode()),
     (b"Accept", b"*/*"),
     (b"Accept-Encoding", b"identity"),
 )
 CLOSE = (b"Connection", b"close")
-# An error page is only shown, never read: its beginning is enough.
-MAX_ERROR_PAGE_BYTES = 16 * 2**10
-NO_KEY = Key()
+MAX_ERROR_PAGE_BYTES = 16 * 2**10  # an error page is only shown, never parsed
+# zlib: 32 added to the largest window accepts gzip's header and that of zlib ("deflate" in HTTP).
+GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
+BEAT_SECONDS = 0.05  # a later beat shows that the event loop was busy
 
 
 class Answer(NamedTuple):
-    """What came back from one GET. `body` is decoded, and cut where a limit ended it."""
+    """The result of one GET. `body` is decompressed, and cut at a limit."""
 
     status: int | None = None
     body: bytes = b""
     failure: Failure | None = None
 
 
-class Client:
-    """An HTTP client for the time of one poll.
+class BodyTooLargeError(Exception):
+    """The decompressed body passes the limit. `Body.content` has the beginning."""
 
-    It speaks through httpx's transport alone, without `httpx.AsyncClient` around it: so there is nothing that follows
-    a redirect, keeps a cookie or looks into the environment, and a request costs a third less.
+
+class BodyEncodingError(Exception):
+    """The body does not match its Content-Encoding, or the encoding was not requested."""
+
+
+class Body:
+    """A body that grows up to `limit` decompressed bytes. `encoding` is the Content-Encoding header."""
+
+    def __init__(self, encoding: str, limit: int) -> None:
+        name = encoding.strip().lower()
+        if name not in COMPRESSED | {"", "identity"}:
+            raise BodyEncodingError("an encoding that was not asked for")
+        self.content = bytearray()
+        self._limit = limit
+        self._began = False
+        self._unpack = zlib.decompressobj(GZIP_OR_ZLIB) if name in COMPRESSED else None
+
+    def feed(self, chunk: bytes) -> None:
+        """Add one chunk; raise BodyTooLargeError at the limit."""
+        self._began = True
+        room = self._limit - len(self.content) + 1
+        if self._unpack is not None:
+            try:
+                chunk = self._unpack.decompress(chunk, room)
+            except zlib.error as error:
+                raise BodyEncodingError("broken gzip") from error
+        self.content += chunk[:room]
+        if len(self.content) > self._limit:
+            raise BodyTooLargeError
+
+    def end(self) -> None:
+        """Raise BodyEncodingError when the compressed stream was cut off."""
+        if self._unpack is not None and self._began and not self._unpack.eof:
+            raise BodyEncodingError("gzip that is cut off")
+
+
+class Patience:
+    """A clock, and timeouts, that pause while the event loop is busy: replicas do not pay for this process."""
+
+    def __init__(self) -> None:
+        self._late = 0.0
+        self._due = 0.0
+        self._open: set[asyncio.Timeout] = set()
+        self._next: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Start to measure the running event loop."""
+        self._due = asyncio.get_running_loop().time() + BEAT_SECONDS
+        self._next = asyncio.get_running_loop().call_at(self._due, self._beat)
+
+    def stop(self) -> None:
+        """End the measurement."""
+        if self._next is not None:
+            self._next.cancel()
+
+    def time(self) -> float:
+        """Return seconds of a clock that pauses with the event loop."""
+        return asyncio.get_running_loop().time() - self._late
+
+    @asynccontextmanager
+    async def timeout(self, seconds: float) -> AsyncIterator[None]:
+        """Raise TimeoutError after that many seconds of this clock."""
+        async with asyncio.timeout(seconds) as timeout:
+            self._open.add(timeout)
+            try:
+                yield
+            finally:
+                self._open.discard(timeout)
+
+    def _beat(self) -> None:
+        """Extend all timeouts by the delay of this call: it runs before those that expired meanwhile."""
+        late = asyncio.get_running_loop().time() - self._due
+        if late > BEAT_SECONDS:
+            self._late += late
+            for timeout in self._open:
+                when = timeout.when()
+                if when is not None and not timeout.expired():
+                    timeout.reschedule(when + late)
+        self.start()
+
+
+class Client:
+    """An HTTP client for one poll.
+
+    It uses httpx's transport without `httpx.AsyncClient`: no redirects, no cookies, no proxies from the environment,
+    and a request costs a third less.
     """
 
     def __init__(self, *, connections: int, max_answer_bytes: int, max_headers: int, max_header_bytes: int) -> None:
@@ -56,7 +143,7 @@ class Client:
         self._transports: dict[tuple[bool, Path | None], httpx.AsyncBaseTransport] = {}
 
     async def __aenter__(self) -> Self:
-        """Open nothing yet: the first target that needs a connection does."""
+        """Start the clock; connections open on demand."""
         self._patience.start()
         return self
 
@@ -68,20 +155,19 @@ class Client:
         await self._opened.aclose()
 
     def time(self) -> float:
-        """Return seconds of a clock that pauses while the event loop is busy with something else."""
+        """Return seconds of a clock that pauses while the event loop is busy."""
         return self._patience.time()
 
-    async def get(self, target: Target, path: str, seconds: float, *, key: Key = NO_KEY, last: bool = False) -> Answer:
-        """Ask `target` for `path`, all of it within `seconds`; with `last` the connection is closed afterwards.
-
-        Seconds in which the event loop was busy with something else do not count.
-        """
-        asked = Asked(target.id, path)
+    async def get(
+        self, target: Target, path: str, seconds: float, *, key: Key | None = None, last: bool = False
+    ) -> Answer:
+        """Send one GET, answered within `seconds` of the client's clock; `last` closes the connection afterwards."""
+        asked, key = Asked(target.id, path), key or Key()
         secure = target.id.startswith("https://")
         ca_file = target.credentials.ca_file if secure and target.credentials else None
         try:
             transport = await self._transport(secure=secure, ca_file=ca_file)
-        except OSError:  # also ssl.SSLError, for a file that holds no certificate
+        except OSError:  # also ssl.SSLError, for a file without certificates
             return Answer(failure=failures.ca_unreadable(asked, ca_file))
         headers = [*HEADERS, CLOSE] if last else list(HEADERS)
         if key.token is not None:
@@ -94,7 +180,7 @@ class Client:
         return await _Exchange(asked, key, limit, self._patience).run(transport, request, seconds)
 
     async def _transport(self, *, secure: bool, ca_file: Path | None) -> httpx.AsyncBaseTransport:
-        """Return the transport that trusts `ca_file`, or this machine's own CAs; reading those takes 50 ms."""
+        """Return the transport that trusts `ca_file`, or this machine's CAs; loading those takes 50 ms."""
         if (secure, ca_file) not in self._transports:
             trust = ssl.create_default_context(cafile=ca_file) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             transport = AiohttpTransport(verify=trust, trust_env=False, client=lambda: self._session(trust))
@@ -112,7 +198,7 @@ class Client:
 
 
 class _Exchange:
-    """One request and its response; what has arrived when a limit strikes is kept."""
+    """One request and its response; the part that arrived before a limit is kept."""
 
     def __init__(self, asked: Asked, key: Key, limit: int, patience: Patience) -> None:
         self._asked = asked
@@ -133,7 +219,7 @@ class _Exchange:
             failure = failures.timed_out(self._asked, seconds, began=self._status is not None)
         except httpx.HTTPError as error:
             failure = failures.of_error(self._asked, error.__cause__ or error)
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # what the transport lets through
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # raised through the transport
             failure = failures.of_error(self._asked, error)
         return Answer(self._status, bytes(self._body.content) if self._body else b"", failure)
 

@@ -1,27 +1,33 @@
-"""The poll: every target, some at a time, within one time limit; and what is remembered until the next poll."""
+"""The poll: every target, some in parallel, within one time limit; and the state that is kept between polls."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from dashboard.fleet import Snapshot, Target
-from dashboard.sources.polling import credentials
-from dashboard.sources.polling.client import Client
-from dashboard.sources.polling.reader import Reader
-from dashboard.sources.polling.replica import Known, Visit
-from dashboard.vllm import canonical
+from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Target
+from dashboard.sources.polling import credentials, failures
+from dashboard.sources.polling.client import Answer, Client
+from dashboard.sources.polling.probes import METRICS, PROBES, Probe, Reader
+from dashboard.vllm.canonical import forget_unused
+from dashboard.vllm.reading import excerpt
 from dashboard.vllm.redaction import redact_keys
 
-READERS = 2  # threads; they share one interpreter, and a costly answer still leaves one to the others
+READERS = 2  # threads; they share one interpreter, and one costly answer leaves one thread to the others
+# After one of these on the first probe the others would fail in the same way, only later.
+OUT_OF_REACH = frozenset(
+    {FailureKind.DNS, FailureKind.REFUSED, FailureKind.TLS, FailureKind.TIMEOUT, FailureKind.TARGET}
+)
+# Processor time for the answers of one replica in one poll; the largest captures take 0.01 s together.
+READ_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a poll may cost. `connections` is also the number of replicas that are asked at a time."""
+    """Limits of a poll. `connections` is also the number of replicas in parallel."""
 
     probe_timeout_seconds: float
     replica_timeout_seconds: float
@@ -30,28 +36,27 @@ class Limits:
     connections: int
     max_answer_bytes: int
     max_headers: int
-    max_header_bytes: int = 8190  # of one header; aiohttp's own default
+    max_header_bytes: int = 8190  # per header; aiohttp's own default
 
 
-@contextmanager
-def _reading() -> Iterator[Executor]:
-    """Give the threads that read answers; one that is busy when the poll is given up ends by itself."""
-    pool = ThreadPoolExecutor(READERS, thread_name_prefix="reading")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The state of a replica between polls: the latest result of each probe, keyed by path.
 
+    A probe that fails keeps its earlier reply, with the `failure`; `observed_at` is then the time of the reply. When
+    no probe answers, every earlier reply gets the failure of `/metrics`: a replica is down when no result has a reply
+    without a failure. A restart clears the state. `asked_everything_at` (monotonic clock) is None for a full poll next.
+    """
 
-def _tell_nobody(_done: int, _total: int) -> None:
-    """Stand in for a progress bar."""
+    probes: Mapping[str, ProbeResult] = field(default_factory=dict)
+    asked_everything_at: float | None = None
 
 
 class Poller:
-    """Asks all targets again and again. Between polls it remembers what each replica said, and no connection."""
+    """Polls all targets repeatedly. Between polls it keeps each replica's replies, and no connection."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds that never go back: the time between two polls of everything."""
+        """`clock` is monotonic, in seconds."""
         self._limits = limits
         self._clock = clock
         self._reader = Reader()
@@ -61,26 +66,25 @@ class Poller:
         self,
         targets: Iterable[Target],
         now: Callable[[], datetime],
-        on_done: Callable[[int, int], None] = _tell_nobody,
+        on_done: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> tuple[Snapshot, ...]:
         """Return one snapshot per target id, in the order of `targets`; of two targets with one id the first counts.
 
-        First contact asks everything; afterwards `/metrics` and `/v1/models` only, and everything again after
-        `full_poll_interval_seconds`, after a restart, and when the replica did not answer last time. A snapshot holds
-        the latest result of each probe (see `Known` for those that failed).
-        Raises nothing for what a replica does. `now` gives UTC times; `on_done` hears how many of how many are done.
+        First contact sends every probe; later polls only `/metrics` and `/v1/models`, and every probe again after
+        `full_poll_interval_seconds`, after a restart, and when the replica did not answer last time. A snapshot has
+        the latest result of each probe (see `Known`). A replica's errors never raise. `now` gives UTC times;
+        `on_done` gets the number of finished and of all replicas.
         """
         unique: dict[str, Target] = {}
         for target in targets:
             unique.setdefault(target.id, target)
         self._known = {name: self._known.get(name, Known()) for name in unique}
-        asked = list(unique.values())
-        snapshots = await self._ask_all(asked, now, on_done)
-        canonical.forget_unused()
+        snapshots = await self._poll_all(list(unique.values()), now, on_done)
+        forget_unused()
         self._reader.forget_all_but(result for known in self._known.values() for result in known.probes.values())
-        return tuple(snapshots[target.id] for target in asked)
+        return tuple(snapshots[name] for name in unique)
 
-    async def _ask_all(
+    async def _poll_all(
         self, targets: list[Target], now: Callable[[], datetime], on_done: Callable[[int, int], None]
     ) -> dict[str, Snapshot]:
         limits = self._limits
@@ -91,7 +95,18 @@ class Poller:
 
         async def work(client: Client, pool: Executor, ends_at: float) -> None:
             for target in waiting:
-                visit = self._visit(client, pool, target, keys[target.credentials], now, ends_at)
+                visit = Visit(
+                    client=client,
+                    reader=self._reader,
+                    pool=pool,
+                    target=target,
+                    key=keys[target.credentials],
+                    known=self._known[target.id],
+                    now=now,
+                    clock=self._clock,
+                    limits=limits,
+                    ends_at=ends_at,
+                )
                 self._known[target.id] = known = await visit.run()
                 snapshots[target.id] = Snapshot(target, now(), known.probes)
                 on_done(len(snapshots), len(targets))
@@ -109,27 +124,140 @@ class Poller:
                     group.create_task(work(client, pool, ends_at))
         return snapshots
 
-    def _visit(
-        self,
-        client: Client,
-        pool: Executor,
-        target: Target,
-        key: credentials.Key,
-        now: Callable[[], datetime],
-        ends_at: float,
-    ) -> Visit:
-        limits = self._limits
-        return Visit(
-            client=client,
-            reader=self._reader,
-            pool=pool,
-            target=target,
-            key=key,
-            known=self._known[target.id],
-            now=now,
-            clock=self._clock,
-            probe_timeout_seconds=limits.probe_timeout_seconds,
-            replica_timeout_seconds=limits.replica_timeout_seconds,
-            full_poll_interval_seconds=limits.full_poll_interval_seconds,
-            ends_at=ends_at,
+
+@contextmanager
+def _reading() -> Iterator[Executor]:
+    """Provide the threads that read answers; a busy one ends by itself after the poll."""
+    pool = ThreadPoolExecutor(READERS, thread_name_prefix="reading")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class Visit:
+    """One poll of one replica. `ends_at`, the end of the poll, is a time of the client's clock.
+
+    `clock` is monotonic, in seconds; `pool` reads the answers, so that the event loop stays free.
+    """
+
+    client: Client
+    reader: Reader
+    pool: Executor
+    target: Target
+    key: credentials.Key
+    known: Known
+    now: Callable[[], datetime]
+    clock: Callable[[], float]
+    limits: Limits
+    ends_at: float
+    waited_seconds: float = 0.0  # for the replica
+    read_seconds: float = 0.0  # processor time for its answers
+
+    async def run(self) -> Known:
+        """Send `/metrics`, then the other probes that are due; return the new state."""
+        metrics = await self._ask(METRICS)
+        fresh = {METRICS.path: metrics}
+        if metrics.failure and metrics.failure.kind in OUT_OF_REACH:
+            return _down(fresh, self.known, metrics.failure)
+        known = Known() if _restarted(self.known.probes.get(METRICS.path), metrics) else self.known
+        asked_at = known.asked_everything_at
+        full = asked_at is None or self.clock() - asked_at >= self.limits.full_poll_interval_seconds
+        for probe in PROBES[1:]:
+            if (full or probe.light) and _applies(probe, fresh):
+                fresh[probe.path] = await self._ask(probe)
+        if metrics.failure and not any(_answered(result) for result in fresh.values()):
+            return _down(fresh, known, metrics.failure)
+        if full:
+            return Known({**_not_repeated(fresh, known), **_with_earlier(fresh, known)}, self.clock())
+        return Known({**known.probes, **_with_earlier(fresh, known)}, asked_at)
+
+    async def _ask(self, probe: Probe) -> ProbeResult:
+        asked = failures.Asked(self.target.id, probe.path)
+        failure = self.target.failure or self._used_up(asked)
+        if failure:
+            return ProbeResult(probe.path, probe.source, self.now(), 0.0, failure=failure)
+        began = self.client.time()
+        left = self.limits.replica_timeout_seconds - self.waited_seconds
+        seconds = min(self.limits.probe_timeout_seconds, left, self.ends_at - began)
+        answer = await self.client.get(self.target, probe.path, seconds, key=self.key, last=probe is PROBES[-1])
+        elapsed = self.client.time() - began
+        self.waited_seconds += elapsed
+        result = ProbeResult(
+            probe.path, probe.source, self.now(), elapsed, status=answer.status, size_bytes=len(answer.body)
         )
+        if answer.status == failures.NOT_FOUND and not probe.expected:
+            return result
+        return await asyncio.get_running_loop().run_in_executor(self.pool, self._read, probe, answer, result)
+
+    def _used_up(self, asked: failures.Asked) -> Failure | None:
+        """Return the limit that this replica or the poll has used up."""
+        if self.client.time() >= self.ends_at:
+            return failures.poll_over(asked)
+        if self.waited_seconds >= self.limits.replica_timeout_seconds:
+            return failures.no_time(asked)
+        return failures.too_costly(asked, READ_SECONDS) if self.read_seconds > READ_SECONDS else None
+
+    def _read(self, probe: Probe, answer: Answer, result: ProbeResult) -> ProbeResult:
+        """Return the result with the answer's reply or failure."""
+        began = time.thread_time()
+        read = answer.failure or self.reader.read(probe, failures.Asked(self.target.id, probe.path), answer.body)
+        if isinstance(read, Failure):
+            result = replace(result, failure=read, raw=excerpt(answer.body))
+        else:
+            result = replace(result, reply=read.reply, raw=read.raw)
+        self.read_seconds += time.thread_time() - began
+        return result
+
+
+def _answered(result: ProbeResult) -> bool:
+    return result.reply is not None and result.failure is None
+
+
+def _applies(probe: Probe, fresh: Mapping[str, ProbeResult]) -> bool:
+    if probe.needs is not None:
+        return _answered(fresh[probe.needs])
+    return probe.unless is None or not _answered(fresh[probe.unless])
+
+
+def _restarted(before: ProbeResult | None, after: ProbeResult) -> bool:
+    """Return whether the process was restarted between two replies to `/metrics`.
+
+    Without a start time, lower `_total` counters or other settings prove it: both are constant or rising in a process.
+    """
+    if before is None or before.reply is None or after.reply is None:
+        return False
+    old, new = before.reply, after.reply
+    if old.started_at is not None or new.started_at is not None:
+        return old.started_at != new.started_at
+    fell = old.counters is not None and new.counters is not None and new.counters < old.counters
+    return fell or old.settings != new.settings
+
+
+def _with_earlier(fresh: Mapping[str, ProbeResult], known: Known) -> dict[str, ProbeResult]:
+    """Return the fresh results; failed ones keep their earlier reply."""
+    kept = dict(fresh)
+    for path, result in fresh.items():
+        earlier = known.probes.get(path)
+        if result.failure and earlier and earlier.reply:
+            kept[path] = replace(result, reply=earlier.reply, observed_at=earlier.observed_at)
+    return kept
+
+
+def _not_repeated(fresh: Mapping[str, ProbeResult], known: Known) -> dict[str, ProbeResult]:
+    """Return the earlier replies of probes that were not sent because the path that they need failed."""
+    failed = {probe.path: fresh[probe.needs].failure for probe in PROBES if probe.needs}
+    return {
+        path: replace(result, failure=failed[path])
+        for path, result in known.probes.items()
+        if result.reply and failed.get(path)
+    }
+
+
+def _down(fresh: Mapping[str, ProbeResult], known: Known, failure: Failure) -> Known:
+    """Return the state without any answer: earlier replies, each with the failure. The next poll is a full one."""
+    earlier = {
+        path: replace(result, failure=failure) if result.reply else result for path, result in known.probes.items()
+    }
+    return Known({**earlier, **_with_earlier(fresh, known)})

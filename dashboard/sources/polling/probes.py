@@ -1,16 +1,25 @@
-"""The table of probes: which paths a replica is asked for, in which order."""
+"""The probes of a replica, in order, and the reader of their answers."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 
-from dashboard.fleet import Source
+from dashboard.errors import UnreadableError
+from dashboard.fleet import Failure, FailureKind, ProbeResult, Source
+from dashboard.sources.polling import failures
+from dashboard.sources.polling.failures import Asked
+from dashboard.vllm import reading
+from dashboard.vllm.reading import Reading
+
+DIGEST_BYTES = 16  # an equal digest of two bodies takes 2^64 tries
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
     """One GET of one known path.
 
-    `expected`: every vLLM has it, so a 404 is a failure. `light`: asked at every poll, the others only when
-    everything is asked. `needs`: asked only when that path answered. `unless`: asked only when that path did not.
+    `expected`: every vLLM has it, a 404 is a failure. `light`: sent at every poll, the others only in a full poll.
+    `needs`: sent only when that path answered. `unless`: sent only when that path did not.
     """
 
     path: str
@@ -34,7 +43,7 @@ METRICS = Probe("/metrics", Source.METRICS, expected=True, light=True)
 INFERENCE_CONFIG = "/inference/v1/config?full=true"
 SERVER_CONFIG = "/v1/server/config"
 
-# The first decides whether the others are asked. The last is asked at every poll, so it can close the connection.
+# The first decides whether the others are sent. The last is sent at every poll, so it can close the connection.
 PROBES = (
     METRICS,
     Probe("/version", Source.VERSION, expected=True),
@@ -49,3 +58,36 @@ PROBES = (
     Probe("/v1/models", Source.MODELS, expected=True, light=True),
 )
 BY_PATH = {probe.path: probe for probe in PROBES}
+
+
+class Reader:
+    """Reads bodies and caches the last ones of each path; equal bodies of several replicas share a reply."""
+
+    def __init__(self, read: Callable[[str, bytes], Reading] = reading.read) -> None:
+        self._read = read
+        self._readings: dict[tuple[str, bytes], Reading] = {}
+
+    def read(self, probe: Probe, asked: Asked, body: bytes) -> Reading | Failure:
+        """Return the reading of `body`, or the failure. Never raises."""
+        if probe.light:  # different every time: counters, times
+            return self._try(asked, body)
+        key = (probe.path, blake2b(body, digest_size=DIGEST_BYTES).digest())
+        if key in self._readings:
+            return self._readings[key]
+        read = self._try(asked, body)
+        if not isinstance(read, Failure):
+            self._readings[key] = read
+        return read
+
+    def forget_all_but(self, results: Iterable[ProbeResult]) -> None:
+        """Keep only the readings of these results."""
+        kept = {id(result.reply) for result in results}
+        self._readings = {key: read for key, read in self._readings.items() if id(read.reply) in kept}
+
+    def _try(self, asked: Asked, body: bytes) -> Reading | Failure:
+        try:
+            return self._read(asked.path, body)
+        except UnreadableError as error:
+            return Failure(FailureKind(error.kind), error.detail)
+        except Exception as mistake:  # noqa: BLE001  one replica's answer must never end the poll of all
+            return failures.unread(asked, mistake)

@@ -13,8 +13,8 @@ from dashboard.config import Options, policy_of
 from dashboard.errors import SnapshotError
 from dashboard.sources.importing import File, import_files, imported
 from dashboard.store import Snapshots, child, snapshots
+from dashboard.store.notes_file import describe_fleet
 from dashboard.store.packing import content_of, id_of, packed
-from dashboard.store.sidecar import sidecar_of
 from dashboard.vllm.redaction import adopt, also_redact, in_force, redact_keys
 from tests.captured import SERVER_INFO, capture
 from tests.report.saved_fleets import built_of_captures
@@ -44,7 +44,7 @@ def test_a_bomb_of_tiny_objects_is_refused_by_its_nodes_and_the_server_does_not_
     (refused,) = found.refused
     assert refused == (
         "fleet.json.gz",
-        "It has more than 5,000,000 JSON nodes; save one pool at a time, with poll --format json --full --pool NAME.",
+        "It has more than 5,000,000 JSON nodes; save one pool at a time: poll --format json --full --pool NAME.",
     )
 
 
@@ -72,7 +72,7 @@ def test_a_process_that_takes_more_memory_ends_with_a_sentence() -> None:
         child.run_limited("tests.sources.importing.hungry", b"eat")
     assert str(refused.value) == (
         "Reading it takes more than 600 MB of memory or 60 s; "
-        "save one pool at a time, with poll --format json --full --pool NAME."
+        "save one pool at a time: poll --format json --full --pool NAME."
     )
 
 
@@ -89,7 +89,7 @@ def test_what_the_process_makes_is_what_the_same_files_make_here() -> None:
     assert [(file, content, carried) for file, content, _, carried in there.fleets] == [
         (file, content_of(fleet), carried) for file, fleet, carried in here.fleets
     ]
-    assert [each.beside for each in there.fleets] == [sidecar_of(fleet, "", AT) for _, fleet, _ in here.fleets]
+    assert [each.metadata for each in there.fleets] == [describe_fleet(fleet, "", AT) for _, fleet, _ in here.fleets]
 
 
 def test_a_snapshot_of_too_many_nodes_does_not_open(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.sources.importing import files as limits
+from dashboard.sources.importing import answers as limits
 from dashboard.sources.importing.answers import KINDS
 from tests.captured import SERVER_INFO
 from tests.report.saved_fleets import built_of_captures, saved
@@ -33,21 +33,21 @@ def zipped() -> bytes:
         (b"<!doctype html><title>502</title>", "web page or XML"),
         (zipped(), "ZIP archive; unpack it"),
         (gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0), "compressed twice"),
-        (gzip.compress(b"{}", mtime=0)[:-9], "ends in the middle"),
-        (b"\x1f\x8bnonsense", "no whole gzip file"),
-        (b"hello", "neither JSON nor a page of /metrics"),
+        (gzip.compress(b"{}", mtime=0)[:-9], "is cut off"),
+        (b"\x1f\x8bnonsense", "not a complete gzip file"),
+        (b"hello", "neither JSON nor a /metrics page"),
         (b"\xff\xfe{\x00}\x00", "neither a saved fleet nor an answer"),
-        (b"\xff\xfe{\x00}", "begins as UTF-16, but is not so to its end"),
+        (b"\xff\xfe{\x00}", "not valid UTF-16"),
         (b'{"vllm_config": "\xff"}', "not JSON (line 1, column 18)"),
         (b'{"vllm_config": ', "is cut off"),
         (b"[" * 100_000, "nested too deep"),
         (b'{"a":' * 100_000, "nested too deep"),
-        (b"[]", "It is JSON, but only a list, which is neither a saved fleet nor an answer"),
-        (b"null\n", "It is JSON, but only null, which is neither a saved fleet nor an answer"),
-        (b"true", "It is JSON, but only true, which is"),
-        (b"-1.5e3", "It is JSON, but only a number, which is"),
-        (b'"vllm:x"', "It is JSON, but only a string, which is"),
-        (b"NaN", "neither JSON nor a page of /metrics"),
+        (b"[]", "It is JSON, but only a list: neither a saved fleet nor an answer"),
+        (b"null\n", "It is JSON, but only null: neither a saved fleet nor an answer"),
+        (b"true", "It is JSON, but only true:"),
+        (b"-1.5e3", "It is JSON, but only a number:"),
+        (b'"vllm:x"', "It is JSON, but only a string:"),
+        (b"NaN", "neither JSON nor a /metrics page"),
         (b"{}", "neither a saved fleet nor an answer"),
         (b'{"hello": "world"}', "chat-1.server_info.json"),
         (b'{"vllm_config": "model=llama"}', "save that of /server_info?config_format=json"),
@@ -82,8 +82,8 @@ def test_a_byte_order_mark_is_understood(mark: bytes) -> None:
 def test_a_bomb_is_unpacked_no_further_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_FILE_BYTES", 2**20)
 
-    assert "holds more than the 1 MiB" in why(gzip.compress(bytes(2**27)))
-    assert "holds more than the 1 MiB" in why(b" " * (2**20 + 1))
+    assert "larger than 1 MiB" in why(gzip.compress(bytes(2**27)))
+    assert "larger than 1 MiB" in why(b" " * (2**20 + 1))
 
 
 def test_the_good_files_are_used_beside_the_bad_ones() -> None:
@@ -101,7 +101,7 @@ def test_no_more_files_and_bytes_than_the_limits_are_read(monkeypatch: pytest.Mo
     monkeypatch.setattr(fleets, "MAX_FILES", 3)
     found = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(9)])
     assert len(found.fleets[0].fleet.replicas) == 3
-    assert "Only 3 files" in found.refused[0].why
+    assert "limit of an import is 3 files" in found.refused[0].why
 
     monkeypatch.setattr(fleets, "MAX_TOTAL_BYTES", 3 * len(LLAMA.answers[SERVER_INFO]) // 2)
     found = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(2)])

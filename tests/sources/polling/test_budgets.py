@@ -78,7 +78,7 @@ def test_configuration_of_more_than_a_mebibyte_is_refused_with_the_limit(server:
 def test_a_replica_whose_answers_take_all_its_processor_time_is_asked_no_further(
     server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.sources.polling.replica.READ_SECONDS", 0.0)
+    monkeypatch.setattr("dashboard.sources.polling.poller.READ_SECONDS", 0.0)
     target = server.replica("a")
     (snapshot,) = poll([target])
     assert server.paths("a") == ["/metrics"]

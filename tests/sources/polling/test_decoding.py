@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.sources.polling.decoding import Body, BodyEncodingError, BodyTooLargeError
+from dashboard.sources.polling.client import Body, BodyEncodingError, BodyTooLargeError
 from tests.sources.polling.hostile import MIB, bomb
 
 PACKERS: Mapping[str, Callable[[bytes], bytes]] = {

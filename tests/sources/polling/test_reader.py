@@ -6,8 +6,7 @@ import pytest
 
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Reply, Source
 from dashboard.sources.polling.failures import Asked
-from dashboard.sources.polling.probes import BY_PATH, METRICS
-from dashboard.sources.polling.reader import Reader
+from dashboard.sources.polling.probes import BY_PATH, METRICS, Reader
 from dashboard.vllm.reading import Reading
 from tests.sources.polling.hostile import CAPTURE
 

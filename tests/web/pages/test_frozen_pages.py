@@ -146,13 +146,13 @@ def test_a_damaged_snapshot_is_an_error(frozen: str) -> None:
     (service.snapshots().folder / f"{frozen}.json.gz").write_bytes(b"nonsense")
     service.put(builders.story(), NOW, service.snapshots().folder)  # as after a restart: nothing is in memory
 
-    assert "was changed after it was frozen" in html(visit(snapshot=frozen))
+    assert "was changed after freezing" in html(visit(snapshot=frozen))
 
 
 def test_the_banner_has_what_an_earlier_rule_set_found(frozen: str) -> None:
     """The page shows findings of today's rules: they may differ from an old report."""
     file = service.snapshots().folder / f"{frozen}.notes.json"
-    sidecar = service.snapshots().get(frozen).beside
+    sidecar = service.snapshots().get(frozen).metadata
     file.write_text(sidecar.model_copy(update={"rule_set": RULE_SET - 1, "critical": 7}).model_dump_json())
 
     assert f"evaluated by rule set {RULE_SET}; rule set {RULE_SET - 1} found 7 critical" in html(visit(snapshot=frozen))

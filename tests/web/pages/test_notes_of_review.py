@@ -32,7 +32,7 @@ def test_freezing_shows_the_snapshot_under_the_name_of_the_review(store: Snapsho
     rerun(app)
 
     (stored,) = store.all()
-    assert stored.beside.name == "Review 2026-03-02"
+    assert stored.metadata.name == "Review 2026-03-02"
     assert app.query_params["snapshot"] == stored.id
     assert app.text_area
 

@@ -165,7 +165,7 @@ def test_a_last_review_that_cannot_be_opened_does_not_hide_the_page(store: Snaps
 
     shown = html(review(told, store))
 
-    assert "copy or export it once more" in shown
+    assert "copy or export it again" in shown
     assert "The last review cannot be opened" in shown
     assert FIRST not in shown
     assert "Findings</h2>" in shown

@@ -61,7 +61,7 @@ def test_one_click_renames_while_the_name_is_being_typed(live: Fleet, capsys: py
 
     app.text_input(key=f"name_{key}").set_value("Tuesday")
     press(app, "rename")
-    assert service.snapshots().get(key).beside.name == "Tuesday"
+    assert service.snapshots().get(key).metadata.name == "Tuesday"
     assert address(app, "manage") is None
     assert "Tuesday" in html(app)
     assert logged(capsys) == [{"audit": "rename", "remote": "unknown", "snapshot": key, "name": "Tuesday"}]
@@ -74,7 +74,7 @@ def test_an_empty_name_becomes_the_default(live: Fleet) -> None:
     app.text_input(key=f"name_{key}").set_value(" ")
     press(app, "rename")
 
-    assert service.snapshots().get(key).beside.name == "prod-eu 2026-03-02T11:42:05Z"
+    assert service.snapshots().get(key).metadata.name == "prod-eu 2026-03-02T11:42:05Z"
 
 
 def test_unreadable_notes_are_an_error_and_no_new_name_overwrites_them(live: Fleet, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_saved_answers_are_frozen_and_opened_with_their_import_time() -> None:
     (stored,) = service.snapshots().all()
     replicas = html(visit("replicas", snapshot=stored.id))
 
-    assert (stored.beside.fleet, stored.beside.targets) == ("imported", 2)
+    assert (stored.metadata.fleet, stored.metadata.targets) == ("imported", 2)
     assert opened(app) == [f"./?snapshot={stored.id}"]
     assert f'<span class="roomy">imported </span><b>{iso(NOW)}</b>' in replicas
     assert f"<span>imported {iso(NOW)}</span>" in replicas
@@ -169,7 +169,7 @@ def test_an_import_without_a_name_has_the_name_of_its_file(live: Fleet, tmp_path
     show_with_snapshots(builders.fleet(polled_at=NOW), tmp_path / "there")
     drop(visit("snapshots"), ("prod-eu-ops-review.json.gz", packed(content_of(live))))
 
-    assert [each.beside.name for each in service.snapshots().all()] == ["prod-eu-ops-review"]
+    assert [each.metadata.name for each in service.snapshots().all()] == ["prod-eu-ops-review"]
 
 
 @pytest.mark.usefixtures("live")
@@ -199,7 +199,7 @@ def test_freezing_is_logged(page: str, button: str, capsys: pytest.CaptureFixtur
     (stored,) = service.snapshots().all()
 
     assert logged(capsys) == [
-        {"audit": "freeze", "remote": "unknown", "name": stored.beside.name, "snapshot": stored.id}
+        {"audit": "freeze", "remote": "unknown", "name": stored.metadata.name, "snapshot": stored.id}
     ]
 
 

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare.baseline import deviations
+from dashboard.config.baseline_file import Update, baseline_yaml, updated
 from dashboard.config.baselines import read_baseline
 from dashboard.fleet import Baseline, State
-from dashboard.report.baseline.update import Update, updated
-from dashboard.report.baseline.yaml_file import baseline_yaml
 from tests import builders
 
 BEGIN = "version: 1\npool: chat\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.report.baseline.source import taken_from
+from dashboard.config.baseline_file import taken_from
 from tests.builders import story
 
 STORY = story()

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare.baseline import deviations
+from dashboard.config.baseline_file import LONGEST_KEY, agreeable, baseline_yaml, yaml_comment
 from dashboard.config.baselines import read_baseline
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Baseline, Setting, Source, State, Tolerance
-from dashboard.report.baseline.yaml_file import agreeable, baseline_yaml
-from dashboard.report.baseline.yaml_text import LONGEST_KEY, yaml_comment
 from dashboard.vllm.canonical import FILLED_IN_LATER, setting
 from dashboard.vllm.redaction import redact
 from tests import builders

@@ -1,1 +1,0 @@
-"""Baselines as files that people edit. Pure."""

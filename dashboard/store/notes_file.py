@@ -1,0 +1,203 @@
+"""The metadata of a snapshot: its file `ID.notes.json`, and the copy in an exported file.
+
+An export has name, notes and time of freezing as a gzip comment: unpacking it gives the frozen content alone, whose
+hash is the id.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dashboard import __version__
+from dashboard.analysis.assembly import Fleet
+from dashboard.errors import SnapshotError
+from dashboard.fleet import Note
+from dashboard.fleet.formatting import middle_cut, one_line, safe_json
+from dashboard.fleet.pools import Notes
+from dashboard.rules import rollup
+from dashboard.rules.catalogue import RULE_SET
+from dashboard.store.packing import clean_text, comment_of, commented, packed, time_of
+from dashboard.views.context import is_saved_answers
+from dashboard.vllm.schemas.types import Moment
+
+LONGEST_NAME = 80
+LONGEST_NOTE = 4_000
+MOST_NOTES = 10_000  # one each for the findings of a very large fleet
+MOST_BYTES = 8 * 2**20  # of a name and notes: two thousand of the longest ones
+LONGEST_PLACE = 80  # characters of a wrong place in a file that are shown: keys of notes are foreign
+
+
+class NotePart(BaseModel):
+    """A note in a file."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    text: str = Field(max_length=LONGEST_NOTE)
+    owner: str = Field(default="", max_length=LONGEST_NAME)
+    at: Moment | None = None
+
+
+class SnapshotMetadata(BaseModel):
+    """Name, notes, and the columns of a list of snapshots. Counts are those at the time of freezing."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    schema_version: Literal[1] = 1
+    name: str = Field(max_length=LONGEST_NAME)
+    frozen_at: Moment
+    imported_at: Moment | None = None  # of a snapshot that was frozen elsewhere
+    fleet: str
+    data_as_of: Moment
+    saved_answers: bool = False  # the data's time is then that of the import
+    answered: int
+    targets: int
+    critical: int
+    warning: int
+    info: int
+    program_version: str
+    rule_set: int
+    notes: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES)
+
+
+class ExportMetadata(BaseModel):
+    """Name, notes and time of freezing in an exported file; empty in a file without them."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: str = Field(default="", max_length=LONGEST_NAME)
+    parts: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES, alias="notes")
+    frozen_at: Moment | None = None  # older exports lack it
+
+    @property
+    def notes(self) -> Notes:
+        """Return the notes by subject."""
+        return notes_of(self.parts)
+
+
+def describe_fleet(fleet: Fleet, name: str, at: datetime) -> SnapshotMetadata:
+    """Return the metadata of a fleet that is frozen at `at`."""
+    counts, found = fleet.coverage, rollup.of_fleet(fleet.inspection)
+    return SnapshotMetadata(
+        name=tidy_name(name),
+        frozen_at=at,
+        fleet=fleet.name,
+        data_as_of=time_of(fleet),
+        saved_answers=is_saved_answers(fleet),
+        answered=counts.answered,
+        targets=counts.targets,
+        critical=found.critical,
+        warning=found.warning,
+        info=found.info,
+        program_version=__version__,
+        rule_set=RULE_SET,
+    )
+
+
+def with_name(metadata: SnapshotMetadata, name: str) -> SnapshotMetadata:
+    """Return the metadata with another name."""
+    return metadata.model_copy(update={"name": tidy_name(name)})
+
+
+def tidy_name(name: str) -> str:
+    """Return a name as one line that fits in a list."""
+    return " ".join(one_line(name).split())[:LONGEST_NAME]
+
+
+def part_of(note: Note) -> NotePart:
+    """Return a note for a file; raise SnapshotError where it is too long."""
+    try:
+        return NotePart(**note._asdict())
+    except ValidationError:
+        raise SnapshotError(
+            f"The note is too long: the limit is {LONGEST_NOTE:,} characters, and {LONGEST_NAME} for its owner. "
+            "Shorten it."
+        ) from None
+
+
+def notes_of(parts: Mapping[str, NotePart]) -> Notes:
+    """Return the notes of a file, by subject."""
+    return {about: Note(part.text, part.owner, part.at) for about, part in parts.items()}
+
+
+def clean_metadata(metadata: SnapshotMetadata) -> SnapshotMetadata:
+    """Return the metadata without secrets."""
+    texts = {"name": clean_text(metadata.name), "fleet": clean_text(metadata.fleet)}
+    return metadata.model_copy(update={**texts, "notes": clean_notes(metadata.notes)})
+
+
+def clean_notes(notes: Mapping[str, NotePart]) -> dict[str, NotePart]:
+    """Return notes without secrets."""
+    return {
+        about: note.model_copy(update={"text": clean_text(note.text), "owner": clean_text(note.owner)})
+        for about, note in notes.items()
+    }
+
+
+def read_notes_file(key: str, file: Path) -> SnapshotMetadata | None:
+    """Return the metadata of the snapshot `key`, None without a file.
+
+    Raise SnapshotError for an unreadable file: it may still have notes.
+    """
+    try:
+        with file.open("rb") as opened:
+            raw = opened.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise _unreadable(key, file, f"is larger than {MOST_BYTES // 2**20} MiB")
+        return SnapshotMetadata.model_validate_json(raw)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unreadable(key, file, f"cannot be opened ({error.strerror})") from None
+    except ValidationError as error:
+        place = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"]
+        where = middle_cut(one_line(".".join(map(str, place))), LONGEST_PLACE)
+        why = f"has an unexpected value at {where}" if place else "is not a complete JSON object"
+        raise _unreadable(key, file, why) from None
+
+
+def _unreadable(key: str, file: Path, why: str) -> SnapshotError:
+    return SnapshotError(
+        f"The name and notes of snapshot {key} cannot be read: {file.name} in the folder of snapshots {why}; "
+        "repair it or move it away. It is never overwritten."
+    )
+
+
+def notes_file_bytes(key: str, metadata: SnapshotMetadata) -> bytes:
+    """Return the content of a notes file; raise SnapshotError where it is more than is read again."""
+    if len(metadata.notes) > MOST_NOTES:
+        raise SnapshotError(f"Snapshot {key} has more than {MOST_NOTES:,} notes; delete some.")
+    content = safe_json(metadata.model_dump_json(indent=2).encode())
+    if len(content) > MOST_BYTES:
+        raise SnapshotError(
+            f"The notes of snapshot {key} take more than {MOST_BYTES // 2**20} MiB; shorten this one or delete others."
+        )
+    return content
+
+
+def with_export_metadata(metadata: SnapshotMetadata, export: ExportMetadata) -> SnapshotMetadata:
+    """Return the metadata of an import, with the notes of the file.
+
+    An impossible time of freezing, before the data or after the import, is ignored.
+    """
+    times = {}
+    if export.frozen_at is not None and metadata.data_as_of <= export.frozen_at <= metadata.frozen_at:
+        times = {"frozen_at": export.frozen_at, "imported_at": metadata.frozen_at}
+    return metadata.model_copy(update={"notes": export.parts, **times})
+
+
+def export_bytes(content: bytes, metadata: SnapshotMetadata) -> bytes:
+    """Return a snapshot as one file; the same snapshot with the same name and notes gives the same bytes."""
+    export = ExportMetadata(name=metadata.name, notes=metadata.notes, frozen_at=metadata.frozen_at)
+    return commented(packed(content), export.model_dump_json(by_alias=True).encode())
+
+
+def read_export_metadata(raw: bytes) -> ExportMetadata:
+    """Return the metadata in a file, without secrets; empty for a file that is no export. It is foreign text."""
+    try:
+        export = ExportMetadata.model_validate_json(comment_of(raw, MOST_BYTES))
+    except ValidationError:
+        return ExportMetadata()
+    return export.model_copy(update={"name": clean_text(export.name), "parts": clean_notes(export.parts)})
