@@ -1,6 +1,5 @@
 """`baseline` writes what a pool should look like, and `check --baseline` fails where the pool is not like it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from dashboard.cli import cli
-from dashboard.demo import default_fleet, in_thread
 from dashboard.fleet import Failure, FailureKind, ReplicaState
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import alike, document, down, fleet, replica
@@ -62,11 +60,6 @@ def test_it_is_made_of_the_largest_cohort_and_printed() -> None:
     assert yaml.safe_load(done.stdout)["expected"]["scheduler_config.max_num_seqs"] == 256
 
 
-@pytest.mark.parametrize("of", ["B", "chat-04", "http://chat-04:8000"])
-def test_another_cohort_or_a_replica_can_be_named(of: str) -> None:
-    assert yaml.safe_load(made("--of", of).stdout)["expected"]["scheduler_config.max_num_seqs"] == 128
-
-
 @pytest.mark.parametrize("of", ["A", "chat-02"])
 def test_where_all_that_it_is_made_of_was_read_in_part_it_says_who_and_why(of: str) -> None:
     """A server that has just started is slow to tell all: what it did not tell would be missing without a word."""
@@ -83,13 +76,6 @@ def test_where_all_that_it_is_made_of_was_read_in_part_it_says_who_and_why(of: s
     assert "Read in part, so settings are missing: " in done.stderr
     assert "chat-02 (/server_info took too long)" in done.stderr
     assert ("chat-01" in done.stderr) is (of == "A")
-
-
-def test_where_one_was_read_in_full_nothing_is_missing() -> None:
-    late = replica("chat-02", document=document(), state=ReplicaState.PARTIAL)
-    Path("fleet.json").write_bytes(saved(fleet([replica("chat-01", document=document()), late], [document()])))
-
-    assert made().stderr == ""
 
 
 def test_what_it_writes_a_check_passes_for_those_it_was_made_of_and_fails_for_others() -> None:
@@ -114,16 +100,6 @@ def test_a_deviation_from_a_baseline_of_the_options_fails_by_its_severity_only()
     assert checked().exit_code == 0
     assert checked("--fail-on", "warning").exit_code == 1
     assert checked("--baseline", "chat.yaml").exit_code == 1
-
-
-def test_never_fails_nothing() -> None:
-    made("-o", "chat.yaml")
-    only_baselines()
-
-    done = checked("--baseline", "chat.yaml", "--fail-on", "never")
-
-    assert done.exit_code == 0
-    assert "--fail-on never; 1 of 5" in last(done)
 
 
 def test_several_can_be_given_and_what_they_say_is_enough() -> None:
@@ -156,40 +132,6 @@ def test_a_baseline_that_nothing_was_held_against_has_not_passed(
 
     assert done.exit_code == 3
     assert f"exit 3: no replica was compared with agreed.yaml ({why})" in last(done)
-
-
-def test_the_setting_that_was_probably_meant_is_named_beside_the_verdict() -> None:
-    """Amid the findings, many lines above, nobody finds it; of a baseline that nobody named here it stays there."""
-    Path("short.yaml").write_text(f"{BEGIN}expected: {{block_size: 16}}")
-    only_baselines(baselines=["short.yaml"])
-    hint = "block_size in short.yaml: no replica tells it; did you mean cache_config.block_size?"
-    given, own = checked("--baseline", "short.yaml"), checked()
-
-    assert given.stderr.splitlines()[-2] == hint
-    assert last(given) == (
-        "exit 3: no replica was compared with short.yaml (block_size: told by 0 of 5 replicas); otherwise no findings."
-    )
-    assert hint in own.stdout
-    assert hint not in own.stderr
-
-
-def test_replicas_that_are_named_are_asked_instead_of_those_of_the_options() -> None:
-    only_baselines(targets=[{"url": "http://127.0.0.1:1"}])
-    with in_thread(default_fleet(2)) as server:
-        address = f"{server.fleet[0].address}:{server.port}"
-        pool = json.loads(run("poll", address, "--format", "json").stdout)["replicas"][0]["pool"]
-        done = run("baseline", pool, address)
-
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert "cache_config.block_size: 16" in done.stdout
-
-
-def test_in_junit_a_deviation_from_it_is_a_failure_whatever_its_severity() -> None:
-    made("-o", "chat.yaml")
-    only_baselines(baselines=["chat.yaml"])
-
-    assert "<failure" not in checked("--format", "junit").stdout
-    assert '<failure type="warning"' in checked("--baseline", "chat.yaml", "--format", "junit").stdout
 
 
 @pytest.mark.parametrize(
@@ -225,18 +167,6 @@ def test_a_baseline_that_cannot_be_read_ends_with_2(text: str | None, why: str) 
     assert last(done) == why
 
 
-@pytest.mark.parametrize("begin", ["", "\ufeff", "\n "])
-def test_a_saved_fleet_in_place_of_a_baseline_is_told_in_one_sentence(begin: str) -> None:
-    Path("fleet-2.json").write_text(begin + Path("fleet.json").read_text())
-
-    done = checked("--baseline", "fleet-2.json")
-
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == (
-        "exit 2: wrong options: fleet-2.json:1: it is a saved fleet, not a baseline; name it after --snapshot.\n"
-    )
-
-
 def test_a_file_is_brought_up_to_date_and_says_what_became_of_it() -> None:
     file = Path("chat.yaml")
     file.write_text(
@@ -256,14 +186,6 @@ def test_a_file_is_brought_up_to_date_and_says_what_became_of_it() -> None:
         "chat.yaml: scheduler_config.max_num_seqs changed; see whether what stands beside it still holds: # why"
     ) in done.stderr
     assert "added (model_config.max_logprobs, model_config.max_model_len" in last(done)
-
-
-def test_what_is_up_to_date_stays() -> None:
-    made("-o", "chat.yaml")
-    before = Path("chat.yaml").read_bytes()
-
-    assert last(made("--update", "chat.yaml")) == "chat.yaml, brought up to cohort A, 3 replicas: nothing changed."
-    assert Path("chat.yaml").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -301,12 +223,6 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments: list[str], wh
     assert (done.exit_code, done.stdout) == (2, "")
     assert last(done).startswith("exit 2: wrong ")
     assert why in last(done)
-
-
-def test_of_a_pool_that_was_never_read_there_is_nothing_to_take() -> None:
-    Path("fleet.json").write_bytes(saved(fleet([down("chat-01")])))
-
-    assert last(made()).endswith("tells a setting; there are none.")
 
 
 def test_a_tolerated_batch_limit_passes_a_check_though_the_sizes_of_cuda_graphs_follow_from_it() -> None:

@@ -72,28 +72,6 @@ def test_a_finding_at_the_level_ends_with_1_and_the_last_line_names_it(tmp_path:
     assert "exit" not in done.stdout
 
 
-def test_never_fails_nothing(tmp_path: Path, demo: DemoServer) -> None:
-    done = run("check", "--config", written(tmp_path, demo), "--fail-on", "never")
-
-    assert done.exit_code == 0
-    assert last(done) == (
-        "exit 0: findings never fail (1 critical, 0 warning, 0 info); 4 of 4 answered; --fail-on never."
-    )
-
-
-def test_a_milder_severity_in_the_options_passes_until_the_level_is_lowered(tmp_path: Path, demo: DemoServer) -> None:
-    config = written(tmp_path, demo, rules={"RT-01": {"severity": "warning"}})
-
-    assert run("check", "--config", config).exit_code == 0
-    assert run("check", "--config", config, "--fail-on", "warning").exit_code == 1
-
-
-def test_what_the_options_say_of_a_pool_decides_how_bad_it_is(tmp_path: Path, demo: DemoServer) -> None:
-    config = written(tmp_path, demo, pools={"chat-70b": {"router": "none"}})
-
-    assert "▲ warning  RT-01" in run("check", "--config", config).stdout
-
-
 def test_a_suppressed_finding_passes_and_is_counted(tmp_path: Path, demo: DemoServer) -> None:
     done = run("check", "--config", written(tmp_path, demo, suppress=[{**WHERE, "until": FUTURE}]))
 
@@ -109,14 +87,6 @@ def test_a_suppression_that_expired_fails_again_and_says_so(tmp_path: Path, demo
     assert done.exit_code == 1
     assert "(RT-01 in chat-70b, suppression expired on 2020-01-31)" in last(done)
     assert "Suppression by ann expired on 2020-01-31 (a trial)." in done.stdout
-
-
-def test_a_suppression_that_matches_nothing_is_told(tmp_path: Path, demo: DemoServer) -> None:
-    entry = {**WHERE, "pool": "nowhere", "until": FUTURE}
-
-    assert "suppress[0] in fleet.yaml (RT-01, ann) matches no finding; take it out." in (
-        run("check", "--config", written(tmp_path, demo, suppress=[entry])).stdout
-    )
 
 
 def test_a_replica_that_does_not_answer_ends_with_3_unless_fewer_are_enough() -> None:
@@ -176,22 +146,6 @@ def test_wrong_usage_ends_with_2_and_the_last_line_says_what_is_wrong(arguments:
     assert why in last(done)
     assert "Value error" not in done.stderr
     assert ".." not in last(done)
-
-
-def test_wrong_options_end_with_2_and_the_last_line_says_so(tmp_path: Path) -> None:
-    (tmp_path / "fleet.yaml").write_text("suppress:\n  - rule: RT-1\n")
-    done = run("check")
-
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 5
-    assert last(done) == "exit 2: wrong options: 4 mistakes, told on the lines before this one."
-
-
-def test_one_mistake_in_the_options_is_the_last_line(tmp_path: Path) -> None:
-    (tmp_path / "n.yaml").write_text("rules: {RT-1: {}}\n")
-    done = run("check", "--config", "n.yaml")
-
-    assert done.stderr == "exit 2: wrong options: n.yaml:1: rules.RT-1: no such rule; did you mean RT-01?\n"
 
 
 def test_sentences_about_the_options_name_their_file(tmp_path: Path) -> None:
@@ -267,15 +221,6 @@ def test_a_saved_poll_can_come_by_standard_input(tmp_path: Path, demo: DemoServe
     )
 
 
-def test_a_saved_poll_is_judged_by_the_options_of_today(tmp_path: Path, demo: DemoServer) -> None:
-    config = written(tmp_path, demo)
-    (tmp_path / "saved.json").write_text(run("poll", "--config", config, "--format", "json", "--full").stdout)
-    config = written(tmp_path, None, suppress=[{**WHERE, "until": PAST}])
-    done = run("check", "--config", config, "--snapshot", "saved.json")
-
-    assert "suppression expired on 2020-01-31" in last(done)
-
-
 def test_where_no_options_say_otherwise_a_saved_poll_is_judged_by_those_it_was_saved_with(
     tmp_path: Path, demo: DemoServer
 ) -> None:
@@ -289,14 +234,6 @@ def test_where_no_options_say_otherwise_a_saved_poll_is_judged_by_those_it_was_s
     assert own.exit_code == 0
     assert "not by the options that were saved with it." in other.stderr
     assert last(other) == "exit 1: 1 critical finding (RT-01 in chat-70b); --fail-on critical."
-
-
-def test_a_suppression_of_a_saved_poll_ends_by_the_date_of_today(tmp_path: Path, demo: DemoServer) -> None:
-    config = written(tmp_path, demo, suppress=[{**WHERE, "until": "2020-06-30"}])
-    saved = json.loads(run("poll", "--config", config, "--format", "json", "--full").stdout)
-    (tmp_path / "saved.json").write_text(json.dumps({**saved, "data_as_of": "2020-06-01T00:00:00Z"}))
-
-    assert "suppression expired on 2020-06-30" in last(run("check", "--config", config, "--snapshot", "saved.json"))
 
 
 def test_every_format_is_what_it_says_and_tells_the_finding(tmp_path: Path, demo: DemoServer) -> None:

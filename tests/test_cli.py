@@ -13,11 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
 from dashboard.cli import COMMANDS, cli
-from dashboard.cli.terminal import no_such_pool
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from tests.serving import ROOT, free_port, started, wait_until_healthy
 
@@ -56,39 +54,11 @@ def config(demo: DemoServer, tmp_path: Path) -> Path:
     return file
 
 
-def test_version_names_the_program() -> None:
-    done = typed("--version")
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"vllm-fleet-dashboard 0.1.0\n", b"")
-
-
-def test_poll_prints_a_table_of_the_targets_it_was_given(addresses: list[str]) -> None:
-    done = typed("poll", *addresses)
-
-    assert done.returncode == 0
-    assert f"{FEW} of {FEW} answered" in done.stdout.decode()
-    assert done.stderr == b""
-
-
 def test_poll_as_json_prints_the_document_and_nothing_else(addresses: list[str]) -> None:
     document: dict[str, Any] = json.loads(run("poll", "--format", "json", *addresses).stdout)
 
     assert document["coverage"] == {"targets": FEW, "up": FEW, "partial": 0, "down": 0}
     assert "documents" not in document
-
-
-def test_full_adds_the_documents(addresses: list[str]) -> None:
-    document: dict[str, Any] = json.loads(run("poll", "--format", "json", "--full", *addresses).stdout)
-
-    assert document["documents"]
-    assert document["replicas"][0]["probes"]
-
-
-def test_poll_reads_the_targets_of_the_options(config: Path) -> None:
-    document: dict[str, Any] = json.loads(run("poll", "--config", str(config), "--format", "json").stdout)
-
-    assert document["fleet"] == "mine"
-    assert document["replicas"][0]["name"] == "chat-70b-01"
 
 
 def test_a_pool_can_be_chosen_and_an_unknown_one_is_wrong_usage(config: Path) -> None:
@@ -98,16 +68,6 @@ def test_a_pool_can_be_chosen_and_an_unknown_one_is_wrong_usage(config: Path) ->
     assert {each["pool"] for each in json.loads(chosen.stdout)["replicas"]} == {"chat-70b"}
     assert unknown.exit_code == 2
     assert "'chat-70b'" in unknown.stderr
-
-
-def test_of_many_pools_the_first_are_named_as_people_count(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit):
-        no_such_pool("chat", [f"p-{number}" for number in range(20)])
-
-    assert capsys.readouterr().err == (
-        "exit 2: wrong usage: there is no pool 'chat'; there are: 'p-0', 'p-1', 'p-2', 'p-3', 'p-4', 'p-5', 'p-6', "
-        "'p-7', 'p-8', 'p-9', 'p-10', 'p-11' and 8 more.\n"
-    )
 
 
 def test_replicas_that_are_down_are_in_the_answer_and_the_exit_code_is_0() -> None:
@@ -138,13 +98,6 @@ def test_wrong_options_are_one_sentence_each_and_exit_code_2(tmp_path: Path) -> 
         assert done.exit_code == 2
         assert [line.removeprefix(f"{file}:").split(":")[0] for line in lines[:-1]] == ["1", "3"]
         assert lines[-1] == "exit 2: wrong options: 2 mistakes, told on the lines before this one."
-
-
-def test_a_given_file_that_is_missing_is_wrong_usage(tmp_path: Path) -> None:
-    done = run("poll", "--config", str(tmp_path / "nowhere.yaml"))
-
-    assert done.exit_code == 2
-    assert "nowhere.yaml" in done.stderr
 
 
 def test_without_targets_and_options_poll_says_how_to_begin(tmp_path: Path) -> None:
@@ -184,13 +137,6 @@ def test_a_saved_fleet_is_no_address(tmp_path: Path) -> None:
         "exit 2: wrong usage: monday.json: a file, and no address; check, report and baseline read it after "
         "--snapshot.\n"
     )
-
-
-def test_a_name_that_no_file_can_have_is_asked_as_an_address() -> None:
-    done = run("poll", "a" * 300)
-
-    assert done.exit_code == 2
-    assert done.stderr.endswith("names no host; write http://host:port.\n")
 
 
 @pytest.mark.parametrize("text", ["127.1.0.3", "127.1.0.3:0:5", "127.9.9.9:32:5", "10.0.0.1:32:5"])
@@ -271,14 +217,6 @@ def test_a_server_that_hangs_is_killed_without_a_word() -> None:
         assert not Path(f"/proc/{server}").exists()
 
 
-def test_check_prints_findings_on_standard_output_and_why_it_ends_so_on_standard_error(addresses: list[str]) -> None:
-    done = run("check", *addresses)
-
-    assert done.exit_code == 1
-    assert "RT-01 block-size-differs" in done.stdout
-    assert [line[:8] for line in done.stderr.splitlines()] == ["exit 1: "]
-
-
 def test_check_prints_utf_8_whatever_the_locale_is(addresses: list[str]) -> None:
     done = typed("check", *addresses)
 
@@ -293,16 +231,6 @@ def test_a_port_that_is_taken_is_said_before_any_address_is(config: Path) -> Non
 
     assert done.exit_code == 1
     assert done.stderr == f"exit 1: port {port} of 127.0.0.1 is taken; name another one with --port (make: PORT=).\n"
-
-
-def test_serve_without_targets_says_that_nothing_is_configured_yet(tmp_path: Path) -> None:
-    """The port is taken, so that the command ends."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = run("serve", "--port", str(taken.getsockname()[1]), cwd=tmp_path)
-
-    told = done.stderr.splitlines()
-    assert told[0] == "Nothing is configured yet: list replicas under targets or file_sd in fleet.yaml."
-    assert len(told) == 2
 
 
 def test_the_simulated_fleet_needs_its_port() -> None:

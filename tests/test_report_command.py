@@ -1,6 +1,5 @@
 """The command `report`: the review as a file, written whole or not at all, with one sentence on standard error."""
 
-import json
 import os
 import pty
 import subprocess
@@ -12,7 +11,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dashboard.cli import cli
-from dashboard.demo import default_fleet, in_thread
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
 from tests.builders import alike, document, fleet, story
@@ -60,21 +58,6 @@ def test_a_saved_fleet_becomes_a_report_that_stands_alone(tmp_path: Path, file: 
     assert {each.name for each in tmp_path.iterdir()} == {"saved.json", "fleet.yaml", "review.html", "again.html"}
 
 
-@pytest.mark.parametrize(("output", "begins"), [("markdown", "## Review of prod-eu"), ("json", "{"), ("html", "<!DOC")])
-def test_a_report_can_be_piped_on(file: Path, output: str, begins: str) -> None:
-    """Without -o it goes to standard output, and the sentence to standard error."""
-    done = run("--snapshot", str(file), "--format", output)
-
-    assert done.exit_code == 0
-    assert done.stdout.startswith(begins)
-    assert done.stderr.startswith("standard output: the review of prod-eu, ")
-
-
-def test_the_json_report_is_json(file: Path) -> None:
-    """For programs."""
-    assert "Review of prod-eu" in json.loads(run("--snapshot", str(file), "--format", "json").stdout).values()
-
-
 def test_nobody_gets_html_into_a_terminal(file: Path) -> None:
     """The sentence says what is missing; Markdown can be read there."""
     master, terminal = pty.openpty()
@@ -102,15 +85,6 @@ def test_what_is_new_is_told_since_the_fleet_that_is_named(tmp_path: Path, file:
     assert "The last review looked at data of" in done.stdout
 
 
-def test_replicas_that_are_named_are_asked_instead_of_those_of_the_options() -> None:
-    with in_thread(default_fleet(2)) as server:
-        first, second = (f"{each.address}:{server.port}" for each in server.fleet)
-        done = run(first, second, "--format", "json")
-
-    assert done.exit_code == 0
-    assert json.loads(done.stdout)["context"]["answered"] == 2
-
-
 def test_notes_and_the_name_of_a_frozen_snapshot_stand_in_its_report(tmp_path: Path) -> None:
     """It is found by the first digits of its id, and the context names it."""
     store = Snapshots(tmp_path / "snapshots")
@@ -121,15 +95,6 @@ def test_notes_and_the_name_of_a_frozen_snapshot_stand_in_its_report(tmp_path: P
     assert done.exit_code == 0
     assert "two GPUs are ordered" in done.stdout
     assert f"snapshot {kept.id[:10]} “before the upgrade”" in done.stdout
-
-
-def test_notes_that_cannot_be_read_are_said_and_the_report_is_written_without_them(tmp_path: Path) -> None:
-    kept = Snapshots(tmp_path / "snapshots").freeze(story(), "before the upgrade", AT)
-    (tmp_path / "snapshots" / f"{kept.id}.notes.json").write_bytes(b"{")
-    done = run("--snapshot", kept.id, "--format", "markdown")
-
-    assert done.exit_code == 0
-    assert f"The name and notes of snapshot {kept.id} cannot be read" in done.stderr
 
 
 @pytest.fixture
@@ -161,15 +126,6 @@ def test_an_export_that_is_piped_in_brings_its_notes_too(tmp_path: Path, export:
     assert piped.exit_code == 0
     assert "two GPUs are ordered" in piped.stdout
     assert "not frozen" in piped.stdout
-
-
-def test_a_beginning_that_several_snapshots_share_is_told_as_that(tmp_path: Path) -> None:
-    key = Snapshots(tmp_path / "snapshots").freeze(story(), "one", AT).id
-    (tmp_path / "snapshots" / f"{key[:6]}{'0000' if key[6:] != '0000' else '1111'}.json.gz").write_bytes(b"")
-
-    assert run("--snapshot", key[:6]).stderr == (
-        f"exit 2: wrong usage: --snapshot {key[:6]}: 2 snapshots begin with {key[:6]}; type more of the id.\n"
-    )
 
 
 @pytest.mark.parametrize(

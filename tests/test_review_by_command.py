@@ -114,25 +114,6 @@ def test_the_fleet_as_it_is_now_is_held_against_the_last_review(tmp_path: Path, 
     assert LAST in chosen
 
 
-@pytest.mark.usefixtures("last")
-def test_a_review_can_be_held_against_nothing(store: Snapshots, told: Fleet) -> None:
-    done = run("--snapshot", frozen(store, told), "--since", "none")
-
-    assert NOT_COMPARED in done.stdout
-    assert "Ana restarts it." not in done.stdout
-    assert FIRST not in done.stdout
-
-
-def test_without_a_folder_of_snapshots_it_is_the_first_review(tmp_path: Path, store: Snapshots, told: Fleet) -> None:
-    """And none is made."""
-    (tmp_path / "today.json").write_bytes(saved(told))
-    done = run("--snapshot", "today.json")
-
-    assert FIRST in done.stdout
-    assert done.stderr.count("\n") == 1
-    assert not store.folder.exists()
-
-
 def test_a_last_review_that_is_damaged_is_said_and_not_called_none(store: Snapshots, told: Fleet, last: str) -> None:
     """The page says the same."""
     (store.folder / f"{last}.json.gz").write_bytes(b"\x1f\x8b")
@@ -143,24 +124,3 @@ def test_a_last_review_that_is_damaged_is_said_and_not_called_none(store: Snapsh
     assert NOT_OPENED in done.stdout
     assert FIRST not in done.stdout
     assert done.stdout_bytes == downloaded(told, store, key)
-
-
-def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, store: Snapshots, told: Fleet) -> None:
-    """Something else is called so."""
-    (tmp_path / "today.json").write_bytes(saved(told))
-    store.folder.write_text("")
-    done = run("--snapshot", "today.json")
-
-    assert done.stderr.startswith(
-        "The review is held against no earlier one. A snapshot cannot be read in its folder: "
-    )
-    assert NOT_OPENED in done.stdout
-
-
-def test_notes_of_the_last_review_that_cannot_be_read_are_said(store: Snapshots, told: Fleet) -> None:
-    last = frozen(store, earlier(told))
-    (store.folder / f"{last}.notes.json").write_bytes(b"{")
-    done = run("--snapshot", frozen(store, told))
-
-    assert done.stderr.startswith(f"The name and notes of snapshot {last} cannot be read: ")
-    assert LAST in done.stdout

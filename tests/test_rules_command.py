@@ -4,8 +4,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dashboard.cli import cli
-from dashboard.report.rules.page import rule_page
-from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.catalogue import ALL_RULES
 
 
 @pytest.fixture(autouse=True)
@@ -24,11 +23,6 @@ def test_rules_lists_them_all() -> None:
     assert [line.split("  ")[0] for line in done.stdout.splitlines() if line[:1].isupper()] == [
         rule.id for rule in ALL_RULES
     ]
-
-
-@pytest.mark.parametrize("text", ["RT-01", "rt-01", "Block-size-differs"])
-def test_rules_prints_the_page_of_one(text: str) -> None:
-    assert run("rules", text).stdout == rule_page(BY_ID["RT-01"])
 
 
 def test_a_rule_that_is_not_there_is_wrong_usage_with_the_one_that_was_meant() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from dashboard import service
-from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.demo.describe import DemoReplica, targets
 from dashboard.demo.server import DemoServer, in_thread
@@ -44,12 +43,6 @@ def wait_for(condition: Callable[[], bool]) -> None:
             return
         ticks.wait(0.02)
     pytest.fail("the collector did not get there")
-
-
-def test_before_the_first_poll_the_fleet_is_empty_and_says_so() -> None:
-    service.stop()
-
-    assert service.current().polled_at is None
 
 
 def test_a_started_collector_brings_the_fleet(demo: DemoServer) -> None:
@@ -91,15 +84,6 @@ def test_a_restart_with_another_block_size_is_a_new_generation(demo: DemoServer)
     )
 
 
-def test_stopping_ends_the_thread(demo: DemoServer) -> None:
-    service.start(options_for(demo))
-    wait_for(lambda: service.progress().polls >= 1)
-
-    service.stop()
-
-    assert "collector" not in {thread.name for thread in threading.enumerate()}
-
-
 def test_a_stop_that_follows_at_once_ends_the_thread_too() -> None:
     for _ in range(5):
         service.start(Options())
@@ -116,17 +100,6 @@ def test_one_poll_from_the_command_line_hears_how_far_it_is(demo: DemoServer) ->
 
     assert heard[-1] == (3, 3)
     assert len(fleet.replicas) == 3
-
-
-def test_a_fleet_that_is_put_stands_with_its_clock(demo_fleet: Fleet) -> None:
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-
-    service.put(demo_fleet, at)
-
-    assert service.current() is demo_fleet
-    assert service.now() == at
-    service.put(demo_fleet)
-    assert abs(service.now() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 def test_a_mistake_of_ours_is_counted_and_polling_goes_on(
@@ -221,13 +194,3 @@ def test_time_that_passes_without_such_an_end_is_no_new_generation(demo: DemoSer
         wait_for(lambda: collector.fleet.polled_at == clock.at)
 
     assert collector.fleet.generation == before.generation
-
-
-def test_one_poll_from_the_command_line_is_judged_by_the_options_too(demo: DemoServer) -> None:
-    demo.restart(demo.fleet[0].address, block_size=64)
-    options = options_for(demo, pools={"*": {"router": "none"}}, rules={"RT-01": {"severity": "info"}})
-
-    inspection = service.poll_once(options, Discovery(options).discover()).inspection
-
-    assert {domain.router for domain in inspection.domains.values()} == {"none"}
-    assert [finding.severity for finding in inspection.findings if finding.rule == "RT-01"] == ["info"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dashboard.compare.baseline import deviations
 from dashboard.config.baseline_file import Update, baseline_yaml, updated
 from dashboard.config.baselines import read_baseline
-from dashboard.fleet import Baseline, State
+from dashboard.fleet import Baseline
 from tests import builders
 
 BEGIN = "version: 1\npool: chat\n"
@@ -88,21 +88,6 @@ def test_what_is_ignored_keeps_the_value_that_people_wrote() -> None:
     assert (update.changed, update.remarked) == (("b",), ())
 
 
-def test_it_says_beside_which_changed_values_people_wrote_something() -> None:
-    """What they wrote stays, and may no longer be true; beside what did not change it is."""
-    text = "version: 1\npool: chat\nexpected:\n  a.x: 1 # the router cuts so too\n  a.y: 1\n  a.z: 1 # why\n"
-
-    assert brought_up(text, {"a.x": 2, "a.y": 2, "a.z": 1}).remarked == ("a.x",)
-
-
-def test_empty_sections_with_their_examples_stay_as_they_were_made() -> None:
-    made = baseline_yaml("chat", {"a.x": builders.setting(1)}, made_of="A", context_line="then")
-
-    update = brought_up(made, {"a.x": 2, "b.y": 3})
-
-    assert update.text == made.replace("a.x: 1\n", "a.x: 2\n\n  b.y: 3\n")
-
-
 def test_what_is_still_true_keeps_its_spelling() -> None:
     told = {"cache_config.block_size": 16, "cache_config.enable_prefix_caching": True}
 
@@ -141,12 +126,6 @@ def test_what_is_still_true_keeps_its_spelling() -> None:
 )
 def test_it_finds_its_way_however_the_file_is_laid_out(before: str, after: str) -> None:
     assert brought_up(before, {"a": 1, "b": 2}).text == after
-
-
-def test_what_has_no_value_changes_nothing() -> None:
-    settings = {"cache_config.block_size": builders.setting("[redacted]", State.REDACTED)}
-
-    assert updated(EDITED, read(EDITED), settings).text == EDITED
 
 
 values = st.dictionaries(

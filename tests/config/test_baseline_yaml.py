@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare.baseline import deviations
-from dashboard.config.baseline_file import LONGEST_KEY, agreeable, baseline_yaml, yaml_comment
+from dashboard.config.baseline_file import LONGEST_KEY, agreeable, baseline_yaml
 from dashboard.config.baselines import read_baseline
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Baseline, Setting, Source, State, Tolerance
+from dashboard.fleet import Baseline, Setting, Source, State
 from dashboard.vllm.canonical import FILLED_IN_LATER, setting
 from dashboard.vllm.redaction import redact
 from tests import builders
@@ -82,27 +81,6 @@ def test_what_has_no_value_is_left_out() -> None:
     assert list(read(written(states)).expected) == ["null", "reported"]
 
 
-def test_of_nothing_told_nothing_is_expected() -> None:
-    assert written({}).endswith("\nexpected: {}\n")
-
-
-def test_what_nobody_tolerates_or_ignores_yet_says_nothing_until_its_examples_are_taken_in() -> None:
-    """The lines that show how are written so that taking the # away is all there is to do."""
-    made = written(told({"seed": 0}))
-    empty, edited = read(made), read(made.replace("  # ", "  "))
-
-    assert empty == Baseline("chat", "chat", {"seed": "0"}, file="chat.yaml")
-    assert edited.tolerated == {"cache_config.block_size": Tolerance(("16", "32"))}
-    assert edited.ignored == ("observability_config.*",)
-
-
-@pytest.mark.parametrize(
-    "text", ["yes", "No", "null", "1e5", "0x10", "2026-01-01", "16", "~", "a: b", "# c", "", " ", "é\u2028", '"\\"']
-)
-def test_a_text_stays_a_text_for_every_reader(text: str) -> None:
-    assert yaml.safe_load(written(told({"a.b": text})))["expected"]["a.b"] == text
-
-
 def test_a_value_that_no_reader_could_read_is_left_out() -> None:
     deep: Any = 1
     for _ in range(40):
@@ -156,10 +134,6 @@ def test_whatever_the_context_says_it_stays_a_comment(text: str) -> None:
     }
 
 
-def test_what_would_end_a_comment_is_a_blank_in_it_and_quotes_stay() -> None:
-    assert yaml_comment('the "old"\nC:\\models\u2028pool: b\n') == '# the "old" C:\\models pool: b'
-
-
 def test_what_only_follows_from_other_settings_is_not_agreed_on() -> None:
     """One wrong block size would else deviate twice, the second time with nothing to type."""
     told = {
@@ -179,28 +153,3 @@ DERIVED = {
     "scheduler_config.max_num_encoder_input_tokens": 2048,
     "scheduler_config.encoder_cache_size": 2048,
 }
-
-
-def test_what_vllm_derives_is_left_out_and_its_sources_are_kept() -> None:
-    """Pinned, it would deviate wherever a batch limit is tolerated in several values."""
-    names = {"served_model_names": ["chat", "other"]}
-
-    assert agreeable(told({**LIMITS, **DERIVED, **names, "model_config.served_model_name": "chat"})) == LIMITS | names
-
-
-def test_what_people_set_in_place_of_what_vllm_derives_is_kept() -> None:
-    by_hand = {
-        "compilation_config.cudagraph_capture_sizes": [1, 2],
-        "compilation_config.max_cudagraph_capture_size": 2,
-        "compilation_config.compile_ranges_endpoints": [512],
-        "scheduler_config.max_num_scheduled_tokens": None,
-        "model_config.served_model_name": "chat",
-    }
-
-    assert agreeable(told(LIMITS | by_hand)) == LIMITS | by_hand
-
-
-def test_how_a_wheel_was_built_is_not_agreed_on() -> None:
-    assert agreeable(told({"env.VLLM_BUILD_COMMIT": "unknown", "env.VLLM_CACHE_ROOT": "x"})) == {
-        "env.VLLM_CACHE_ROOT": "x"
-    }

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.config import Options, load_options, policy_of
-from dashboard.config.baselines import LONGEST_COMMENT, read_baseline, with_given
+from dashboard.config import load_options, policy_of
+from dashboard.config.baselines import read_baseline, with_given
 from dashboard.errors import OptionsError
 from dashboard.fleet import Baseline, Tolerance
 
@@ -115,20 +115,6 @@ def test_a_value_is_kept_as_a_number_where_nothing_of_its_spelling_is_lost(text:
 
     assert baseline, mistakes
     assert baseline.expected == {"a": expected}
-
-
-def test_a_comment_on_a_baseline_of_one_line_is_nobodys() -> None:
-    baseline, mistakes = read_baseline(b"{version: 1, pool: chat, expected: {a: 1, b: 2}} # all", "chat.yaml")
-
-    assert baseline, mistakes
-    assert baseline.comments == {}
-
-
-def test_a_comment_is_not_kept_beyond_its_limit() -> None:
-    baseline, mistakes = read_baseline(f"{BEGIN}expected:\n  a: 1 # {'x' * 5000}\n".encode(), "chat.yaml")
-
-    assert baseline, mistakes
-    assert baseline.comments == {"a": "x" * LONGEST_COMMENT}
 
 
 @pytest.mark.parametrize(
@@ -242,16 +228,6 @@ def test_the_options_name_files_and_globs_from_their_own_folder() -> None:
     assert policy.baseline("embed") is None
 
 
-def test_a_file_outside_the_folder_goes_by_its_name_alone(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "c.yaml").write_text(f"{BEGIN}expected: {{a: 1}}")
-    Path("here").mkdir()
-    Path("here/fleet.yaml").write_text(f"baselines: [{elsewhere}/c.yaml]")
-
-    assert [each.file for each in load_options(Path("here/fleet.yaml")).agreed] == ["c.yaml"]
-
-
 def test_mistakes_are_told_with_the_file_they_stand_in() -> None:
     written(a=f"{BEGIN}expected: {{a: 1}}", b=f"{BEGIN}expected: {{a: 2}}", c="version: 3\npool: x\nexpected: {a: 1}\n")
     Path("baselines/d.yaml").mkdir()
@@ -270,23 +246,6 @@ def test_a_file_that_is_not_there_is_a_mistake_of_the_line_that_names_it(monkeyp
     monkeypatch.setenv("FLEET_BASELINES", '["none.yaml"]')
     (mistake,) = mistakes_of("name: mine\n")
     assert mistake.startswith("environment variable FLEET_BASELINES: baselines[0]: no file is there as none.yaml; ")
-
-
-def test_baselines_must_be_a_list_of_texts() -> None:
-    assert mistakes_of("baselines: chat.yaml") == ("fleet.yaml:1: baselines: not a list; begin each entry with `- `",)
-    assert mistakes_of("baselines: ['']")[0].startswith("fleet.yaml:1: baselines[0]: empty")
-
-
-def test_options_without_baselines_agree_on_nothing() -> None:
-    assert Options().agreed == ()
-    assert policy_of(Options()).baselines == ()
-
-
-def test_one_that_is_given_beside_the_options_and_says_the_same_stands_once() -> None:
-    own, other = Baseline("a", "chat", {"a": "1"}, file="b/a.yaml"), Baseline("c", "embed", {"a": "1"}, file="c.yaml")
-    given_again = Baseline("x", "chat", {"a": "1"}, file="x.yaml")
-
-    assert with_given((own, other), (given_again,)) == (other, given_again)
 
 
 def test_one_that_says_something_else_of_the_same_pool_is_refused() -> None:

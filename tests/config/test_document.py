@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.config.document import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_VALUES, Mistake, dotted, read_document
+from dashboard.config.document import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_VALUES, Mistake, read_document
 
 
 def test_scalars_stay_as_they_are_written() -> None:
@@ -35,20 +35,6 @@ def test_each_value_knows_its_line() -> None:
         ("targets", 1): 7,
         ("targets", 1, "url"): 7,
     }
-
-
-def test_a_key_that_stands_twice_is_a_mistake_on_the_second_line() -> None:
-    document = read_document(b"poll:\n  a: 1\n  b: 2\n  a:\n")
-    assert document.mistakes == (Mistake(4, "poll.a: stands on line 2 too; keep one"),)
-
-
-@pytest.mark.parametrize("raw", [b"", b"# only a comment\n", b"---\n", b"\xef\xbb\xbf"])
-def test_an_empty_document_is_no_mistake(raw: bytes) -> None:
-    assert read_document(raw)[::2] == (None, ())
-
-
-def test_a_byte_order_mark_is_let_be() -> None:
-    assert read_document("\ufeffname: ü".encode()).value == {"name": "ü"}
 
 
 @pytest.mark.parametrize(
@@ -82,8 +68,3 @@ def test_what_cannot_be_read_is_one_mistake_with_its_line(raw: bytes, mistake: M
 def test_any_bytes_give_a_document(raw: bytes) -> None:
     document = read_document(raw)
     assert document.mistakes or document.value is None or () in document.lines
-
-
-def test_places_are_written_for_people() -> None:
-    assert dotted(("targets", 3, "labels", "rack")) == "targets[3].labels.rack"
-    assert dotted(("k" * 100,)) == "k" * 60

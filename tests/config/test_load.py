@@ -31,30 +31,6 @@ def mistakes() -> tuple[str, ...]:
     return caught.value.mistakes
 
 
-def test_without_a_file_the_fleet_is_empty() -> None:
-    assert load_options() == Options()
-
-
-def test_an_empty_file_gives_the_defaults(write: Callable[[str], None]) -> None:
-    write("# nothing yet\npoll:\n  interval_seconds:\n")
-    assert load_options() == Options()
-
-
-def test_a_given_file_that_is_missing_is_a_mistake() -> None:
-    with pytest.raises(OptionsError, match=r"^nowhere\.yaml: No such file"):
-        load_options(Path("nowhere.yaml"))
-
-
-def test_fleet_yaml_that_is_given_has_to_be_there() -> None:
-    with pytest.raises(OptionsError, match=r"^fleet\.yaml: No such file"):
-        load_options(Path("fleet.yaml"))
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match="Is a directory"):
-        load_options(tmp_path)
-
-
 def test_fleet_config_names_the_file(monkeypatch: pytest.MonkeyPatch, write: Callable[[str], None]) -> None:
     write("name: not this one")
     Path("other.yaml").write_text("name: other\n")
@@ -97,11 +73,6 @@ def test_the_environment_goes_before_the_file(monkeypatch: pytest.MonkeyPatch, w
         TargetOptions(url="http://b:80"),
         TargetOptions(url="http://c:80", labels={"rack": "5"}),
     )
-
-
-def test_options_do_not_change() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        Options().name = "other"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -199,16 +170,6 @@ def test_options_do_not_change() -> None:
 def test_each_mistake_has_its_sentence(write: Callable[[str], None], text: str, sentence: str) -> None:
     write(text)
     assert mistakes() == (sentence,)
-
-
-def test_all_mistakes_are_told_at_once_by_line(write: Callable[[str], None]) -> None:
-    write("poll:\n  connections: 0\nnam: x\ntargets: [':1']\n")
-    assert [mistake.partition(": ")[0] for mistake in mistakes()] == ["fleet.yaml:2", "fleet.yaml:3", "fleet.yaml:4"]
-
-
-def test_a_huge_file_is_one_sentence(write: Callable[[bytes], None]) -> None:
-    write(b"x" * 50_000_000)
-    assert mistakes() == ("fleet.yaml:1: larger than 8 MiB; is it the right file?",)
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,6 @@ def policy(text: str) -> Policy:
     return policy_of(load_options())
 
 
-def test_nothing_said_is_an_empty_policy() -> None:
-    assert policy_of(Options()) == Policy()
-    assert policy("pools:\nrules:\nsuppress:\n") == Policy()
-
-
 def test_all_that_can_be_said_of_a_pool() -> None:
     told = policy(
         """
@@ -50,28 +45,6 @@ def test_all_that_can_be_said_of_a_pool() -> None:
 
     expects = Expectations(16, "sha256_cbor", SeedPolicy.ENVIRONMENT, "kv@{host}:{port}@{model}")
     assert told.pools == {"chat-70b": Declared(Router.KV_EVENTS, Store.P2P, disaggregated=True, expects=expects)}
-
-
-def test_none_is_a_router_and_a_store_while_no_value_says_nothing() -> None:
-    told = policy("pools: {a: {router: none, kv_store: none, disaggregated: no}, b: {router: , kv_store: null}}")
-
-    assert told.pools["a"] == Declared(Router.NONE, Store.NONE, disaggregated=False)
-    assert told.pools["b"] == Declared()
-
-
-def test_globs_of_pools_keep_the_order_in_which_they_are_written() -> None:
-    assert list(policy("pools: {z*: {}, chat: {}, a*: {}}").pools) == ["z*", "chat", "a*"]
-
-
-@pytest.mark.parametrize("router", list(Router))
-@pytest.mark.parametrize("store", list(Store))
-def test_every_router_and_every_store_can_be_written(router: Router, store: Store) -> None:
-    assert policy(f"pools: {{a: {{router: {router}, kv_store: {store}}}}}").pools["a"] == Declared(router, store)
-
-
-def test_a_rule_is_disabled_or_made_milder() -> None:
-    assert policy("rules: {RT-01: {enabled: false}}").rules == {"RT-01": RuleChange(enabled=False)}
-    assert policy("rules: {RT-01: {severity: info}}").rules == {"RT-01": RuleChange(severity=Severity.INFO)}
 
 
 def test_only_parameters_that_are_written_are_kept_for_the_rule_knows_the_others() -> None:

@@ -28,14 +28,6 @@ def test_capacity_equals_the_startup_log_of_a_real_server(case: str) -> None:
     assert round(found.max_concurrency, 2) == log["max_concurrency"][0]
 
 
-def test_asynchronous_scheduling_keeps_two_batches_in_flight() -> None:
-    config = _read("gemma3_long", "server_info.json")["vllm_config"]
-    config["scheduler_config"]["async_scheduling"] = True
-    groups = _read("gemma3_long", "inference_config.json")["kv_cache"]["groups"]
-    # 32768 tokens in blocks of 128; five windows of 512 - 1 + 2 x 1024 tokens, and one block more
-    assert capacity_of(32_768, groups, config).max_concurrency == 32_768 / (256 + 5 * 21)
-
-
 @pytest.mark.parametrize(
     ("case", "model", "tensor_parallel_size"),
     [
@@ -49,11 +41,3 @@ def test_groups_equal_those_of_a_real_server(case: str, model: Model, tensor_par
     groups = _read(case, "inference_config.json")["kv_cache"]["groups"]
     configuration = Configuration("m", model, GPU, tensor_parallel_size=tensor_parallel_size)
     assert kv_cache_groups(configuration, groups[0]["block_size"]) == groups
-
-
-def test_layers_are_dealt_out_to_groups_as_large_as_the_rarest_kind() -> None:
-    """Gemma 3 27B: 10 layers see everything, 52 a window; vLLM makes seven groups of at most ten."""
-    configuration = Configuration("m", Model("m", 62, 16, 128, 0, sliding_window=1024, full_every=6), GPU)
-    groups = kv_cache_groups(configuration, 16)
-    assert [group["sliding_window"] for group in groups] == [1024] * 6 + [None]
-    assert [len(group["layer_names"]) for group in groups] == [9, 9, 9, 9, 8, 8, 10]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.demo.answers import Process
-from dashboard.demo.describe import Configuration, DemoReplica, Speaks
+from dashboard.demo.describe import Speaks
 from dashboard.demo.pages import render
 from dashboard.demo.story import default_fleet
 
@@ -112,44 +112,9 @@ def test_no_slot_is_left_open(name: str) -> None:
     assert not [path for path, body in bodies.items() if b"<<" in body]
 
 
-def test_the_metrics_of_a_data_parallel_rank_carry_its_number() -> None:
-    assert b'vllm:num_requests_running{engine="3",' in _answer("deepseek-v3-decode-3", None, "/metrics")
-
-
 def test_server_info_and_metrics_say_the_same_of_the_cache() -> None:
     cache = json.loads(_answer("chat-70b-01", None, "/server_info"))["vllm_config"]["cache_config"]
     page = _answer("chat-70b-01", None, "/metrics").decode()
     line = next(line for line in page.splitlines() if line.startswith("vllm:cache_config_info{"))
     labels = dict(re.findall(r'(\w+)="([^"]*)"', line))
     assert labels == {name: str(value) for name, value in cache.items()} | {"engine": "0"}
-
-
-def test_a_setting_that_the_version_lacks_is_refused() -> None:
-    usual = FLEET["qwen3-8b-05"].configuration
-    wrong = replace(usual, settings=(("cache_config.prefix_match_unit", "block"),))
-    with pytest.raises(ValueError, match=r"vLLM 0\.20\.2 has no setting cache_config\.prefix_match_unit"):
-        render(wrong, frozenset())
-
-
-def test_versions_before_kv_event_sources_do_not_answer_them() -> None:
-    old: Configuration = FLEET["qwen3-8b-06"].configuration
-    assert "/kv_event_sources" not in render(old, frozenset()).pages
-    assert "/kv_event_sources" in render(replace(old, version="0.32.0"), frozenset()).pages
-
-
-def test_kv_offloading_is_told_by_the_configuration_api() -> None:
-    kv_cache = json.loads(_answer("chat-70b-11", None, "/inference/v1/config"))["kv_cache"]
-    told = {name: kv_cache[name] for name in kv_cache if name.startswith("kv_offloading")}
-    assert told == {
-        "kv_offloading_enabled": True,
-        "kv_offloading_backend": "native",
-        "kv_offloading_size_gib": 64.0,
-    }
-
-
-def test_one_replica_is_described_by_hand() -> None:
-    replica = DemoReplica("127.1.9.9", "mine", FLEET["qwen3-8b-01"].configuration, api_key="k")
-    process = Process.start(replica, render(replica.configuration, replica.speaks), NOW)
-    assert process.answer("GET", "/v1/models", None, NOW).status == 401
-    assert process.answer("GET", "/v1/models", "Bearer k", NOW).status == 200
-    assert process.answer("GET", "/version", None, NOW).status == 200

@@ -1,17 +1,16 @@
 """The five frames: their columns, types and keys, also for an empty fleet and for hostile text and numbers."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pandas as pd
 import pytest
 
 from dashboard.errors import FrameError
-from dashboard.fleet import Basis, Device, Failure, FailureKind, Fingerprint, KVCacheGroup, frames
+from dashboard.fleet import Failure, FailureKind, KVCacheGroup, frames
 from dashboard.fleet.frames import COLUMNS, KEYS, Frames
 from dashboard.vllm.schemas.types import MAX_INTEGER
-from tests.builders import POLLED_AT, alike, devices, document, down, engine, fleet, replica, story
+from tests.builders import POLLED_AT, alike, devices, document, engine, fleet, replica, story
 
 HOSTILE = "<script>alert(1)</script> **b** \x1b[31m\n\u202e=1+1,'\"\\"
 GROUP = KVCacheGroup(0, 0, "SlidingWindowSpec", 16, 4096, 2, sliding_window=512, num_kv_heads=8, dtype="bfloat16")
@@ -29,10 +28,6 @@ def test_a_frame_has_the_columns_types_and_keys_of_its_table(name: str, built: F
     assert {column: str(dtype) for column, dtype in frame.dtypes.items()} == dict(COLUMNS[name])
     assert not frame.duplicated(list(KEYS[name])).any()
     assert list(frame.index) == list(range(len(frame)))
-
-
-def test_an_empty_fleet_has_empty_frames() -> None:
-    assert [len(frame) for frame in frames.build((), {}, ())] == [0, 0, 0, 0, 0]
 
 
 def test_a_replica_is_a_row_with_its_cohort() -> None:
@@ -57,13 +52,6 @@ def test_a_replica_is_a_row_with_its_cohort() -> None:
     assert row["observed_at"] == pd.Timestamp(POLLED_AT)
     assert pd.isna(row["reason"])
     assert rows.loc["http://odd:8000", "cohort"] == "B"
-
-
-def test_a_replica_that_is_down_has_a_reason_and_nothing_else() -> None:
-    row = fleet([down("gone", pool=None)]).frames.replicas.iloc[0]
-
-    assert row["reason"] == "refused: Nothing listens there."
-    assert row[["pool", "version", "observed_at", "document", "cohort"]].isna().all()
 
 
 def test_settings_are_rows_per_document() -> None:
@@ -107,30 +95,6 @@ def test_groups_are_rows_with_what_their_kind_tells() -> None:
     }
 
 
-def test_a_fingerprint_is_two_columns_and_one_that_nobody_tells_is_missing() -> None:
-    told = replica(engines=(engine(fingerprint=Fingerprint("c1", "e1")), engine(dp_rank=1)))
-
-    frame = fleet([told]).frames.engines
-
-    assert frame["fingerprint_canonical"].iloc[0] == "c1"
-    assert frame["fingerprint_engine"].iloc[0] == "e1"
-    assert frame[["fingerprint_canonical", "fingerprint_engine"]].iloc[1].isna().all()
-
-
-def test_a_device_says_where_it_stands_in_its_engine() -> None:
-    placed = Device(0, 3, "H100", compute_units=132, tensor_parallel_rank=1, pipeline_parallel_rank=1)
-
-    row = fleet([replica(devices=(placed,))]).frames.devices.iloc[0]
-
-    assert row[["compute_units", "tensor_parallel_rank", "pipeline_parallel_rank"]].to_list() == [132, 1, 1]
-
-
-def test_unknown_numbers_are_missing_not_zero() -> None:
-    row = fleet([replica(engines=(engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None),))]).frames.engines.iloc[0]
-
-    assert row[["num_gpu_blocks", "kv_cache_size_tokens", "max_concurrency", "kv_cache_bytes"]].isna().all()
-
-
 def test_hostile_text_stays_text() -> None:
     odd = replica(
         HOSTILE,
@@ -161,13 +125,6 @@ def test_the_largest_integers_and_the_latest_times_fit() -> None:
     assert built.replicas["started_at"].to_list() == [pd.Timestamp(late)]
 
 
-def test_a_column_of_nothing_keeps_its_type() -> None:
-    built = fleet([down()]).frames
-
-    assert str(built.replicas["started_at"].dtype) == "datetime64[ns, UTC]"
-    assert str(fleet([replica(started_at=None)]).frames.replicas["started_at"].dtype) == "datetime64[ns, UTC]"
-
-
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_frame_with_other_columns_is_refused(name: str) -> None:
     frame = tables(story().frames)[name]
@@ -192,10 +149,3 @@ def test_a_key_that_is_missing_or_not_unique_is_refused() -> None:
         frames.check("engines", frame.assign(dp_rank=pd.Series([None] * len(frame), dtype="Int64")))
     with pytest.raises(FrameError, match="is not unique"):
         frames.check("engines", pd.concat([frame, frame.iloc[:1]], ignore_index=True))
-
-
-def test_the_same_replica_twice_is_our_mistake() -> None:
-    one = replica()
-
-    with pytest.raises(FrameError, match=r"replicas: .* is not unique"):
-        frames.build((one, replace(one, name="again")), {}, ())

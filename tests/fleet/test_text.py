@@ -15,18 +15,6 @@ UNSEEN = (
 RUN = re.compile(r"^\s*::|##\[|##vso\[|##teamcity\[", re.IGNORECASE)
 
 
-def test_what_is_hidden_becomes_visible_and_line_breaks_stay() -> None:
-    assert visible("a\n\tb\u202ec\x9bd\u200be\r") == "a\n\tb\ufffdc\ufffdd\ufffde\ufffd"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [("a\nb\tc\xa0d\u2028e", "a b c d e"), ("a\u202eb\x1b", "a\ufffdb\ufffd"), ("a\u3164b", "a\ufffdb")],
-)
-def test_one_line_has_spaces_for_white_space(text: str, shown: str) -> None:
-    assert one_line(text) == shown
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

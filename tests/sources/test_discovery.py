@@ -7,23 +7,12 @@ import pytest
 
 from dashboard.config import CredentialsOptions, FileSdOptions, Options, TargetOptions
 from dashboard.fleet import Credentials, Target
-from dashboard.sources.discovery import Discovery, replica_id
+from dashboard.sources.discovery import Discovery
 
 
 def options(folder: Path, *targets: object, **more: object) -> Options:
     file_sd = [{"files": [str(folder / "*.json")], **more}]
     return Options.model_validate({"targets": targets, "file_sd": file_sd})
-
-
-def test_no_options_no_targets() -> None:
-    assert Discovery(Options()).discover() == ()
-
-
-def test_targets_come_in_the_order_in_which_they_are_written(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('[{"targets": ["c", "a"]}]')
-    discovery = Discovery(options(tmp_path, "z", "b"))
-    assert [target.id for target in discovery.discover()] == [replica_id(name) for name in "zbca"]
-    assert not discovery.failures
 
 
 def test_two_spellings_are_one_target_and_the_first_one_wins(tmp_path: Path) -> None:
@@ -64,10 +53,6 @@ def test_own_credentials_replace_those_for_all() -> None:
         Credentials(token_env="OWN"),
         Credentials(),
     ]
-
-
-def test_without_credentials_a_target_has_none() -> None:
-    assert Discovery(Options(targets=(TargetOptions(url="a"),))).discover()[0].credentials is None
 
 
 @pytest.mark.parametrize(("own", "expected"), [(None, "ALL"), (CredentialsOptions(token_env="OWN"), "OWN")])

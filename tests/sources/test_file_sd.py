@@ -69,23 +69,6 @@ def test_an_entry_that_is_no_address_is_shown_and_harms_no_other() -> None:
     assert failures == []
 
 
-def test_an_unchanged_file_is_not_read_again() -> None:
-    write("a.json", group("a"))
-    found = file_sd("a.json")
-    first, _ = found.read()
-    second, _ = found.read()
-    assert first[0] is second[0]
-
-
-def test_a_changed_file_is_read_again() -> None:
-    write("a.json", group("a"))
-    found = file_sd("*.json")
-    assert ids(found.read()[0]) == ["http://a:80"]
-    write("a.json", group("a", "b"))
-    write("new.json", group("c"))
-    assert ids(found.read()[0]) == ["http://a:80", "http://b:80", "http://c:80"]
-
-
 def test_a_file_replaced_by_one_of_the_same_size_and_time_is_read_again() -> None:
     write("a.json", group("a"))
     os.utime("a.json", ns=(1, 1))
@@ -134,20 +117,8 @@ def test_a_file_that_is_gone_keeps_its_targets_as_stale_until_it_is_back() -> No
     assert failures == []
 
 
-def test_a_file_that_was_never_there_is_a_failure_and_so_is_a_glob_without_files() -> None:
-    targets, failures = file_sd("a.json", "*.yaml").read()
-    assert targets == []
-    assert failures == ["a.json: No such file or directory", "*.yaml: no file matches"]
-
-
 def test_what_is_no_regular_file_is_not_opened(folder: Path) -> None:
     os.mkfifo("pipe.json")
     (folder / "folder.json").mkdir()
     _, failures = file_sd("*.json").read()
     assert failures == ["folder.json: not a regular file", "pipe.json: not a regular file"]
-
-
-def test_a_huge_file_is_a_failure() -> None:
-    with Path("a.json").open("wb") as stream:
-        stream.truncate(50_000_000)
-    assert file_sd("a.json").read() == ([], ["a.json: larger than 8 MiB"])

@@ -19,16 +19,6 @@ def test_json_and_yaml_say_the_same() -> None:
     assert read_groups(as_json, is_json=True) == read_groups(as_yaml, is_json=False) == expected
 
 
-def test_labels_of_prometheus_itself_are_dropped_but_the_scheme_is_used() -> None:
-    raw = b"- targets: [a]\n  labels: {__scheme__: https, __metrics_path__: /m, __meta_x: y, pool: chat}\n"
-    assert read_groups(raw, is_json=False) == [Group(("a",), {"pool": "chat"}, "https")]
-
-
-def test_an_entry_that_is_no_text_is_none() -> None:
-    raw = b'[{"targets": ["a", null, true, {"b": 1}, []]}]'
-    assert read_groups(raw, is_json=True)[0].addresses == ("a", None, None, None, None)
-
-
 def test_half_a_surrogate_pair_does_not_reach_the_pages() -> None:
     group = read_groups(b'[{"targets": [], "labels": {"\\ud800": "\\udfff!"}}]', is_json=True)[0]
     assert group.labels == {"?": "?!"}

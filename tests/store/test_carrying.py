@@ -2,20 +2,17 @@
 
 import gzip
 import subprocess
-import zlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
-from dashboard.store.notes_file import MOST_BYTES, MOST_NOTES, ExportMetadata, read_export_metadata
-from dashboard.store.packing import comment_of, commented, id_of, packed, unpacked
+from dashboard.store.notes_file import MOST_BYTES, ExportMetadata, read_export_metadata
+from dashboard.store.packing import commented, id_of, packed, unpacked
 from tests import builders
-from tests.builders import HOSTILE, NOW, POLLED_AT
+from tests.builders import NOW, POLLED_AT
 from tests.report.saved_fleets import built_of_captures
 
 NOTE = Note("Ana restarts it.\nAsk Bo: größer?", "ana", datetime(2026, 3, 2, tzinfo=UTC))
@@ -28,13 +25,6 @@ def export(tmp_path: Path) -> bytes:
     key = store.freeze(builders.story(), "Ops review", NOW).id
     store.note(key, "x", NOTE)
     return store.export(key)
-
-
-def test_name_and_notes_come_back(export: bytes) -> None:
-    told = read_export_metadata(export)
-
-    assert told.name == "Ops review"
-    assert told.notes == {"x": NOTE}
 
 
 def test_a_snapshot_that_is_imported_was_frozen_when_it_was_frozen(tmp_path: Path) -> None:
@@ -100,30 +90,8 @@ def test_a_file_that_no_export_wrote_carries_nothing(raw: bytes) -> None:
     assert read_export_metadata(raw) == ExportMetadata()
 
 
-def test_very_many_notes_are_not_taken() -> None:
-    notes = ",".join(f'"{number}":{{"text":""}}' for number in range(MOST_NOTES + 1))
-
-    assert read_export_metadata(commented(SIMPLE, f'{{"notes":{{{notes}}}}}'.encode())) == ExportMetadata()
-
-
 def test_secrets_in_a_note_that_somebody_brings_are_taken_out() -> None:
     told = read_export_metadata(commented(SIMPLE, b'{"notes":{"x":{"text":"curl https://ana:hunter2secret@host/"}}}'))
 
     assert "hunter2secret" not in told.notes["x"].text
     assert "curl" in told.notes["x"].text
-
-
-@given(st.binary(max_size=200), st.binary(max_size=200))
-def test_a_comment_changes_nothing_of_the_content(content: bytes, comment: bytes) -> None:
-    written = comment.replace(b"\0", b"")
-    raw = commented(packed(content), written)
-
-    assert comment_of(raw, MOST_BYTES) == written
-    assert unpacked(raw) == zlib.decompress(raw, wbits=zlib.MAX_WBITS | 16) == content
-
-
-def test_a_name_that_attacks_is_only_text(tmp_path: Path) -> None:
-    store = Snapshots(tmp_path)
-    key = store.freeze(builders.story(), HOSTILE, NOW).id
-
-    assert read_export_metadata(store.export(key)).name == store.get(key).metadata.name

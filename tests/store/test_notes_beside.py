@@ -26,19 +26,6 @@ def test_a_note_that_is_too_long_is_refused_with_what_to_do_and_the_rest_stays(
     assert store.get(key).notes == {"there": Note("before")}
 
 
-def test_a_snapshot_that_came_without_its_notes_is_described_from_itself(store: Snapshots, key: str) -> None:
-    """Somebody copied one file: all but the name is known, and it can be named."""
-    before = store.get(key).metadata
-    (store.folder / f"{key}.notes.json").unlink()
-
-    described = store.get(key).metadata
-    assert described.model_dump(exclude={"name", "frozen_at"}) == before.model_dump(exclude={"name", "frozen_at"})
-    assert described.name == ""
-
-    store.rename(key, "found again")
-    assert store.get(key).metadata.name == "found again"
-
-
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
@@ -74,16 +61,6 @@ def test_notes_that_cannot_be_read_hide_no_snapshot_and_are_never_written_over(
     assert file.read_bytes() == content
 
 
-def test_notes_that_cannot_be_opened_are_not_written_over(store: Snapshots, key: str) -> None:
-    file = store.folder / f"{key}.notes.json"
-    file.unlink()
-    file.mkdir()
-
-    assert "cannot be opened (Is a directory)" in store.get(key).problem
-    with pytest.raises(SnapshotError, match="cannot be opened"):
-        store.rename(key, "new")
-
-
 def test_the_place_that_is_wrong_is_one_short_line_whatever_it_is_called(store: Snapshots, key: str) -> None:
     file = store.folder / f"{key}.notes.json"
     told = json.loads(file.read_bytes())
@@ -93,14 +70,6 @@ def test_the_place_that_is_wrong_is_one_short_line_whatever_it_is_called(store: 
     assert "has an unexpected value at notes." in problem
     assert len(problem) < 400
     assert problem.isprintable()
-
-
-def test_notes_that_were_moved_away_can_be_written_again(store: Snapshots, key: str) -> None:
-    (store.folder / f"{key}.notes.json").write_bytes(b"{")
-    (store.folder / f"{key}.notes.json").rename(store.folder / "mine")
-    store.note(key, "a", Note("new"))
-
-    assert store.get(key).notes == {"a": Note("new")}
 
 
 def test_a_note_more_than_is_read_again_is_refused_and_the_others_stay(store: Snapshots, key: str) -> None:
@@ -150,14 +119,6 @@ def test_a_note_is_kept_changed_and_taken_away_and_the_others_stay(store: Snapsh
     assert Snapshots(store.folder).get(key).notes == {"a": Note("two", "bob", NOW), "b": Note(HOSTILE)}
     store.note(key, "a", None)
     assert set(store.get(key).notes) == {"b"}
-
-
-def test_notes_do_not_change_what_was_frozen(store: Snapshots, key: str) -> None:
-    before = (store.folder / f"{key}.json.gz").read_bytes()
-    store.note(key, "a", Note("one"))
-    store.rename(key, "other")
-
-    assert (store.folder / f"{key}.json.gz").read_bytes() == before
 
 
 def test_notes_written_at_once_are_all_kept(store: Snapshots, key: str) -> None:

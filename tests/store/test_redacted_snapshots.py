@@ -150,19 +150,6 @@ def test_a_damaged_snapshot_and_damaged_notes_are_not_rewritten(store: Snapshots
     assert (store.folder / "0123456789.json.gz").read_bytes() == b"damaged"
 
 
-def test_a_snapshot_without_notes_is_rewritten_too(store: Snapshots, old: str, tmp_path: Path) -> None:
-    (store.folder / f"{old}.notes.json").unlink()
-
-    assert store.redact(tmp_path / "backup") == (old,)
-    assert store.redact(tmp_path / "backup") == ()
-
-
-def test_nothing_is_rewritten_where_snapshots_are_read_only(store: Snapshots, old: str, tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="read-only"):
-        Snapshots(store.folder, read_only=True).redact(tmp_path / "backup")
-    assert old in {each.id for each in store.all()}
-
-
 def test_files_are_private_from_the_start_of_a_program_on(store: Snapshots, old: str) -> None:
     theirs = store.folder / "README"
     theirs.write_text("not ours")
@@ -201,7 +188,3 @@ def test_what_holds_no_secret_comes_back_byte_by_byte(demo_fleet: Fleet) -> None
 )
 def test_a_file_of_another_shape_is_redacted_as_it_is(saved: object) -> None:
     assert SECRET.encode() not in without_secrets(json.dumps(saved).encode())
-
-
-def test_what_is_no_json_is_left_to_who_reads_it() -> None:
-    assert without_secrets(b"{") == b"{"

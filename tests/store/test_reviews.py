@@ -1,11 +1,10 @@
 """Which earlier snapshot is taken for the last review, and what is said where it cannot be read."""
 
 from datetime import timedelta
-from pathlib import Path
 
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
-from dashboard.store.reviews import APART, Earlier, Last, earlier, last_review, opened
+from dashboard.store.reviews import APART, Last, earlier, last_review, opened
 from dashboard.views.review_new import Alone
 from tests import builders
 from tests.builders import NOW
@@ -44,13 +43,6 @@ def test_without_notes_what_was_frozen_just_before_is_none(store: Snapshots) -> 
     assert last(store).id == before
 
 
-def test_where_nothing_else_is_there_it_is_the_newest(store: Snapshots) -> None:
-    newest = frozen(store, MINUTE)
-    frozen(store, 2 * MINUTE)
-
-    assert last(store).id == newest
-
-
 def test_only_older_data_of_the_same_fleet_is_earlier(store: Snapshots) -> None:
     """Not the data that is shown, nothing newer, nothing of another fleet."""
     for ago in (timedelta(0), -MINUTE):
@@ -59,17 +51,6 @@ def test_only_older_data_of_the_same_fleet_is_earlier(store: Snapshots) -> None:
     older = [frozen(store, ago) for ago in (WEEK, 2 * WEEK)]
 
     assert [each.id for each in earlier(store, SHOWN).snapshots] == older
-
-
-def test_a_fleet_that_was_never_polled_has_nothing_before_it(store: Snapshots) -> None:
-    frozen(store, WEEK)
-
-    assert earlier(store, builders.fleet(polled_at=None)) == Earlier()
-
-
-def test_the_first_review_has_none_before_it(store: Snapshots) -> None:
-    """The folder is made when the first snapshot is frozen."""
-    assert last(store) == Last(alone=Alone.FIRST)
 
 
 def test_it_is_opened_with_what_was_written_then(store: Snapshots) -> None:
@@ -89,20 +70,3 @@ def test_one_that_is_damaged_is_told_and_not_taken_for_none(store: Snapshots) ->
 
     assert (found.fleet, found.alone) == (None, Alone.UNREAD)
     assert found.problem.startswith(f"Snapshot {key} is damaged. ")
-
-
-def test_notes_that_cannot_be_read_are_told_and_the_fleet_is_opened(store: Snapshots) -> None:
-    key = frozen(store, WEEK)
-    (store.folder / f"{key}.notes.json").write_bytes(b"{")
-    found = last(store)
-
-    assert found.id == key
-    assert found.problem.startswith(f"The name and notes of snapshot {key} cannot be read")
-
-
-def test_a_folder_that_cannot_be_read_is_told_and_not_taken_for_an_empty_one(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    found = last(Snapshots(tmp_path / "file"))
-
-    assert (found.fleet, found.alone) == (None, Alone.UNREAD)
-    assert found.problem.startswith("A snapshot cannot be read in its folder: ")

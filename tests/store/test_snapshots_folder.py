@@ -1,7 +1,6 @@
 """A folder of snapshots is found, changed and damaged by people and programs: nothing of that is a traceback."""
 
 import gzip
-import json
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -14,14 +13,6 @@ from dashboard.store.notes_file import LONGEST_NAME
 from dashboard.store.writing import LOCK
 from tests.builders import HOSTILE, NOW
 from tests.store.folders import a_fleet, full_disk
-
-
-def test_a_folder_that_is_not_there_yet_holds_nothing(tmp_path: Path) -> None:
-    store = Snapshots(tmp_path / "none")
-
-    assert store.all() == ()
-    assert store.beginning("0123456789") == ()
-    assert not store.folder.exists()
 
 
 def test_the_newest_data_is_listed_first(store: Snapshots) -> None:
@@ -37,28 +28,6 @@ def test_an_id_is_found_as_people_type_it(store: Snapshots, key: str, spoken: st
     assert store.beginning(spoken.format(key).upper()) == (key,)
     assert store.beginning("-".join((key[:5], key[5:]))) == (key,)
     assert store.beginning(" ".join(key)) == (key,)
-
-
-@pytest.mark.parametrize("typed", ["", "abc", "zzzz", "0" * 33, "../../etc/passwd", "*", "????", "[0-9]", "0000\n"])
-def test_what_is_no_beginning_of_an_id_finds_nothing(store: Snapshots, key: str, typed: str) -> None:
-    assert store.beginning(typed) == ()
-    assert store.beginning(key) == (key,)
-
-
-def test_a_beginning_that_several_share_finds_none_of_them(store: Snapshots, key: str) -> None:
-    twin = key[:5] + ("0" if key[5] != "0" else "1") * 27
-    (store.folder / f"{twin}.json.gz").write_bytes(b"")
-
-    assert store.beginning(key[:5]) == tuple(sorted((key, twin)))
-    assert store.beginning(key) == (key,)
-
-
-def test_files_of_others_are_not_listed(store: Snapshots, key: str) -> None:
-    for name in ("README", "x.json.gz", f"{key}.old.json.gz", ".0123456789.json.gz", f"{key}.json.gz.part"):
-        (store.folder / name).write_bytes(b"not ours")
-
-    assert [each.id for each in store.all()] == [key]
-    assert store.listed().damaged == ()
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"\x1f\x8bnonsense", b"{}", b"[" * 100_000, b"\xff\xfe"])
@@ -128,17 +97,6 @@ def test_an_id_that_is_a_path_reaches_no_file(store: Snapshots, tmp_path: Path) 
             store.fleet(name)
 
 
-def test_a_folder_that_is_a_file_is_said_in_a_sentence(tmp_path: Path) -> None:
-    file = tmp_path / "taken"
-    file.write_text("")
-    store = Snapshots(file)
-
-    with pytest.raises(SnapshotError, match="snapshots_folder"):
-        store.freeze(a_fleet(), "x", NOW)
-    with pytest.raises(SnapshotError, match="snapshots_folder"):
-        store.all()
-
-
 def test_a_full_disk_leaves_neither_half_a_snapshot_nor_a_traceback(store: Snapshots) -> None:
     with full_disk(200), pytest.raises(SnapshotError, match=r"cannot be written in .*snapshots_folder"):
         store.freeze(a_fleet(), "x", NOW)
@@ -161,10 +119,3 @@ def test_freezing_in_many_threads_gives_one_snapshot(store: Snapshots) -> None:
     assert len(found) == 6
     files = sorted(each.name for each in store.folder.iterdir())
     assert [file.partition(".")[2] for file in files] == ["lock", "json.gz", "notes.json"]
-
-
-def test_counts_beside_a_snapshot_are_read_as_they_were_written(store: Snapshots, key: str) -> None:
-    told = json.loads((store.folder / f"{key}.notes.json").read_bytes())
-
-    assert (told["answered"], told["targets"]) == (1, 2)
-    assert store.get(key).metadata.rule_set == told["rule_set"]

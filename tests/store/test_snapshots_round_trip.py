@@ -5,10 +5,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-import pytest
-
-from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
-from dashboard.errors import SnapshotError
+from dashboard.analysis.assembly import Fleet
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.store import Snapshots
@@ -54,12 +51,6 @@ def test_the_simulated_fleet_opens_as_it_was_judged(demo_fleet: Fleet, tmp_path:
     """Its policy has suppressions and declared domains: the snapshot holds them too."""
     assert demo_fleet.policy != Policy()
     assert_same(opened(tmp_path, demo_fleet), demo_fleet)
-
-
-def test_a_fleet_opens_under_the_policy_it_was_judged_by(demo_fleet: Fleet, tmp_path: Path) -> None:
-    fleet = inspected(replace(demo_fleet, policy=POLICY), AT)
-
-    assert_same(opened(tmp_path, fleet), fleet)
 
 
 def test_captured_servers_open_as_they_answered(tmp_path: Path) -> None:
@@ -112,35 +103,9 @@ def test_the_same_fleet_frozen_twice_is_one_snapshot_with_its_first_name(tmp_pat
     assert [each.metadata.name for each in store.all()] == ["before the rollout"]
 
 
-def test_a_snapshot_that_is_frozen_again_is_the_same_one(tmp_path: Path) -> None:
-    """Nothing is added by opening it, so an export that is imported elsewhere has the same id there."""
-    store = Snapshots(tmp_path / "here")
-    stored = store.freeze(built_of_captures(), "x", LATER)
-
-    assert Snapshots(tmp_path / "there").freeze(store.fleet(stored.id), "y", LATER).id == stored.id
-
-
 def test_an_export_is_the_same_bytes_each_time_and_holds_the_whole_fleet(tmp_path: Path) -> None:
     store, fleet = Snapshots(tmp_path), built_of_captures()
     key = store.freeze(fleet, "x", LATER).id
 
     assert store.export(key) == store.export(key)
     assert gzip.decompress(store.export(key)) == content_of(fleet)
-
-
-def test_a_fleet_that_was_never_polled_cannot_be_frozen(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="first poll has not finished"):
-        Snapshots(tmp_path / "none").freeze(empty_fleet("prod"), "x", LATER)
-    assert not (tmp_path / "none").exists()
-
-
-def test_the_list_says_what_was_seen_when_it_was_frozen(demo_fleet: Fleet, tmp_path: Path) -> None:
-    beside = Snapshots(tmp_path).freeze(demo_fleet, " two\nlines ", LATER).metadata
-    found = [each.severity for each in demo_fleet.inspection.findings]
-
-    assert beside.name == "two lines"
-    assert beside.frozen_at == LATER
-    assert beside.data_as_of == demo_fleet.polled_at
-    assert (beside.fleet, beside.targets) == ("demo", len(demo_fleet.replicas))
-    assert (beside.critical, beside.warning) == (found.count(Severity.CRITICAL), found.count(Severity.WARNING))
-    assert beside.answered < beside.targets

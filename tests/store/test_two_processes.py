@@ -1,8 +1,6 @@
 """Several processes share one folder of snapshots: no acknowledged note is lost."""
 
-import errno
 import fcntl
-import os
 import re
 import subprocess
 import sys
@@ -13,8 +11,6 @@ import pytest
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.store import Snapshots, Stored, writing
-from tests.builders import NOW
-from tests.store.folders import a_fleet
 
 ROOT = Path(__file__).parents[2]
 EACH = 60
@@ -83,21 +79,6 @@ def test_a_lock_that_another_process_never_gives_back_is_a_sentence(
     assert store.get(key).notes == {}
 
 
-def test_a_file_system_without_locks_is_a_sentence(store: Snapshots, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as NFS without its lock service."""
-
-    def no_locks(_file: int, _kind: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", no_locks)
-    said = (
-        "A snapshot cannot be written in its folder: this file system has no file locks (No locks available), "
-        "use a local disk; see snapshots_folder in fleet.yaml."
-    )
-    with pytest.raises(SnapshotError, match=re.escape(said)):
-        store.rename(key, "new")
-
-
 @pytest.mark.parametrize("change", ["rename", "note", "delete"])
 def test_a_snapshot_that_is_not_there_makes_no_folder(tmp_path: Path, change: str) -> None:
     store = Snapshots(tmp_path / "none")
@@ -120,19 +101,6 @@ def test_what_a_killed_process_left_half_written_is_removed_at_the_start(store: 
 
     Snapshots(store.folder).tidy()
     assert [file.exists() for file in (*left, foreign)] == [False, False, True]
-    assert _ids(store.all()) == [key]
-
-
-def test_nothing_is_tidied_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    Snapshots(tmp_path / "none").tidy()
-
-    assert not (tmp_path / "none").exists()
-
-
-def test_two_stores_of_one_folder_freeze_the_same_fleet_once(store: Snapshots, key: str) -> None:
-    store.note(key, "a", Note("kept"))
-
-    assert Snapshots(store.folder).freeze(a_fleet(), "again", NOW).notes == {"a": Note("kept")}
     assert _ids(store.all()) == [key]
 
 

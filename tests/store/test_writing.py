@@ -8,15 +8,6 @@ import pytest
 from dashboard.store.writing import write_whole
 
 
-def test_what_is_written_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
-    file = tmp_path / "a.json"
-    write_whole(file, b"old")
-    write_whole(file, b"new")
-
-    assert file.read_bytes() == b"new"
-    assert list(tmp_path.iterdir()) == [file]
-
-
 def test_a_new_file_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
     """Reports and snapshots name hosts, models and paths."""
     file = tmp_path / "a.json"
@@ -71,16 +62,6 @@ def test_what_is_no_plain_file_stays_what_it_is(tmp_path: Path) -> None:
         os.close(reader)
     assert list(tmp_path.iterdir()) == [pipe]
     assert pipe.is_fifo()
-
-
-def test_a_link_stays_and_leads_to_what_was_written(tmp_path: Path) -> None:
-    file, link = tmp_path / "a.json", tmp_path / "latest"
-    file.write_bytes(b"old")
-    link.symlink_to(file)
-    write_whole(link, b"new")
-
-    assert link.is_symlink()
-    assert file.read_bytes() == b"new"
 
 
 def test_where_it_cannot_be_written_nothing_is_left_behind(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
-from dashboard.vllm.reading import ANSWER, METRICS, budget_of, node_count, read
+from dashboard.vllm.reading import ANSWER, node_count, read
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 JSON = st.recursive(
@@ -41,24 +41,11 @@ def test_what_is_in_strings_is_no_structure(text: str) -> None:
     assert node_count(f"[{text}]".encode(), 0) <= 5
 
 
-def test_a_long_string_is_one_node() -> None:
-    assert node_count(b'["' + b",:{[" * 10_000 + b'"]', 20_000) == 2
-
-
-def test_many_strings_are_many_nodes() -> None:
-    assert node_count(b"[" + b'"",' * 30_000 + b'""]', 20_000) > 20_000
-
-
 def test_every_recorded_answer_has_a_tenth_of_its_budget() -> None:
     for file in CAPTURES.glob("*/*/*.json"):
         content = file.read_bytes()
         assert node_count(content, 0) < ANSWER.max_nodes / 10, file
         assert len(content) < ANSWER.max_bytes / 10, file
-
-
-def test_a_path_has_the_budget_of_its_kind() -> None:
-    assert budget_of("/metrics") == METRICS
-    assert budget_of("/server_info?config_format=json") == ANSWER
 
 
 def test_an_answer_of_too_many_nodes_is_refused_with_path_number_and_what_to_do() -> None:

@@ -48,17 +48,9 @@ def test_a_value_has_one_spelling(value: Any, text: str) -> None:
     assert told(value) == (text, State.REPORTED)
 
 
-def test_equal_numbers_are_not_mixed_up_with_booleans() -> None:
-    assert [told(value)[0] for value in (1, True, 1.0, 0, False)] == ["1", "true", "1", "0", "false"]
-
-
 @pytest.mark.parametrize("path", sorted(SETS))
 def test_a_list_that_is_a_set_is_sorted(path: str) -> None:
     assert told(["b", "a"], path) == ('["a","b"]', State.REPORTED)
-
-
-def test_other_lists_keep_their_order() -> None:
-    assert told(["b", "a"]) == ('["b","a"]', State.REPORTED)
 
 
 def test_null_is_a_value_but_for_what_the_engine_fills_in_later() -> None:

@@ -11,11 +11,10 @@ from dashboard.fleet import Setting, Source, State
 from dashboard.vllm import canonical
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.fields import flatten_config, settings_of
-from dashboard.vllm.merging import document_id, merge, sections
+from dashboard.vllm.merging import document_id, merge
 from tests.captured import (
     INFERENCE_CONFIG,
     METRICS,
-    SERVER_INFO,
     VERSION,
     Capture,
     capture,
@@ -108,23 +107,6 @@ def test_a_field_of_the_configuration_api_that_the_version_does_not_have_is_left
     assert len(kept(said(Source.SERVER_INFO, scheduler_config__max_num_partial_prefills=1), new)) == 2
 
 
-def test_nothing_said_is_an_empty_document() -> None:
-    assert merge([]).document.settings == {}
-    assert merge([{}, {}]).document.version is None
-
-
-def test_paths_that_have_leaves_are_sections() -> None:
-    assert sections(said(Source.METRICS, a__b__c=1, a__b__d=1, e=1)) == {"a", "a.b"}
-
-
-def test_a_document_does_not_depend_on_who_said_it_or_in_which_order() -> None:
-    first, second = said(Source.METRICS, a=1, b=2), said(Source.SERVER_INFO, b=2, a=1)
-
-    assert document_id(first) == document_id(second)
-    assert document_id(first) != document_id(said(Source.METRICS, a=1, b=3))
-    assert document_id(said(Source.METRICS, a=None)) != document_id(said(Source.METRICS, a="null"))
-
-
 def test_the_name_of_a_document_is_stable_over_runs_and_machines() -> None:
     """The first 12 hex digits of the SHA-256 of {"a":["1","reported"]}."""
     assert document_id(said(Source.METRICS, a=1)) == "d1d006b482a1"
@@ -139,36 +121,6 @@ def test_replicas_that_differ_in_their_identity_only_hold_one_document() -> None
 
     assert first.id == second.id
     assert first.settings == second.settings
-
-
-def test_the_cases_that_were_launched_otherwise_hold_other_documents() -> None:
-    cases = [
-        "llama",
-        "llama_dp2",
-        "llama_noprefix",
-        "llama_tp2",
-        "llama_spec",
-        "llama_lora",
-        "llama_apikey",
-        "gemma3",
-        "gemma3_long",
-    ]
-
-    assert len(
-        {merge([reply.settings for reply in replies(capture(case).answers)]).document.id for case in cases}
-    ) == len(cases)
-
-
-def test_labels_alone_tell_the_settings_that_the_json_tells() -> None:
-    """Metrics-only and server_info-only replicas agree on every cache_config path that both tell."""
-    server = capture("llama")
-    labels, config = (
-        merge([replies(server.answers, [path])[0].settings]).document.settings for path in (METRICS, SERVER_INFO)
-    )
-    both = {path for path in labels if path in config and labels[path].state is not State.UNKNOWN}
-
-    assert len(both) >= 15
-    assert {path: labels[path][:2] for path in both} == {path: config[path][:2] for path in both}
 
 
 def test_what_was_merged_once_is_the_same_object_until_a_poll_does_not_use_it() -> None:
@@ -229,21 +181,3 @@ def test_an_offline_server_and_one_that_loads_from_a_url_contradict_themselves_n
     models = settings_of({}, Source.MODELS, [("model_config.model", root)])[0]
 
     assert merge([told, models]).contradictions == ()
-
-
-def test_two_ids_of_one_model_contradict_each_other() -> None:
-    sources = {Source.SERVER_INFO: "org/a", Source.MODELS: "org/b"}
-    found = merge([said(source, model_config__model=name) for source, name in sources.items()])
-
-    assert [each.path for each in found.contradictions] == ["model_config.model"]
-
-
-def test_a_snapshot_that_a_configuration_endpoint_tells_is_read_alike() -> None:
-    folder = "/hub/models--org--llama/snapshots/0e9e39f"
-    settings, identity = settings_of({}, Source.PROVIDER, [("model_config.tokenizer", folder)])
-
-    assert {path: each.value for path, each in settings.items()} == {
-        "model_config.tokenizer": '"org/llama"',
-        "tokenizer_snapshot": '"0e9e39f"',
-    }
-    assert identity["model_config.tokenizer"].value == json.dumps(folder)

@@ -35,10 +35,6 @@ def test_reports_of_one_rank_are_put_together_the_most_trusted_first() -> None:
     assert found.engines == (EngineReport(0, 100, 1600, 2.5),)
 
 
-def test_nobody_tells_an_engine() -> None:
-    assert met() == MergedEngines((), ())
-
-
 def test_without_provider_and_metrics_the_first_report_names_the_rank() -> None:
     assert met(server_info=EngineReport(3, 8), config_api=EngineReport(3, 8)).engines == (EngineReport(3, 8),)
 
@@ -64,19 +60,6 @@ def test_what_the_provider_could_not_have_comes_from_others_of_the_same_rank() -
     assert found.engines == (EngineReport(0, 50, 800), EngineReport(1, 50, fingerprint=Fingerprint("c", "e")))
 
 
-def test_a_sum_is_kept_where_nobody_tells_the_blocks_of_each() -> None:
-    found = met(provider=(EngineReport(0), EngineReport(1, 7)), metrics=(EngineReport(0, blocks_of_all=15),))
-
-    assert [engine.blocks_of_all for engine in found.engines] == [15, None]
-
-
-def test_server_info_alone_tells_how_many_engines_there_are() -> None:
-    two = (EngineReport(0, None, 800, blocks_of_all=100), EngineReport(1, blocks_of_all=100))
-
-    assert met(server_info=two).engines == two
-    assert met(server_info=two, metrics=EngineReport(0, 50, 800)).engines == (EngineReport(0, 50, 800),)
-
-
 def test_of_several_engines_only_the_provider_and_metrics_tell_the_blocks() -> None:
     """Whether another source's number is one engine's or the sum, nobody tells."""
     found = met(
@@ -84,11 +67,6 @@ def test_of_several_engines_only_the_provider_and_metrics_tell_the_blocks() -> N
     )
 
     assert found.engines == (EngineReport(0, blocks_of_all=5), EngineReport(1, blocks_of_all=5))
-
-
-def test_tokens_of_those_who_multiply_are_never_capacity() -> None:
-    assert met(plugin=EngineReport(0, 32, 4096), metrics=EngineReport(0, 32)).engines == (EngineReport(0, 32),)
-    assert met(config_api=EngineReport(0, 32, 4096)).engines == (EngineReport(0, 32),)
 
 
 # Contradictions
@@ -103,17 +81,6 @@ def test_a_plugin_that_multiplies_contradicts_whoever_tells_vllm_s_own_tokens() 
 
         assert found.contradictions == (contradiction(664_444, teller, 4_194_304, PLUGIN),)
         assert found.engines == (own,)
-
-
-def test_other_configuration_endpoints_are_compared_too_and_the_most_trusted_number_is_kept() -> None:
-    told = {"server_info": EngineReport(0, 8, 128), "config_api": EngineReport(0, 8, 256), "plugin": EngineReport(0, 8)}
-
-    assert met(**told, metrics=EngineReport(0, 8, 128)).contradictions == (contradiction(128, INFO, 256, API),)
-
-
-def test_an_endpoint_that_says_the_same_or_stands_alone_contradicts_nobody() -> None:
-    assert met(plugin=EngineReport(0, 8, 128), metrics=EngineReport(0, 8, 128)).contradictions == ()
-    assert met(plugin=EngineReport(0, 8, 128), metrics=EngineReport(0, 8)).contradictions == ()
 
 
 def test_metrics_and_server_info_may_mean_any_of_the_provider_s_engines() -> None:
@@ -132,11 +99,3 @@ def test_a_product_is_not_compared_where_its_blocks_may_be_the_sum_of_several_en
     two = (EngineReport(0, 50, 800), EngineReport(1, 50))
 
     assert met(plugin=EngineReport(0, 100, 1600), metrics=two).contradictions == ()
-
-
-def test_the_same_contradiction_by_two_plugins_is_one() -> None:
-    multiplied = (PLUGIN, (EngineReport(0, 8, 256),))
-
-    found = merge_engines((multiplied, multiplied, (METRICS, (EngineReport(0, 8, 128),))))
-
-    assert found.contradictions == (contradiction(128, METRICS, 256, PLUGIN),)

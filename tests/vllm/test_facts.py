@@ -62,22 +62,10 @@ def test_a_stock_server_that_answers_metrics_version_and_models_is_up() -> None:
     assert (facts.state, facts.failure) == (ReplicaState.UP, None)
 
 
-def test_a_missing_optional_path_is_no_failure() -> None:
-    assert seen(probe(METRICS, metrics()), probe(SERVER_INFO), probe(INFERENCE_CONFIG)).state is ReplicaState.UP
-
-
 def test_a_probe_that_failed_otherwise_makes_it_partial_with_the_reason() -> None:
     facts = seen(probe(METRICS, metrics()), probe(MODELS, failure=KEY))
 
     assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, KEY)
-
-
-def test_the_failure_of_metrics_comes_first_among_the_reasons() -> None:
-    facts = seen(
-        probe(INFERENCE_CONFIG, failure=KEY), probe(METRICS, failure=BROKEN), probe(VERSION, Reply(Source.VERSION))
-    )
-
-    assert (facts.state, facts.failure) == (ReplicaState.PARTIAL, BROKEN)
 
 
 @pytest.mark.parametrize("path", [VERSION, MODELS, f"{PLUGIN}/config"])
@@ -121,11 +109,6 @@ def test_no_usable_reply_is_down_and_the_reason_is_what_became_of_metrics() -> N
     assert (facts.document, facts.observed_at, facts.pool, facts.engines) == (None, None, None, ())
 
 
-def test_down_without_metrics_gives_another_reason_or_none() -> None:
-    assert seen(probe(VERSION, failure=KEY), probe(METRICS)).failure == KEY
-    assert (seen().state, seen().failure) == (ReplicaState.DOWN, None)
-
-
 def test_earlier_replies_beside_failures_keep_what_is_known_of_a_replica_that_is_down() -> None:
     earlier = AT - timedelta(minutes=9)
     reply = metrics(served_model_names=("chat",), settings=settings(Source.METRICS, cache_config__block_size=16))
@@ -138,25 +121,7 @@ def test_earlier_replies_beside_failures_keep_what_is_known_of_a_replica_that_is
     assert facts.sources == (Source.METRICS,)
 
 
-def test_an_earlier_reply_beside_a_failure_while_others_answer_is_partial() -> None:
-    facts = seen(probe(METRICS, metrics()), probe(MODELS, Reply(Source.MODELS, served_model_names=("chat",)), KEY))
-
-    assert (facts.state, facts.failure, facts.pool) == (ReplicaState.PARTIAL, KEY, "chat")
-
-
-def test_it_was_observed_when_the_latest_reply_came() -> None:
-    early, late = AT - timedelta(minutes=4), AT - timedelta(minutes=1)
-
-    assert seen(probe(VERSION, Reply(Source.VERSION), at=early), probe(METRICS, metrics(), at=late)).observed_at == late
-
-
 # Name, pool, role
-
-
-def test_the_name_is_the_label_else_the_address() -> None:
-    assert seen(labels={"name": "chat-1"}).name == "chat-1"
-    assert seen(target="http://10.0.0.1:8000/a").name == "10.0.0.1:8000/a"
-    assert seen(target="not a url").name == "not a url"
 
 
 @pytest.mark.parametrize(
@@ -186,32 +151,7 @@ def test_labels_decide_pool_and_role_before_what_the_replica_says(
     assert (facts.pool, facts.role) == (pool, role)
 
 
-def test_never_read_and_without_a_label_is_in_no_pool() -> None:
-    assert seen(probe(METRICS, failure=REFUSED)).pool is None
-    assert seen(probe(METRICS, failure=REFUSED), labels={"pool": "mine"}).pool == "mine"
-
-
-def test_the_source_that_lists_most_names_tells_the_names() -> None:
-    facts = seen(
-        probe(METRICS, metrics(served_model_names=("a",))),
-        probe(MODELS, Reply(Source.MODELS, served_model_names=("a", "b"), adapters={"sql": "/mnt/sql"})),
-    )
-
-    assert facts.served_model_names == ("a", "b")
-    assert facts.adapters == {"sql": "/mnt/sql"}
-
-
 # What replies say together
-
-
-def test_version_and_start_come_from_whoever_tells_them() -> None:
-    started = datetime(2026, 3, 1, tzinfo=UTC)
-
-    facts = seen(
-        probe(METRICS, metrics(started_at=started)), probe(VERSION, Reply(Source.VERSION, version="0.32.0+cpu"))
-    )
-
-    assert (facts.version, facts.started_at) == ("0.32.0+cpu", started)
 
 
 def test_metrics_tell_the_start_at_every_poll_and_the_provider_where_they_have_none() -> None:
@@ -247,12 +187,6 @@ def test_whoever_answers_on_a_path_decides_its_trust() -> None:
     assert [(each.kept.value, each.other.value) for each in others.contradictions] == [("1", "2")]
 
 
-def test_the_provider_alone_tells_the_cache_configuration() -> None:
-    provider = probe(INFERENCE_CONFIG, Reply(Source.PROVIDER, engines=(EngineReport(0, 5),)))
-
-    assert seen(probe(METRICS, Reply(Source.METRICS)), provider).state is ReplicaState.UP
-
-
 def test_devices_and_groups_of_all_ranks_stay_where_the_provider_puts_them() -> None:
     group = KVCacheGroup(0, 0, "FullAttentionSpec", 16, 4096, 2)
     provider = Reply(
@@ -269,15 +203,6 @@ def test_devices_and_groups_of_all_ranks_stay_where_the_provider_puts_them() -> 
     assert facts.kv_cache_groups == provider.kv_cache_groups
 
 
-def test_identity_of_the_most_trusted_source_stands_and_others_add_to_it() -> None:
-    info = Reply(Source.SERVER_INFO, identity=settings(Source.SERVER_INFO, a=1, b=2))
-    less, more = (metrics(identity=settings(Source.METRICS, **told)) for told in ({"a": 9}, {"a": 9, "c": 3}))
-
-    assert seen(probe(METRICS, less), probe(SERVER_INFO, info)).identity is info.identity
-    identity = seen(probe(METRICS, more), probe(SERVER_INFO, info)).identity
-    assert {path: told.value for path, told in identity.items()} == {"a": "1", "b": "2", "c": "3"}
-
-
 def test_a_source_that_knows_one_engine_means_the_first_whatever_rank_it_names() -> None:
     """With external load balancing the API server's engine is rank 5, where another source says 0."""
     group = KVCacheGroup(0, 0, "FullAttentionSpec", 16, 4096, 2)
@@ -292,29 +217,10 @@ def test_a_source_that_knows_one_engine_means_the_first_whatever_rank_it_names()
     assert facts.kv_cache_groups == (group._replace(dp_rank=5),)
 
 
-def test_the_most_trusted_source_that_tells_devices_tells_all_of_them() -> None:
-    api = Reply(Source.CONFIG_API, engines=(EngineReport(3, 8),), devices=(Device(3, 0, "x"),))
-
-    facts = seen(
-        probe(SERVER_INFO, Reply(Source.SERVER_INFO, engines=(EngineReport(3, 8),))),
-        probe(INFERENCE_CONFIG, api),
-        probe(f"{PLUGIN}/devices", Reply(Source.PLUGIN, devices=(Device(0, 0, "y"), Device(0, 1, "y")))),
-    )
-
-    assert facts.devices == (Device(3, 0, "x"),)
-
-
 def test_devices_without_any_engine_keep_their_rank() -> None:
     facts = seen(probe(f"{PLUGIN}/devices", Reply(Source.PLUGIN, devices=(Device(2, 0, "x"),))))
 
     assert facts.devices == (Device(2, 0, "x"),)
-
-
-def test_two_engines_of_one_server_are_never_given_the_sum() -> None:
-    facts = facts_of(snapshot(capture("llama_dp2").answers))
-
-    assert [(engine.num_gpu_blocks, engine.blocks_of_all) for engine in facts.engines] == [(None, 16384)] * 2
-    assert [engine.kv_cache_size_tokens for engine in facts.engines] == [1048576, None]
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from(["gemma3", "gemma3_plugin", "llama_dp2"]))
@@ -334,11 +240,3 @@ def test_the_order_in_which_probes_were_asked_changes_nothing(random: Any, case:
     shuffled = replace(whole, probes={path: whole.probes[path] for path in paths})
 
     assert facts_of(shuffled) == facts_of(whole)
-
-
-def test_two_replies_of_one_trust_that_disagree_are_kept_in_one_order() -> None:
-    first = probe(INFERENCE_CONFIG, Reply(Source.CONFIG_API, settings=settings(Source.CONFIG_API, a=1)))
-    second = probe("/v1/server/config", Reply(Source.CONFIG_API, settings=settings(Source.CONFIG_API, a=2)))
-
-    assert seen(first, second) == seen(second, first)
-    assert len(seen(first, second).contradictions) == 1

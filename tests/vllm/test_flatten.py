@@ -1,6 +1,5 @@
 """From the nested VllmConfig to paths: what is compared, what identifies, what is left out."""
 
-import copy
 import json
 from typing import Any
 
@@ -16,26 +15,6 @@ from tests.captured import SERVER_INFO, Capture, capture, captures, has_python_a
 def flat(config: dict[str, Any], environment: dict[str, Any] | None = None) -> tuple[dict[str, str], dict[str, str]]:
     settings, identity = flatten_config(config, environment or {}, Source.SERVER_INFO)
     return {path: told.value for path, told in settings.items()}, {path: told.value for path, told in identity.items()}
-
-
-def test_a_nested_configuration_becomes_paths() -> None:
-    settings, identity = flat({"cache_config": {"block_size": 16, "a": {"b": {"c": None}}}, "quant_config": None})
-
-    assert settings == {"cache_config.block_size": "16", "cache_config.a.b.c": "null", "quant_config": "null"}
-    assert identity == {}
-
-
-def test_an_empty_object_is_a_value() -> None:
-    assert flat({"a": {}})[0] == {"a": "{}"}
-
-
-@pytest.mark.parametrize("path", sorted(OBJECTS))
-def test_a_free_form_option_is_compared_whole(path: str) -> None:
-    config: dict[str, Any] = {"x": {"y": 1}}
-    for part in reversed(path.split(".")):
-        config = {part: config}
-
-    assert flat(config)[0] == {path: '{"x":{"y":1}}'}
 
 
 def test_environment_variables_are_settings_and_some_identify() -> None:
@@ -61,19 +40,6 @@ def test_copies_inside_the_speculative_section_are_left_out() -> None:
 
     assert settings == {"speculative_config.method": '"eagle"', "speculative_config.draft_tensor_parallel_size": "2"}
     assert identity == {}
-
-
-def test_the_configuration_that_is_given_stays_as_it_is() -> None:
-    config = {
-        "instance_id": "1",
-        "speculative_config": {"draft_model_config": {"a": 1}},
-        "kv_transfer_config": {"engine_id": "x", "kv_connector_extra_config": {"host": "h", "tiers": [{"port": 1}]}},
-    }
-    before = copy.deepcopy(config)
-
-    flat(config)
-
-    assert config == before
 
 
 def test_replicas_that_say_the_same_share_one_mapping() -> None:

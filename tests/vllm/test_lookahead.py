@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.fleet import Fingerprint, Source, State
+from dashboard.fleet import Fingerprint, Source
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.lookahead import LOOKAHEAD, UPGRADE, lookahead_setting
 from tests.captured import Capture, capture, captures, replies
@@ -32,11 +32,6 @@ def derived(**changes: Any) -> str | None:
     return found.value if found else None
 
 
-@pytest.mark.parametrize("method", ["eagle", "eagle3"])
-def test_eagle_looks_one_token_ahead(method: str) -> None:
-    assert derived(speculative_config__method=method) == "1"
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -58,18 +53,9 @@ def test_without_such_speculation_or_with_any_of_these_it_is_0_whatever_else_is_
     assert derived(**changes) == "0"
 
 
-@pytest.mark.parametrize("path", sorted(EAGLE.keys() - {"speculative_config.num_speculative_tokens"}))
-def test_it_is_unknown_where_one_setting_that_it_depends_on_is_not_reported(path: str) -> None:
-    assert derived(**{path: ...}) is None
-
-
 @pytest.mark.parametrize("version", ["0.32.1rc1", "dev", "nightly"])
 def test_it_is_unknown_of_a_build_that_may_be_before_or_after_0_33(version: str) -> None:
     assert derived(version=version) is None
-
-
-def test_a_method_that_is_null_is_no_method_that_is_known() -> None:
-    assert derived(speculative_config__method=None) is None
 
 
 def test_mtp_looks_as_far_as_it_drafts_only_with_several_modules_which_are_not_reported() -> None:
@@ -78,13 +64,6 @@ def test_mtp_looks_as_far_as_it_drafts_only_with_several_modules_which_are_not_r
     assert derived(**mtp, speculative_config__num_speculative_tokens=1) == "1"
     assert derived(**mtp) is None
     assert derived(**mtp, speculative_config__num_speculative_tokens=...) is None
-
-
-def test_a_redacted_setting_is_not_reported() -> None:
-    settings = {path: setting(path, value, Source.SERVER_INFO) for path, value in EAGLE.items()}
-    method = settings["speculative_config.method"]._replace(state=State.REDACTED)
-
-    assert lookahead_setting({**settings, "speculative_config.method": method}) is None
 
 
 @pytest.mark.parametrize("server", captures(lambda each: each.version == "0.33.0" and "rust" not in each.case))
@@ -109,13 +88,6 @@ def test_what_the_provider_reports_is_a_setting_only_where_it_does_not_follow_fr
     assert LOOKAHEAD not in values(told(provider_answer(capture("llama"), full=False)))
 
 
-def test_what_the_provider_reports_wins_over_what_would_follow() -> None:
-    answer = provider_answer(EAGLE_CAPTURE)
-    answer["fleet"]["prefix_hashing"]["lookahead_tokens"] = 4
-
-    assert values(told(answer))[LOOKAHEAD] == "4"
-
-
 @pytest.mark.parametrize("full", [True, False])
 def test_an_older_provider_s_fingerprint_is_unusable_where_its_vllm_may_look_ahead(*, full: bool) -> None:
     """Of the brief answer nothing tells whether lookahead is disabled; of the whole one the settings do."""
@@ -132,22 +104,3 @@ def test_an_older_provider_s_fingerprint_is_unusable_where_its_vllm_may_look_ahe
 
 
 PLAIN = told(provider_answer(capture("llama", "0.33.0"))).engines[0].fingerprint
-
-
-@pytest.mark.parametrize("case", ["llama", "gemma3"])
-def test_without_such_speculation_an_older_provider_s_fingerprint_counts(case: str) -> None:
-    answer = provider_answer(capture(case, "0.33.0"), full=False)
-    whole = told(answer).engines
-    del answer["fleet"]["prefix_hashing"]["lookahead_tokens"]
-
-    assert told(answer).engines == whole
-    assert all(each.fingerprint and each.fingerprint.engine for each in whole)
-
-
-def test_an_engine_without_a_digest_keeps_its_own_reason() -> None:
-    answer = provider_answer(EAGLE_CAPTURE, full=False, fingerprints=(None,))
-    del answer["fleet"]["prefix_hashing"]["lookahead_tokens"]
-    (engine,) = told(answer).engines
-
-    assert engine.fingerprint is not None
-    assert engine.fingerprint.reason == "Prefix caching is off: no blocks are hashed."

@@ -1,7 +1,6 @@
 """What /metrics says in our words: labels get the types of their settings, sums of engines are divided or left."""
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -81,11 +80,6 @@ def test_a_label_that_no_server_can_mean_is_refused(label: str, text: str) -> No
     assert len(caught.value.detail) < 200
 
 
-@pytest.mark.parametrize("number", ["1000000000", str(2**63 - 1)])
-def test_large_numbers_are_taken(number: str) -> None:
-    assert value("num_gpu_blocks", number) == (number, State.REPORTED)
-
-
 def test_labels_that_are_not_known_are_counted_and_cut() -> None:
     reply = page({"block_size": "16", "brand_new": "1", "x" * 500: "2"})
 
@@ -107,16 +101,6 @@ def test_blocks_are_the_sum_of_all_engines_and_tokens_are_the_first_engine_s() -
     )
 
 
-def test_one_series_twice_is_one_engine() -> None:
-    assert page({"num_gpu_blocks": "8", "engine": "0"}, {"num_gpu_blocks": "8", "engine": "0"}).engines == (
-        EngineReport(0, 8),
-    )
-
-
-def test_a_rank_of_external_load_balancing_keeps_its_number() -> None:
-    assert page({"num_gpu_blocks": "8", "engine": "5"}).engines == (EngineReport(5, 8),)
-
-
 @given(st.integers(0, 2**40), st.integers(1, 9))
 def test_several_engines_tell_their_sum_and_no_blocks_of_their_own(total: int, count: int) -> None:
     reply = page(*({"num_gpu_blocks": str(total), "engine": str(rank)} for rank in range(count)))
@@ -129,15 +113,6 @@ def test_several_engines_tell_their_sum_and_no_blocks_of_their_own(total: int, c
 def test_an_engine_that_is_no_rank_is_refused(text: str) -> None:
     with pytest.raises(UnreadableError, match="which is no DP rank"):
         page({"engine": text})
-
-
-def test_a_page_without_the_cache_series_tells_its_name_and_its_start() -> None:
-    reply = page(more=b'vllm:y{model_name="chat"} 1\nprocess_start_time_seconds 1.77e+09\n')
-
-    assert (reply.settings, reply.identity, reply.engines) == ({}, {}, ())
-    assert reply.served_model_names == ("chat",)
-    assert reply.started_at == datetime.fromtimestamp(1.77e9, UTC)
-    assert page().started_at is None
 
 
 def test_secrets_in_labels_are_redacted_in_settings() -> None:

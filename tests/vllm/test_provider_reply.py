@@ -1,7 +1,6 @@
 """What our provider's answer says of a server, for every rank, and what is no answer of it."""
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -38,13 +37,6 @@ def values(reply: Reply) -> dict[str, str]:
     return {path: each.value for path, each in reply.settings.items()}
 
 
-def test_a_configuration_that_could_not_be_had_is_not_taken_for_an_empty_one() -> None:
-    """The sections still tell some of it."""
-    lacking = planted(settings={}, environment={}, unavailable=[{"field": "fleet.settings", "reason": "Too large."}])
-
-    assert told(lacking).settings is told(provider_answer(LLAMA, full=False)).settings
-
-
 def test_equal_replicas_share_one_settings_mapping_whatever_identifies_them() -> None:
     """Their documents are then merged once for all of them."""
     first, second = provider_answer(LLAMA), provider_answer(LLAMA, fingerprints=("another root",))
@@ -59,19 +51,6 @@ def test_equal_replicas_share_one_settings_mapping_whatever_identifies_them() ->
 
 
 # What it tells
-
-
-def test_it_tells_version_start_names_and_adapters() -> None:
-    adapters = [{"name": "sql", "path": "/mnt/sql"}, {"name": "law"}]
-    reply = told(planted(vllm_version="0.32.0+cpu", started_at="2026-03-02T11:00:00+02:00", adapters=adapters))
-
-    assert (reply.source, reply.version) == (Source.PROVIDER, "0.32.0+cpu")
-    assert reply.started_at == datetime(2026, 3, 2, 9, tzinfo=UTC)
-    assert reply.started_at is not None
-    assert reply.started_at.tzinfo is UTC
-    assert values(reply)["version"] == '"0.32.0+cpu"'
-    assert reply.served_model_names == ("./llama",)
-    assert reply.adapters == {"sql": "/mnt/sql", "law": None}
 
 
 @pytest.mark.parametrize("full", [True, False], ids=["full", "brief"])
@@ -94,20 +73,6 @@ def test_what_no_configuration_holds_is_a_setting_where_it_is_told_and_none_wher
     assert not PROVIDER_ONLY & nothing.settings.keys()
 
 
-def test_an_answer_without_names_and_version_has_no_such_settings() -> None:
-    answer = planted(vllm_version=None)
-    answer["model"]["served_model_names"] = None
-
-    for full in (answer, {**answer, "fleet": {**answer["fleet"], "settings": None}}):
-        reply = told(full)
-        assert not {"version", "served_model_names"} & reply.settings.keys()
-        assert (reply.version, reply.served_model_names) == (None, ())
-
-
-def test_a_version_that_is_no_release_is_kept_as_it_is() -> None:
-    assert values(told(planted(vllm_version="dev")))["version"] == '"dev"'
-
-
 def test_what_the_engine_filled_in_stands_where_the_configuration_has_null_and_nowhere_else() -> None:
     filled = values(told(planted(prefix_hashing={"hash_block_size": 64, "alignment": 256})))
     given_ = planted(prefix_hashing={"hash_block_size": 64, "alignment": 256})
@@ -118,42 +83,6 @@ def test_what_the_engine_filled_in_stands_where_the_configuration_has_null_and_n
     assert filled["cache_config.cache_hit_alignment_tokens"] == "256"
     assert values(told(given_))["cache_config.hash_block_size"] == "32"
     assert "cache_config.cache_hit_alignment_tokens" not in told(given_).settings
-
-
-def test_the_sections_tell_events_transfer_and_model_files_as_configured() -> None:
-    reply = told(
-        planted(
-            full=False,
-            kv_events={"enabled": True, "publisher": "zmq", "endpoint": "tcp://*:5557", "topic": "kv@pod-1@chat"},
-            kv_transfer={"connector": "NixlConnector", "role": "kv_producer", "engine_id": "e1"},
-            model={"revision": "abc", "tokenizer": "/mnt/7/llama"},
-            scheduling={"async_scheduling": True},
-        )
-    )
-
-    expected = {
-        "kv_events_config.enable_kv_cache_events": "true",
-        "kv_events_config.publisher": '"zmq"',
-        "kv_events_config.endpoint": '"tcp://*:5557"',
-        "kv_events_config.topic": '"kv@{pod}@chat"',
-        "kv_transfer_config.kv_connector": '"NixlConnector"',
-        "kv_transfer_config.kv_role": '"kv_producer"',
-        "model_config.revision": '"abc"',
-        "model_config.tokenizer": '"llama"',
-        "scheduler_config.async_scheduling": "true",
-    }
-    assert {path: values(reply).get(path) for path in expected} == expected
-    assert reply.identity["kv_transfer_config.engine_id"].value == '"e1"'
-    assert "kv_transfer_config" not in reply.settings
-
-
-def test_events_and_transfer_that_are_not_configured_are_sections_that_are_null() -> None:
-    reply = told(planted(full=False))
-
-    assert {path: each for path, each in values(reply).items() if path.startswith("kv_")} == {
-        "kv_events_config": "null",
-        "kv_transfer_config": "null",
-    }
 
 
 def test_a_field_that_could_not_be_had_is_no_setting() -> None:

@@ -38,12 +38,6 @@ def test_a_text_under_a_name_of_secrets_is_redacted(name: str) -> None:
     assert redact({"a": {name: "plain words"}}) == {"a": {name: MARKER}}
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("value", [None, True, False, 0, 16, 0.5, "", {}, []])
-def test_numbers_booleans_null_and_nothing_are_never_secrets(name: str, value: Any) -> None:
-    assert redact({name: value}) == {name: value}
-
-
 @pytest.mark.parametrize("name", [*SETTINGS, ""])
 def test_other_names_hold_no_secrets(name: str) -> None:
     assert not is_secret(name)
@@ -92,11 +86,6 @@ def test_a_secret_is_found_by_its_shape_wherever_it_is(shape: str) -> None:
         assert SECRET not in json.dumps(redact({"x": value}))
     for text in (content, json.dumps({"a": content})[:-1], json.dumps(json.dumps([content])), f"<p>{content}</p>"):
         assert SECRET not in redact_prose(text)
-
-
-def _strings(value: Any) -> int:
-    """Count the markers in a JSON value."""
-    return json.dumps(value).count(MARKER)
 
 
 CAPTURES = [pytest.param(each, id=f"{each.parent.name}-{each.name}") for each in sorted(FOLDER.glob("*/*"))]
@@ -229,11 +218,6 @@ def test_redacting_takes_time_in_proportion_to_the_text(word: str) -> None:
     assert len(redact_prose(text)) <= 3 * len(text)
 
 
-@given(json_named(texts.filter(lambda name: not is_secret(name))))
-def test_what_is_no_secret_stays(value: Any) -> None:
-    assert redact(value) == value
-
-
 @given(json_named(st.one_of(texts, st.sampled_from(NAMES))))
 def test_redacting_twice_is_redacting_once(value: Any) -> None:
     assert redact(redact(value)) == redact(value)
@@ -312,10 +296,6 @@ def test_names_and_texts_that_are_remembered_are_bounded() -> None:
 )
 def test_a_text_of_a_setting_without_secrets_stays(text: str) -> None:
     assert redact_text(text) == text
-
-
-def test_a_list_without_quotes_behind_a_name_is_redacted_in_prose() -> None:
-    assert SECRET not in redact_prose(f"passwords: [{SECRET}]")
 
 
 def test_another_process_redacts_what_this_one_does_once_it_adopts_it() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.fleet import Device, EngineReport, Reply, Source, State
-from dashboard.vllm.fields import FIELDS, Field, Meaning, settings_of
+from dashboard.fleet import Device, EngineReport, Reply, Source
+from dashboard.vllm.fields import FIELDS, Meaning, settings_of
 from dashboard.vllm.reading import read
 from tests.captured import INFERENCE_CONFIG, KV_EVENTS, MODELS, PLUGIN, SERVER_INFO, VERSION, capture
 
@@ -17,14 +17,6 @@ def told(path: str, value: Any) -> Reply:
 
 def values(reply: Reply) -> dict[str, str]:
     return {path: each.value for path, each in reply.settings.items()}
-
-
-@pytest.mark.parametrize("version", ["0.32.0", "0.32.0+cpu", "0.32", "dev", "²", "0.32.1rc2"])
-def test_versions_are_compared_whole_as_nixl_does(version: str) -> None:
-    reply = told(VERSION, {"version": version})
-
-    assert reply.version == version
-    assert values(reply) == {"version": json.dumps(version, ensure_ascii=False)}
 
 
 def test_the_rust_frontend_is_reported_by_its_own_version() -> None:
@@ -72,14 +64,6 @@ def test_models_tell_names_folder_length_and_adapters() -> None:
     assert reply.identity["model_config.model"].value == '"/mnt/7/llama"'
 
 
-def test_models_without_a_card_or_its_details_tell_less() -> None:
-    assert told(MODELS, {"data": []}) == Reply(Source.MODELS)
-    assert set(values(told(MODELS, {"data": [{"id": "x"}]}))) == {
-        "served_model_names",
-        "model_config.served_model_name",
-    }
-
-
 def test_loading_an_adapter_changes_no_setting() -> None:
     base = {"id": "chat", "root": "org/llama", "max_model_len": 2048}
 
@@ -102,24 +86,6 @@ def test_kv_events_are_told_by_the_first_rank_without_its_addresses() -> None:
     assert values(told(KV_EVENTS, {})) == {"kv_events_config": "null"}
 
 
-@pytest.mark.parametrize(("size", "blocks"), [(1, 8192), (2, None), (None, None), ("1", None), (True, None)])
-def test_server_info_tells_blocks_only_where_there_is_one_engine(size: Any, blocks: int | None) -> None:
-    """Its number is the sum over the engines of the API server."""
-    config = {
-        "cache_config": {"num_gpu_blocks": 8192, "kv_cache_size_tokens": 5, "kv_cache_max_concurrency": 2.5},
-        "parallel_config": {"data_parallel_size": size, "data_parallel_rank": 3},
-    }
-
-    assert told(SERVER_INFO, {"vllm_config": config}).engines == (EngineReport(3, blocks, 5, 2.5),)
-
-
-def test_server_info_without_capacity_is_an_engine_of_which_nothing_is_told() -> None:
-    assert told(SERVER_INFO, {"vllm_config": {}}).engines == (EngineReport(0),)
-    assert told(SERVER_INFO, {"vllm_config": {"cache_config": {"kv_cache_size_tokens": "16"}}}).engines == (
-        EngineReport(0),
-    )
-
-
 def test_the_configuration_api_tells_settings_engine_devices_and_groups() -> None:
     reply = told(INFERENCE_CONFIG, capture("gemma3").json(INFERENCE_CONFIG))
 
@@ -135,15 +101,6 @@ def test_the_configuration_api_tells_settings_engine_devices_and_groups() -> Non
     assert values(reply)["lora_config"] == "null"
     assert not [path for path in values(reply) if "num_gpu_blocks" in path or path.startswith("lora_config.")]
     assert reply.identity["parallel_config.data_parallel_rank"].value == "0"
-
-
-def test_a_feature_that_is_on_tells_its_options_and_one_that_is_not_named_tells_nothing() -> None:
-    config = {"model": {}, "lora": {"enabled": True, "max_loras": 2, "max_lora_rank": None}, "hma": {"enabled": None}}
-
-    assert {path: (each.value, each.state) for path, each in told(INFERENCE_CONFIG, config).settings.items()} == {
-        "lora_config.max_loras": ("2", State.REPORTED),
-        "lora_config.max_lora_rank": ("null", State.NULL),
-    }
 
 
 def test_a_device_tells_its_capability_as_text_and_groups_count_layers() -> None:
@@ -168,46 +125,12 @@ def test_a_device_tells_its_capability_as_text_and_groups_count_layers() -> None
     assert reply.not_understood == ("KV cache group kind x", f"KV cache group kind {'y' * 100}")
 
 
-def test_server_kv_cache_tells_blocks_tokens_and_groups_and_no_settings() -> None:
-    groups = [{"group_id": 0, "spec_type": "FullAttentionSpec", "block_size": 16}]
-
-    reply = told("/v1/server/kv-cache", {"num_gpu_blocks": 9, "groups": groups, "kv_cache_size_tokens": 144})
-
-    assert (reply.source, reply.settings, reply.engines) == (Source.CONFIG_API, {}, (EngineReport(0, 9, 144),))
-    assert len(reply.kv_cache_groups) == 1
-
-
 def test_a_plugin_s_tokens_are_read_under_its_own_name() -> None:
     """They are blocks x block_size: 4,194,304 where 664,444 fit. Its requests follow from them, and are not read."""
     reply = told(f"{PLUGIN}/kv-cache", capture("gemma3_plugin").json(f"{PLUGIN}/kv-cache"))
 
     assert reply.engines == (EngineReport(0, 32768, 4_194_304),)
     assert reply.source is Source.PLUGIN
-
-
-def test_a_plugin_tells_names_devices_and_its_connector() -> None:
-    config = {
-        "model": {"served_names": ["chat", "b"], "dtype": "torch.float16"},
-        "kv_transfer": {"kv_role": "kv_producer", "engine_id": "e1"},
-    }
-
-    reply = told(f"{PLUGIN}/config", config)
-
-    assert reply.served_model_names == ("chat", "b")
-    assert values(reply) == {
-        "model_config.dtype": '"float16"',
-        "kv_transfer_config.kv_role": '"kv_producer"',
-        "served_model_names": '["chat","b"]',
-        "model_config.served_model_name": '"chat"',
-    }
-    assert reply.identity["kv_transfer_config.engine_id"].value == '"e1"'
-    devices = told(f"{PLUGIN}/devices", capture("gemma3_plugin").json(f"{PLUGIN}/devices")).devices
-    assert [device.rank for device in devices] == [0]
-
-
-def test_a_connector_that_is_null_is_a_section_that_is_null() -> None:
-    assert values(told(f"{PLUGIN}/config", {"model": {}, "kv_transfer": None})) == {"kv_transfer_config": "null"}
-    assert values(told(f"{PLUGIN}/config", {"model": {}})) == {}
 
 
 @pytest.mark.parametrize("source", FIELDS)
@@ -223,11 +146,6 @@ def test_a_foreign_field_stands_once_in_the_table_and_only_where_it_means_the_sa
 
     assert len(set(names)) == len(names)
     assert settings_of(reply, source) == ({}, {})
-
-
-def test_a_section_that_is_no_object_tells_nothing() -> None:
-    assert settings_of({"model": None, "kv_cache": 5}, Source.CONFIG_API) == ({}, {})
-    assert Field("a", "b").meaning is Meaning.SAME
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 from dashboard.analysis.assembly import Fleet
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy, RuleChange
-from dashboard.sources.importing import File, Imported, imported
+from dashboard.sources.importing import File, imported
 from dashboard.store import Snapshots
 from dashboard.vllm.redaction import MARKER
 from tests.builders import HOSTILE
@@ -23,13 +23,6 @@ def test_an_exported_snapshot_comes_back_under_its_id(tmp_path: Path) -> None:
     fleet = fleet_of(("prod-x.json.gz", here.export(key)))
 
     assert Snapshots(tmp_path / "there").freeze(fleet, "y", AT).id == key
-
-
-def test_what_poll_full_printed_is_that_fleet(demo_fleet: Fleet) -> None:
-    fleet = fleet_of(("last-night.json", saved(demo_fleet, indent=2)))
-
-    assert (fleet.name, fleet.polled_at) == (demo_fleet.name, demo_fleet.polled_at)
-    assert fleet.inspection == demo_fleet.inspection
 
 
 def test_two_saved_fleets_are_two_each_with_the_name_of_its_file(demo_fleet: Fleet) -> None:
@@ -86,7 +79,3 @@ def test_what_a_file_is_called_never_becomes_markup_or_a_path() -> None:
     (replica,) = fleet.replicas
     assert replica.name.isprintable()
     assert len(replica.name) <= 80
-
-
-def test_nothing_dropped_makes_nothing() -> None:
-    assert drop() == Imported((), ())

@@ -1,6 +1,5 @@
 """Answers in files become replicas: by their names and by what they say."""
 
-import gzip
 import json
 
 import pytest
@@ -62,13 +61,6 @@ def test_replicas_that_are_dropped_one_file_each_are_compared() -> None:
     (pool,) = fleet.pools
     assert len(pool.replicas) == 4
     assert "cache_config.enable_prefix_caching" in {each.path for each in pool.differences}
-
-
-@pytest.mark.parametrize("name", ["server_info.json", "SERVER_INFO.JSON", "server_info"])
-def test_a_file_that_is_called_after_its_path_only_belongs_to_one_replica(name: str) -> None:
-    fleet = fleet_of((name, LLAMA.answers[SERVER_INFO]), ("metrics.txt", LLAMA.answers[METRICS]))
-
-    assert [(each.name, len(each.probes)) for each in fleet.replicas] == [("replica", 2)]
 
 
 @pytest.mark.parametrize(
@@ -142,18 +134,6 @@ def test_one_process_under_two_names_is_told_as_one_and_never_as_a_shared_addres
     assert "ID-07" in {each.rule for each in same.inspection.findings}
     assert not [each for each in same.inspection.findings if each.severity is Severity.CRITICAL]
     assert "ID-03" in {each.rule for each in two.inspection.findings}, "else the topic of the one would prove nothing"
-
-
-def test_a_compressed_answer_is_read() -> None:
-    fleet = fleet_of(("chat-1.server_info.json.gz", gzip.compress(LLAMA.answers[SERVER_INFO])))
-
-    assert fleet.replicas[0].name == "chat-1"
-
-
-def test_our_providers_answer_is_taken_for_it() -> None:
-    fleet = fleet_of(("chat-1.json", provider_body(LLAMA)))
-
-    assert fleet.replicas[0].sources[0] == "provider"
 
 
 def test_an_answer_that_cannot_be_read_makes_its_replica_read_in_part() -> None:

@@ -19,13 +19,6 @@ def test_without_credentials_there_is_no_key_and_the_reason_says_what_to_do() ->
         )
 
 
-def test_the_key_is_read_from_the_environment_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEET_TEST_KEY", " first\n")
-    assert find(ENV).token == "first"
-    monkeypatch.setenv("FLEET_TEST_KEY", "second")
-    assert find(ENV).token == "second"
-
-
 @pytest.mark.parametrize("value", [None, "", "  \n"])
 def test_an_environment_variable_that_is_empty_or_not_set_is_named(
     value: str | None, monkeypatch: pytest.MonkeyPatch
@@ -43,12 +36,6 @@ def test_the_key_is_read_from_a_file_each_time(tmp_path: Path) -> None:
     for content in ("first\n", "second"):
         file.write_text(content)
         assert find(Credentials(token_file=file)).token == content.strip()
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    key = find(Credentials(token_file=tmp_path / "none"))
-    assert key.token is None
-    assert key.missing == f"the file {tmp_path / 'none'} cannot be read (No such file or directory)"
 
 
 @pytest.mark.parametrize("content", [b"two words", b"two\r\nX-Injected: 1", b"caf\xc3\xa9", b"a\x00b"])

@@ -59,17 +59,3 @@ def test_one_gigabyte_packed_small_never_takes_more_memory_than_the_limit() -> N
 def test_a_packing_that_nobody_asked_for_is_refused(encoding: str) -> None:
     with pytest.raises(BodyEncodingError, match="not asked for"):
         Body(encoding, 10)
-
-
-def test_broken_and_cut_off_packing_are_told_apart() -> None:
-    with pytest.raises(BodyEncodingError, match="broken"):
-        Body("gzip", 10).feed(b"no gzip at all")
-    for kept in (1, 12, -1):
-        with pytest.raises(BodyEncodingError, match="cut off"):
-            fed(Body("gzip", 100), gzip.compress(b"abc" * 20)[:kept], 5).end()
-
-
-def test_an_empty_body_may_be_called_packed() -> None:
-    body = Body("gzip", 10)
-    body.end()
-    assert not body.content

@@ -8,7 +8,7 @@ from aiohttp.client_reqrep import ConnectionKey
 
 from dashboard.fleet import FailureKind
 from dashboard.sources.polling.credentials import Key
-from dashboard.sources.polling.failures import MAX_SHOWN, Asked, of_error, of_status, plain, unread
+from dashboard.sources.polling.failures import Asked, of_error, of_status, unread
 
 ASKED = Asked("http://10.0.0.7:8000", "/v1/models")
 SOMEWHERE = ConnectionKey(
@@ -98,17 +98,6 @@ def test_a_status_gets_a_kind_and_a_sentence(status: int, key: Key, kind: Failur
     failure = of_status(ASKED, status, key)
     assert failure is not None
     assert (failure.kind, failure.detail) == (kind, sentence)
-
-
-def test_status_200_is_no_failure() -> None:
-    assert of_status(ASKED, 200, Key()) is None
-
-
-def test_what_is_shown_is_one_short_line_without_control_characters() -> None:
-    shown = plain("a\x1b[31m\r\n\u202e" + "b" * 1000)
-    assert shown.startswith("a\ufffd[31m  \ufffdb")
-    assert len(shown) == MAX_SHOWN
-    assert plain("10.0.0.7:8000/prefix") == "10.0.0.7:8000/prefix"
 
 
 def test_a_mistake_of_ours_is_called_one_and_repeats_nothing_of_the_answer() -> None:

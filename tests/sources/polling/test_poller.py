@@ -15,7 +15,6 @@ from dashboard.sources.polling.probes import PROBES, Probe
 from tests.sources.polling.hostile import (
     BAD_ANSWERS,
     CAPTURE,
-    DEV_MODE,
     MIB,
     STOCK,
     Exchange,
@@ -205,16 +204,6 @@ def test_sizes_of_any_value_are_read_or_refused_and_the_neighbour_is_unharmed(
     assert is_well(snapshots["well"])
 
 
-def test_a_page_of_twenty_thousand_metric_lines_is_read(server: HostileServer) -> None:
-    target = server.replica("long")
-    more = b"".join(b'vllm:more_total{engine="0",number="%d"} %d\n' % (number, number) for number in range(20_000))
-    server.routes["/long/metrics"] = answers(changed_metrics() + more)
-    result = poll([target])["long"].probes["/metrics"]
-    assert result.reply is not None
-    assert result.size_bytes > 800_000
-    assert len(result.raw) < 10_000, "only the lines used are kept"
-
-
 class TestLimits:
     def test_a_replica_gets_no_more_than_its_time(self, server: HostileServer) -> None:
         target = server.replica("slow")
@@ -259,26 +248,6 @@ class TestLimits:
         poll([server.replica("one"), server.replica("two")], replace(PATIENT, connections=1))
         assert server.connections == 2
         assert [asked.headers.get("connection") for asked in server.asked if "models" in asked.path] == ["close"] * 2
-
-
-def test_no_targets_give_no_snapshots() -> None:
-    assert poll([]) == {}
-
-
-def test_snapshots_come_in_the_order_of_the_targets_and_one_per_id(server: HostileServer) -> None:
-    names = ["c", "a", "b"]
-    targets = [server.replica(name, DEV_MODE) for name in names]
-    again = replace(targets[0], labels={"name": "the same replica twice"})
-    snapshots = asyncio.run(Poller(PATIENT).poll([*targets, again], lambda: NOW))
-    assert [snapshot.target for snapshot in snapshots] == targets
-    assert len(server.paths("c")) == len(server.paths("a"))
-
-
-def test_progress_is_told_replica_by_replica(server: HostileServer) -> None:
-    told: list[tuple[int, int]] = []
-    targets = [server.replica(name) for name in "abc"]
-    asyncio.run(Poller(PATIENT).poll(targets, lambda: NOW, lambda done, total: told.append((done, total))))
-    assert told == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_a_target_that_vanishes_is_forgotten(server: HostileServer) -> None:

@@ -104,12 +104,6 @@ def test_first_contact_asks_everything_and_a_404_only_means_not_here(clocked: Cl
     assert (gone.reply, gone.failure, gone.status) == (None, None, 404)
 
 
-def test_where_every_vllm_answers_a_404_is_a_failure(clocked: Clocked) -> None:
-    clocked.drop("/version", "/v1/models")
-    snapshot, _ = clocked.poll()
-    assert failed_kinds(snapshot) == {"/version": FailureKind.STATUS, "/v1/models": FailureKind.STATUS}
-
-
 def test_a_plugin_is_asked_for_the_rest_only_when_its_configuration_answered(clocked: Clocked) -> None:
     captures = CAPTURE.parent / "gemma3_plugin"
     clocked.answer(f"{PLUGIN}/config", (captures / "plg_config.json").read_bytes())
@@ -137,23 +131,6 @@ def test_the_next_poll_asks_little_and_keeps_the_rest(clocked: Clocked) -> None:
     assert second.probes[SERVER_INFO] is first.probes[SERVER_INFO]
     assert second.probes["/metrics"].observed_at == clocked.now
     assert second.observed_at == clocked.now
-
-
-def test_everything_is_asked_again_after_the_interval(clocked: Clocked) -> None:
-    clocked.poll()
-    assert clocked.poll(FULL - timedelta(seconds=1))[1] == LIGHT
-    snapshot, paths = clocked.poll(timedelta(seconds=1))
-    assert paths == ON_STOCK
-    assert snapshot.probes[SERVER_INFO].observed_at == clocked.now
-    assert clocked.poll()[1] == LIGHT
-
-
-def test_a_path_that_is_gone_at_the_next_full_poll_leaves_no_value(clocked: Clocked) -> None:
-    clocked.poll()
-    clocked.drop("/server_info")
-    snapshot, _ = clocked.poll(FULL)
-    assert snapshot.probes[SERVER_INFO].reply is None
-    assert failed_kinds(snapshot) == {}
 
 
 class TestRestart:

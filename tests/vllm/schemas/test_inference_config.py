@@ -25,53 +25,10 @@ def test_every_captured_answer_is_read_whole(server: Capture) -> None:
     assert read == told
 
 
-def test_a_section_or_field_that_a_version_lacks_may_be_missing_or_null() -> None:
-    read = InferenceConfigReply.model_validate({"model": {"dtype": None}, "kv_cache": {"num_gpu_blocks": None}})
-
-    assert read.model.max_model_len is None
-    assert read.kv_cache.groups == ()
-    assert read.devices == ()
-    assert read.hma.enabled is None
-    assert read.lora.enabled is None
-
-
-@pytest.mark.parametrize("told", [{}, {"model": None}, {"model": []}, [], "text", 5, {"detail": "Not Found"}])
-def test_without_a_model_it_is_no_configuration(told: object) -> None:
-    with pytest.raises(ValidationError):
-        InferenceConfigReply.model_validate(told)
-
-
-def test_numbers_that_came_as_text_are_numbers() -> None:
-    read = InferenceConfigReply.model_validate(planted("kv_cache", num_gpu_blocks="16"))
-
-    assert read.kv_cache.num_gpu_blocks == 16
-
-
 @pytest.mark.parametrize("number", [-1, 2**63, 2**70, float("nan"), 0.5, "many", {}])
 def test_a_number_of_blocks_that_no_server_can_mean_is_refused(number: object) -> None:
     with pytest.raises(ValidationError):
         InferenceConfigReply.model_validate(planted("kv_cache", num_gpu_blocks=number))
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_share_of_memory_that_is_no_number_is_refused(number: float) -> None:
-    with pytest.raises(ValidationError):
-        InferenceConfigReply.model_validate(planted("kv_cache", gpu_memory_utilization=number))
-
-
-def test_a_device_says_its_capability_or_null() -> None:
-    told = {**capture("llama").json(INFERENCE_CONFIG)}
-    told["devices"] = [
-        {"rank": 0, "name": "H100", "compute_capability": {"major": 9, "minor": 0}},
-        {"rank": 1, "name": "cpu"},
-    ]
-
-    first, second = InferenceConfigReply.model_validate(told).devices
-
-    assert first.compute_capability is not None
-    assert (first.compute_capability.major, first.compute_capability.minor) == (9, 0)
-    assert second.compute_capability is None
-    assert second.total_memory_bytes is None
 
 
 def test_more_devices_than_any_engine_has_are_refused() -> None:

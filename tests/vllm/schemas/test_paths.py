@@ -35,10 +35,6 @@ def test_an_empty_section_and_a_free_form_option_are_values() -> None:
     assert dict(leaves(config)) == config
 
 
-def test_settings_of_a_section_may_stand_apart() -> None:
-    assert nested({"a.x": 1, "b.x": 2, "a.y": 3, "z": 4}) == {"a": {"x": 1, "y": 3}, "b": {"x": 2}, "z": 4}
-
-
 @pytest.mark.parametrize(
     "flat",
     [
