@@ -213,3 +213,13 @@ def test_a_secret_in_the_settings_is_replaced_before_anything_is_kept() -> None:
     shown = str((dict(reading.reply.settings), dict(reading.reply.identity), reading.raw))
     assert not [secret for secret in ("hf-very-secret", "pw1", "sk-very-secret") if secret in shown]
     assert reading.reply.settings["env.VLLM_API_KEY"].state is State.REDACTED
+
+
+def test_an_answer_without_names_and_version_has_no_such_settings() -> None:
+    answer = planted(vllm_version=None)
+    answer["model"]["served_model_names"] = None
+
+    for full in (answer, {**answer, "fleet": {**answer["fleet"], "settings": None}}):
+        reply = told(full)
+        assert not {"version", "served_model_names"} & reply.settings.keys()
+        assert (reply.version, reply.served_model_names) == (None, ())

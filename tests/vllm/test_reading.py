@@ -330,3 +330,9 @@ def test_the_key_that_was_sent_is_gone_from_an_answer_however_it_is_spelt(monkey
 
     assert b"our-key" not in reading.raw
     assert b"our-key" not in excerpt(rb'{"note": "our-k\u0065y-4Zq8", "x')
+
+
+def test_the_text_form_of_server_info_is_refused_with_its_own_sentence() -> None:
+    body = b'{"vllm_config": "model=\'./llama\', dtype=torch.bfloat16", "vllm_env": {}}'
+
+    assert "this version answers with text; only the JSON form is read" in refusal(SERVER_INFO, body).detail

@@ -176,3 +176,22 @@ def test_server_info_tells_how_many_engines_its_api_server_has(parallel: dict[st
     assert [each.kv_cache_size_tokens for each in reply.engines] == [800] + [None] * (len(ranks) - 1)
     if len(ranks) > 1:
         assert {(each.num_gpu_blocks, each.blocks_of_all) for each in reply.engines} == {(None, 100)}
+
+
+def test_models_without_a_card_or_its_details_tell_less() -> None:
+    assert told(MODELS, {"data": []}) == Reply(Source.MODELS)
+    assert set(values(told(MODELS, {"data": [{"id": "x"}]}))) == {
+        "served_model_names",
+        "model_config.served_model_name",
+    }
+
+
+def test_server_info_without_capacity_is_an_engine_of_which_nothing_is_told() -> None:
+    assert told(SERVER_INFO, {"vllm_config": {}}).engines == (EngineReport(0),)
+    assert told(SERVER_INFO, {"vllm_config": {"cache_config": {"kv_cache_size_tokens": "16"}}}).engines == (
+        EngineReport(0),
+    )
+
+
+def test_a_section_that_is_no_object_tells_nothing() -> None:
+    assert settings_of({"model": None, "kv_cache": 5}, Source.CONFIG_API) == ({}, {})

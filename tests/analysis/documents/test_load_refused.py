@@ -72,7 +72,8 @@ def test_a_file_of_too_many_nodes_is_not_parsed() -> None:
     said = refusal(b"[" + b'"",' * 5_000_001 + b"1]")
 
     assert said == (
-        "The snapshot has more than 5,000,000 JSON nodes; save one pool at a time, with poll --format json --full --pool."
+        "The snapshot has more than 5,000,000 JSON nodes; "
+        "save one pool at a time, with poll --format json --full --pool."
     )
 
 
