@@ -4,7 +4,6 @@ import csv
 import io
 import re
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from dashboard.compare import MAJORITY, build_matrix
 from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
 from dashboard.render.matrix_csv import matrix_csv
-from tests.builders import document, fleet, hostile, replica, story
+from tests.builders import hostile, story
 
 
 def parsed(text: str) -> list[list[str]]:
@@ -35,24 +34,6 @@ def test_a_row_per_path_and_a_column_per_cohort_with_values_uncut() -> None:
     assert lines[1] == ["path", "A x15", "B x1 chat-70b-17", "C x1 http://chat-70b-16:8000"]
     assert ["cache_config.block_size", "16", "32", "16"] in lines
     assert ["cache_config.prefix_caching_hash_algo", '"sha256_cbor"', '"sha256_cbor"', '"xxhash"'] in lines
-
-
-def test_what_has_no_value_is_said_in_words() -> None:
-    """An empty cell would look like an empty string."""
-    more, less = document({"cache_config.block_size": 1}), document({"cache_config.block_size": 2, "a.b": 3})
-    told = fleet([replica("a", document=more), replica("b", document=less)], [more, less])
-    lines = parsed(matrix_csv(build_matrix(told.pools[0], told.documents, MAJORITY, only_differences=False)))
-
-    assert {"3", "not reported"} == set(next(line for line in lines if line[0] == "a.b")[1:])
-
-
-def test_a_note_is_a_comment_on_a_line_of_its_own() -> None:
-    """What reads CSV leaves lines that begin with # out, or is told to; a line break cannot make a row."""
-    told = story()
-    text = matrix_csv(build_matrix(told.pools[0], told.documents, MAJORITY), ['say "a, b"\n=1+1'])
-
-    assert text.startswith('# say "a, b" =1+1\npath,')
-    assert list(pd.read_csv(io.StringIO(text), comment="#").columns)[:2] == ["path", "A x15"]
 
 
 def test_columns_of_replicas_are_named() -> None:

@@ -20,16 +20,6 @@ def table(*rows: tuple[Cell, ...], note: str = "", caption: str = "Pools") -> Ta
     return Table("pools", caption, COLUMNS, rows, note)
 
 
-def test_its_context_its_caption_and_its_note_are_comments_above() -> None:
-    lines = to_table_csv(table((Cell("a"), number_cell("1,000", 1000)), note="as of now"), CONTEXT).splitlines()
-
-    assert lines == [f"# {context_line(CONTEXT)}", "# Pools", "# as of now", "pool,tokens", "a,1000"]
-
-
-def test_a_table_without_a_note_has_no_line_for_it() -> None:
-    assert to_table_csv(table(), CONTEXT).splitlines()[2:] == ["pool,tokens"]
-
-
 def test_letters_have_a_column_of_their_own_so_that_names_can_be_looked_up() -> None:
     both = table((Cell("chat-0", letter="B"), number_cell("1", 1)), (Cell("chat-1"), number_cell("2", 2)))
     alone = table((Cell("", letter="A"), number_cell("1", 1)))

@@ -7,7 +7,6 @@ import jsonschema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dashboard.fleet.pieces import plain
 from dashboard.render.report_json import report_schema, to_report_json
 from dashboard.views.blocks import (
     Bar,
@@ -16,19 +15,14 @@ from dashboard.views.blocks import (
     Chart,
     Column,
     Entries,
-    Entry,
-    Figure,
-    Figures,
-    Paragraph,
     Table,
     Tone,
     View,
     list_cell,
     number_cell,
 )
-from dashboard.views.context import context_line
 from tests.builders import story
-from tests.report.sample_reports import CONTEXT, attack, differences, meeting, report
+from tests.report.sample_reports import attack, differences, report
 
 
 def told(of: View) -> dict[str, Any]:
@@ -40,39 +34,6 @@ def told(of: View) -> dict[str, Any]:
 def block(of: Block) -> dict[str, Any]:
     (only,) = told(report(of))["parts"][0]["blocks"]
     return dict(only)
-
-
-def test_a_report_has_its_head_its_context_and_its_parts() -> None:
-    found = told(meeting())
-
-    assert found["schema_version"] == 1
-    assert (found["title"], found["headline"][:9]) == ("Ops review", "Two pools")
-    assert found["context"] == {
-        "fleet": "prod-eu",
-        "data_as_of": "2026-03-02T11:42:05Z",
-        "answered": 39,
-        "targets": 40,
-        "snapshot": "4f2a91c0de",
-        "name": "before the upgrade",
-        "filters": [{"name": "pool", "value": "chat-70b"}],
-        "program_version": "1.2.3",
-        "rule_set": CONTEXT.rule_set,
-        "line": context_line(CONTEXT),
-    }
-    assert [(part["anchor"], part["is_appendix"]) for part in found["parts"]][-1] == ("replicas", True)
-    assert [part["title"] for part in found["parts"][2]["parts"]] == ["chat-70b", "embed-8b"]
-
-
-def test_statements_are_text_with_their_tone() -> None:
-    entry = Entry(Tone.INFO, plain("head"), "side", (plain("line"),), ("--a 1",), notes=(plain("note"),))
-
-    assert block(Paragraph(plain("x"), Tone.GOOD)) == {"kind": "paragraph", "tone": "good", "text": "x"}
-    assert block(Entries((entry,)))["items"] == [
-        {"tone": "info", "head": "head", "side": "side", "lines": ["line", "note"], "snippets": ["--a 1"]}
-    ]
-    assert block(Figures((Figure("Pools", "5", "all"),)))["items"] == [
-        {"label": "Pools", "value": "5", "note": "all", "tone": "plain"}
-    ]
 
 
 def test_a_table_is_columns_and_rows_and_what_is_marked() -> None:

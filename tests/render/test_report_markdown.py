@@ -12,24 +12,18 @@ from dashboard.render.markdown import LONG_LIST, MOST_ITEMS, to_markdown
 from dashboard.render.markdown_text import MOST_CHARACTERS, escaped
 from dashboard.views.blocks import (
     MOST_COLUMNS,
-    Bar,
     Block,
-    Cell,
     Chart,
-    Column,
     DifferenceTable,
     Entries,
     Entry,
-    Figure,
-    Figures,
     Paragraph,
     Section,
-    Table,
     Tone,
 )
 from dashboard.views.context import context_line
 from tests.builders import document, fleet, replica, story
-from tests.report.sample_reports import CONTEXT, attack, differences, meeting, ranks, replica_table, report
+from tests.report.sample_reports import CONTEXT, attack, meeting, ranks, replica_table, report
 
 FORGES_LIMIT = 65_536  # characters of a comment on GitHub
 FENCED = re.compile(r"^( *)(`{3,})\n.*?\n\1\2$", re.DOTALL | re.MULTILINE)
@@ -41,29 +35,6 @@ def written(*blocks: Block) -> str:
     return text.removeprefix("## Review: All is well\n\n### Part\n\n").removesuffix(
         f"\n\n{escaped(context_line(CONTEXT))}\n"
     )
-
-
-def test_a_report_begins_with_what_is_and_ends_with_its_context() -> None:
-    text = to_markdown(meeting())
-
-    assert text.startswith(
-        "## Ops review: Two pools need attention: prefixes are not shared in chat-70b\n\n3 critical "
-    )
-    assert text.endswith(f"\n\n{escaped(context_line(CONTEXT))}\n")
-    assert re.findall(r"^#+ .*$", text, re.MULTILINE)[1:] == [
-        "### Is it fine",
-        "### Findings",
-        "### Pools",
-        "#### chat-70b",
-        "#### embed-8b",
-        "### Capacity",
-    ]
-
-
-def test_pieces_keep_their_style() -> None:
-    line = tuple(Piece(f"{style}", style) for style in Style)
-
-    assert written(Paragraph(line)) == "plain**strong**`code`muted"
 
 
 def test_spaces_stay_outside_of_what_is_strong() -> None:
@@ -92,13 +63,6 @@ def test_a_tone_is_a_sign_and_a_word_once() -> None:
     assert written(Paragraph(plain("A warning"), Tone.WARNING)) == "▲ A warning"
 
 
-def test_numbers_are_a_table() -> None:
-    both = Figures((Figure("Critical", "3", "in 2 pools", Tone.CRITICAL), Figure("Pools", "5")))
-
-    assert written(both) == "| Critical | Pools |\n| --- | --- |\n| ✖ **3** | **5** |\n| in 2 pools |  |"
-    assert written(Figures((Figure("Pools", ""),))) == "| Pools |\n| --- |\n|  |"
-
-
 def test_entries_are_a_list_with_what_can_be_pasted_below() -> None:
     full = Entry(Tone.CRITICAL, plain("head"), "side", (plain("line"),), ("--a 1\n--b 2",))
 
@@ -115,28 +79,6 @@ def test_a_note_stands_last_as_what_somebody_said() -> None:
     )
 
 
-def test_a_table_has_its_caption_and_its_note_above() -> None:
-    table = Table(
-        "t",
-        "Pools",
-        (Column("pool"), Column("n", is_number=True)),
-        ((Cell("a", letter="B"), Cell("1", Tone.GOOD)),),
-        "note",
-    )
-
-    assert written(table) == "**Pools**\n\nnote\n\n| pool | n |\n| --- | --: |\n| **B** a | ✓ good: 1 |"
-    assert written(Table("t", "Part", (Column("pool"),), ())) == "| pool |\n| --- |"
-
-
-def test_differences_mark_the_minority_and_what_a_finding_names() -> None:
-    text = written(differences(story()))
-
-    assert "| setting | A ×15 | B ×1 chat-70b-17 | C ×1 chat-70b-16 |" in text
-    assert "| ✖ cache_config.block_size | 16 | **32** | 16 |" in text
-    assert "| model_config.max_logprobs | 20 | **5** | 20 |" in text
-    assert "9 equal, 41 identity\n\n| setting" in text
-
-
 def test_columns_of_replicas_have_their_names_and_too_many_are_counted() -> None:
     told = story()
     pool = told.pools[0]
@@ -148,20 +90,6 @@ def test_columns_of_replicas_have_their_names_and_too_many_are_counted() -> None
     assert text.startswith(f"| setting | first | {escaped(pool.replicas[1])} |")
     text = written(DifferenceTable("d", "Part", build_matrix(wide.pools[0], wide.documents, MAJORITY), {}))
     assert text.startswith("2 more columns left out.\n\n| setting |")
-
-
-def test_a_chart_is_a_table_of_its_bars() -> None:
-    bars = (
-        Bar("rank 0", 5.0, letter="A"),
-        Bar("rank 1", 4.0, is_at_most=True, mark="−20 %", tone=Tone.WARNING),
-        Bar("rank 2", None),
-    )
-
-    assert written(Chart("c", "Ranks", "GiB", bars, 4.5, 2)) == (
-        "**Ranks**\n\nMedian: 4.5 GiB.\n\n2 more bars left out.\n\n|  | GiB |  |\n| --- | --: | --- |\n"
-        "| **A** rank 0 | 5 |  |\n| rank 1 | ≤ 4 | ▲ warning: −20 % |\n| rank 2 | not known |  |"
-    )
-    assert "Median" not in written(Chart("c", "Ranks", "GiB", bars))
 
 
 def test_a_long_list_is_folded_and_a_short_one_is_not() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet, build_fleet, inspected, only_pool
+from dashboard.analysis.assembly import Fleet, build_fleet, inspected
 from dashboard.analysis.documents.load import read_snapshot
-from dashboard.fleet import Basis, Device, Fingerprint, KVCacheGroup, ReplicaState, Role, Setting, Source, State
+from dashboard.fleet import Basis, Device, Fingerprint, KVCacheGroup, Role, Setting, Source, State
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
@@ -31,13 +31,6 @@ POLICY = Policy(
 def without_answers(fleet: Fleet) -> list[Any]:
     """The replicas without the answers of their probes, which nobody saves."""
     return [replace(replica, probes=()) for replica in fleet.replicas]
-
-
-def test_the_findings_of_a_saved_fleet_are_those_of_the_poll(demo_fleet: Fleet) -> None:
-    back = read_snapshot(saved(demo_fleet, indent=2), demo_fleet.policy)
-
-    assert demo_fleet.inspection.findings
-    assert back.inspection == demo_fleet.inspection
 
 
 def test_the_whole_fleet_comes_back(demo_fleet: Fleet) -> None:
@@ -153,12 +146,6 @@ def test_sources_that_contradict_each_other_and_one_process_behind_two_addresses
     assert back.inspection == fleet.inspection
 
 
-def test_one_pool_saved_alone_is_judged_as_it_was(demo_fleet: Fleet) -> None:
-    part = only_pool(demo_fleet, "chat-70b")
-
-    assert read_snapshot(saved(part), part.policy).inspection.findings == part.inspection.findings
-
-
 def test_replicas_that_were_stale_when_the_fleet_was_saved_still_are() -> None:
     later = AT + 10 * INTERVAL
     fleet = built_of_captures(capture("llama"), polled_at=later)
@@ -167,16 +154,6 @@ def test_replicas_that_were_stale_when_the_fleet_was_saved_still_are() -> None:
 
     assert [replica.fresh for replica in back.replicas] == [False, False]
     assert back.inspection == fleet.inspection
-
-
-def test_a_probe_that_was_answered_says_so_and_one_that_failed_says_why(demo_fleet: Fleet) -> None:
-    back = read_snapshot(saved(demo_fleet))
-
-    for before, after in zip(demo_fleet.replicas, back.replicas, strict=True):
-        assert [(each.path, each.status, each.failure, each.reply is None) for each in after.probes] == [
-            (each.path, each.status, each.failure, each.reply is None) for each in before.probes
-        ]
-    assert any(each.state is ReplicaState.DOWN for each in back.replicas)
 
 
 def test_a_suppression_expires_on_the_day_on_which_somebody_looks_not_on_that_of_the_poll(demo_fleet: Fleet) -> None:

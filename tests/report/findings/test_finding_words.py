@@ -1,12 +1,11 @@
 """The words that every format of findings shares."""
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from dashboard.report.findings import words
 from dashboard.rules.domain import Basis, ImpactContext, Router
-from dashboard.rules.findings import CohortShare, Confidence, OutcomeKind, Remedy, Rollout, Severity, Snippet
+from dashboard.rules.findings import CohortShare, Confidence, OutcomeKind, Severity
 from tests import builders
 from tests.report.judged import domain, finding, fleet, outcome, suppression
 
@@ -36,12 +35,6 @@ def test_of_many_names_the_first_four_are_told_and_the_rest_counted() -> None:
     assert words.named(["a", "b", "c", "d", "e", "f"]) == "a, b, c, d and 2 more"
 
 
-def test_counts_name_every_severity() -> None:
-    found = [finding(), finding(), finding(severity=Severity.INFO)]
-
-    assert words.counted(found) == "2 critical, 0 warning, 1 info"
-
-
 def test_a_finding_says_that_its_suppression_expired_and_how_sure_it_is() -> None:
     odd = finding(expired=suppression(), is_rollout=True, assumptions=("a", "b"), unknown=3, total=40)
 
@@ -53,14 +46,6 @@ def test_a_finding_says_that_its_suppression_expired_and_how_sure_it_is() -> Non
     ]
     assert words.remarks(finding()) == []
     assert words.remarks(finding(confidence=Confidence.DERIVED)) == ["Derived from reported settings."]
-
-
-def test_what_is_suppressed_says_by_whom_until_when_and_why() -> None:
-    judged = fleet(suppressed=[finding(suppression=suppression())])
-
-    assert words.suppressed(judged.inspection, NAMES) == [
-        "critical RT-01 in chat, B x2 (chat-3 and chat-4): suppressed until 2026-04-30 by ann: canary"
-    ]
 
 
 def test_pools_with_the_same_reason_stand_together() -> None:
@@ -83,28 +68,12 @@ def test_a_rule_on_the_whole_fleet_is_told_with_the_pools_in_which_it_found_some
     assert words.where(finding()) == "chat"
 
 
-def test_or_stands_between_snippets_of_which_one_is_enough() -> None:
-    both = (Snippet("flag", "--a 1"), Snippet("flag", "--a 2"))
-
-    assert words.pasteable(Remedy("Choose.", both, any_of=True)) == ("--a 1", "or", "--a 2")
-    assert words.pasteable(Remedy("Set.", both)) == ("--a 1", "--a 2")
-    assert words.pasteable(Remedy("Choose.", (), any_of=True)) == ()
-
-
 def test_advice_that_was_given_before_is_found_by_its_pool_and_in_the_same_pool_by_its_replicas() -> None:
     other = finding(replicas=("http://chat-3:8000",), cohorts=(CohortShare("chat", "C", ("http://chat-3:8000",)),))
 
     assert words.as_in(finding(subject="b"), finding(), NAMES) == "Same cause and fix as chat."
     assert words.as_in(finding(), other, NAMES) == "Same cause and fix as RT-01 on C x1 (chat-3)."
     assert words.as_in(finding(), finding(), NAMES) == "Same cause and fix as RT-01 above."
-
-
-def test_a_rollout_is_told_with_how_far_it_is() -> None:
-    began = builders.NOW - timedelta(hours=1)
-    rollout = Rollout("chat", "0.31.0", "0.32.0", ("http://chat-1:8000",), 4, began, began)
-    judged = fleet(inspected={"rollouts": {"chat": rollout}})
-
-    assert words.rollouts(judged.inspection) == ["chat: rollout 0.31.0 -> 0.32.0 (1/4) since 2026-03-02T10:42:13Z"]
 
 
 def test_who_did_not_answer_is_told_with_the_reason_if_there_is_one() -> None:
