@@ -15,7 +15,7 @@ from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, Polled, Target
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
-from dashboard.render.check import CHECK_WRITERS, Checked, CheckFormat
+from dashboard.render.export import CHECK_WRITERS, Checked, CheckFormat
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.baseline.unknown_paths import shown_part
 from dashboard.rules.findings import Severity

@@ -12,15 +12,13 @@ from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options
 from dashboard.errors import ReportError
 from dashboard.fleet.formatting import size
-from dashboard.render.export import Format, written
+from dashboard.render.export import EXPORTS, Format, written
 from dashboard.store import Snapshots
 from dashboard.store.reviews import Last, earlier, last_review, opened
 from dashboard.views.blocks import View
 from dashboard.views.review import review_report
 from dashboard.views.review_new import Alone
 
-NAMES = {Format.HTML: "HTML", Format.PDF: "PDF", Format.MARKDOWN: "Markdown", Format.JSON: "JSON"}
-FOR_A_FILE = {Format.HTML, Format.PDF}  # nobody reads these in a terminal
 NONE = "none"
 FLEETS = f"{SAVED}, or the id of a frozen snapshot"
 SINCE = (
@@ -58,8 +56,8 @@ def report(
     Exit code 0 when it is written, whatever it says; 2 for wrong usage or options, or when there is nothing to report.
     """
     kind = Format(output)
-    if file is None and kind in FOR_A_FILE and is_terminal():
-        wrong(f"-o is missing: name the file that the {NAMES[kind]} is written to")
+    if file is None and not EXPORTS[kind].is_text and is_terminal():
+        wrong(f"-o is missing: name the file that the {EXPORTS[kind].label} is written to")
     if snapshot == since == STANDARD_INPUT:
         wrong("-: it can stand for one of the two fleets only")
     if snapshot and target:
@@ -73,7 +71,7 @@ def report(
         put(content)
     else:
         write_file("-o", file, content)
-    say(f"{file or 'standard output'}: the review of {fleet.name}, {NAMES[kind]}, {size(len(content))}.")
+    say(f"{file or 'standard output'}: the review of {fleet.name}, {EXPORTS[kind].label}, {size(len(content))}.")
 
 
 def _named(since: str, options: Options) -> Last:

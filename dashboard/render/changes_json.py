@@ -38,7 +38,7 @@ CONTRACT.object(
 CONTRACT.object(
     changes.ReplicaSide,
     Key("replica", of="id", doc="scheme://host:port"),
-    *("name", "pool", "state", "version", "started_at"),
+    "name pool state version started_at",
     Key("cohort", str | None, or_null("letter")),
     name="SeenReplica",
 )
@@ -61,17 +61,17 @@ POOLS = (
 CONTRACT.object(
     changes.SettingGroup,
     *POOLS,
-    *("changes", "replicas"),
+    "changes replicas",
     Key("of_before", int, lambda each: each.pool_sizes[0], "replicas of the pool before"),
     Key("of_after", int, lambda each: each.pool_sizes[1], "replicas of the pool after"),
-    *("cohorts_before", "cohorts_after", "restarted", "start_untold"),
+    "cohorts_before cohorts_after restarted start_untold",
 )
 CONTRACT.object(changes.OneSidedSettings, *POOLS, "paths", "replicas", "why")
 CONTRACT.object(
     changes.SettingChanges,
-    *("groups", "no_longer_told", "now_told"),
+    "groups no_longer_told now_told",
     Key("ignored", doc="paths that changed, ignored by fleet.yaml of a side"),
-    *("compared", "unread_before", "unread_after"),
+    "compared unread_before unread_after",
 )
 CONTRACT.object(
     changes.OneSidedFinding,
@@ -89,34 +89,34 @@ CONTRACT.object(
     changes.PersistingFinding,
     *(Key(name, of=f"after.{name}") for name in OF_A_FINDING),
     Key("severity_before", Severity, "before.severity"),
-    *("joined", "left"),
+    "joined left",
     Key("unread", doc="of these, those that the other side could not read"),
     Key("suppressed_before", doc="its replicas that are suppressed"),
-    *("suppressed_after", "ended"),
+    "suppressed_after ended",
 )
 CONTRACT.object(
     changes.FindingChanges,
-    *("new", "gone", "changed"),
+    "new gone changed",
     Key("same", int, lambda each: len(each.kept) - len(each.changed), "unchanged, suppressed ones too"),
 )
 CONTRACT.object(
     changes.PoolCapacity,
-    *("pool", "before", "after"),
+    "pool before after",
     Key("share", doc="-0.18: 18 % fewer tokens; null: the sums are not comparable"),
 )
-CONTRACT.object(changes.RankChange, *("replica", "dp_rank", "pool", "before", "after"), Key("at_most", of="is_at_most"))
+CONTRACT.object(changes.RankChange, "replica dp_rank pool before after", Key("at_most", of="is_at_most"))
 CHANGES = CONTRACT.object(
     changes.Changes,
     Key("schema_version", int, lambda _: SCHEMA_VERSION),
     Key("program_version", str, lambda _: __version__),
     Key("rule_set", int, lambda _: RULE_SET),
-    *("before", "after"),
+    "before after",
     Key("changed", bool, lambda each: not each.is_empty),
     Key("headline", str, headline),
     Key("lead", str, lead),
     Key("warnings", tuple[str, ...], lambda each: tuple(warnings(each))),
     "options_differ",
     Key("names", dict[str, str], lambda each: dict(sorted(each.names.items())), "of the replicas, by id"),
-    *("replicas", "settings", "findings", "capacity"),
+    "replicas settings findings capacity",
     name="ChangesDocument",
 )

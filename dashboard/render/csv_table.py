@@ -2,10 +2,14 @@
 
 import csv
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
-from dashboard.fleet.formatting import csv_cell
-from dashboard.render.matrix_csv import comment, matrix_csv
+from dashboard.compare import Cell as MatrixCell
+from dashboard.compare import Column as MatrixColumn
+from dashboard.compare import Matrix
+from dashboard.fleet.formatting import FORMULA, csv_cell, one_line
+from dashboard.render.matrix_html import cell_text, is_cohort
 from dashboard.views.blocks import (
     Cell,
     Column,
@@ -21,6 +25,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.context import Context, context_line
 
+_IN_COMMENT = re.compile(FORMULA.pattern.replace("<=;", "<=[;,]"))  # no quotes keep a comma from separating
 LETTERS = "Cohort"  # head of the column with the letters that stand before the texts of another one
 BETWEEN = ", "  # entries of a list in one cell
 
@@ -84,3 +89,32 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
 
 def _said(line: Line) -> str:
     return "".join(piece.text for piece in line)
+
+
+def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
+    """Write the matrix whole: values are canonical JSON text, uncut.
+
+    `notes` stand above as comments, a line each that begins with `#`; `names` gives replicas their names.
+    """
+    out = io.StringIO()
+    out.writelines(map(comment, notes))
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["path", *(csv_cell(_matrix_head(column, names or {})) for column in matrix.columns)])
+    writer.writerows(
+        [csv_cell(row.path), *(csv_cell(_matrix_value(cell)) for cell in row.cells)] for row in matrix.rows
+    )
+    return out.getvalue()
+
+
+def comment(text: str) -> str:
+    """Write a line that stands above a table."""
+    return f"# {_IN_COMMENT.sub(chr(39), one_line(text))}\n"
+
+
+def _matrix_head(column: MatrixColumn, names: Mapping[str, str]) -> str:
+    alone = names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
+    return f"{column.key} x{column.count} {alone}".rstrip() if is_cohort(column) else alone or column.title
+
+
+def _matrix_value(cell: MatrixCell) -> str:
+    return cell.value or cell_text(cell)

@@ -1,18 +1,29 @@
-"""A report as a file: which formats there are, what each is called, and what is in it."""
+"""The formats of views, which `report` and Share offer, and those of `check`: each with what writes it."""
 
 import io
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.documents.findings import findings_json
 from dashboard.render.csv_table import entries_table, to_table_csv
+from dashboard.render.github_annotations import to_github_annotations
 from dashboard.render.html_page import to_html
+from dashboard.render.junit import to_junit
 from dashboard.render.markdown import to_markdown
 from dashboard.render.pdf import to_pdf
 from dashboard.render.report_json import to_report_json
+from dashboard.render.sarif import to_sarif
 from dashboard.render.svg_chart import to_svg
+from dashboard.render.terminal import to_terminal
+from dashboard.render.verdict import Verdict
+from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Chart, DifferenceTable, Entries, PlainBlock, Section, Table, View, flat_blocks
+from dashboard.views.check import check_view
 from dashboard.views.context import context_line
 
 _NEW_YEAR_1980 = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can hold: no clock, so the same bytes
@@ -24,32 +35,46 @@ class Format(StrEnum):
     HTML = "html"
     PDF = "pdf"
     MARKDOWN = "markdown"
-    JSON = "json"
     CSV = "csv"
+    JSON = "json"
     SVG = "svg"
 
 
-# How each file's name ends. Tables and charts are as many as the report has: they come as one zip file.
-SUFFIXES = {
-    Format.HTML: "html",
-    Format.PDF: "pdf",
-    Format.MARKDOWN: "md",
-    Format.JSON: "json",
-    Format.CSV: "csv.zip",
-    Format.SVG: "svg.zip",
-}
-_TEXT = {Format.HTML: to_html, Format.MARKDOWN: to_markdown, Format.JSON: to_report_json}
+class Export(NamedTuple):
+    """One format of a view: its label, how its file's name ends, and what writes it. `is_text`: fit for a terminal."""
+
+    label: str
+    suffix: str
+    write: Callable[[View], bytes]
+    is_text: bool = False
 
 
-def written(report: View, output: Format) -> bytes:
-    """Write a report; raise ReportError where PDF cannot be written. The same report gives the same bytes."""
-    if output in _TEXT:
-        return _TEXT[output](report).encode()
-    if output is Format.PDF:
-        return to_pdf(to_html(report))
-    if output is Format.CSV:
-        return _zip({f"{each.name}.csv": to_table_csv(each, report.context) for each in _tables(report)})
-    return _zip({f"{each.name}.svg": to_svg(each, context=context_line(report.context)) for each in _charts(report)})
+class CheckFormat(StrEnum):
+    """What the findings of a fleet can be written as."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+class Checked(NamedTuple):
+    """A fleet and its verdict, at which time, from which file of options, and the terminal that shows it."""
+
+    fleet: Fleet
+    verdict: Verdict
+    fail_on: Severity | None
+    at: datetime
+    options: str = "fleet.yaml"
+    width: int = 120
+    colour: bool = False
+
+
+def written(view: View, output: Format) -> bytes:
+    """Return a view in a format; raise ReportError where PDF cannot be written. The same view gives the same bytes."""
+    return EXPORTS[output].write(view)
 
 
 def _zip(files: dict[str, str]) -> bytes:
@@ -60,6 +85,15 @@ def _zip(files: dict[str, str]) -> bytes:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, text.encode())
     return out.getvalue()
+
+
+def _tables_zip(view: View) -> bytes:
+    return _zip({f"{each.name}.csv": to_table_csv(each, view.context) for each in _tables(view)})
+
+
+def _charts_zip(view: View) -> bytes:
+    context = context_line(view.context)
+    return _zip({f"{each.name}.svg": to_svg(each, context=context) for each in _charts(view)})
 
 
 def _tables(report: View) -> Iterator[Table | DifferenceTable]:
@@ -102,3 +136,22 @@ def _blocks(parts: Iterable[Section]) -> Iterator[tuple[Section, PlainBlock]]:
     for part in parts:
         yield from ((part, block) for block in flat_blocks(part.blocks))
         yield from _blocks(part.parts)
+
+
+# Tables and charts are as many as the view has: they are one zip file.
+EXPORTS: Mapping[Format, Export] = {
+    Format.HTML: Export("HTML", "html", lambda view: to_html(view).encode()),
+    Format.PDF: Export("PDF", "pdf", lambda view: to_pdf(to_html(view))),
+    Format.MARKDOWN: Export("Markdown", "md", lambda view: to_markdown(view).encode(), is_text=True),
+    Format.CSV: Export("CSV", "csv.zip", _tables_zip),
+    Format.JSON: Export("JSON", "json", lambda view: to_report_json(view).encode(), is_text=True),
+    Format.SVG: Export("SVG", "svg.zip", _charts_zip),
+}
+CHECK_WRITERS: Mapping[CheckFormat, Callable[[Checked], str]] = {
+    CheckFormat.TABLE: lambda each: to_terminal(check_view(each.fleet), width=each.width, colour=each.colour),
+    CheckFormat.JSON: lambda each: f"{findings_json(each.fleet, each.at, indent=2).decode()}\n",
+    CheckFormat.MARKDOWN: lambda each: to_markdown(check_view(each.fleet)),
+    CheckFormat.JUNIT: lambda each: to_junit(each.fleet, each.fail_on, each.verdict),
+    CheckFormat.SARIF: lambda each: to_sarif(each.fleet, each.verdict, each.options),
+    CheckFormat.GITHUB: lambda each: to_github_annotations(each.fleet, each.verdict),
+}

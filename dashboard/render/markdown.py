@@ -1,13 +1,14 @@
-"""A report as Markdown, for an issue or a chat: what is foreign can never become markup, and it fits into a comment."""
+"""A view as Markdown, for an issue or a chat: foreign text never becomes markup, and the text fits into a comment."""
 
+import re
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import NamedTuple, assert_never
 
 from dashboard.compare.columns import Column
 from dashboard.compare.matrix import Row
 from dashboard.fleet.formatting import count, end_cut, first_of, without_commands
 from dashboard.fleet.pieces import Piece, Style
-from dashboard.render.markdown_text import LONGEST, MOST_CHARACTERS, begun, escaped, fenced, within
 from dashboard.render.matrix_html import cell_text, is_cohort
 from dashboard.render.svg_chart import amount, told
 from dashboard.report.findings.words import GLYPHS
@@ -31,6 +32,23 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.context import context_line
 
+MOST_CHARACTERS = 60_000  # GitHub refuses comments of more than 65,536
+LONGEST = 1000  # characters of one sentence
+# What means something inside a line of CommonMark or of GitHub's, and only where it does: a backslash takes it away.
+# Underscores within a word do nothing, a bracket that closes needs one that opens, the colon and the dot make links of
+# bare addresses, {+ and {- mark changes at GitLab, and # at the end closes a heading.
+_ACTS = re.compile(
+    r"[\\`*\[|$~]|(?<!\w)_++|(?<!_)_++(?![^\W_])|:(?=//)|(?<=www)\.|\{(?=[-+])|#+(?=\s*$)",
+    re.IGNORECASE,
+)
+_ENTITIES = re.compile(r"<(?![\s\d=])|&(?=#?\w+;)")
+# What would begin a list, a heading, a quotation, a rule or a table at the beginning of a line.
+_BEGINS = re.compile(r"^(?:(?=#|>|[-+](?:\s|$)|=+\s*$|:?-+:?\s*$)|(\d{1,9})(?=[.)](?:\s|$)))")
+# Forges look for these in the text itself, after Markdown: @name calls somebody, #12, !12 and the like link something,
+# and :name: becomes a picture. Of numbers only two do, so that times of day stay as they are.
+_CALLS = re.compile(r"([@#!~%$](?=\w)|:(?=(?:\w*[a-z+-][\w+-]*|100|1234):))", re.IGNORECASE)
+_SEPARATOR = "\N{ZERO WIDTH SPACE}"
+_BACKTICKS = re.compile(r"`+")
 MOST_ITEMS = 100  # rows of a table, entries of a list; the rest is counted
 LONG_LIST = 12  # a longer list is folded
 SHARE = 0.75  # of the room that is left: so much a list may take, and something stays for what follows
@@ -273,3 +291,28 @@ def _chart(chart: Chart, under: str) -> _Written:
 
 def _cell_of(letter: str, label: str) -> str:
     return (f"**{within(letter)}** " if letter else "") + within(label)
+
+
+def escaped(text: str) -> str:
+    """Write foreign text so that Markdown shows it as it is, on one line; it may stand at the beginning of one."""
+    return begun(within(text))
+
+
+def within(text: str) -> str:
+    """Write foreign text as a part of a line: what means something only at its beginning stays as it is."""
+    parted = _CALLS.sub(rf"\1{_SEPARATOR}", end_cut(text, LONGEST))
+    quiet = _ACTS.sub(lambda found: "".join(f"\\{char}" for char in found.group()), parted)
+    return _ENTITIES.sub(lambda found: escape(found.group()), quiet)
+
+
+def begun(markdown: str) -> str:
+    """Keep a line that is written already from beginning a list, a heading, a quotation, a rule or a table."""
+    return _BEGINS.sub(lambda found: f"{found[1] or ''}\\", markdown.lstrip())
+
+
+def fenced(text: str, language: str) -> str:
+    """Put text into a block of code that it cannot end: the fence is longer than any run of backticks in it."""
+    longest = max(map(len, _BACKTICKS.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    lines = "\n".join(end_cut(line, LONGEST) for line in text.splitlines())
+    return f"{fence}{language}\n{lines}\n{fence}"

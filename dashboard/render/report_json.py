@@ -139,7 +139,7 @@ CONTRACT.object(
 CONTRACT.object(MatrixColumn, "key", "note", "replicas", name="MatrixColumn")
 CONTRACT.object(
     MatrixRow,
-    *("path", "differs"),
+    "path differs",
     Key("severity", str | None, ADDED, "of the finding that names it"),
     "cells",
     name="MatrixRow",
@@ -153,7 +153,7 @@ CONTRACT.object(
 TABLE = CONTRACT.object(
     Table,
     _kind("table"),
-    *("name", "caption", "columns"),
+    "name caption columns",
     Key(
         "rows",
         tuple[tuple[CellValue, ...], ...],
@@ -173,7 +173,7 @@ BLOCKS = {
     DifferenceTable: CONTRACT.object(
         DifferenceTable,
         _kind("differences"),
-        *("name", "caption"),
+        "name caption",
         Key("columns", tuple[MatrixColumn, ...], "matrix.columns"),
         Key("rows", tuple[MatrixRow, ...], _rows),
         "notes",
@@ -182,29 +182,29 @@ BLOCKS = {
     Chart: CONTRACT.object(
         Chart,
         _kind("chart"),
-        *("name", "title", "unit", "bars"),
+        "name title unit bars",
         Key("median", float | None, _finite("median")),
         "more",
     ),
 }
 CONTRACT.object(
     Section,
-    *("anchor", "title", "is_appendix"),
+    "anchor title is_appendix",
     Key("blocks", tuple[Annotated[Any, Blocks(BLOCKS)], ...], _blocks),
     "parts",
 )
 CONTRACT.object(
     Context,
-    *("fleet", "data_as_of", "answered", "targets"),
+    "fleet data_as_of answered targets",
     Key("snapshot", doc="id of the frozen snapshot; null: not frozen"),
     Key("name", doc="of the snapshot"),
     Key("filters", tuple[Filter, ...], lambda each: tuple(Filter(*pair) for pair in each.filters)),
-    *("program_version", "rule_set"),
+    "program_version rule_set",
     Key("line", str, context_line, "all of it, as people read it"),
 )
 REPORT = CONTRACT.object(
     View,
     Key("schema_version", Literal[1], lambda _: SCHEMA_VERSION, default=SCHEMA_VERSION),
-    *("title", "headline", "lead", "context", "parts"),
+    "title headline lead context parts",
     name="ReportDocument",
 )

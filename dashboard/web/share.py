@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
-from dashboard.render.export import SUFFIXES, Format, written
+from dashboard.render.export import EXPORTS, Format, written
 from dashboard.store import Stored
 from dashboard.store.notes_file import LONGEST_NAME
 from dashboard.store.snapshots import READ_ONLY
@@ -22,14 +22,6 @@ from dashboard.web.snapshots import UNNAMED, data_time, default_name
 # Keys of the session.
 OFFERED, FROZEN, NAME = "offered_view", "frozen_just_now", "freeze_name"
 PDF_LIBRARY = "weasyprint"  # an optional extra
-FORMATS = {
-    Format.HTML: "HTML",
-    Format.PDF: "PDF",
-    Format.MARKDOWN: "Markdown",
-    Format.CSV: "CSV",
-    Format.JSON: "JSON",
-    Format.SVG: "SVG",
-}
 
 
 class Frozen(NamedTuple):
@@ -140,15 +132,20 @@ def _draw_export(file_name: str) -> None:
     if offered is None:
         return
     st.html(markup.section("Export this page"))
-    formats = [each for each in FORMATS if _is_available(each, offered)]
+    formats = [each for each in Format if _is_available(each, offered)]
     selected = st.segmented_control(
-        "Format", formats, default=Format.HTML, format_func=FORMATS.__getitem__, key="export_format", required=True
+        "Format",
+        formats,
+        default=Format.HTML,
+        format_func=lambda each: EXPORTS[each].label,
+        key="export_format",
+        required=True,
     )
     output = Format(selected)
     st.download_button(
-        f"Download {FORMATS[output]}",
+        f"Download {EXPORTS[output].label}",
         data=lambda: written(offered.view(), output),
-        file_name=f"{file_name}.{SUFFIXES[output]}",
+        file_name=f"{file_name}.{EXPORTS[output].suffix}",
         on_click="ignore",
         key="export",
         help="A large fleet takes some seconds.",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dashboard.fleet.pieces import plain
-from dashboard.render.export import SUFFIXES, Format, written
+from dashboard.render.export import EXPORTS, Format, written
 from dashboard.views.blocks import Cell, Chart, Column, Entries, Entry, Section, Table, Tone
 from tests.report.sample_reports import meeting
 
@@ -26,7 +26,7 @@ def test_the_same_report_gives_the_same_bytes(output: Format) -> None:
 
 
 def test_every_format_has_a_name_for_its_file() -> None:
-    assert set(SUFFIXES) == set(Format)
+    assert set(EXPORTS) == set(Format)
 
 
 def test_every_table_list_and_chart_is_a_file_with_the_context() -> None:

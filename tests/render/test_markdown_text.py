@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from dashboard.fleet.formatting import end_cut
-from dashboard.render.markdown_text import escaped, fenced, with_code, within
+from dashboard.render.markdown import escaped, fenced, within
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])  # of those that rich brings
 TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
@@ -85,19 +85,3 @@ def test_code_cannot_end_its_own_block() -> None:
     text = fenced("a\n```\n````x\x1b", "sh")
 
     assert text == "`````sh\na\n```\n````x�\n`````"
-
-
-@pytest.mark.parametrize(
-    ("foreign", "written"),
-    [
-        ("a`b", "a\\`b"),
-        ("``", "\\`\\`"),
-        ("``a`", "\\`\\`a\\`"),
-        ("`a``b`", "\\`a\\`\\`b\\`"),
-        ("$`x`$", "\\$\\`x\\`\\$"),
-        ("`<b>@all`", "`<b>@all`"),
-        ("`a\n# b`", "`a # b`"),
-    ],
-)
-def test_a_foreign_value_in_a_sentence_of_ours_ends_no_code_and_begins_nothing_else(foreign: str, written: str) -> None:
-    assert with_code(f"is {foreign} .") == f"is {written} ."

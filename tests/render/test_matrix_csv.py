@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dashboard.compare import MAJORITY, build_matrix
 from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
-from dashboard.render.matrix_csv import matrix_csv
+from dashboard.render.csv_table import matrix_csv
 from tests.builders import hostile, story
 
 

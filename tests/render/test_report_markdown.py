@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from dashboard.compare import MAJORITY, build_matrix
 from dashboard.fleet.pieces import Piece, Style, plain
-from dashboard.render.markdown import LONG_LIST, MOST_ITEMS, to_markdown
-from dashboard.render.markdown_text import MOST_CHARACTERS, escaped
+from dashboard.render.markdown import LONG_LIST, MOST_CHARACTERS, MOST_ITEMS, escaped, to_markdown
 from dashboard.views.blocks import (
     MOST_COLUMNS,
     Block,

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from dashboard.fleet.formatting import HIDDEN
-from dashboard.render.markdown import to_markdown
-from dashboard.render.markdown_text import MOST_CHARACTERS
+from dashboard.render.markdown import MOST_CHARACTERS, to_markdown
 from dashboard.render.terminal import to_terminal
 from dashboard.rules.domain import Basis, Router
 from dashboard.rules.findings import CohortShare, OutcomeKind, Remedy, Snippet

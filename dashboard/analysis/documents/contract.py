@@ -59,7 +59,7 @@ class Extended(NamedTuple):
 
 
 class Key(NamedTuple):
-    """One key of a JSON object. `type` None: that of the attribute.
+    """One key of a JSON object, or several names with spaces between. `type` None: that of the attribute.
 
     `of` is another attribute than `name`, a function of the value, or ADDED. `default` is read from documents that
     lack the key. `full`: written with --full only.
@@ -171,11 +171,14 @@ class Contract:
     ) -> JsonObject:
         """Declare the JSON object of a type; with `is_main` wherever a hint names the type.
 
-        A key that is a string has name and type of an attribute; without keys all fields have one. `is_read`: the type
-        is made of the attributes that are read, or of what `read` makes of the object. `write` returns all keys.
+        A string names keys, with spaces between, that have name and type of an attribute; without keys all fields have
+        one. `is_read`: the type is made of the attributes that are read, or of what `read` makes of the object. `write`
+        returns all keys.
         """
-        named = tuple(Key(each) if isinstance(each, str) else each for each in keys or _fields(core))
-        named = tuple(key for key in named if self._full or not key.full)
+        declared = (Key(each) if isinstance(each, str) else each for each in keys or _fields(core))
+        named = tuple(
+            key._replace(name=each) for key in declared if self._full or not key.full for each in key.name.split()
+        )
         reader = read or (_reader(core, named) if is_read else None)
         found = JsonObject(self, core, named, name or core.__name__, reader, write)
         if is_main:

@@ -128,7 +128,7 @@ CONTRACT.object(
 )
 CONTRACT.object(
     Evidence,
-    *("path", "value", "state"),
+    "path value state",
     Key("count", int, lambda each: len(each.replicas), "how many replicas report it"),
     Key(
         "replicas",
@@ -148,11 +148,11 @@ CONTRACT.object(
     "rule",
     Key("name", str, lambda each: BY_ID[each.rule].name),
     Key("family", Family, lambda each: BY_ID[each.rule].family),
-    *("severity", "confidence"),
+    "severity confidence",
     Key("subject", doc="a pool, a pair `prefill + decode`, or `fleet`"),
     "pools",
     Key("replicas", tuple[ReplicaName, ...], ADDED),
-    *("cohorts", "sentence", "why", "remedy", "evidence"),
+    "cohorts sentence why remedy evidence",
     Key("unknown", doc="replicas that do not report what the rule needs"),
     Key("total", doc="replicas that the rule looked at"),
     Key("is_rollout", doc="follows a rollout in progress; its severity is one step milder"),
@@ -169,9 +169,9 @@ CONTRACT.object(
 )
 CONTRACT.object(
     Rollout,
-    *("old", "new"),
+    "old new",
     Key("moved", int, lambda each: len(each.replicas), "replicas on the new version"),
-    *("total", "began", "last"),
+    "total began last",
 )
 CONTRACT.object(
     Domain,

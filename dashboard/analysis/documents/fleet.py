@@ -146,7 +146,7 @@ def _policy() -> Contract:
     contract = Contract({}, findings.CONTRACT)
     contract.object(
         Suppression,
-        *("rule", "owner", "reason", "until", "number", "pool", "replicas", "labels"),
+        "rule owner reason until number pool replicas labels",
         name="PolicySuppression",
         is_read=True,
     )
@@ -177,11 +177,11 @@ def _declare_replicas(contract: Contract) -> None:
     contract.object(
         Replica,
         Key("replica", of="id", doc="scheme://host:port"),
-        *("name", "pool", "role", "state"),
+        "name pool role state",
         Key("reason", of="failure"),
-        *("version", "started_at", "observed_at", "document"),
+        "version started_at observed_at document",
         Key("cohort", str | None, ADDED),
-        *("sources", "labels"),
+        "sources labels",
         Key("target_stale", doc="its source of targets cannot be read: last known target", default=False),
         Key("fresh", doc="read within the last three intervals", full=True),
         Key("served_model_names", full=True),
@@ -209,9 +209,9 @@ def _declare_engines(contract: Contract) -> None:
         Engine,
         of_replica,
         Key("dp_rank", Count),
-        *(Key(name, COUNT) for name in ("num_gpu_blocks", "block_size", "kv_cache_size_tokens")),
+        Key("num_gpu_blocks block_size kv_cache_size_tokens", COUNT),
         "max_concurrency",
-        *(Key(name, COUNT) for name in ("kv_cache_bytes", "naive_tokens", "max_model_len")),
+        Key("kv_cache_bytes naive_tokens max_model_len", COUNT),
         "basis",
         Key("fingerprint", doc="null: not reported", default=None),
         Key(
@@ -235,10 +235,7 @@ def _declare_engines(contract: Contract) -> None:
         of_replica,
         *(Key("dp_rank", Count), Key("rank", Count), "name", Key("total_memory_bytes", COUNT), "compute_capability"),
         Key("kv_cache_bytes", COUNT, ADDED),
-        *(
-            Key(name, COUNT, default=None)
-            for name in ("compute_units", "tensor_parallel_rank", "pipeline_parallel_rank")
-        ),
+        Key("compute_units tensor_parallel_rank pipeline_parallel_rank", COUNT, default=None),
         is_read=True,
     )
     contract.object(
@@ -246,11 +243,11 @@ def _declare_engines(contract: Contract) -> None:
         of_replica,
         *(Key("dp_rank", Count), Key("group_id", Count), "spec_type", Key("block_size", Count)),
         *(Key("page_size_bytes", COUNT), Key("layers", Count)),
-        *(Key(name, COUNT) for name in ("sliding_window", "attention_chunk_size", "num_kv_heads", "head_size")),
+        Key("sliding_window attention_chunk_size num_kv_heads head_size", COUNT),
         "dtype",
         Key("extra_retained_tokens", Count, full=True),
         Key("mamba_cache_mode", full=True),
-        *(Key(name, COUNT, full=True) for name in ("num_speculative_blocks", "num_prefill_checkpoint_blocks")),
+        Key("num_speculative_blocks num_prefill_checkpoint_blocks", COUNT, full=True),
         is_read=True,
     )
 
@@ -288,7 +285,7 @@ def _declare_pools(contract: Contract) -> None:
         Pool,
         *findings.POOL_KEYS,
         Key("prefix_sharing", SharingVerdict, ADDED),
-        *("majority_document", "cohorts", "differences"),
+        "majority_document cohorts differences",
     )
 
 

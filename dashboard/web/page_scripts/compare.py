@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard.render.matrix_csv import matrix_csv
+from dashboard.render.csv_table import matrix_csv
 from dashboard.report.pools.compared import members_of, pool_named, unmatched_words
 from dashboard.views import pages
 from dashboard.views.compare import compare_report

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from dashboard.render.rules_text import to_rule_table
+from dashboard.render.console import to_rule_table
 from dashboard.report.rules.page import headline, rule_index, rule_page, severities, worst
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext

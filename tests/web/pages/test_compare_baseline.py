@@ -7,7 +7,7 @@ from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.compare import BASELINE, build_matrix
 from dashboard.config.baselines import read_baseline
 from dashboard.fleet import Baseline
-from dashboard.render.matrix_csv import matrix_csv
+from dashboard.render.csv_table import matrix_csv
 from dashboard.rules.policy import Policy
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, hostile, story
 from tests.page_runner import html, open_page, tables
