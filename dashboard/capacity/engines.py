@@ -1,4 +1,4 @@
-"""Capacity of each engine of one replica: blocks, tokens, requests, bytes, and where each number comes from."""
+"""Capacity of each engine of one replica: blocks, tokens, requests, bytes, and the basis of each number."""
 
 import json
 import math
@@ -10,17 +10,17 @@ from dashboard.fleet import Basis, Engine, EngineReport, KVCacheGroup, Setting
 from dashboard.vllm.schemas.types import MAX_INTEGER
 from dashboard.vllm.versions import has_change
 
-# The first release whose log the formula was checked against; 0.12.0 logged hybrid models by another one.
+# The first release whose log the formula was checked against; 0.12.0 used another one for hybrid models.
 FORMULA_SINCE = (0, 32, 0)
 LOGGED_DIGITS = 2  # of concurrency, in vLLM's log (vllm/v1/core/kv_cache_utils.py)
 
-ONLY_BLOCKS = "vLLM reports no tokens here; blocks x block_size is at most what fits."
-ONLY_FIRST = "The API server reports the tokens of its first engine only; this one is taken to hold as many."
-FORMULA_OPEN = "The formula needs what no reply tells, such as the batches in flight; at most this fits."
-SHARE_UNKNOWN = "Its share is not reported: the engines of its API server differ, and hold this much together at most."
-NO_BLOCKS = "No reply tells its number of blocks."
-TOO_LARGE = "Its numbers are larger than any server can hold."
-NO_BLOCK_SIZE = "No reply tells the block size."
+ONLY_BLOCKS = "Tokens not reported: blocks x block_size is an upper bound."
+ONLY_FIRST = "Assumed equal to the first engine, the only one whose tokens are reported."
+FORMULA_OPEN = "Upper bound: the formula needs settings that are not reported, such as the batches in flight."
+SHARE_UNKNOWN = "Upper bound: the engines of the API server differ, and only their sum is reported."
+NO_BLOCKS = "Number of blocks not reported."
+TOO_LARGE = "Reported numbers exceed any server."
+NO_BLOCK_SIZE = "Block size not reported."
 
 
 class _Tokens(NamedTuple):
@@ -30,8 +30,19 @@ class _Tokens(NamedTuple):
     reason: str | None = None
 
 
+class AtLength(NamedTuple):
+    """Requests at one length. `requests` is None when unknown; `served` is False above the replica's own length.
+
+    `at_most` marks an upper bound.
+    """
+
+    requests: float | None
+    served: bool
+    at_most: bool
+
+
 class _Options(NamedTuple):
-    """The settings that the formula needs; None is what no reply tells."""
+    """The settings that the formula needs; None is not reported."""
 
     block_size: int | None
     max_model_len: int | None
@@ -55,12 +66,12 @@ def engines_of(
     options = _options(settings)
     if shared := _together(reports, options):
         return shared
-    # None is told of any engine, but their sum: they are as large as each other.
+    # Only the sum of all engines is reported: they are equally large.
     is_divided = len(reports) > 1 and all(report.num_gpu_blocks is None for report in reports)
     engines: list[Engine] = []
-    for told in reports:
-        total = told.blocks_of_all if is_divided else None
-        report = told if total is None else told._replace(num_gpu_blocks=total // len(reports))
+    for reported in reports:
+        total = reported.blocks_of_all if is_divided else None
+        report = reported if total is None else reported._replace(num_gpu_blocks=total // len(reports))
         own = [group for group in groups if group.dp_rank == report.dp_rank]
         engines.append(_engine(report, own, options, engines[0] if engines else None))
     return tuple(engines)
@@ -71,11 +82,33 @@ def load_of(settings: Mapping[str, Setting], length: int | None = None) -> Load 
     return _load(_options(settings), length)
 
 
+def requests_at(
+    engine: Engine, groups: Sequence[KVCacheGroup], settings: Mapping[str, Setting], length: int
+) -> AtLength:
+    """Return how many requests of `length` tokens fit into an engine.
+
+    By the formula where KV cache groups are known; else tokens / length where the reported tokens equal the naive
+    estimate, which proves a uniform model; else unknown.
+    """
+    if engine.max_model_len is not None and length > engine.max_model_len:
+        return AtLength(None, served=False, at_most=False)
+    own = [group for group in groups if group.dp_rank == engine.dp_rank]
+    load = load_of(settings, length)
+    if own and load is not None and engine.num_gpu_blocks is not None:
+        result = concurrency(engine.num_gpu_blocks, own, load)
+        if result is not None:
+            return AtLength(result.concurrency, served=True, at_most=not result.exact)
+    tokens = engine.kv_cache_size_tokens
+    if tokens is not None and tokens == engine.naive_tokens:
+        return AtLength(tokens / length, served=True, at_most=engine.basis == "assumed")
+    return AtLength(None, served=True, at_most=False)
+
+
 def _together(reports: Sequence[EngineReport], options: _Options) -> tuple[Engine, ...]:
-    """Return engines that differ and of which only the sum is told, each with the sum as its bound; empty if unlike."""
+    """Return engines that differ where only their sum is reported, each with the sum as its bound; else nothing."""
     total = reports[0].blocks_of_all if len(reports) > 1 else None
-    is_told = any(each.num_gpu_blocks is not None for each in reports)
-    if total is None or is_told or not _differ(reports, total, options):
+    is_reported = any(each.num_gpu_blocks is not None for each in reports)
+    if total is None or is_reported or not _differ(reports, total, options):
         return ()
     tokens = _product(total, options.block_size)
     length = options.max_model_len
@@ -99,9 +132,9 @@ def _together(reports: Sequence[EngineReport], options: _Options) -> tuple[Engin
 
 
 def _differ(reports: Sequence[EngineReport], total: int, options: _Options) -> bool:
-    """Tell whether engines are known to differ in size: by their sum, or by the tokens of one that keeps every token.
+    """Return whether engines are known to differ in size: by their sum, or by the tokens of one that keeps every token.
 
-    Such an engine holds a whole number of blocks; a hybrid one holds less, so that its tokens tell nothing of blocks.
+    Such an engine has a whole number of blocks; the tokens of a hybrid one do not determine its blocks.
     """
     if total % len(reports):
         return True
@@ -119,7 +152,7 @@ def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opti
         options = options._replace(max_model_len=report.max_model_len)
     blocks, size = report.num_gpu_blocks, options.block_size
     naive = _product(blocks, size)
-    told = _tokens(report, groups, options, naive, first)
+    tokens = _tokens(report, groups, options, naive, first)
     on_each = report.kv_cache_bytes_per_device
     if on_each is None:
         on_each = _bytes_per_device(blocks, groups)
@@ -127,14 +160,14 @@ def _engine(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Opti
         dp_rank=report.dp_rank,
         num_gpu_blocks=blocks,
         block_size=size,
-        kv_cache_size_tokens=told.tokens,
-        max_concurrency=None if told.concurrency is None else round(told.concurrency, LOGGED_DIGITS),
+        kv_cache_size_tokens=tokens.tokens,
+        max_concurrency=None if tokens.concurrency is None else round(tokens.concurrency, LOGGED_DIGITS),
         kv_cache_bytes=_product(on_each, options.tensor_parallel_size, options.pipeline_parallel_size),
         kv_cache_bytes_per_device=on_each,
         naive_tokens=naive,
         max_model_len=options.max_model_len,
-        basis=told.basis,
-        reason=told.reason,
+        basis=tokens.basis,
+        reason=tokens.reason,
         fingerprint=report.fingerprint,
         kv_cache_available_bytes=report.kv_cache_available_bytes,
     )
@@ -214,7 +247,7 @@ def _in_flight(options: _Options, length: int) -> tuple[int, int]:
 
 
 def _batches(options: _Options) -> tuple[int, int] | None:
-    """Return the least and the most batches in flight: the provider tells them, else they follow from other options."""
+    """Return the least and the most batches in flight: reported by the provider, else derived from other options."""
     if options.concurrent_batches is not None:
         return options.concurrent_batches, options.concurrent_batches
     pipeline = options.pipeline_parallel_size
@@ -224,7 +257,7 @@ def _batches(options: _Options) -> tuple[int, int] | None:
     if options.async_scheduling is None:
         most = pipeline + 1
     elif options.async_scheduling:
-        # The older model runner overlaps batches only without pipeline parallelism; which one runs, no reply tells.
+        # The older model runner overlaps batches only without pipeline parallelism; which one runs is not reported.
         least, most = (2, 2) if pipeline == 1 else (pipeline, pipeline + 1)
     return least, most
 
@@ -270,5 +303,5 @@ def _whole(settings: Mapping[str, Setting], path: str) -> int | None:
 
 
 def _value(settings: Mapping[str, Setting], path: str) -> Any:
-    told = settings.get(path)
-    return json.loads(told.value) if told else None
+    setting = settings.get(path)
+    return json.loads(setting.value) if setting else None

@@ -1,4 +1,4 @@
-"""vLLM's own group-aware capacity formula, on KV cache groups as they were reported.
+"""vLLM's own group-aware capacity formula, on reported KV cache groups.
 
 Source: vllm/v1/kv_cache_interface.py (max_memory_usage_bytes of each spec) and vllm/v1/core/kv_cache_utils.py
 (get_max_concurrency_for_kv_cache_config) of vLLM 0.32.0. A request of `length` tokens needs, in blocks:
@@ -39,7 +39,7 @@ MAMBA_MODES = frozenset({"none", "align"})
 
 
 class Load(NamedTuple):
-    """What the formula needs beside the groups. `in_flight` and `speculative_tokens` as (least, most)."""
+    """What the formula needs in addition to the groups. `in_flight` and `speculative_tokens` as (least, most)."""
 
     max_model_len: int
     in_flight: tuple[int, int]
@@ -49,7 +49,7 @@ class Load(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Requests of one length that fit, and whether what no reply tells would change that.
+    """Requests of one length that fit, and whether unreported settings could change that.
 
     When it is not exact, `concurrency` is the upper bound.
     """
@@ -109,8 +109,8 @@ def _sliding(group: KVCacheGroup, load: Load) -> tuple[int, int] | None:
 
 
 def _mamba(group: KVCacheGroup, load: Load) -> tuple[int, int]:
-    told = group.num_speculative_blocks
-    speculative = load.speculative_tokens if told is None else (told, told)
+    blocks = group.num_speculative_blocks
+    speculative = load.speculative_tokens if blocks is None else (blocks, blocks)
     if group.mamba_cache_mode == "none":
         return 1 + speculative[0], 1 + speculative[1]
     checkpoints = group.num_prefill_checkpoint_blocks

@@ -1,4 +1,4 @@
-"""Which engines hold much less or more than their peers: against the median of one pool and one kind of device."""
+"""Finds engines with much less or more KV cache than the median of their pool and kind of device."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -21,12 +21,12 @@ class Outlier(NamedTuple):
 def outliers(
     kinds: Sequence[Hashable], values: Sequence[float | None], tolerance: float = TOLERANCE
 ) -> tuple[Outlier, ...]:
-    """Return the values beyond `tolerance` of the median of their kind; unknown ones are left out, not judged.
+    """Return the values beyond `tolerance` of the median of their kind; unknown ones are left out.
 
-    Nobody stands out of a kind that is tied.
+    A kind that is tied has no outliers.
     """
     split = tied(kinds, values, tolerance)
-    middle = {kind: told for kind, told in medians(kinds, values).items() if kind not in split}
+    middle = {kind: value for kind, value in medians(kinds, values).items() if kind not in split}
     found = []
     for place, (kind, value) in enumerate(zip(kinds, values, strict=True)):
         if value is None or kind not in middle or not middle[kind]:
@@ -55,4 +55,4 @@ def medians(kinds: Sequence[Hashable], values: Sequence[float | None]) -> Mappin
     for kind, value in zip(kinds, values, strict=True):
         if value is not None:
             known.setdefault(kind, []).append(value)
-    return {kind: float(median(told)) for kind, told in known.items() if len(told) >= FEWEST}
+    return {kind: float(median(own)) for kind, own in known.items() if len(own) >= FEWEST}

@@ -25,6 +25,7 @@ class Column:
     note: str
     read_in_part: int
     version: str | None
+    cohort: str = ""  # of a replica that is not the reference: its letter
 
 
 def cohort_columns(pool: Pool, documents: Mapping[str, Document]) -> tuple[Column, ...]:
@@ -57,6 +58,7 @@ def replica_columns(
             note="reference" if (ReferenceKind.REPLICA, replica) == reference else f"cohort {cohort.letter}",
             read_in_part=int(replica in cohort.read_in_part),
             version=documents[cohort.held[replica]].version,
+            cohort="" if (ReferenceKind.REPLICA, replica) == reference else cohort.letter,
         )
         for replica in replicas
         if (cohort := cohorts.get(replica))

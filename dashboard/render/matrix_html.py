@@ -109,10 +109,9 @@ def _head_cell(column: Column, names: Mapping[str, str], focus: _Focus | None) -
 
 
 def _note(column: Column) -> str:
-    """Write the note of a column; the cohort that a replica's note names has its letter as everywhere else."""
-    _, is_of, letter = column.note.partition("cohort ")
-    if is_of and letter.isalpha() and letter.isupper():
-        return f'cohort <span class="letter c{colour(letter)}">{letter}</span>'
+    """Write the note of a column; the letter of a replica's cohort has its colour."""
+    if column.cohort:
+        return f'cohort <span class="letter c{colour(column.cohort)}">{column.cohort}</span>'
     return escape(one_line(column.note))
 
 

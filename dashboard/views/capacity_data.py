@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.capacity.engines import AtLength, requests_at
 from dashboard.capacity.formula import KEEPS_ALL
-from dashboard.capacity.lengths import AtLength, requests_at
 from dashboard.capacity.outliers import Outlier, outliers
 from dashboard.fleet import Basis, Device, Engine, Replica, Setting, cohort_letters
 

@@ -7,8 +7,7 @@ from dashboard.compare import SharingVerdict
 from dashboard.fleet import Pool, Replica, Role, formatting
 from dashboard.report.findings.head import tally_words
 from dashboard.report.findings.headline import FleetSummary
-from dashboard.report.pools.named_paths import by_path, worst
-from dashboard.report.pools.order import ordered, versions_text
+from dashboard.report.pools.order import by_path, ordered, versions_text, worst
 from dashboard.report.pools.sharing import is_needed, severity, short_text
 from dashboard.rules.findings import Tally
 from dashboard.views.blocks import Cell, Column, Table, Tone, number_cell

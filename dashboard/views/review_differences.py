@@ -11,8 +11,7 @@ from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.report.findings.headline import is_split
 from dashboard.report.pools.compared import Compared, compared, grey_words, head_words, hidden_words, members_of
-from dashboard.report.pools.named_paths import by_path, worst
-from dashboard.report.pools.order import ordered
+from dashboard.report.pools.order import by_path, ordered, worst
 from dashboard.report.pools.sharing import severity
 from dashboard.rules import rollup
 from dashboard.rules.findings import Severity, Tally

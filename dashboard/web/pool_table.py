@@ -6,8 +6,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict
 from dashboard.fleet import Cohort, Pool, Replica, Role, formatting
 from dashboard.render.matrix_html import colour
-from dashboard.report.pools.named_paths import by_path, worst
-from dashboard.report.pools.order import versions_text
+from dashboard.report.pools.order import by_path, versions_text, worst
 from dashboard.report.pools.sharing import is_needed
 from dashboard.rules.findings import Inspection, Tally
 from dashboard.views import pages

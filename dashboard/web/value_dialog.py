@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare import ValueHolders, group_by_value
 from dashboard.fleet import Cohort, Pool, State
 from dashboard.fleet.formatting import STATE_WORDS, count, natural, whole_text
-from dashboard.report.pools.named_paths import by_path
+from dashboard.report.pools.order import by_path
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.views import pages

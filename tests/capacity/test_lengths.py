@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.capacity.engines import engines_of
-from dashboard.capacity.lengths import AtLength, requests_at
+from dashboard.capacity.engines import AtLength, engines_of, requests_at
 from dashboard.fleet import Basis
 from dashboard.vllm.facts import facts_of
 from tests.builders import engine

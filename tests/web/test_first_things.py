@@ -5,7 +5,7 @@ from typing import Any
 
 from dashboard.fleet import State
 from dashboard.report.findings.first import MOST
-from dashboard.report.pools.named_paths import by_path, worst
+from dashboard.report.pools.order import by_path, worst
 from dashboard.rules.findings import CohortShare, Confidence, Evidence, Finding, Inspection, Remedy, Severity, Tally
 from dashboard.web import named_paths, tally
 from dashboard.web.first_things import first_things

@@ -3,7 +3,7 @@
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY
 from dashboard.report.pools.compared import Choice, compared
-from dashboard.report.pools.named_paths import by_path, worst
+from dashboard.report.pools.order import by_path, worst
 from dashboard.report.pools.sharing import sharing_verdicts
 from dashboard.web.prefix_words import prefix_band, prefix_words
 from tests.builders import HASHING, HOSTILE, SAME_KV, alike, document, fleet, hashing, replica, story

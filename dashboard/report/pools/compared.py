@@ -1,4 +1,4 @@
-"""One pool laid out as a reader asked for: what decides prefix sharing, the settings, and what is not shown."""
+"""One pool with the choices of the Compare page: prefix sharing, the settings, and what is hidden."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from dashboard.fleet.formatting import count, joined, middle_cut, natural
 from dashboard.fleet.pieces import Text
 from dashboard.report.findings.words import answered
 from dashboard.report.pools.domain_words import shared_words
-from dashboard.report.pools.named_paths import by_path, worst
+from dashboard.report.pools.order import by_path, worst
 from dashboard.report.pools.sharing import severity
 from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Severity
@@ -31,11 +31,11 @@ from dashboard.views.blocks import MOST_COLUMNS
 from dashboard.views.capacity_data import device_words
 from dashboard.views.context import as_of
 
-MOST_NAMED = 3  # replicas that are not counted, by name
+MOST_NAMED = 3  # excluded replicas, by name
 
 
 class Choice(NamedTuple):
-    """What a reader asked for."""
+    """The choices of the Compare page."""
 
     only_differences: bool
     section: str | None
@@ -50,9 +50,9 @@ class Choice(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A pool as chosen. `prefix` holds the rows that decide prefix sharing, `matrix` the settings.
+    """A pool as chosen. `prefix` has the rows that decide prefix sharing, `matrix` the settings.
 
-    `named` are the settings that findings name, with the worst severity; `kind` is how bad the verdict on sharing is.
+    `named` are the settings that findings name, with the worst severity; `kind` is the severity of the verdict.
     """
 
     sharing: SharingVerdict
@@ -64,7 +64,7 @@ class Compared(NamedTuple):
 
 
 def compared(fleet: Fleet, pool: Pool, choice: Choice) -> Compared:
-    """Lay out one pool as chosen; what a finding names stands first."""
+    """Lay out one pool as chosen; settings that a finding names come first."""
     members = {replica.id: replica for replica in members_of(fleet, pool)}
     as_replicas = (
         sorted(pool.replicas, key=lambda replica: natural(members[replica].name)) if choice.by_replica else None
@@ -107,7 +107,7 @@ def members_of(fleet: Fleet, pool: Pool) -> list[Replica]:
 
 
 def head_words(pool: Pool, members: Sequence[Replica], domain: Domain | None) -> str:
-    """Say how many replicas in how many cohorts a pool has, on what devices, and what they share."""
+    """Return the number of replicas and cohorts of a pool, its devices, and what they share."""
     parts = [f"{count(len(pool.replicas), 'replica')} in {count(len(pool.cohorts), 'cohort')}"]
     parts += [str(pool.role)] if pool.role != "both" else []
     parts += [device_words(members), *(shared_words(domain) if domain else ())]
@@ -115,32 +115,32 @@ def head_words(pool: Pool, members: Sequence[Replica], domain: Domain | None) ->
 
 
 def _deciding(pool: Pool) -> tuple[str, ...]:
-    """Return what decides prefix sharing: where the root comes from only where anybody tells."""
-    told = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
-    return (*PREFIX_PATHS, *told)
+    """Return the settings that decide prefix sharing; of the hash seed only reported ones."""
+    seeds = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
+    return (*PREFIX_PATHS, *seeds)
 
 
 def _rank(severity: Severity | None) -> int:
-    """Order rows: what a finding names stands first, the worst on top; the rest keeps its order."""
+    """Return the sort key of a row: settings that a finding names first, the worst on top."""
     return len(Severity) if severity is None else severity.rank
 
 
 def grey_words(matrix: Matrix, named: Mapping[str, Severity]) -> list[str]:
-    """Say what the colour of a difference means that no finding names, where there is one."""
+    """Explain grey differences, if there are any."""
     is_any = any(row.differs and row.path not in named for row in matrix.rows)
-    return ["Differences in grey are named by no finding."] if is_any else []
+    return ["Grey: no rule covers this setting."] if is_any else []
 
 
 def equal_words(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
-    """Say of a pool without differences how much was compared, what was not, and which replicas are not counted."""
+    """Return how much of a pool without differences was compared, and which replicas are excluded."""
     parts = [f"{count(pool.equal, 'setting')} compared"]
-    parts += [f"{matrix.uncompared:,} told by one replica only"] if matrix.uncompared else []
+    parts += [f"{matrix.uncompared:,} reported by one replica only"] if matrix.uncompared else []
     parts += [f"{len(pool.ignored):,} ignored by fleet.yaml"] if pool.ignored else []
     return " ".join([", ".join(parts) + ".", *_not_counted(members)])
 
 
 def unmatched_words(matrix: Matrix, choice: Choice) -> str:
-    """Say what the filters looked for, and in how many settings, in one sentence."""
+    """Return what the filters looked for, and in how many settings."""
     kind = "that differ" if choice.only_differences else "of this pool"
     wanted = [f"is in section {choice.section}"] if choice.section else []
     wanted += [f"has “{choice.search}” in its path or values"] if choice.search else []
@@ -150,17 +150,17 @@ def unmatched_words(matrix: Matrix, choice: Choice) -> str:
 
 
 def hidden_words(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
-    """Say how many settings differ, what the table does not show, and which replicas are not counted."""
+    """Return how many settings differ, how many are hidden, and which replicas are excluded."""
     differ = len(pool.differences)
-    told = differ + pool.equal + matrix.uncompared + pool.identity + len(pool.ignored)
+    total = differ + pool.equal + matrix.uncompared + pool.identity + len(pool.ignored)
     hidden = [
         (matrix.filtered, "by the filters"),
         (matrix.equal, "equal"),
-        (matrix.uncompared, "told by one replica only"),
-        (pool.identity, "that identify a replica"),
+        (matrix.uncompared, "reported by one replica only"),
+        (pool.identity, "identity"),
         (len(pool.ignored), "ignored by fleet.yaml"),
     ]
-    sentences = [f"{differ:,} of {count(told, 'setting')} {'differs' if differ == 1 else 'differ'}."]
+    sentences = [f"{differ:,} of {count(total, 'setting')} {'differs' if differ == 1 else 'differ'}."]
     sentences += _deviating_words(matrix)
     words = ", ".join(f"{number:,} {what}" for number, what in hidden if number)
     sentences += [f"Hidden: {words}."] if words else []
@@ -170,13 +170,11 @@ def hidden_words(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
 
 
 def _deviating_words(matrix: Matrix) -> list[str]:
-    """Say how many of the rows deviate from a baseline, where it is what they are held against."""
+    """Return how many rows differ from the baseline, where it is the reference."""
     if not matrix.columns or matrix.columns[0].key != BASELINE.text:
         return []
     number = sum(row.differs for row in matrix.rows)
-    return [
-        f"{count(number, 'setting')} {'deviates' if number == 1 else 'deviate'} from the {matrix.columns[0].title}."
-    ]
+    return [f"{count(number, 'setting')} {'differs' if number == 1 else 'differ'} from the {matrix.columns[0].title}."]
 
 
 def _not_counted(members: Sequence[Replica]) -> list[str]:
@@ -184,11 +182,10 @@ def _not_counted(members: Sequence[Replica]) -> list[str]:
     if not missing:
         return []
     if len(missing) > MOST_NAMED:
-        return [f"{len(missing):,} replicas did not answer and are not counted."]
-    verb = "did not answer and is not counted" if len(missing) == 1 else "did not answer and are not counted"
-    return [f"{joined(missing)} {verb}."]
+        return [f"Excluded: {len(missing):,} unreachable replicas."]
+    return [f"Excluded: {joined(missing)} (unreachable)."]
 
 
 def coverage_words(fleet: Fleet) -> str:
-    """Say whose data it is, how many answered, and of when."""
+    """Return the fleet, how many replicas answered, and the time of the data."""
     return ", ".join(filter(None, (f"{fleet.name}: {answered(fleet)}", as_of(fleet))))

@@ -1,4 +1,4 @@
-"""What the replicas of a pool share, in words: why a difference hurts there."""
+"""What the replicas of a pool share, in words: router, KV store, rollout."""
 
 from dashboard.fleet.formatting import count, iso
 from dashboard.rules.domain import Basis, Domain, ImpactContext, Store
@@ -9,7 +9,7 @@ HOW_KNOWN = {Basis.DECLARED: "fleet.yaml", Basis.INFERRED: "detected", Basis.ASS
 
 
 def domain_words(domain: Domain, facet: ImpactContext) -> str:
-    """Write what of a pool makes a difference hurt, and how that is known; nothing of what hurts in any pool."""
+    """Write why a difference matters in a pool, and how that is known; empty if it matters in any pool."""
     if facet is ImpactContext.MODEL:
         return ""
     if facet is ImpactContext.KV_STORE:
@@ -22,7 +22,7 @@ def domain_words(domain: Domain, facet: ImpactContext) -> str:
 
 
 def shared_words(domain: Domain) -> list[str]:
-    """Write what a pool shares, and how that is known: `router: prefix-hash (fleet.yaml)`; no store is not named."""
+    """Write what a pool shares, and how that is known: `router: prefix-hash (fleet.yaml)`."""
     return [_router(domain), *([_store(domain)] if domain.kv_store is not Store.NONE else [])]
 
 
@@ -35,16 +35,16 @@ def _store(domain: Domain) -> str:
 
 
 def rollout_words(rollout: Rollout) -> str:
-    """Say which rollout a finding runs along, and what that changes."""
+    """Write the rollout of a finding, and its effect on the severity."""
     moved = f"{len(rollout.replicas):,} of {count(rollout.total, 'replica')}"
     return (
-        f"It runs along a rollout from {rollout.old} to {rollout.new}: {moved} moved, the last one started "
-        f"{iso(rollout.last)}. While that goes on it counts one step milder."
+        f"Rollout {rollout.old} → {rollout.new}: {moved} moved, the last one started {iso(rollout.last)}. "
+        "Severity is one step lower during a rollout."
     )
 
 
 def known_how(finding: Finding, inspection: Inspection) -> str:
-    """Write how it is known that the reason of a finding holds in its pools; empty where it holds in any pool."""
+    """Write how it is known that a finding matters in its pools; empty if it matters in any pool."""
     domains = [inspection.domains[pool] for pool in finding.pools if pool in inspection.domains]
     held = next((domain for domain in domains if finding.facet in domain.facets), None)
     return domain_words(held, finding.facet) if held and finding.facet else ""

@@ -1,32 +1,47 @@
-"""The pools of a fleet in the order in which they need a look, and the versions of one."""
+"""The order of pools by urgency, the settings that findings of a pool name, and the versions of its replicas."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict, Verdict
 from dashboard.fleet import Pool, Replica, ReplicaState
 from dashboard.report.pools.sharing import is_needed
-from dashboard.rules.findings import Tally
+from dashboard.rules.findings import Finding, Inspection, Severity, Tally
 
 MOST_VERSIONS = 2  # versions that are named; of more, the lowest and the highest
 
 
+def by_path(inspection: Inspection, pool: str) -> Mapping[str, list[Finding]]:
+    """Return the findings of a pool by the settings that they name, the worst first."""
+    named: dict[str, list[Finding]] = defaultdict(list)
+    for finding in inspection.findings:
+        for path in finding.paths if pool in finding.pools else ():
+            named[path].append(finding)
+    return named
+
+
+def worst(named: Mapping[str, list[Finding]]) -> dict[str, Severity]:
+    """Return the worst severity of each setting that a finding names."""
+    return {path: findings[0].severity for path, findings in named.items()}
+
+
 def ordered(fleet: Fleet, sentences: Mapping[str, SharingVerdict], found: Mapping[str, Tally]) -> list[Pool]:
-    """Order pools by what is wrong: findings, prefixes not shared, most cohorts, replicas down; the largest first."""
+    """Sort pools by urgency: findings, prefixes not shared, number of cohorts, replicas down, size."""
     domains = fleet.inspection.domains
     down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
 
-    def calm(pool: Pool) -> tuple[object, ...]:
+    def urgency(pool: Pool) -> tuple[object, ...]:
         tally = found[pool.name]
         agrees = sentences[pool.name].verdict is not Verdict.DIFFERS or not is_needed(domains.get(pool.name))
         wrong = (-tally.critical, -tally.warning, agrees, -max(len(pool.cohorts), 1), pool.name not in down)
         return (*wrong, -len(pool.replicas), pool.name)
 
-    return sorted(fleet.pools, key=calm)
+    return sorted(fleet.pools, key=urgency)
 
 
 def versions_text(members: Iterable[Replica]) -> str:
-    """Write the versions of some replicas, the lowest first: `0.31.0 → 0.32.0`; empty when none is known."""
+    """Write the versions of some replicas, the lowest first: `0.31.0 → 0.32.0`; empty if none is known."""
     versions = sorted({replica.version for replica in members if replica.version}, key=_version_key)
     return " → ".join(versions if len(versions) <= MOST_VERSIONS else [versions[0], "…", versions[-1]])
 

@@ -16,11 +16,11 @@ UNIFORM = fleet(alike("chat", 3, TOLD), [TOLD])
 @pytest.mark.parametrize(
     ("expected", "words"),
     [
-        ({"cache_config.block_size": "16"}, "0 settings deviate from the baseline agreed."),
-        ({"cache_config.block_size": "64"}, "1 setting deviates from the baseline agreed."),
+        ({"cache_config.block_size": "16"}, "0 settings differ from the baseline agreed."),
+        ({"cache_config.block_size": "64"}, "1 setting differs from the baseline agreed."),
         (
             {"cache_config.block_size": "64", "model_config.max_logprobs": "5"},
-            "2 settings deviate from the baseline agreed.",
+            "2 settings differ from the baseline agreed.",
         ),
     ],
 )
@@ -36,9 +36,9 @@ def test_a_pool_in_which_nothing_differs_may_still_deviate_from_its_baseline(
     ("number", "words"),
     [
         (0, ""),
-        (1, " r0 did not answer and is not counted."),
-        (3, " r0, r1 and r2 did not answer and are not counted."),
-        (4, " 4 replicas did not answer and are not counted."),
+        (1, " Excluded: r0 (unreachable)."),
+        (3, " Excluded: r0, r1 and r2 (unreachable)."),
+        (4, " Excluded: 4 unreachable replicas."),
     ],
 )
 def test_replicas_that_are_not_counted_are_named_and_many_are_a_number(number: int, words: str) -> None:

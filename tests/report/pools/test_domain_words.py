@@ -65,6 +65,6 @@ def test_a_rollout_is_told_with_how_far_it_is_and_what_it_changes() -> None:
     began = NOW - timedelta(hours=2)
 
     assert domain_words.rollout_words(Rollout("chat", "0.31.0", "0.32.0", ("a", "b"), 1200, began, NOW)) == (
-        "It runs along a rollout from 0.31.0 to 0.32.0: 2 of 1,200 replicas moved, the last one started "
-        "2026-03-02T11:42:13Z. While that goes on it counts one step milder."
+        "Rollout 0.31.0 → 0.32.0: 2 of 1,200 replicas moved, the last one started "
+        "2026-03-02T11:42:13Z. Severity is one step lower during a rollout."
     )

@@ -74,7 +74,7 @@ def test_the_matrix_lists_only_what_differs_and_says_what_it_hides() -> None:
 
     assert len(rows(tables(app)[1])) == 7
     assert "7 of 17 settings differ. Hidden: 10 equal." in html(app)
-    assert "chat-70b-18 did not answer and is not counted." in html(app)
+    assert "Excluded: chat-70b-18 (unreachable)." in html(app)
 
 
 def test_all_settings_can_be_shown() -> None:
@@ -116,7 +116,7 @@ def test_what_one_replica_alone_tells_is_not_called_equal() -> None:
     members = [replica(f"chat-{index}", document=each) for index, each in enumerate(told)]
     shown = html(open_page(fleet(members, told), "compare"))
 
-    assert re.search(r"<b>No setting differs:</b> \d+ settings compared, 1 told by one replica only\.", shown)
+    assert re.search(r"<b>No setting differs:</b> \d+ settings compared, 1 reported by one replica only\.", shown)
 
 
 def test_a_pool_that_does_not_exist_is_said_and_another_can_be_chosen() -> None:
@@ -163,7 +163,7 @@ def test_what_a_finding_names_is_marked_as_bad_as_it_is_and_stands_first() -> No
     marks = re.findall(r'<tr data-path="([^"]*)".*?class="glyph (\w+)"', table)
     assert marks[0] == ("cache_config.block_size", "critical")
     assert ("a_new_config.seed", "differs") in marks
-    assert "Differences in grey are named by no finding." in html(app)
+    assert "Grey: no rule covers this setting." in html(app)
     one = open_page(fleet(members, [usual, odd, other]), "compare", pool="chat", search="block_size")
     assert "Differences in grey" not in html(one)
 
@@ -267,7 +267,7 @@ def test_a_pool_of_which_nothing_was_read_shows_no_columns_and_does_not_claim_ag
     app = open_page(fleet([down("chat-1"), down("chat-2"), replica("other-1", pool="other")]), "compare", pool="chat")
 
     assert "No difference:" not in html(app)
-    assert "chat-1 and chat-2 did not answer and are not counted." in html(app)
+    assert "Excluded: chat-1 and chat-2 (unreachable)." in html(app)
 
 
 def test_a_pool_that_answers_but_tells_no_settings_says_what_helps() -> None:
@@ -304,4 +304,4 @@ def test_many_silent_replicas_are_counted() -> None:
     silent = [down(f"dead-{index}") for index in range(9)]
     shown = html(open_page(fleet([*alike("chat", 3, told), *silent], [told]), "compare"))
 
-    assert "9 replicas did not answer and are not counted." in shown
+    assert "Excluded: 9 unreachable replicas." in shown

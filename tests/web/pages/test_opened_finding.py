@@ -90,7 +90,7 @@ def test_a_finding_of_a_rollout_says_between_which_versions() -> None:
     """And that it counts milder as long as that goes on."""
     shown = html(open_page(inspected_story(), "findings", finding="aaaa000003"))
 
-    assert "It runs along a rollout from 0.31.0 to 0.32.0: 5 of 10 replicas moved" in shown
+    assert "Rollout 0.31.0 → 0.32.0: 5 of 10 replicas moved" in shown
 
 
 def test_a_finding_of_a_pair_names_both_pools_and_who_of_them_tells_what() -> None:
