@@ -1,12 +1,12 @@
-// Copies a text and says so on the button; where the browser does not let it, `place` stands selected instead.
-// Not by navigator.clipboard: a dashboard on plain http has none.
+// Copies a text and confirms it on the button; where the browser refuses, selects `place` instead.
+// navigator.clipboard does not exist on plain HTTP.
 function copyText(button, text, place) {
-  const label = (button.dataset.label ??= button.textContent); // a second press finds "Copied" there
+  const label = (button.dataset.label ??= button.textContent); // a second click finds "Copied" there
   const put = (event) => {
     event.clipboardData.setData("text/plain", text);
     event.preventDefault();
   };
-  window.getSelection().selectAllChildren(place); // some browsers copy only where something is selected
+  window.getSelection().selectAllChildren(place); // some browsers copy only with a selection
   document.addEventListener("copy", put, { capture: true, once: true });
   const copied = document.execCommand("copy");
   document.removeEventListener("copy", put, { capture: true });

@@ -80,7 +80,7 @@ def no_such_pool(name: str) -> None:
 def no_such_page() -> None:
     """Draw that the page of the URL does not exist."""
     overview = markup.link(links.live(pages.OVERVIEW), "Overview")
-    _draw("Page not found", "The URL has no page of this dashboard.", overview)
+    _draw("Page not found", "This dashboard has no page at this URL.", overview)
 
 
 def no_such_snapshot(why: str) -> None:

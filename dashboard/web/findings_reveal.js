@@ -1,10 +1,10 @@
-// Keeps the reader's place in the list: scrolls to the entry of the finding that was opened, and back to it when it is closed.
-// What is drawn anew loses the focus: the entry gets it, for those who go on by keyboard.
+// Keeps the place in the list: scrolls to the entry of the opened finding, and back to it when it closes. Redrawn elements
+// lose the focus, so the entry gets it.
 const PANEL = ".finding-head";
 const OPENED = ".st-key-findings_beside .findings [aria-current] .what a";
 const ENTRIES = ".findings .what a";
 const TRIES = 40;
-const PAUSE = 50; // milliseconds between them: two seconds until a page is drawn
+const PAUSE = 50; // milliseconds between them: two seconds for drawing a page
 
 function focused(link) {
   if (document.activeElement === document.body) link?.focus({ preventScroll: true });
@@ -14,7 +14,7 @@ function leadsTo(finding) {
   return (link) => new URL(link.href).searchParams.get("finding") === finding;
 }
 
-// Beside an open finding the list scrolls by itself: the page does not move. The list may come later than this does.
+// With an open finding the list scrolls on its own. It may be drawn later than this runs.
 function reveal(finding, tries = TRIES) {
   const link = [...document.querySelectorAll(OPENED)].find(leadsTo(finding));
   if (!link) {
@@ -29,7 +29,7 @@ function reveal(finding, tries = TRIES) {
   list.scrollTop += inner.top - outer.top - (bottom - outer.top - inner.height) / 2;
 }
 
-// The closed finding stands on the page until the list is drawn in its whole width.
+// The closed finding stays on the page until the list has its full width.
 function goBack(finding, tries = TRIES) {
   const links = [...document.querySelectorAll(ENTRIES)];
   if (document.querySelector(PANEL) || !links.length) {

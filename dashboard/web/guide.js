@@ -1,11 +1,11 @@
-// The guide stands until the reader closes it; the browser remembers that, nobody else.
+// Shows the guide until the reader closes it; only the browser remembers that.
 const SEEN = "fleet-guide-seen";
 
 function remembered() {
   try {
     return window.localStorage.getItem(SEEN) !== null;
   } catch {
-    return true; // a browser that keeps nothing would show it for ever
+    return true; // without storage it would appear on every visit
   }
 }
 
@@ -21,7 +21,7 @@ export default function ({ data, parentElement }) {
     try {
       window.localStorage.setItem(SEEN, "yes");
     } catch {
-      // it is closed at least for now
+      // without storage it is closed for this visit
     }
     guide.hidden = true;
     document.querySelector("[data-testid=stMain]")?.focus();

@@ -17,7 +17,6 @@ from dashboard.views import pages
 from dashboard.views.context import Context, as_of_words, context_of, context_parts, seen_with
 from dashboard.web import links, markup, state
 from dashboard.web.changes_sides import Sides
-from dashboard.web.tally import tally_glyphs
 
 TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few milliseconds
 STALE_INTERVALS = 3  # poll intervals after which data is called stale
@@ -64,7 +63,7 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
         as_of = _live_as_of(fleet.polled_at, now, interval_seconds, paused=paused)
     else:
         as_of = f'<span class="roomy">{as_of_words(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
-    tally = tally_glyphs(rollup.of_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
+    tally = markup.tally_glyphs(rollup.of_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
     found = f'<span class="found">{tally} · </span>' if tally else ""
     return f'<div class="asof">{name}{found}<b>{number}</b> <span class="word">{word}</span> · {as_of}</div>'
 

@@ -1,13 +1,17 @@
-"""Small pieces of HTML. Whatever comes in is escaped here; what comes out is safe to show."""
+"""Small pieces of HTML. Arguments are escaped here unless they are HTML by their description."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
 
-from dashboard.fleet.formatting import visible
+from dashboard.fleet.formatting import count, visible
 from dashboard.fleet.pieces import Style, Text
 from dashboard.render.matrix_html import colour
+from dashboard.report.findings.head import NOUNS
+from dashboard.rules.findings import Severity, Tally
+from dashboard.views import pages
 from dashboard.views.glossary import TERMS
+from dashboard.web import links
 
 _GLYPHS = {
     "good": "✓",
@@ -24,12 +28,12 @@ NO_TERMS: Mapping[str, str] = MappingProxyType({})
 
 
 def text(value: object) -> str:
-    """Escape a value, for content and for attributes."""
+    """Return a value escaped for content and attributes."""
     return escape(visible(str(value)), quote=True)
 
 
 def bold(value: object) -> str:
-    """Escape a value and make it bold."""
+    """Return a value in bold."""
     return f"<b>{text(value)}</b>"
 
 
@@ -40,52 +44,52 @@ def pieces(shown: Text) -> str:
 
 
 def parts(value: str, between: str = " ·") -> str:
-    """Escape a line of parts, `1 DP rank · 32 GPUs`, that wraps between them and never inside of one, if it can."""
+    """Return a line of parts, such as `1 DP rank · 32 GPUs`, that wraps between parts."""
     return spans(text(value).split(f"{between} "), between)
 
 
 def spans(pieces: Sequence[str], between: str) -> str:
-    """Put pieces of HTML in a line that wraps between them and never inside of one, if it can."""
+    """Return pieces of HTML in a line that wraps between them."""
     *before, last = pieces
     return " ".join(f'<span class="part">{part}</span>' for part in [*(f"{each}{between}" for each in before), last])
 
 
 def code(value: object) -> str:
-    """Escape a value and set it in monospace."""
+    """Return a value in monospace."""
     return f"<code>{text(value)}</code>"
 
 
 def muted(value: object) -> str:
-    """Escape a value and make it quiet."""
+    """Return a value in the quiet colour."""
     return f'<span class="mute">{text(value)}</span>'
 
 
 def said(value: object) -> str:
-    """Escape a value that is only read aloud: what sighted readers see by colour or place."""
+    """Return a value for screen readers only: what colour or position shows otherwise."""
     return f'<span class="said">{text(value)}</span>'
 
 
 def link(address: str, content: str, *, title: str = "", css: str = "") -> str:
-    """Wrap content that is already HTML into a link to one of our pages."""
+    """Return a link to a page of this dashboard; `content` is HTML."""
     hint = f' title="{text(title)}"' if title else ""
     kind = f' class="{css}"' if css else ""
     return f'<a href="{text(address)}"{kind}{hint}>{content}</a>'
 
 
 def glyph(kind: str, word: str) -> str:
-    """Draw the shape of a state or severity, with its word for those who cannot see it."""
+    """Return the shape of a state or severity, with its word for screen readers."""
     return f'<span class="glyph {kind}" aria-hidden="true">{_GLYPHS[kind]}</span>{said(word)}'
 
 
 def letter(name: str) -> str:
-    """Draw a cohort's letter on its colour."""
+    """Return a cohort's letter on its colour."""
     return f'<span class="letter c{colour(name)}">{text(name)}</span>'
 
 
 def term(key: str, shown: str = "") -> str:
-    """Write a word of the glossary, whose sentence is seen under the pointer and on focus, and is read aloud.
+    """Return a term of the glossary with its tooltip, once per key and page: the id derives from the key.
 
-    Once for each key on a page, for its id is made of the key. Raises KeyError where nobody explains it.
+    Raises KeyError for an unknown term.
     """
     name = f"term-{'-'.join(key.lower().split())}"
     return (
@@ -95,20 +99,20 @@ def term(key: str, shown: str = "") -> str:
 
 
 def heading(title: str, sentence: str = "") -> str:
-    """Head a page: one sentence that says what is, and a quieter one that says more. Both are HTML already."""
+    """Return the head of a page: headline and lead, both HTML."""
     below = f'<p class="lead">{sentence}</p>' if sentence else ""
     return f'<div class="page-head"><h1>{title}</h1>{below}</div>'
 
 
 def section(title: str) -> str:
-    """Head a part of a page."""
+    """Return the heading of a section."""
     return f"<h2>{text(title)}</h2>"
 
 
 def card(label: str, figure: str, note: str, *, address: str | None = None, explained: str = "") -> str:
-    """Show one figure, as a link where an address is given. `figure` and `note` are HTML already.
+    """Return a card with one figure, as a link where there is an address; `figure` and `note` are HTML.
 
-    `explained` is the word of the glossary that the label stands for; a label that is part of a link explains nothing.
+    `explained` is the glossary term of the label; a label inside of a link has no tooltip.
     """
     parts = (
         ("label", term(explained, label) if explained and address is None else text(label)),
@@ -120,7 +124,7 @@ def card(label: str, figure: str, note: str, *, address: str | None = None, expl
 
 
 def cards(items: Iterable[str]) -> str:
-    """Put cards into one row that wraps."""
+    """Return cards in a row that wraps."""
     return f'<div class="cards">{"".join(items)}</div>'
 
 
@@ -130,9 +134,9 @@ def table(
     rows: Iterable[Sequence[str]],
     terms: Mapping[str, str] = NO_TERMS,
 ) -> str:
-    """Draw a table. `head` pairs a title with a class ("number" aligns right); cells are HTML, the first names it.
+    """Return a table; `head` pairs titles with CSS classes, `rows` have cells of HTML, the first one names its row.
 
-    `terms` maps titles to the words of the glossary that explain them.
+    `terms` maps titles to glossary terms.
     """
     titles = "".join(
         f'<th scope="col" class="{css}">{term(terms[title], title) if title in terms else text(title)}</th>'
@@ -146,7 +150,7 @@ def table(
 
 
 def entries(rows: Iterable[tuple[str, str, str]]) -> str:
-    """Draw a list of statements: (kind of the stripe, content, what stands at the right), both HTML."""
+    """Return a list of statements: kind of the stripe, content and side, both HTML."""
     items = "".join(
         f'<li class="{kind}"><div class="what">{content}</div><div class="whose">{side}</div></li>'
         for kind, content, side in rows
@@ -155,8 +159,22 @@ def entries(rows: Iterable[tuple[str, str, str]]) -> str:
 
 
 def notice(kind: str, content: str) -> str:
-    """Draw a framed statement that is already HTML."""
+    """Return a framed statement; `content` is HTML."""
     return f'<div class="notice {kind}">{content}</div>'
+
+
+def tally_glyphs(tally: Tally, **choices: str) -> str:
+    """Return the counts by severity as HTML, each a link to these findings with more URL choices; empty without any."""
+    counts = [(severity, getattr(tally, severity)) for severity in Severity if getattr(tally, severity)]
+    return " ".join(
+        link(
+            links.to(pages.FINDINGS, severity=severity, **choices),
+            f"{glyph(severity, '')}{bold(f'{number:,}')}{said(count(number, *NOUNS[severity]))}",
+            title=count(number, *NOUNS[severity]),
+            css="count",
+        )
+        for severity, number in counts
+    )
 
 
 def _row(cells: Sequence[str], head: Sequence[tuple[str, str]]) -> str:

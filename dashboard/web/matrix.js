@@ -1,4 +1,4 @@
-// A table of settings whose cells open by click, and by Tab, arrow keys and Enter. The table itself arrives as escaped HTML.
+// A matrix of settings whose cells open by click, or by Tab, arrow keys and Enter. Its HTML arrives escaped.
 const STEP = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const CELL = "tbody [tabindex]";
 
@@ -22,12 +22,12 @@ function move(root, cell, key) {
   if (next) focusOn(root, next);
 }
 
-// What a cell or the head of a column opens.
+// The target of a cell or of a column's header.
 function opened(cell) {
   return { path: cell.closest("tr").dataset.path ?? null, column: cell.dataset.column ?? null };
 }
 
-// A newer table takes the place of the old one without losing where the reader is.
+// Replaces the table and keeps scroll position and focus.
 function show(root, html) {
   if (root.fleetHtml === html) return;
   const place = root.querySelector(".scroll");
@@ -41,7 +41,7 @@ function show(root, html) {
   if (row?.cells[index]) focusOn(root, row.cells[index]);
 }
 
-// A cell's text as it is seen, without the words that are only read aloud.
+// The visible text of a cell, without words for screen readers.
 function shown(cell) {
   const parts = [...cell.childNodes].filter((node) => !node.classList?.contains("said"));
   return parts.map((node) => (node.tagName === "SMALL" ? ` ${node.textContent}` : node.textContent)).join("").replace(/\s+/g, " ").trim();

@@ -1,12 +1,11 @@
-// Links between our pages keep the session: the address changes as it does when the reader goes back, and Streamlit follows.
+// Links between pages keep the session: the URL changes as with Back, and Streamlit follows.
 const HANDLED = "fleetLinksHandled";
 const OURS = ".stHtml a, .surface a";
 const PAGES = "[data-testid=stTopNavLink]";
 const OPEN_POPOVER = "[data-testid=stPopover] button[aria-expanded=true]";
-const CARRIED = ["snapshot", "screenshot", "meeting"]; // as in links.py
+const CARRIED = ["snapshot", "screenshot", "meeting"]; // as in pages.py
 
-// What holds on every page goes on to the next one, and what was left does not. Links of ours name the snapshot themselves,
-// and may lead out of it.
+// Carries choices of every page to the next one. Links in a page name the snapshot themselves, and may leave it.
 function carried(link) {
   const address = new URL(link.href);
   const here = new URLSearchParams(window.location.search);
@@ -27,43 +26,43 @@ function follow(event) {
   event.preventDefault();
   window.history.pushState({}, "", carried(link));
   window.dispatchEvent(new PopStateEvent("popstate"));
-  if (link.closest("[data-testid=stPopoverBody]")) document.querySelector(OPEN_POPOVER)?.click(); // it would stay open
+  if (link.closest("[data-testid=stPopoverBody]")) document.querySelector(OPEN_POPOVER)?.click(); // else it stays open
   document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);
 }
 
-// A tab or a window of its own, which the browser opens at the end of the click, shows the same. Streamlit would follow the
-// link in this tab.
+// A new tab or window, which the browser opens after the click, gets the same choices. Streamlit would follow the link in this
+// tab.
 function openElsewhere(link) {
   const own = link.href;
   link.href = carried(link);
   setTimeout(() => (link.href = own));
 }
 
-// So does one that the middle button or the menu of a link opens.
+// The same for the middle button and the context menu.
 function prepare(event) {
   const link = event.target.closest?.(PAGES);
   if (link) link.href = carried(link);
 }
 
-// Readers that speak hear of the header only when its data grows stale: it is drawn anew every few seconds.
+// Screen readers announce the header only when its data becomes stale: it is redrawn every few seconds.
 function addStatus() {
   const status = document.createElement("div");
   Object.assign(status, { className: "said", role: "status" });
   document.body.append(status);
-  const tell = () => {
-    const told = document.querySelector(".asof .late")?.dataset.status ?? "";
-    if (status.textContent !== told) status.textContent = told;
+  const announce = () => {
+    const text = document.querySelector(".asof .late")?.dataset.status ?? "";
+    if (status.textContent !== text) status.textContent = text;
   };
-  const watch = new MutationObserver(tell);
+  const watch = new MutationObserver(announce);
   return () => {
     watch.disconnect();
     const header = document.querySelector(".st-key-header");
     if (header) watch.observe(header, { childList: true, subtree: true });
-    tell();
+    announce();
   };
 }
 
-// A chart is as wide as the window; on paper it is scaled to the page, so that no bar is cut off.
+// A chart is as wide as the window; print scales it to the page, so that no bar is cut.
 function scaleCharts() {
   for (const svg of document.querySelectorAll("[data-testid=stPlotlyChart] .main-svg:not([viewBox])")) {
     svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
@@ -74,7 +73,7 @@ function unscaleCharts() {
   document.querySelectorAll("[data-testid=stPlotlyChart] .main-svg").forEach((svg) => svg.removeAttribute("viewBox"));
 }
 
-// Copies what stands beside a button.
+// Copies the code next to a button.
 function copy(event) {
   const button = event.target.closest?.(".stHtml [data-copy-code]");
   if (!button) return;
@@ -82,7 +81,7 @@ function copy(event) {
   copyText(button, code.innerText, code); // of copying.js
 }
 
-// What explains itself on focus goes away by Escape.
+// Escape closes a glossary tooltip.
 function close(event) {
   if (event.key === "Escape" && document.activeElement?.matches("dfn.term")) document.activeElement.blur();
 }

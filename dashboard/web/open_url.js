@@ -1,4 +1,4 @@
-// Goes to an address within this session, once: the address changes as it does when the reader goes back, and Streamlit follows.
+// Opens a URL within this session, once: the URL changes as with Back, and Streamlit follows.
 export default function ({ data }) {
   const address = new URL(data.address, window.location.href);
   if (address.origin !== window.location.origin || address.href === window.location.href) return;

@@ -13,7 +13,6 @@ from dashboard.views import pages
 from dashboard.views.capacity_data import device_words, total
 from dashboard.web import links, markup
 from dashboard.web.prefix_words import prefix_words
-from dashboard.web.tally import tally_glyphs
 
 HEAD = (
     ("Pool", ""),
@@ -75,7 +74,7 @@ def _findings(pool: Pool, tally: Tally, inspection: Inspection) -> str:
     """Draw a pool's findings; without any, a tick only where something of it could be judged."""
     rollout = f" {markup.muted('rollout')}" if pool.name in inspection.rollouts else ""
     none = markup.glyph("good", "no finding") if pool.cohorts else markup.muted(formatting.NOT_KNOWN)
-    return (tally_glyphs(tally, pool=pool.name) or none) + rollout
+    return (markup.tally_glyphs(tally, pool=pool.name) or none) + rollout
 
 
 def cohort_bar(pool: Pool) -> str:

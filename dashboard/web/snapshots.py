@@ -16,7 +16,6 @@ from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
 from dashboard.views.context import AS_OF, IMPORTED
 from dashboard.web import links, markup, state
-from dashboard.web.tally import tally_glyphs
 
 UNNAMED = "unnamed"
 SIDES = {pages.FROM: "Before", pages.TO: "After"}
@@ -198,7 +197,7 @@ def _row(stored: Stored, *, is_shown: bool) -> Sequence[str]:
         f'<span title="{freeze_times(sidecar)}">{data_time(sidecar).removeprefix(AS_OF)}</span>',
         markup.text(sidecar.fleet),
         f"{sidecar.answered:,} of {sidecar.targets:,}",
-        tally_glyphs(tally, snapshot=stored.id) or f"{markup.glyph('good', '')} {markup.muted('none')}",
+        markup.tally_glyphs(tally, snapshot=stored.id) or f"{markup.glyph('good', '')} {markup.muted('none')}",
         size(stored.size_bytes),
         f"{len(stored.notes):,}" if stored.notes else markup.muted("–"),
         markup.link(links.to(pages.SNAPSHOTS, manage=stored.id), "Export, manage", title="Export, rename or delete"),

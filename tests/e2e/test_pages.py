@@ -72,3 +72,15 @@ def test_on_a_phone_the_header_counts_findings_and_has_no_pause_button(browser: 
         expect(page.locator(".st-key-paused")).not_to_be_visible()
         assert share is not None
         assert share["x"] + share["width"] <= 390
+
+
+def test_an_unknown_page_is_not_found_and_stays_so(page: Page, frozen_url: str) -> None:
+    """Streamlit shows the first page under any name."""
+    visit(page, f"{frozen_url}/nope")
+    expect(page).to_have_title(re.compile("^Page not found"))
+    page.get_by_text("Pause").click()
+    settle(page)
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
+
+    page.locator(".empty").get_by_role("link", name="Overview").click()
+    expect(page).to_have_title(re.compile("^Overview"))

@@ -7,7 +7,7 @@ from dashboard.fleet import State
 from dashboard.report.findings.first import MOST
 from dashboard.report.pools.order import by_path, worst
 from dashboard.rules.findings import CohortShare, Confidence, Evidence, Finding, Inspection, Remedy, Severity, Tally
-from dashboard.web import named_paths, tally
+from dashboard.web import markup, named_paths
 from dashboard.web.first_things import first_things
 from tests.builders import HOSTILE, fleet, replica
 
@@ -104,13 +104,13 @@ def test_hostile_text_stays_text() -> None:
 
 
 def test_counts_link_to_the_findings_of_their_severity() -> None:
-    html = tally.tally_glyphs(Tally(critical=2, info=1), pool="chat")
+    html = markup.tally_glyphs(Tally(critical=2, info=1), pool="chat")
 
     assert 'href="findings?severity=critical&amp;pool=chat"' in html
     assert 'title="2 critical findings"' in html
     assert 'title="1 finding for information"' in html
     assert "warning" not in html
-    assert tally.tally_glyphs(Tally(unknown=3)) == ""
+    assert markup.tally_glyphs(Tally(unknown=3)) == ""
 
 
 def test_a_setting_is_marked_by_the_worst_finding_that_names_it_in_this_pool() -> None:
