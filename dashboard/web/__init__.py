@@ -1,1 +1,1 @@
-"""What the pages share: the header, links, empty states, the matrix, small pieces of HTML."""
+"""The dashboard in the browser: pages, the frame around them, HTTP routes and their protection."""
