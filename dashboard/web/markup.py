@@ -94,7 +94,7 @@ def term(key: str, shown: str = "") -> str:
     name = f"term-{'-'.join(key.lower().split())}"
     return (
         f'<dfn class="term" tabindex="0" aria-describedby="{text(name)}">{text(shown or key)}'
-        f'<span class="told" role="tooltip" id="{text(name)}">{text(TERMS[key])}</span></dfn>'
+        f'<span class="tooltip" role="tooltip" id="{text(name)}">{text(TERMS[key])}</span></dfn>'
     )
 
 

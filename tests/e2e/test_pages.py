@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.analysis.assembly import Fleet
-from tests.browser import tab, url_has, visit
+from tests.browser import settle, tab, url_has, visit
 
 pytestmark = pytest.mark.browser
 

@@ -1,4 +1,4 @@
-"""Whatever comes into a piece of HTML is escaped there."""
+"""Every piece of HTML escapes its arguments."""
 
 import pytest
 
@@ -25,15 +25,13 @@ from tests.builders import HOSTILE
         markup.table(HOSTILE, [(HOSTILE, "")], []),
     ],
 )
-def test_foreign_text_never_becomes_markup(html: str) -> None:
-    """Neither as content nor out of an attribute."""
+def test_foreign_text_is_never_markup(html: str) -> None:
     assert "<script" not in html
     assert "<img" not in html
     assert "\"'>" not in html
 
 
 def test_a_table_names_its_columns_and_rows() -> None:
-    """Heads have scopes, numbers their class, and the caption is read aloud."""
     html = markup.table("Pools", [("Pool", ""), ("KV tokens", "number")], [["chat", "18.4 M"]])
 
     assert '<caption class="said">Pools</caption>' in html
@@ -41,8 +39,8 @@ def test_a_table_names_its_columns_and_rows() -> None:
     assert '<tr><th scope="row">chat</th><td class="number">18.4 M</td></tr>' in html
 
 
-def test_a_line_of_parts_wraps_between_them_and_reads_as_before() -> None:
-    """A part is one box, `100 GPUs`; what stands between two parts stays with the first."""
+def test_a_line_of_parts_wraps_between_them() -> None:
+    """The separator stays with the part before it."""
     html = markup.parts("tokens · 100 GPUs")
 
     assert html == '<span class="part">tokens ·</span> <span class="part">100 GPUs</span>'
@@ -50,8 +48,7 @@ def test_a_line_of_parts_wraps_between_them_and_reads_as_before() -> None:
     assert markup.parts("all up") == '<span class="part">all up</span>'
 
 
-def test_a_glyph_is_never_alone() -> None:
-    """The shape is hidden from readers that speak; the word is not."""
+def test_a_glyph_has_a_word_for_screen_readers() -> None:
     assert markup.glyph("critical", "down:") == (
         '<span class="glyph critical" aria-hidden="true">!</span><span class="said">down:</span>'
     )
@@ -63,25 +60,24 @@ def test_pieces_of_text_have_their_style_and_are_escaped() -> None:
     assert markup.pieces(text) == '<b>&lt;b&gt;</b>: <code>x</code><span class="mute">y</span>'
 
 
-def test_a_word_is_explained_by_the_glossary_to_those_who_see_and_to_those_who_hear() -> None:
-    """It can be reached by keyboard, and its sentence is its description."""
+def test_a_term_has_a_tooltip_that_describes_it_and_takes_the_focus() -> None:
     html = markup.term("DP rank", "Ranks")
 
     assert html.startswith('<dfn class="term" tabindex="0" aria-describedby="term-dp-rank">Ranks<span')
     assert f'role="tooltip" id="term-dp-rank">{markup.text(TERMS["DP rank"])}</span></dfn>' in html
 
 
-def test_only_the_words_that_are_named_are_explained_in_a_table() -> None:
+def test_a_table_has_tooltips_for_its_terms_only() -> None:
     html = markup.table("Pools", [("Pool", ""), ("Role", "")], [["chat", "both"]], {"Pool": "pool"})
 
     assert f'<th scope="col" class="">{markup.term("pool", "Pool")}</th><th scope="col" class="">Role</th>' in html
 
 
-def test_a_card_that_is_a_link_holds_nothing_else_that_takes_the_focus() -> None:
+def test_a_card_that_is_a_link_has_no_tooltip() -> None:
     assert "<dfn" in markup.card("Pool", "chat", "", explained="pool")
     assert "<dfn" not in markup.card("Pool", "chat", "", explained="pool", address="./compare")
 
 
-def test_a_word_that_nobody_explains_is_a_mistake() -> None:
+def test_an_unknown_term_is_an_error() -> None:
     with pytest.raises(KeyError):
         markup.term("no such word")
