@@ -168,7 +168,7 @@ def test_sentences_about_the_options_name_their_file(tmp_path: Path) -> None:
         (b"[1,", "The snapshot is cut off; copy it once more, or save one with poll --format json --full."),
         (b"Fleet demo", "The snapshot is not JSON; copy it once more, "),
         (b"\xff\xfe", "It is empty; save it again."),
-        (b"\xff\xfe{", "It begins as UTF-16, but is not so to its end; save it once more, as UTF-8."),
+        (b"\xff\xfe{", "It is not valid UTF-16; save it again as UTF-8."),
         (b"PK\x03\x04", "It is a ZIP archive; unpack it "),
         (b'{"schema_version": 1}', "The snapshot has no fleet; "),
     ],

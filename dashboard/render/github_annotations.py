@@ -10,7 +10,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import end_cut, without_commands
 from dashboard.render.verdict import Verdict
 from dashboard.report.findings import words
-from dashboard.report.findings.judged_rules import rules_words
+from dashboard.report.findings.rule_coverage import rules_words
 from dashboard.rules.findings import Finding, Inspection, Remedy, Severity, Snippet
 from dashboard.views.names import replica_names
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import plain
-from dashboard.report.findings.head import NOUNS, calm_words, is_calm, lead, title
-from dashboard.report.findings.judged_rules import judged_rules
+from dashboard.report.findings.head import NOUNS, is_clean, lead, no_findings_text, title
 from dashboard.report.findings.listed import Choice, Known, Listed, grouped, kept, known_findings
+from dashboard.report.findings.rule_coverage import rule_coverage
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
@@ -86,8 +86,8 @@ def _title(findings: int, entries: int, severity: Severity) -> str:
 def _none(fleet: Fleet, known: Known) -> Section:
     if known.active:
         said, tone = f"The filters hide all {count(len(known.active), 'finding')}.", Tone.PLAIN
-    elif is_calm(fleet, told := judged_rules(fleet.inspection)):
-        said, tone = f"No rule is broken. {calm_words(fleet, told)}", Tone.GOOD
+    elif is_clean(fleet, told := rule_coverage(fleet.inspection)):
+        said, tone = f"No rule is broken. {no_findings_text(fleet, told)}", Tone.GOOD
     else:
         said, tone = "No rule on settings could be judged; the reasons stand below.", Tone.UNKNOWN
     return Section("findings", "Findings", (Paragraph(plain(said), tone),))

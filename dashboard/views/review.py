@@ -9,8 +9,8 @@ from dashboard.fleet.pieces import Piece, Style, plain, section
 from dashboard.report.findings import headline
 from dashboard.report.findings.first import first_findings
 from dashboard.report.findings.headline import FleetSummary
-from dashboard.report.findings.judged_rules import rules_words
 from dashboard.report.findings.listed import Known, grouped, known_findings
+from dashboard.report.findings.rule_coverage import rules_words
 from dashboard.report.findings.words import answered, assumptions, rollouts
 from dashboard.report.pools.sharing import sharing_verdicts
 from dashboard.report.replicas import table as replica_table

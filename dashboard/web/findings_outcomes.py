@@ -8,8 +8,8 @@ import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, middle_cut, one_line
-from dashboard.report.findings.judged_rules import without_subject
 from dashboard.report.findings.listed import Choice, Known
+from dashboard.report.findings.rule_coverage import without_subject
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Outcome, OutcomeKind
 from dashboard.views import pages

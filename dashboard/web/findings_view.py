@@ -8,8 +8,8 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard.analysis.assembly import Fleet
 from dashboard.report.findings import head as findings_head
 from dashboard.report.findings import listed as listed_findings
-from dashboard.report.findings.judged_rules import judged_rules
 from dashboard.report.findings.listed import Choice, Known, Listed
+from dashboard.report.findings.rule_coverage import rule_coverage
 from dashboard.views import pages
 from dashboard.web import (
     empty,
@@ -100,9 +100,9 @@ def draw_rules(fleet: Fleet, found: Known, choice: Choice) -> None:
 
 def _draw_calm(fleet: Fleet) -> None:
     """Say that nothing was found, which is good news only as far as something was judged."""
-    told = judged_rules(fleet.inspection)
-    if findings_head.is_calm(fleet, told):
-        empty.all_equal("No rule is broken.", findings_head.calm_words(fleet, told))
+    told = rule_coverage(fleet.inspection)
+    if findings_head.is_clean(fleet, told):
+        empty.all_equal("No rule is broken.", findings_head.no_findings_text(fleet, told))
         return
     glyph = markup.glyph("unknown", "not known:")
     why = markup.text("The reasons stand below, under Skipped and Not applicable.")

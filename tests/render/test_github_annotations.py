@@ -32,7 +32,7 @@ def test_what_is_hidden_raised_or_of_no_use_is_told_too() -> None:
     entry = "suppressed until 2026-04-30 by ann: canary"
     few = "only 4 of 5 answered, below --min-coverage 100 %25 (unreachable: lost-1)"
     counts = "0 critical, 0 warning, 0 info; 1 suppressed; 4 of 5 answered"
-    rules = f"{len(ALL_RULES)} rules: 0 judged, 1 failed to run, {len(ALL_RULES) - 1} not applicable anywhere"
+    rules = f"{len(ALL_RULES)} rules: 0 evaluated, 1 error, {len(ALL_RULES) - 1} n/a"
     assert lines(judged) == [
         f"::notice title=vLLM fleet::prod-eu: {counts}. {rules}.",
         f"::error title=coverage::{few}",

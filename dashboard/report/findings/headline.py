@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Pool, Replica, ReplicaState, formatting
 from dashboard.report.findings.head import tally_words
-from dashboard.report.findings.judged_rules import judged_rules
+from dashboard.report.findings.rule_coverage import rule_coverage
 from dashboard.rules import rollup
 from dashboard.rules.findings import Inspection, Rollout, Severity, Tally
 
@@ -107,7 +107,7 @@ def calm(now: FleetSummary, fleet: Fleet) -> list[str]:
 
     The first is how many rules looked; the others are what differs though no rule is about it, and what was not read.
     """
-    silent = f"{formatting.count(judged_rules(fleet.inspection).judged, 'rule')} found nothing."
+    silent = f"{formatting.count(rule_coverage(fleet.inspection).evaluated, 'rule')} found nothing."
     differ = sum(len(pool.differences) for pool in fleet.pools)
     said = f"{formatting.count(differ, 'setting differs', 'settings differ')} that no rule is about: see Compare."
     unread = "What was not read is not counted." if now.unread or now.found.unknown else ""

@@ -32,7 +32,7 @@ def test_the_head_says_the_worst_first_and_what_it_rests_on() -> None:
     shown = html(open_page(inspected_story(), "findings"))
 
     assert "<h1>2 critical, 1 warning, 1 info</h1>" in shown
-    assert ": 14 judged, 1 skipped, " in shown
+    assert ": 14 evaluated, 1 skipped, " in shown
     assert "1 entry of fleet.yaml without effect" in shown
 
 
@@ -143,10 +143,10 @@ def test_no_finding_is_calm_and_says_how_far_that_goes() -> None:
     app = open_page(with_findings(story(), outcomes=outcomes), "findings")
     shown = html(app)
 
-    assert "<h1>No finding</h1>" in shown
-    assert ": 2 judged, 1 skipped, " in shown
-    assert "<b>No rule is broken.</b> That holds for 2 rules on what the replicas told." in shown
-    assert "1 rule could not be judged everywhere. 1 replica did not answer and may hide something." in shown
+    assert "<h1>No findings</h1>" in shown
+    assert ": 2 evaluated, 1 skipped, " in shown
+    assert "<b>No rule is broken.</b> 2 rules evaluated." in shown
+    assert "1 rule not evaluated on all replicas. 1 replica did not answer." in shown
     assert "search" not in [each.key for each in app.text_input]
 
 
@@ -163,7 +163,7 @@ def test_a_rule_that_passed_is_no_good_news_where_no_settings_were_read() -> Non
     """That every replica answered is all that could be judged."""
     shown = html(open_page(inspected(fleet([replica("chat-1"), replica("chat-2")]), NOW), "findings"))
 
-    assert ": 1 judged, " in shown
+    assert ": 1 evaluated, " in shown
     assert "<b>No rule on settings could be judged.</b>" in shown
     assert 'class="notice good"' not in shown
 

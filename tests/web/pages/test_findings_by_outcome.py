@@ -1,6 +1,6 @@
 """Below the list Findings says what became of every rule, and of what was suppressed or ignored."""
 
-from dashboard.report.findings.judged_rules import NO_PAIR
+from dashboard.report.findings.rule_coverage import NO_PAIR
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import alike, document, fleet, story
 from tests.findings_builder import inspected_story, outcome, with_findings
@@ -29,7 +29,7 @@ def test_the_control_counts_each_outcome() -> None:
 
     idle = len(ALL_RULES) - len({each.rule for each in told.inspection.outcomes} - {"SH-01"})
     assert options == ["Passed 10", "Skipped 1", f"Not applicable {idle}", "Suppressed 1", "Ignored 0"]
-    assert f", {idle} not applicable anywhere" in html(app)
+    assert f", {idle} n/a" in html(app)
 
 
 def test_a_rule_that_looked_at_nothing_is_listed_with_the_reason() -> None:

@@ -1,6 +1,6 @@
 """What became of all rules: each is counted once, so that the numbers add up."""
 
-from dashboard.report.findings.judged_rules import NO_PAIR, NOTHING_READ, judged_rules, rules_words, without_subject
+from dashboard.report.findings.rule_coverage import NO_PAIR, NOTHING_READ, rule_coverage, rules_words, without_subject
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind
 from dashboard.rules.registry import Scope
@@ -23,22 +23,19 @@ def test_each_rule_is_counted_once_by_the_most_that_became_of_it() -> None:
     outcomes = [outcome(rule, kind, subject=str(kind)) for rule, held in kinds.items() for kind in held]
     inspection = fleet(outcomes=outcomes).inspection
 
-    told = judged_rules(inspection)
+    told = rule_coverage(inspection)
     assert told == (3, 2, 1, 1, len(ALL_RULES) - 5)
-    assert told.judged + told.skipped + told.raised + told.idle == len(ALL_RULES)
+    assert told.evaluated + told.skipped + told.errors + told.not_applicable == len(ALL_RULES)
     assert rules_words(inspection) == (
-        f"{len(ALL_RULES)} rules: 3 judged (2 of them not everywhere), 1 skipped, 1 failed to run, "
-        f"{len(ALL_RULES) - 5} not applicable anywhere"
+        f"{len(ALL_RULES)} rules: 3 evaluated (2 partially), 1 skipped, 1 error, {len(ALL_RULES) - 5} n/a"
     )
 
 
 def test_what_there_is_none_of_is_not_spoken_of() -> None:
     everything = fleet(outcomes=[outcome(rule.id) for rule in ALL_RULES]).inspection
 
-    assert rules_words(everything) == f"{len(ALL_RULES)} rules: {len(ALL_RULES)} judged"
-    assert rules_words(fleet(outcomes=[]).inspection) == (
-        f"{len(ALL_RULES)} rules: 0 judged, {len(ALL_RULES)} not applicable anywhere"
-    )
+    assert rules_words(everything) == f"{len(ALL_RULES)} rules: {len(ALL_RULES)} evaluated"
+    assert rules_words(fleet(outcomes=[]).inspection) == (f"{len(ALL_RULES)} rules: 0 evaluated, {len(ALL_RULES)} n/a")
 
 
 def test_a_list_with_the_rules_that_looked_at_nothing_holds_every_rule_that_is_counted() -> None:
@@ -49,7 +46,7 @@ def test_a_list_with_the_rules_that_looked_at_nothing_holds_every_rule_that_is_c
 
     assert [each.rule for each in added] == PAIRS[1:]
     assert {(each.kind, each.reason, each.pools) for each in added} == {(NOT_APPLICABLE, NO_PAIR, ())}
-    assert len(added) + len(told) == judged_rules(inspection).idle
+    assert len(added) + len(told) == rule_coverage(inspection).not_applicable
 
 
 def test_before_anything_was_read_no_rule_looked_at_anything() -> None:
