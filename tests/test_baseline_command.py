@@ -73,7 +73,7 @@ def test_where_all_that_it_is_made_of_was_read_in_part_it_says_who_and_why(of: s
     done = made("--of", of)
 
     assert done.exit_code == 0
-    assert "Read in part, so settings are missing: " in done.stderr
+    assert "Incomplete data, so settings are missing: " in done.stderr
     assert "chat-02 (/server_info took too long)" in done.stderr
     assert ("chat-01" in done.stderr) is (of == "A")
 
@@ -140,17 +140,17 @@ def test_a_baseline_that_nothing_was_held_against_has_not_passed(
         (
             None,
             (
-                "exit 2: wrong options: --baseline: no file is there as x.yaml; name the files of baselines, or "
+                "exit 2: wrong options: --baseline: no file matches x.yaml; name the files of baselines, or "
                 "leave it out."
             ),
         ),
         (
             "version: 2\npool: chat\nexpected: {a: 1}\n",
-            "exit 2: wrong options: x.yaml:1: version: not a version that is read here; write 1.",
+            "exit 2: wrong options: x.yaml:1: version: unsupported version; write 1.",
         ),
         (
             f"{BEGIN}expected: {{a: 2}}\n",
-            "exit 2: wrong options: x.yaml: pool: chat has a baseline in own.yaml already; keep one.",
+            "exit 2: wrong options: x.yaml: pool: chat already already has a baseline in own.yaml; keep one.",
         ),
         ("", "exit 2: wrong options: x.yaml:1: not a baseline; write lines of `key: value`, the first `version: 1`."),
     ],
@@ -179,12 +179,10 @@ def test_a_file_is_brought_up_to_date_and_says_what_became_of_it() -> None:
     assert (done.exit_code, done.stdout) == (0, "")
     assert "  scheduler_config.max_num_seqs: 128 # why\n" in file.read_text()
     assert last(done).startswith(
-        "chat.yaml, brought up to cohort B, 1 replica: 1 changed (scheduler_config.max_num_seqs); "
+        "chat.yaml updated to cohort B, 1 replica: 1 changed (scheduler_config.max_num_seqs); "
     )
-    assert last(done).endswith("; 1 kept though not told (a.gone).")
-    assert (
-        "chat.yaml: scheduler_config.max_num_seqs changed; see whether what stands beside it still holds: # why"
-    ) in done.stderr
+    assert last(done).endswith("; 1 kept though not reported (a.gone).")
+    assert ("chat.yaml: scheduler_config.max_num_seqs changed; check its comment: # why") in done.stderr
     assert "added (model_config.max_logprobs, model_config.max_model_len" in last(done)
 
 
@@ -194,23 +192,23 @@ def test_a_file_is_brought_up_to_date_and_says_what_became_of_it() -> None:
         (["nobody"], "there is no pool 'nobody'; there are: 'chat'."),
         (
             ["chat", "--of", "Z"],
-            "--of Z: no cohort or replica of chat that tells a setting; there are the cohorts A and B,",
+            "--of Z: not a cohort or replica of chat with settings; there are the cohorts A and B,",
         ),
-        (["chat", "--of", "chat-05"], "--of chat-05: no cohort or replica of chat that tells a setting"),
+        (["chat", "--of", "chat-05"], "--of chat-05: not a cohort or replica of chat with settings"),
         (
             ["chat", "-o", "fleet.json"],
-            "-o fleet.json: it is there already; --update fleet.json keeps what people wrote",
+            "-o fleet.json: the file exists; use --update fleet.json to keep its comments",
         ),
         (
             ["chat", "-o", "a", "--update", "b"],
-            "-o and --update: --update writes the file that it names; leave one out.",
+            "-o and --update: use one of them; --update writes to its own file.",
         ),
         (["chat", "-o", "no/such/folder"], "no/such/folder: No such file or directory; make the folder no/such, or "),
-        (["chat", "--update", "none.yaml"], "none.yaml: No such file or directory; -o FILE writes a new one."),
-        (["chat", "--update", "embed.yaml"], "--update embed.yaml: it is the baseline of embed, not of chat."),
+        (["chat", "--update", "none.yaml"], "none.yaml: No such file or directory; use -o FILE for a new one."),
+        (["chat", "--update", "embed.yaml"], "--update embed.yaml: baseline of embed, not of chat."),
         (["chat", "--update", "odd.yaml"], "wrong options: odd.yaml:1: not a baseline; write lines"),
         (["chat", "--snapshot", "none.json"], "--snapshot none.json: No such file or directory"),
-        (["chat", "host:8000", "--snapshot", "fleet.json"], "name no addresses beside it."),
+        (["chat", "host:8000", "--snapshot", "fleet.json"], "cannot be combined with addresses."),
     ],
 )
 def test_wrong_usage_ends_with_2_and_says_what_is_wrong(arguments: list[str], why: str) -> None:

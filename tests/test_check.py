@@ -126,16 +126,16 @@ def test_a_list_of_targets_that_cannot_be_read_has_not_passed(tmp_path: Path, de
         (["--format", "xml"], "'xml' is not one of"),
         (["not a url"], "not a url"),
         (["--config", "nowhere.yaml"], "nowhere.yaml"),
-        (["--snapshot", "nowhere.json"], "--snapshot nowhere.json: No such file or directory; name what `poll "),
+        (["--snapshot", "nowhere.json"], "--snapshot nowhere.json: No such file or directory; name a file of `poll "),
         (
             ["--snapshot", "."],
-            "--snapshot .: Is a directory; name what `poll --format json --full` or an export wrote.",
+            "--snapshot .: Is a directory; name a file of `poll --format json --full` or an export.",
         ),
         (["ftp://gpu-7"], "another scheme than http or https; write http://host:port."),
-        (["--snapshot", "fleet.json", "host:8000"], "name no addresses beside it"),
+        (["--snapshot", "fleet.json", "host:8000"], "cannot be combined with addresses"),
         (["--snapshot"], "'--snapshot' requires an argument"),
-        (["--min-coverage", "high"], "--min-coverage: not a number; write one such as 100."),
-        (["--zzz"], "no such option: --zzz. `root check --help` tells what there is."),
+        (["--min-coverage", "high"], "--min-coverage: expected a number such as 100."),
+        (["--zzz"], "no such option: --zzz. see `root check --help`."),
     ],
 )
 def test_wrong_usage_ends_with_2_and_the_last_line_says_what_is_wrong(arguments: list[str], why: str) -> None:
@@ -155,7 +155,7 @@ def test_sentences_about_the_options_name_their_file(tmp_path: Path) -> None:
 
     assert "suppress[0] in n.yaml (RT-01, ann) matches no finding; take it out." in done.stdout
     assert "pools.lost in n.yaml matches no pool; mend the name or take it out." in done.stdout
-    assert "There is nothing to ask: name addresses, list them in n.yaml, or name the file" in done.stderr
+    assert "No targets: name addresses, list them in n.yaml, or use --config FILE" in done.stderr
     assert "fleet.yaml" not in done.stdout + done.stderr
 
 
@@ -230,9 +230,9 @@ def test_where_no_options_say_otherwise_a_saved_poll_is_judged_by_those_it_was_s
     own = run("check", "--snapshot", "saved.json")
     other = run("check", "--config", written(tmp_path, None), "--snapshot", "saved.json")
 
-    assert "Judged by the options that were saved with it." in own.stderr
+    assert "Evaluated with the options saved in the snapshot." in own.stderr
     assert own.exit_code == 0
-    assert "not by the options that were saved with it." in other.stderr
+    assert "not with the options saved in the snapshot." in other.stderr
     assert last(other) == "exit 1: 1 critical finding (RT-01 in chat-70b); --fail-on critical."
 
 

@@ -54,7 +54,7 @@ LOOPBACK = "127.1.0."  # where the simulated replicas are
 
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Record every process that is started from now on; return the file that it is written to."""
+    """Record every process that is started from now on; return the file that it."""
     (tmp_path / "sitecustomize.py").write_text(RECORDER)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
     monkeypatch.setenv("CONTACTS", str(tmp_path / "contacts"))

@@ -97,17 +97,17 @@ def test_one_pool_alone_is_compared() -> None:
     [
         (
             ["nowhere.json", "now.json"],
-            "nowhere.json: No such file or directory; name what `poll --format json --full` or an export wrote, or ",
+            "nowhere.json: No such file or directory; name a file of `poll --format json --full` or an export, or ",
         ),
         (
             ["abc", "now.json"],
             "abc: No such file or directory; if it is a snapshot, type at least four digits of its id.",
         ),
-        (["then.json", "."], ".: Is a directory; name what `poll --format json --full` or an export wrote."),
+        (["then.json", "."], ".: Is a directory; name a file of `poll --format json --full` or an export."),
         (["then.json"], "missing argument 'AFTER'"),
-        (["-", "-"], "-: it can stand for one side only."),
-        (["live", "live"], "live: it can stand for one side only."),
-        (["live", "now.json"], "live: there is no target."),
+        (["-", "-"], "-: valid for one side only."),
+        (["live", "live"], "live: valid for one side only."),
+        (["live", "now.json"], "live: no targets."),
         (["then.json", "now.json", "--format", "xml"], "'xml' is not one of"),
         (["empty.json", "now.json"], "empty.json: It is empty; save it again."),
         (["broken.json.gz", "now.json"], "is not a complete gzip file; copy or export it again."),

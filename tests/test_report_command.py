@@ -72,7 +72,7 @@ def test_nobody_gets_html_into_a_terminal(file: Path) -> None:
         os.close(master)
 
     assert refused.returncode == 2
-    assert refused.stderr == "exit 2: wrong usage: -o is missing: name the file that the HTML is written to.\n"
+    assert refused.stderr == "exit 2: wrong usage: -o is missing: name the output file for HTML.\n"
 
 
 def test_what_is_new_is_told_since_the_fleet_that_is_named(tmp_path: Path, file: Path) -> None:
@@ -148,8 +148,8 @@ def test_an_export_that_is_piped_in_brings_its_notes_too(tmp_path: Path, export:
             "exit 2: wrong usage: --format: 'docx' is not one of",
         ),
         (("--snapshot", "{file}", "host:8000"), "exit 2: wrong usage: --snapshot: the file says what was asked; "),
-        ((), "exit 2: wrong usage: there is no target."),
-        (("--snapshot", "live"), "exit 2: wrong usage: --snapshot live: there is no target."),
+        ((), "exit 2: wrong usage: no targets."),
+        (("--snapshot", "live"), "exit 2: wrong usage: --snapshot live: no targets."),
     ],
 )
 def test_wrong_usage_is_one_sentence(tmp_path: Path, file: Path, arguments: tuple[str, ...], sentence: str) -> None:

@@ -120,7 +120,7 @@ def test_a_last_review_that_is_damaged_is_said_and_not_called_none(store: Snapsh
     key = frozen(store, told)
     done = run("--snapshot", key, output="html")
 
-    assert done.stderr.startswith(f"The review is held against no earlier one. Snapshot {last} is damaged. ")
+    assert done.stderr.startswith(f"No comparison with an earlier review. Snapshot {last} is damaged. ")
     assert NOT_OPENED in done.stdout
     assert FIRST not in done.stdout
     assert done.stdout_bytes == downloaded(told, store, key)

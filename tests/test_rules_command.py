@@ -29,7 +29,7 @@ def test_a_rule_that_is_not_there_is_wrong_usage_with_the_one_that_was_meant() -
     done = run("rules", "block-size-difers")
 
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == "exit 2: wrong usage: block-size-difers: no such rule; did you mean RT-01?\n"
+    assert done.stderr == "exit 2: wrong usage: block-size-difers: unknown rule; did you mean RT-01?\n"
 
 
 def test_the_width_that_is_asked_for_holds_in_a_pipe_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ from dashboard.fleet import (
     Role,
     Snapshot,
     State,
-    frames,
 )
 from dashboard.fleet.frames import Frames
 from dashboard.rules.catalogue import ALL_RULES
@@ -68,7 +67,7 @@ class Fleet:
 
 def empty_fleet(name: str) -> Fleet:
     """Return the fleet before its first poll."""
-    return Fleet(name, 0, None, (), {}, (), frames.build((), {}, ()))
+    return Fleet(name, 0, None, (), {}, (), Frames((), {}, ()))
 
 
 def build_fleet(
@@ -133,11 +132,10 @@ def assembled(
     generation: int = 1,
     before: Fleet | None = None,
 ) -> Fleet:
-    """Put replicas into pools, compare these and build the frames. Nothing is judged yet."""
+    """Put replicas into pools, and compare these. No rule is evaluated yet."""
     ordered = sorted(replicas, key=lambda replica: (replica.pool is None, replica.pool or "", replica.name, replica.id))
     pools = _pools(ordered, documents, ignore, before)
-    settings = before.frames.settings if before and before.documents.keys() == documents.keys() else None
-    built = frames.build(ordered, documents, pools, settings)
+    built = Frames(ordered, documents, pools, before.frames if before else None)
     return Fleet(name, generation, polled_at, tuple(ordered), documents, pools, built, tuple(ignore), since=polled_at)
 
 
@@ -151,7 +149,7 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
     documents = {key: document for key, document in fleet.documents.items() if key in used}
     pools = tuple(pool for pool in fleet.pools if pool.name == name)
     part = replace(
-        fleet, replicas=replicas, documents=documents, pools=pools, frames=frames.build(replicas, documents, pools)
+        fleet, replicas=replicas, documents=documents, pools=pools, frames=Frames(replicas, documents, pools)
     )
     if fleet.polled_at is None:
         return part

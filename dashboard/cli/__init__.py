@@ -1,10 +1,12 @@
 """The command line. Results go to standard output, everything else to standard error.
 
-A command is imported when it is run or asked for its help: the list of commands costs none of them.
+A command is imported when it runs or prints its help; the list of commands imports none.
 """
 
+import ast
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -12,56 +14,56 @@ from typer.core import TyperGroup
 import dashboard
 from dashboard.cli.terminal import APP, PROGRAM, say, usage_errors, wrong
 
-
-class Command(NamedTuple):
-    """Where a command is defined, and what it does in one line."""
-
-    module: str
-    summary: str
-
-
+# Each command and its module.
 COMMANDS = {
-    "serve": Command("serve", "Show the fleet of fleet.yaml in the browser."),
-    "demo": Command("serve", "Show a simulated fleet; no vLLM and no GPU needed (Linux)."),
-    "poll": Command("poll", "Poll every replica once and print the fleet."),
-    "check": Command("check", "Poll every replica once and evaluate the rules, for CI."),
-    "rules": Command("rules", "List the rules, or print the page of one."),
-    "baseline": Command("baseline", "Write a pool's settings as a baseline to edit."),
-    "diff": Command("diff", "Compare two fleets: findings, settings, replicas, capacity."),
-    "report": Command("report", "Write the review of a fleet as a file."),
-    "snapshots": Command("snapshots", "Work on the files of frozen snapshots."),
+    "serve": "serve",
+    "demo": "serve",
+    "poll": "poll",
+    "check": "check",
+    "rules": "rules",
+    "baseline": "baseline",
+    "diff": "diff",
+    "report": "report",
+    "snapshots": "snapshots",
 }
 
 
+def _summary(name: str) -> str:
+    """Return the first line of a command's docstring without importing its module."""
+    tree = ast.parse(Path(__file__).with_name(f"{COMMANDS[name]}.py").read_text(encoding="utf-8"))
+    functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
+    return (ast.get_docstring(functions.get(name) or functions["about"]) or "").partition("\n")[0]
+
+
 class Commands(TyperGroup):
-    """The commands. Wrong usage of any of them ends with 2 and one sentence that says what is wrong."""
+    """The commands. Wrong usage of any of them exits with 2 and one sentence."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Return the names of the commands."""
         return [*COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """Import a command; None where there is no such one."""
+        """Import a command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
-        found = getattr(import_module(f"dashboard.cli.{COMMANDS[cmd_name].module}"), cmd_name)
+        found = getattr(import_module(f"dashboard.cli.{COMMANDS[cmd_name]}"), cmd_name)
         if not isinstance(found, typer.Typer):
             function, found = found, typer.Typer(**APP)
             found.command(cmd_name)(function)
         return typer.main.get_command(found)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """List the commands with what each does."""
+        """List the commands with their summaries."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, each.summary) for name, each in COMMANDS.items()])
+            formatter.write_dl([(name, _summary(name)) for name in COMMANDS])
 
     def make_context(self, *given: Any, **more: Any) -> Any:
-        """Read what stands before the command."""
+        """Parse the arguments before the command."""
         with usage_errors():
             return super().make_context(*given, **more)
 
     def invoke(self, ctx: Any) -> Any:
-        """Read what stands after the command, and run it."""
+        """Parse the arguments after the command, and run it."""
         with usage_errors():
             return super().invoke(ctx)
 
@@ -86,4 +88,4 @@ def about(
         raise typer.Exit
     if context.invoked_subcommand is None:
         say(context.get_help())
-        wrong("no command is named")
+        wrong("no command given")

@@ -1,4 +1,4 @@
-"""The command `check`: a fleet judged by the rules, for CI."""
+"""The command `check`: the rules evaluated on a fleet, for CI."""
 
 import os
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ def check(
         typer.Option(
             metavar="FILE_OR_ID",
             help=(
-                "Judge what `poll --format json --full` saved in this file, or a frozen snapshot by its id, and ask "
-                "nobody. - is standard input."
+                "Use a file saved by `poll --format json --full`, or a frozen snapshot by its id, without polling. "
+                "- is standard input."
             ),
         ),
     ] = None,
@@ -41,35 +41,30 @@ def check(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help=(
-                "A baseline beside those of the options: any deviation from it fails, whatever its severity. Can be "
-                "given several times."
-            ),
+            help=("A baseline in addition to those of the options; any deviation fails, of any severity. Repeatable."),
         ),
     ] = None,
     fail_on: Annotated[
         Level,
         typer.Option(
-            help="The mildest finding that fails. Critical: what breaks something now; a warning can be wanted."
+            help="The lowest severity that fails. Critical: something is broken now; a warning can be intended."
         ),
     ] = "critical",
-    output: Annotated[CheckFormat, typer.Option("--format", help="What to print.")] = CheckFormat.TABLE,
+    output: Annotated[CheckFormat, typer.Option("--format", help="Output format.")] = CheckFormat.TABLE,
     min_coverage: Annotated[
         float,
-        typer.Option(
-            metavar="PERCENT", min=0, max=100, help="Of all targets, how many must answer (in full or in part)."
-        ),
+        typer.Option(metavar="PERCENT", min=0, max=100, help="Minimum share of targets that answer, also partially."),
     ] = 100,
 ) -> None:
-    """Ask every replica once, judge the fleet by the rules, and print the findings.
+    """Poll every replica once, evaluate the rules, and print the findings.
 
-    Exit code 2 for wrong usage or options, else 1 for a finding that fails, else 3 when too little could be read,
-    else 0. The last line on standard error says why.
+    Exit code 2 for wrong usage or options, else 1 for a finding that fails, else 3 for too little coverage, else 0.
+    The last line on standard error is the reason.
     """
     if snapshot and target:
         wrong(BESIDE_ADDRESSES)
     if snapshot == LIVE:
-        wrong("--snapshot live: without --snapshot every replica is asked now")
+        wrong("--snapshot live: leave out --snapshot to poll every replica")
     options, given = options_of(config, target), given_baselines(baseline or ())
     fleet, unread_lists = (
         Polled(_saved(snapshot, options, config, given))
@@ -87,30 +82,30 @@ def check(
 
 
 def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline]) -> Fleet:
-    """Return a saved fleet, judged as of its time; suppressions end by today's date.
+    """Return a saved fleet, evaluated as of its time; suppressions expire by today's date.
 
-    Options that say something of pools or rules decide, as those that are named do; else the ones saved with the fleet.
+    Options about pools or rules decide, as do those of --config; otherwise the ones saved with the fleet.
     """
     fleet = fleet_of(text, options, option="--snapshot")
     policy = policy_of(options)
     is_silent = config is None and replace(policy, file="") == Policy(file="")
     if is_silent and fleet.policy != Policy():
-        say("Judged by the options that were saved with it.")
+        say("Evaluated with the options saved in the snapshot.")
         policy = fleet.policy
     elif fleet.policy != policy:
-        say(f"Judged by {policy.file}, not by the options that were saved with it.")
+        say(f"Evaluated with {policy.file}, not with the options saved in the snapshot.")
     policy = replace(policy, baselines=beside(policy.baselines, given))
     now = service.utc_now()
     return inspected(replace(fleet, policy=policy), fleet.polled_at or now, now.date())
 
 
 def _hints(fleet: Fleet, given: Sequence[Baseline]) -> list[str]:
-    """Return which settings were probably meant in the baselines that were named: it also stands amid the findings."""
+    """Return the notes about the given baselines, such as misspelled settings; the output has them too."""
     files = [f" in {shown_part(each.file)}:" for each in given]
     return [note for note in fleet.inspection.notes if any(file in note for file in files)]
 
 
 def _options_path(config: Path | None) -> str:
-    """Return the path of the options as a repository knows it: from here, else the file's name alone."""
+    """Return the path of the options relative to this folder, else the file's name alone."""
     file = (config or Path(os.environ.get(FILE_VARIABLE) or DEFAULT_FILE)).absolute()
     return file.relative_to(Path.cwd()).as_posix() if file.is_relative_to(Path.cwd()) else file.name

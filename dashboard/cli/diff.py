@@ -1,4 +1,4 @@
-"""The command `diff`: what changed between two fleets, saved or live."""
+"""The command `diff`: the changes between two fleets, saved or live."""
 
 from typing import Annotated, Literal
 
@@ -16,30 +16,30 @@ from dashboard.views.changes import changes_report
 from dashboard.views.changes_text import summary
 from dashboard.views.context import context_of
 
-SAME, DIFFERENT = 0, 1  # as diff(1) has it; 2 is wrong usage
-FORMATS = "What to print."
-SIDE = "A file that `poll --format json --full` or an export wrote, the id of a frozen snapshot, - or live."
+SAME, DIFFERENT = 0, 1  # as diff(1); 2 is wrong usage
+FORMATS = "Output format."
+SIDE = "A file of `poll --format json --full` or an export, the id of a frozen snapshot, - or live."
 BeforeArgument = Annotated[str, typer.Argument(metavar="BEFORE", help=SIDE)]
-AfterArgument = Annotated[str, typer.Argument(metavar="AFTER", help="In the same way, what it is compared with.")]
+AfterArgument = Annotated[str, typer.Argument(metavar="AFTER", help="The other side, named in the same way.")]
 
 
 def diff(
     before: BeforeArgument,
     after: AfterArgument,
     config: ConfigOption = None,
-    pool: Annotated[str | None, typer.Option(help="Compare this pool only.")] = None,
+    pool: Annotated[str | None, typer.Option(help="Compare only this pool.")] = None,
     output: Annotated[Literal["table", "json", "markdown"], typer.Option("--format", help=FORMATS)] = "table",
 ) -> None:
-    """Say what changed from one fleet to another: findings, settings, replicas, capacity.
+    """Compare two fleets: findings, settings, replicas, capacity.
 
-    A frozen snapshot can be named by the first digits of its id; - is standard input, and live asks every replica now.
-    Each side is judged as it was when it was saved.
+    The first digits of a frozen snapshot's id are enough; - is standard input, and live polls every replica now. Each
+    side has the findings of its own time.
 
-    Exit code 0 when nothing changed, 1 when something did, 2 for wrong usage or options. The last line on standard
-    error says what.
+    Exit code 0 without changes, 1 with changes, 2 for wrong usage or options. The last line on standard error counts
+    the changes.
     """
     if before == after and before in {LIVE, STANDARD_INPUT}:
-        wrong(f"{before}: it can stand for one side only")
+        wrong(f"{before}: valid for one side only")
     options = options_of(config)
     sides = [fleet_of(each, options) for each in (before, after)]
     if pool is not None:
@@ -52,7 +52,7 @@ def diff(
 
 
 def _chosen(sides: list[Fleet], pool: str) -> list[Fleet]:
-    """Return the part of both sides that is one pool; one of them must have it."""
+    """Return one pool of both sides; at least one of them must have it."""
     names = {each.name for fleet in sides for each in fleet.pools}
     if pool not in names:
         no_such_pool(pool, names, said="--pool: neither side has a pool")

@@ -1,4 +1,4 @@
-"""The command `poll`: every replica once, as a table or as JSON."""
+"""The command `poll`: the fleet as a table or as JSON."""
 
 from typing import Annotated, Literal
 
@@ -16,21 +16,20 @@ from dashboard.views.poll import poll_view
 def poll(
     target: TargetsArgument = None,
     config: ConfigOption = None,
-    pool: Annotated[str | None, typer.Option(help="Print this pool only.")] = None,
-    output: Annotated[Literal["table", "json"], typer.Option("--format", help="What to print.")] = "table",
+    pool: Annotated[str | None, typer.Option(help="Print only this pool.")] = None,
+    output: Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")] = "table",
     *,
     full: Annotated[
         bool, typer.Option("--full", help="With json: every setting, and each replica's identity and probes.")
     ] = False,
 ) -> None:
-    """Ask every replica once and print what they say.
+    """Poll every replica once and print the fleet.
 
-    Exit code 0 also when replicas are down, for they are in the answer; 2 for wrong usage or options, or when there is
-    nothing to ask.
+    Exit code 0 also with unreachable replicas, which the output lists; 2 for wrong usage or options, or no targets.
     """
     fleet = polled(options_of(config, target)).fleet
     if not fleet.replicas:
-        wrong("there is no target")
+        wrong("no targets")
     if pool is not None:
         fleet = _chosen(fleet, pool)
     if output == "json":

@@ -1,4 +1,4 @@
-"""The command `report`: the whole review of a fleet as one file."""
+"""The command `report`: the review of a fleet as one file."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,8 +22,8 @@ from dashboard.views.review_new import Alone
 NONE = "none"
 FLEETS = f"{SAVED}, or the id of a frozen snapshot"
 SINCE = (
-    f"The fleet of the last review, named in the same way; {NONE} for no comparison. Without it: the frozen snapshot "
-    "that the page Review takes."
+    f"The fleet of the last review, named in the same way; {NONE} for no comparison [default: the frozen snapshot "
+    "that the Review page uses]."
 )
 
 
@@ -32,34 +32,34 @@ def report(
     config: ConfigOption = None,
     snapshot: Annotated[
         str | None,
-        typer.Option(metavar="FILE_OR_ID", help=f"Report this fleet and ask nobody: {FLEETS}. - is standard input."),
+        typer.Option(metavar="FILE_OR_ID", help=f"Report this fleet without polling: {FLEETS}. - is standard input."),
     ] = None,
     since: Annotated[
         str | None,
         typer.Option(metavar="FILE_OR_ID", help=SINCE),
     ] = None,
     output: Annotated[
-        Literal["html", "pdf", "markdown", "json"], typer.Option("--format", help="What to write.")
+        Literal["html", "pdf", "markdown", "json"], typer.Option("--format", help="Output format.")
     ] = "html",
     file: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write it to this file, over an old one."),
+        typer.Option("-o", "--output", metavar="FILE", help="Output file; an existing one is overwritten."),
     ] = None,
 ) -> None:
-    """Write the review of a fleet: findings, differences, capacity, what is new, what could not be read.
+    """Write the review of a fleet as a file: findings, differences, capacity, changes, unreadable replicas.
 
-    Without --snapshot every replica is asked once. Notes that are kept beside a snapshot stand in its report.
+    Without --snapshot every replica is polled once. The report of a snapshot includes its notes.
 
-    What is new is told since the last review, found among the frozen snapshots as on the page Review. Replicas that are
-    named by their addresses may be a part of the fleet: they are held against nothing unless --since is given.
+    Changes are those since the last review, found among the frozen snapshots as on the Review page. Replicas given by
+    address may be a part of the fleet: they are compared only with --since.
 
-    Exit code 0 when it is written, whatever it says; 2 for wrong usage or options, or when there is nothing to report.
+    Exit code 0 for a written report, whatever its findings; 2 for wrong usage or options, or without targets.
     """
     kind = Format(output)
     if file is None and not EXPORTS[kind].is_text and is_terminal():
         wrong(f"-o is missing: name the file that the {EXPORTS[kind].label} is written to")
     if snapshot == since == STANDARD_INPUT:
-        wrong("-: it can stand for one of the two fleets only")
+        wrong("-: valid for one of the two fleets only")
     if snapshot and target:
         wrong(BESIDE_ADDRESSES)
     options = options_of(config, target)
@@ -75,7 +75,7 @@ def report(
 
 
 def _named(since: str, options: Options) -> Last:
-    """Open the fleet that the review is to be held against, if any."""
+    """Open the fleet of --since, if any."""
     if since == NONE:
         return Last(alone=Alone.CHOSEN)
     fleet, _, notes = noted_fleet(since, options, option="--since")
@@ -83,14 +83,14 @@ def _named(since: str, options: Options) -> Last:
 
 
 def _last(fleet: Fleet, options: Options, *, is_part: bool) -> Last:
-    """Open the last review, and say what hinders. Of a part of the fleet there is none: the rest would seem gone."""
+    """Open the last review, and print problems. A part of the fleet has none: the rest would look removed."""
     if is_part:
         return Last(alone=Alone.CHOSEN)
     store = Snapshots(options.snapshots_folder)
     known = earlier(store, fleet)
     last = opened(known, last_review(known, fleet), store.fleet)
     if last.problem:
-        say(last.problem if last.fleet else f"The review is held against no earlier one. {last.problem}")
+        say(last.problem if last.fleet else f"No comparison with an earlier review. {last.problem}")
     return last
 
 

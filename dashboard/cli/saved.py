@@ -1,4 +1,4 @@
-"""Baselines that are named on the command line, read beside those that the options or a saved fleet have."""
+"""FILE_OR_ID: a saved fleet, as a file or a snapshot of the store, or the live fleet; and other files of commands."""
 
 import glob
 import re
@@ -26,7 +26,7 @@ from dashboard.store.writing import write_whole
 
 
 def write_file(option: str, file: Path, content: bytes) -> None:
-    """Write a file that was named with an option; say why it cannot be written, and end with 2."""
+    """Write the file of an option; print the error and exit with 2 where that fails."""
     try:
         write_whole(file, content)
     except OSError as error:
@@ -36,12 +36,12 @@ def write_file(option: str, file: Path, content: bytes) -> None:
 
 
 def hindered(error: OSError, of_folder: str, otherwise: str) -> str:
-    """Say why a file cannot be opened, and what to do: `of_folder` where it is a folder."""
+    """Return why a file cannot be opened, and the action: `of_folder` for a folder."""
     return f"{error.strerror or error}; {of_folder if isinstance(error, IsADirectoryError) else otherwise}"
 
 
 def given_baselines(files: Iterable[Path]) -> tuple[Baseline, ...]:
-    """Read the baselines of these files; end with 2 where one is wrong."""
+    """Read the baselines of these files; exit with 2 where one is wrong."""
     try:
         return load_baselines([("--baseline", glob.escape(str(file))) for file in files], Path.cwd())
     except OptionsError as error:
@@ -49,7 +49,7 @@ def given_baselines(files: Iterable[Path]) -> tuple[Baseline, ...]:
 
 
 def beside(own: Iterable[Baseline], given: Iterable[Baseline]) -> tuple[Baseline, ...]:
-    """Return baselines and those given beside them; end with 2 where two say different things of one pool."""
+    """Return both sets of baselines; exit with 2 where two of one pool differ."""
     try:
         return with_given(own, given)
     except OptionsError as error:
@@ -58,12 +58,12 @@ def beside(own: Iterable[Baseline], given: Iterable[Baseline]) -> tuple[Baseline
 
 STANDARD_INPUT = "-"
 LIVE = "live"
-SAVED = "what `poll --format json --full` or an export wrote"
+SAVED = "a file of `poll --format json --full` or an export"
 _DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
 class Noted(NamedTuple):
-    """A fleet, what its snapshot is called, and the notes on it; empty where it was not frozen."""
+    """A fleet, and the name and notes of its snapshot; empty where it was not frozen."""
 
     fleet: Fleet
     name: str
@@ -71,17 +71,17 @@ class Noted(NamedTuple):
 
 
 def fleet_of(text: str | None, options: Options, *, option: str = "") -> Fleet:
-    """Return the fleet that `text` names, judged as it was when it was saved; end with 2 where there is none.
+    """Return the fleet that `text` names, with the findings of its time; exit with 2 where there is none.
 
-    `-` is standard input, `live` asks every target now, else a file that `poll --format json --full` or an export of a
-    snapshot wrote, else the id of a frozen snapshot, or its first digits. `option` is what `text` was given with. None
-    asks every target as well: of a command that takes their addresses, and to which nobody named a fleet.
+    `-` is standard input, `live` polls every target now, else a file of `poll --format json --full` or an export, else
+    the id of a frozen snapshot, or its first digits. `option` is the option of `text`. None polls every target too: for
+    a command that accepts addresses.
     """
     return _opened(text, options, option)[0]
 
 
 def noted_fleet(text: str | None, options: Options, *, option: str = "") -> Noted:
-    """Return the same with the name and the notes of its snapshot: those in its file, else those that are kept here."""
+    """Return the same with the snapshot's name and notes: those in its file, else those of the folder."""
     fleet, raw = _opened(text, options, option)
     carried = read_export_metadata(raw)
     if carried.name or carried.notes or fleet.snapshot is None:
@@ -96,7 +96,7 @@ def noted_fleet(text: str | None, options: Options, *, option: str = "") -> Note
 
 
 def _opened(text: str | None, options: Options, option: str) -> tuple[Fleet, bytes]:
-    """Return the fleet that `text` names, and its file as it was read; no bytes where it is none."""
+    """Return the fleet that `text` names, and the bytes of its file; empty without a file."""
     if text is None or text == LIVE:
         return _live(text, options, option), b""
     try:
@@ -116,12 +116,12 @@ def _opened(text: str | None, options: Options, option: str) -> tuple[Fleet, byt
 def _live(text: str | None, options: Options, option: str) -> Fleet:
     fleet = polled(options, takes_addresses=text is None).fleet
     if not fleet.replicas:
-        wrong("there is no target" if text is None else _said(text, option, "there is no target"))
+        wrong("no targets" if text is None else _said(text, option, "no targets"))
     return fleet
 
 
 def _read(text: str) -> bytes:
-    """Return what a file holds; a byte more than a snapshot may have tells that it is too large."""
+    """Return a file's content, up to one byte more than a snapshot may have."""
     if text == STANDARD_INPUT:
         if sys.stdin is None:
             raise OSError("standard input is closed")
@@ -131,7 +131,7 @@ def _read(text: str) -> bytes:
 
 
 def _frozen(text: str, options: Options, option: str) -> Fleet:
-    """Open a snapshot of the store by its id or the first digits of it."""
+    """Open a snapshot of the store by its id or its first digits."""
     store = Snapshots(options.snapshots_folder)
     try:
         if not store.beginning(text):
@@ -142,19 +142,16 @@ def _frozen(text: str, options: Options, option: str) -> Fleet:
 
 
 def _no_snapshot(text: str, folder: Path) -> str:
-    """Go on after what is no file: why it is no snapshot either, and what to do."""
+    """Return the reason why a missing file is no snapshot either, and the action."""
     if not _DIGITS.fullmatch(text):
         return f"; name {SAVED}, or the id of a frozen snapshot"
     if len(text) < SHORTEST:
         return f"; if it is a snapshot, {TYPE_MORE}"
-    return (
-        f", and no snapshot of that id in {folder}; "
-        "snapshots of another configuration are found with --config FILE of that dashboard"
-    )
+    return f", and no snapshot of that id in {folder}; for snapshots of another dashboard use its --config FILE"
 
 
 def _id(text: str, content: bytes) -> str | None:
-    """Return the id of an exported snapshot: its file bears it, and what is in the file has it."""
+    """Return the id of an exported snapshot, in the name of its file and of its content."""
     key, stem = id_of(content), Path(text).name.partition(".")[0]
     return next((each for each in (key, key[:EARLIER_DIGITS]) if stem.endswith(each)), None)
 

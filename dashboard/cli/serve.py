@@ -1,4 +1,4 @@
-"""The commands `serve` and `demo`: the dashboard in the browser, on the fleet of the options or on a simulated one."""
+"""The commands `serve` and `demo`: the dashboard in the browser, with a real or a simulated fleet."""
 
 import json
 import re
@@ -19,20 +19,20 @@ PORT = 8501  # Streamlit's own
 ADDRESS = "127.0.0.1"
 DEMO_NAME = "demo"
 DEMO_INTERVAL_SECONDS = 5
-DEMO_PROBE_TIMEOUT_SECONDS = 2  # the fleet has one slow replica; nobody should wait long for the first page
+DEMO_PROBE_TIMEOUT_SECONDS = 2  # one slow replica must not delay the first page
 RESTART_TEXT = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<block_size>\d{1,6}):(?P<seconds>\d{1,6})")
 
 PortOption = Annotated[int, typer.Option(help="Port of the dashboard.", min=1, max=65535)]
-AddressOption = Annotated[str, typer.Option(help="Address that the dashboard binds. There is no login.")]
+AddressOption = Annotated[str, typer.Option(help="Address to bind. There is no login.")]
 
 
 def serve(config: ConfigOption = None, port: PortOption = PORT, address: AddressOption = ADDRESS) -> None:
     """Show the fleet of fleet.yaml in the browser."""
     options = options_of(config)
     if not options.targets and not options.file_sd:
-        say(f"Nothing is configured yet: list replicas under targets or file_sd in {options.file}.")
+        say(f"No targets configured: list replicas under targets or file_sd in {options.file}.")
     _need(address, port)
-    say(f"Dashboard on {_url(address, port)} (Ctrl-C ends it)")
+    say(f"Dashboard on {_url(address, port)} (Ctrl-C to stop)")
     raise typer.Exit(launch.serve(address, port, config))
 
 
@@ -43,14 +43,14 @@ def demo(
         int, typer.Option(help="Port of the simulated replicas, on addresses 127.1.x.y.", min=1, max=65535)
     ] = 8000,
     replicas: Annotated[
-        int | None, typer.Option(help="Number of replicas [default: some 40 that tell a story].", min=1, max=5000)
+        int | None, typer.Option(help="Number of replicas [default: about 40 with typical problems].", min=1, max=5000)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed gives other ids, times and counters.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of ids, times and counters.")] = 0,
     restart: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS:BLOCK_SIZE:SECONDS",
-            help="Restart a replica with another block size after so many seconds, as 127.1.0.3:32:60.",
+            help="Restart a replica with another block size after some seconds, as 127.1.0.3:32:60.",
         ),
     ] = None,
 ) -> None:
@@ -66,12 +66,12 @@ def demo(
             config = _demo_options(Path(folder), targets(fleet, fleet_port))
             say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
             say(f"Options: --config {config}")
-            say("The simulated fleet keeps its snapshots and notes only while it runs.")
-            say(f"Dashboard on {_url(address, port)} (Ctrl-C ends both)")
+            say("Snapshots and notes are deleted when it stops.")
+            say(f"Dashboard on {_url(address, port)} (Ctrl-C to stop both)")
             code = launch.serve_apart(address, port, config)
     except OSError as error:
-        why = f"{error.strerror or error}. Is another one running? See --fleet-port."
-        fail(f"exit {FAILED}: the simulated fleet could not start: {why}")
+        why = f"{error.strerror or error}. Another one may be running: use --fleet-port."
+        fail(f"exit {FAILED}: the simulated fleet cannot start: {why}")
     raise typer.Exit(code)
 
 
@@ -85,7 +85,7 @@ def _restart(text: str | None) -> Restart | None:
 
 
 def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
-    """Write the options of the demo, as an operator would."""
+    """Write the options of the demo as a file."""
     (folder / "targets.json").write_text(json.dumps(targets))
     config = folder / "fleet.yaml"
     options = {
@@ -100,7 +100,7 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
 
 def _need(address: str, port: int) -> None:
     if not launch.is_free(address, port):
-        fail(f"exit {FAILED}: port {port} of {address} is taken; name another one with --port (make: PORT=).")
+        fail(f"exit {FAILED}: port {port} of {address} is in use; choose another with --port (make: PORT=).")
 
 
 def _url(address: str, port: int) -> str:

@@ -1,4 +1,4 @@
-"""The command `snapshots`: what is done with the files of frozen snapshots."""
+"""The command `snapshots`: maintenance of snapshot files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,12 +12,12 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet.formatting import count
 from dashboard.store import Snapshots
 
-snapshots = typer.Typer(**APP, help="Work on the files of frozen snapshots.")
+snapshots = typer.Typer(**APP)
 
 
 @snapshots.callback()
 def about() -> None:
-    """Work on the files of frozen snapshots."""
+    """Maintain the files of frozen snapshots."""
 
 
 @snapshots.command("redact")
@@ -25,15 +25,15 @@ def redact(
     config: ConfigOption = None,
     backup: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where the files are copied first [default: a new one beside them]."),
+        typer.Option(metavar="FOLDER", help="Folder for a backup of the files [default: a new one in their folder]."),
     ] = None,
 ) -> None:
-    """Take secrets out of snapshots and notes that an earlier version wrote. Ids and links stay valid.
+    """Remove secrets from snapshots and notes of earlier versions. Ids and links stay valid.
 
-    What an earlier version did not know as a secret is in its files, although no page shows it. Change those passwords
-    and keys as well, and delete the backup.
+    An earlier version knew fewer kinds of secrets; its files still have them, although no page shows them. Also change
+    those passwords and keys, and delete the backup.
 
-    Exit code 1 where a snapshot or its notes cannot be read; the others are rewritten.
+    Exit code 1 for an unreadable snapshot or notes file; the others are rewritten.
     """
     options = options_of(config)
     store = Snapshots(options.snapshots_folder)
@@ -45,7 +45,7 @@ def redact(
     for problem in listed.damaged:
         say(problem)
     total = count(len(listed.snapshots), "snapshot")
-    kept = f"; the files as they were are in {folder}, delete them" if changed else ""
+    kept = f"; backup of the files in {folder}: delete it" if changed else ""
     say(f"Secrets removed from {len(changed):,} of {total} in {options.snapshots_folder}{kept}.")
     if listed.damaged:
-        fail(f"exit {FAILED}: {count(len(listed.damaged), 'file')} not read.")
+        fail(f"exit {FAILED}: {count(len(listed.damaged), 'file')} unreadable.")

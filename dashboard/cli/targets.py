@@ -1,4 +1,4 @@
-"""Which replicas a command asks: its options, its addresses, and one poll with its progress."""
+"""The targets of a command: its options, its addresses, and one poll with progress."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,11 +19,11 @@ from dashboard.sources.polling.credentials import exposed_keys
 from dashboard.vllm.redaction import also_redact
 
 TARGETS_HELP = (
-    "Addresses to ask instead of those of the options. FLEET_CREDENTIALS__TOKEN_ENV names the environment variable "
-    "that holds their API key."
+    "Addresses to poll instead of those of the options. FLEET_CREDENTIALS__TOKEN_ENV names the environment variable "
+    "with their API key."
 )
-BESIDE_ADDRESSES = "--snapshot: the file says what was asked; name no addresses beside it"
-ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The file with the options.")]
+BESIDE_ADDRESSES = "--snapshot cannot be combined with addresses"
+ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The options file.")]
 TargetsArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[TARGET]...", help=TARGETS_HELP),
@@ -31,14 +31,14 @@ TargetsArgument = Annotated[
 
 
 class Polled(NamedTuple):
-    """A poll of the command line; `unread_lists` says of each list of targets that could not be read why."""
+    """A poll of the command line; `unread_lists` has a sentence per unreadable list of targets."""
 
     fleet: Fleet
     unread_lists: tuple[str, ...] = ()
 
 
 def options_of(config: Path | None, targets: Iterable[str] | None = None) -> Options:
-    """Return the options, with these targets instead of their own if any are given; end with 2 where they are wrong."""
+    """Return the options, with these targets instead of their own if given; exit with 2 for mistakes."""
     try:
         options = load_options(config)
     except OptionsError as error:
@@ -49,7 +49,7 @@ def options_of(config: Path | None, targets: Iterable[str] | None = None) -> Opt
 
 
 def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
-    """Ask every target once. What hinders is said on standard error; `takes_addresses` as the command does."""
+    """Poll every target once. Problems go to standard error; `takes_addresses`: whether the command does."""
     discovery = Discovery(options)
     targets = discovery.discover()
     for failure in discovery.failures:
@@ -57,11 +57,11 @@ def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
     if exposed := exposed_keys(targets):
         say(exposed)
     if not targets:
-        say(f"There is nothing to ask: {_how(options.file, takes_addresses=takes_addresses)}.")
+        say(f"No targets: {_how(options.file, takes_addresses=takes_addresses)}.")
     console = Console(stderr=True)
-    columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("polling"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("asking", total=len(targets))
+        task = progress.add_task("polling", total=len(targets))
         fleet = service.poll_once(
             options, targets, lambda done, _total: progress.update(task, completed=done), discovery.failures
         )
@@ -69,17 +69,15 @@ def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
 
 
 def _how(file: str, *, takes_addresses: bool) -> str:
-    """Say how a command learns its targets."""
-    listed = (
-        f"list {'them' if takes_addresses else 'addresses'} in {file}, or name the file that has them with --config"
-    )
+    """Return how to give a command its targets."""
+    listed = f"list {'them' if takes_addresses else 'addresses'} in {file}, or use --config FILE"
     return f"name addresses, {listed}" if takes_addresses else listed
 
 
 def _target(text: str) -> TargetOptions:
     with suppress(OSError):  # a name that no file can have
         if Path(text).is_file():
-            wrong(f"{text}: a file, and no address; check, report and baseline read it after --snapshot")
+            wrong(f"{text}: a file, not an address; use --snapshot with check, report and baseline")
     try:
         return TargetOptions(url=replica_id(text))
     except ValueError as error:

@@ -14,31 +14,31 @@ from dashboard.fleet.formatting import count, end_cut, natural, uncapitalized, w
 FAILED = 1
 WRONG_USAGE = 2
 PROGRAM = "python -m dashboard"
-# Of each app of typer: plain help, no completion, no tracebacks of typer's own.
+# For each app of typer: plain help, no completion, no tracebacks of typer's own.
 APP: dict[str, Any] = {
     "add_completion": False,
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
-NARROWEST, WIDEST = 80, 200  # columns; where standard output is no terminal, lines are folded at the widest only
+NARROWEST, WIDEST = 80, 200  # columns; without a terminal lines fold at the widest
 
 
 def is_terminal() -> bool:
-    """Tell whether somebody reads standard output in colour."""
+    """Return whether standard output is a terminal, with colour."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def width() -> int:
-    """Return the number of columns to write: the terminal's, or those that COLUMNS asks for."""
+    """Return the number of columns: the terminal's, or that of COLUMNS."""
     asked = is_terminal() or "COLUMNS" in os.environ
     return max(NARROWEST, shutil.get_terminal_size().columns) if asked else WIDEST
 
 
 def put(content: str | bytes) -> None:
-    """Write a result to standard output, text in UTF-8 whatever the terminal's encoding: JSON and XML are read as that.
+    """Write a result to standard output, always in UTF-8, the encoding of JSON and XML.
 
-    Where it cannot be written, end with 2; where nobody reads on, typer ends without a word.
+    Exit with 2 where that fails; silently for a closed pipe.
     """
     raw = content.encode(errors="replace") if isinstance(content, str) else content
     try:
@@ -46,7 +46,7 @@ def put(content: str | bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tries once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python tries again at its exit
         fail(f"exit {WRONG_USAGE}: standard output cannot be written: {error.strerror}; write elsewhere.", WRONG_USAGE)
 
 
@@ -57,24 +57,23 @@ def say(sentence: str) -> None:
 
 
 def fail(sentence: str, code: int = FAILED) -> NoReturn:
-    """Say why, and end."""
+    """Print why, and exit."""
     say(sentence)
     raise typer.Exit(code)
 
 
 def wrong(sentence: str) -> NoReturn:
-    """Say what is wrong with the usage, and end with 2."""
+    """Print what is wrong with the usage, and exit with 2."""
     fail(f"exit {WRONG_USAGE}: wrong usage: {_ended(sentence)}", WRONG_USAGE)
 
 
 def wrong_options(mistakes: Sequence[str]) -> NoReturn:
-    """Say every mistake on a line, and end with 2: the last line is the mistake, or how many there are."""
+    """Print one mistake per line, and exit with 2: the last line is the mistake, or their number."""
     if len(mistakes) == 1:
         fail(f"exit {WRONG_USAGE}: wrong options: {_ended(mistakes[0])}", WRONG_USAGE)
     for mistake in mistakes:
         say(mistake)
-    told = f"{count(len(mistakes), 'mistake')}, told on the lines before this one"
-    fail(f"exit {WRONG_USAGE}: wrong options: {told}.", WRONG_USAGE)
+    fail(f"exit {WRONG_USAGE}: wrong options: {count(len(mistakes), 'mistake')}, see above.", WRONG_USAGE)
 
 
 def _ended(sentence: str) -> str:
@@ -83,17 +82,17 @@ def _ended(sentence: str) -> str:
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Say what typer finds wrong with the usage as everything else is said."""
+    """Print typer's usage errors like our own."""
     try:
         yield
     except typer.TyperException as error:
         context: typer.Context | None = getattr(error, "ctx", None)
         command = context.command_path if context else PROGRAM
-        wrong(f"{_ended(_found(error))} `{command} --help` tells what there is")
+        wrong(f"{_ended(_found(error))} see `{command} --help`")
 
 
 def _found(error: typer.TyperException) -> str:
-    """Return what typer found; what pydantic found for it in the words of the options' mistakes."""
+    """Return typer's error; pydantic's in the words of the options' mistakes."""
     cause = error.__cause__
     if isinstance(error, typer.BadParameter) and error.param is not None and cause is not None:
         from pydantic import ValidationError
@@ -111,7 +110,7 @@ MOST_NAMED = 12  # pools that the sentence names before it counts the rest
 
 
 def no_such_pool(name: str, pools: Iterable[str], *, said: str = "there is no pool") -> NoReturn:
-    """Say which pools there are, and end with 2. `said` is what stands before the name that was asked for."""
+    """Print the known pools, and exit with 2. `said` precedes the unknown name."""
     known = [repr(each) for each in sorted(set(pools), key=natural)]
     left = len(known) - MOST_NAMED
     more = f" and {left:,} more" if left > 0 else ""

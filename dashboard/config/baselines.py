@@ -1,4 +1,4 @@
-"""Baselines as people write them: YAML files, each read whole or refused with a sentence per mistake."""
+"""Baselines: YAML files, each read completely or refused with a sentence per mistake."""
 
 import glob
 import re
@@ -38,7 +38,7 @@ _COMMENT = re.compile(r"[:,]?\s+#+\s*(.*?)\s*")
 
 
 class _Read(NamedTuple):
-    """A file's baseline, and where its pool stands; its mistakes, and then no baseline."""
+    """A file's baseline and the line of its pool, or its mistakes."""
 
     baseline: Baseline | None
     pool_line: int
@@ -46,19 +46,19 @@ class _Read(NamedTuple):
 
 
 def read_baseline(raw: bytes, file: str) -> tuple[Baseline | None, tuple[Mistake, ...]]:
-    """Read one baseline; `file` is what its file is called, by whose name without ending the baseline goes.
+    """Read one baseline, named after `file` without its ending. Return a baseline or mistakes.
 
-    Values of expected and tolerated settings become canonical JSON text. Either a baseline or mistakes come back.
+    Values of expected and tolerated settings become canonical JSON text.
     """
     read = _read(raw, file)
     return read.baseline, read.mistakes
 
 
 def load_baselines(named: Iterable[tuple[str, str]], folder: Path) -> tuple[Baseline, ...]:
-    """Read the files that paths and globs name, each with where it is written, such as `fleet.yaml:7: baselines[0]`.
+    """Read the files of these paths and globs, each with its origin, such as `fleet.yaml:7: baselines[0]`.
 
-    They come in the order of the patterns, then of their names, and are called by their path from `folder`. Raise
-    OptionsError with every mistake: a file that is not there, what is wrong in one, two baselines of one pool.
+    The order is that of the patterns, then of the names; a file is named by its path from `folder`. Raise OptionsError
+    with every mistake: a missing file, a mistake in one, two baselines of one pool.
     """
     baselines: list[Baseline] = []
     mistakes: list[str] = []
@@ -67,7 +67,7 @@ def load_baselines(named: Iterable[tuple[str, str]], folder: Path) -> tuple[Base
             with path.open("rb") as stream:
                 read = _read(stream.read(MAX_DOCUMENT_BYTES + 1), called(path, folder))
         except OSError as error:
-            mistakes.append(f"{path}: {error.strerror}; name the file of a baseline")
+            mistakes.append(f"{path}: {error.strerror}; name a baseline file")
             continue
         mistakes += [f"{path}:{line}: {text}" for line, text in read.mistakes]
         if read.baseline is None:
@@ -81,10 +81,7 @@ def load_baselines(named: Iterable[tuple[str, str]], folder: Path) -> tuple[Base
 
 
 def with_given(own: Iterable[Baseline], given: Iterable[Baseline]) -> tuple[Baseline, ...]:
-    """Return the options' own baselines and those given beside them; one that says the same stands once, as given.
-
-    Raise OptionsError where two say different things of one pool.
-    """
+    """Return the options' own baselines and the given ones, equal ones once. Raise OptionsError for two of one pool."""
     added = tuple(given)
     kept = []
     for each in own:
@@ -101,22 +98,22 @@ def _of_pool(pool: str, baselines: Iterable[Baseline]) -> Baseline | None:
 
 
 def called(path: Path, folder: Path) -> str:
-    """Return what a file is called: its path from a folder, else its name; never where it stands on this machine."""
+    """Return a file's path from a folder, else its name; never an absolute path."""
     whole, above = path.absolute(), folder.absolute()
     return whole.relative_to(above).as_posix() if whole.is_relative_to(above) else path.name
 
 
 def _second(baseline: Baseline, earlier: Baseline) -> str:
-    return f"{baseline.pool} has a baseline in {earlier.file} already; keep one"
+    return f"{baseline.pool} already has a baseline in {earlier.file}; keep one"
 
 
 def _files(named: Iterable[tuple[str, str]], mistakes: list[str]) -> Iterator[Path]:
-    """Yield each file once; a glob that matches none is a mistake, for its baselines would be silently missing."""
+    """Yield each file once; a glob without a match is a mistake."""
     seen: set[Path] = set()
     for origin, pattern in named:
         found = sorted(map(Path, glob.glob(pattern)))  # noqa: PTH207  Path.glob takes no absolute pattern
         if not found:
-            mistakes.append(f"{origin}: no file is there as {pattern}; name the files of baselines, or leave it out")
+            mistakes.append(f"{origin}: no file matches {pattern}; name baseline files, or remove it")
         for path in found:
             if path.resolve() not in seen:
                 seen.add(path.resolve())
@@ -125,7 +122,7 @@ def _files(named: Iterable[tuple[str, str]], mistakes: list[str]) -> Iterator[Pa
 
 def _read(raw: bytes, file: str) -> _Read:
     if _SAVED_FLEET.match(raw):
-        return _Read(None, 1, (Mistake(1, "it is a saved fleet, not a baseline; name it after --snapshot"),))
+        return _Read(None, 1, (Mistake(1, "a saved fleet, not a baseline; use --snapshot"),))
     document = read_document(raw)
     if document.mistakes:
         return _Read(None, 1, document.mistakes)
@@ -147,7 +144,7 @@ def _read(raw: bytes, file: str) -> _Read:
 
 
 class _Reading:
-    """Reads the parts of a document, and keeps what is wrong with them."""
+    """Reads the parts of a document, and collects mistakes."""
 
     def __init__(self, document: Document, value: dict[str, Value]) -> None:
         self.mistakes: list[Mistake] = []
@@ -157,10 +154,10 @@ class _Reading:
         if "version" not in value:
             self._wrong((), "version: missing; write `version: 1`")
         elif value["version"] != FORMAT:
-            self._wrong(("version",), f"not a version that is read here; write {FORMAT}")
+            self._wrong(("version",), f"unsupported version; write {FORMAT}")
 
     def line(self, place: Place) -> int:
-        """Return the line of a place, else of what it stands in."""
+        """Return the line of a place, else of the part around it."""
         return next(self._lines[place[:end]] for end in range(len(place), -1, -1) if place[:end] in self._lines)
 
     def pool(self) -> str:
@@ -169,7 +166,7 @@ class _Reading:
         if "pool" not in self._value:
             self._wrong((), "pool: missing; write the name of a pool, or a glob")
         elif not isinstance(pool, str) or not pool.strip():
-            self._wrong(("pool",), "not a text; write the name of a pool, or a glob")
+            self._wrong(("pool",), "expected the name of a pool, or a glob")
         elif len(pool) > LONGEST_POOL:
             self._wrong(("pool",), f"longer than {LONGEST_POOL} characters; shorten it")
         return str(pool)
@@ -179,18 +176,18 @@ class _Reading:
         return {path: self._text(("expected", path), value) for path, value in self._settings("expected")}
 
     def tolerated(self) -> dict[str, Tolerance]:
-        """Return path -> what is tolerated of it."""
+        """Return path -> tolerance."""
         expected = self._value.get("expected")
-        told = {}
+        tolerated = {}
         for path, value in self._settings("tolerated"):
             place = ("tolerated", path)
             if isinstance(expected, dict) and path in expected:
-                self._wrong(place, f"stands on line {self.line(('expected', path))} under expected too; keep one")
-            told[path] = self._tolerance(place, value)
-        return told
+                self._wrong(place, f"also expected on line {self.line(('expected', path))}; keep one")
+            tolerated[path] = self._tolerance(place, value)
+        return tolerated
 
     def ignored(self) -> tuple[str, ...]:
-        """Return the globs over paths that do not matter."""
+        """Return the globs over ignored paths."""
         globs = self._value.get("ignored")
         if globs is None:
             return ()
@@ -199,58 +196,58 @@ class _Reading:
             return ()
         for number, each in enumerate(globs):
             if not isinstance(each, str) or not each or len(each) > MAX_PATH:
-                self._wrong(("ignored", number), "not a glob over paths; write one such as `observability_config.*`")
+                self._wrong(("ignored", number), "expected a glob over paths such as `observability_config.*`")
         return tuple(map(str, globs))
 
     def check_whole(self, baseline: Baseline) -> None:
-        """Refuse a file that agrees on nothing: it would pass whatever a pool is like."""
+        """Refuse a file without expectations: every pool would pass."""
         if not self.mistakes and not baseline.expected and not baseline.tolerated:
             self._wrong((), "nothing is expected or tolerated; write settings under `expected`")
 
     def _settings(self, key: str) -> Iterator[tuple[str, Value]]:
-        told = self._value.get(key)
-        if told is not None and not isinstance(told, dict):
+        section = self._value.get(key)
+        if section is not None and not isinstance(section, dict):
             self._wrong((key,), "not a mapping; write lines of `path: value`")
             return
-        for path, value in (told or {}).items():
+        for path, value in (section or {}).items():
             if not path or len(path) > MAX_PATH:
-                self._wrong((key, path), f"not a path; write one of 1 to {MAX_PATH} characters")
+                self._wrong((key, path), f"expected a path of 1 to {MAX_PATH} characters")
             yield path, value
 
     def _text(self, place: Place, value: Value) -> str:
-        told = native(value)
-        if redact(told, str(place[1])) != told:
-            self._wrong(place, "no secret may stand in a baseline, and secrets are not compared; take it out")
-        return canonical_text(tidy(str(place[1]), told))
+        plain = native(value)
+        if redact(plain, str(place[1])) != plain:
+            self._wrong(place, "no secrets in a baseline: they are not compared; remove it")
+        return canonical_text(tidy(str(place[1]), plain))
 
     def _tolerance(self, place: Place, value: Value) -> Tolerance:
         if not isinstance(value, dict) or not value.keys() & set(TOLERANCES):
-            self._wrong(place, "not what is tolerated; write {any_of: [...]} or {at_least: ..., at_most: ...}")
+            self._wrong(place, "expected {any_of: [...]} or {at_least: ..., at_most: ...}")
             return Tolerance()
         self._unknown(place, value, TOLERANCES)
         if "any_of" in value:
             return Tolerance(self._any_of(place, value))
         low, high = (self._end((*place, name), value) for name in TOLERANCES[1:])
         if low is not None and high is not None and low > high:
-            self._wrong(place, f"at_least {low:.15g} is more than at_most {high:.15g}; nothing lies between them")
+            self._wrong(place, f"at_least {low:.15g} is more than at_most {high:.15g}")
         return Tolerance((), low, high)
 
     def _any_of(self, place: Place, value: dict[str, Value]) -> tuple[str, ...]:
         if len(value.keys() & set(TOLERANCES)) > 1:
-            self._wrong(place, "any_of and a range stand together; keep one of them")
+            self._wrong(place, "any_of and a range; keep one of them")
         entries = value["any_of"]
         if not isinstance(entries, list) or not entries:
-            self._wrong((*place, "any_of"), "not a list of values; write at least one, such as [128, 256]")
+            self._wrong((*place, "any_of"), "expected a list of values such as [128, 256]")
             return ()
         return tuple(self._text(place, each) for each in entries)
 
     def _end(self, place: Place, value: dict[str, Value]) -> float | None:
-        told = value.get(str(place[-1]))
+        end = value.get(str(place[-1]))
         if str(place[-1]) not in value:
             return None
-        number = read_scalar(told) if isinstance(told, str) else None
+        number = read_scalar(end) if isinstance(end, str) else None
         if number is None or isinstance(number, bool):
-            self._wrong(place, "not a number; write one such as 0.9")
+            self._wrong(place, "expected a number such as 0.9")
             return None
         return number
 
@@ -260,14 +257,13 @@ class _Reading:
                 self._wrong((*place, key), no_such_key(key, list(known)))
 
     def _wrong(self, place: Place, sentence: str) -> None:
-        told = f"{dotted(place)}: {sentence}" if place else sentence
-        self.mistakes.append(Mistake(self.line(place), told))
+        self.mistakes.append(Mistake(self.line(place), f"{dotted(place)}: {sentence}" if place else sentence))
 
 
 def native(value: Value) -> Any:
-    """Return a value of YAML, whose scalars are text, as JSON: a number where nothing of how it is written is lost.
+    """Return a value of YAML, whose scalars are text, as JSON: a number only where its text is canonical.
 
-    `0.90` stays a text, for it may be one: a comparison takes it for 0.9 as well.
+    `0.90` stays text; a comparison also accepts it as 0.9.
     """
     if isinstance(value, list):
         return [native(each) for each in value]
@@ -280,9 +276,9 @@ def native(value: Value) -> Any:
 
 
 def _comments(raw: bytes) -> dict[str, str]:
-    """Return what stands behind `#` on the lines of expected and tolerated settings, by path.
+    """Return the comments on the lines of expected and tolerated settings, by path.
 
-    The text was read before: it is YAML without aliases, of a bounded depth.
+    The text was checked before: YAML without aliases, of a bounded depth.
     """
     text = raw.decode("utf-8-sig")
     lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""YAML as plain values, each with the line it stands on. No aliases, no tags: foreign text cannot grow or build."""
+"""YAML as plain values, each with its line. No aliases, no tags: foreign text cannot grow or build objects."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -30,16 +30,16 @@ Place = tuple[str | int, ...]  # keys and positions from the root to a value
 
 
 class Mistake(NamedTuple):
-    """What is wrong with a text, and on which line (from 1) it stands."""
+    """A mistake and its line, from 1."""
 
     line: int
     sentence: str
 
 
 class Document(NamedTuple):
-    """A text that was read. Every scalar is text or None; `lines` counts from 1.
+    """A parsed text. Every scalar is text or None; `lines` counts from 1.
 
-    A text that is not YAML has no value and one mistake; a key that stands twice is a mistake beside the value.
+    A text that is not YAML has no value and one mistake; a duplicate key is a mistake in addition to the value.
     """
 
     value: Value
@@ -48,20 +48,20 @@ class Document(NamedTuple):
 
 
 def read_document(raw: bytes) -> Document:
-    """Read one YAML document of at most MAX_DOCUMENT_BYTES, whatever the bytes are."""
+    """Read one YAML document of at most MAX_DOCUMENT_BYTES from any bytes."""
     if len(raw) > MAX_DOCUMENT_BYTES:
-        return _unread(1, f"larger than {MAX_DOCUMENT_BYTES // 2**20} MiB; is it the right file?")
+        return _unread(1, f"larger than {MAX_DOCUMENT_BYTES // 2**20} MiB; check that it is the right file")
     if raw.startswith(GZIP):
-        return _unread(1, "compressed; name a text file")
+        return _unread(1, "compressed; use a text file")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return _unread(1 + raw.count(b"\n", 0, error.start), "not UTF-8; save the file in this encoding")
+        return _unread(1 + raw.count(b"\n", 0, error.start), "not UTF-8; save the file as UTF-8")
     reader = _Reader(text)
     try:
         value = reader.read()
     except ReaderError as error:
-        return _unread(1 + text.count("\n", 0, error.position), "not YAML: it holds a control character")
+        return _unread(1 + text.count("\n", 0, error.position), "not YAML: control character")
     except yaml.MarkedYAMLError as error:
         last = max(1, len(text.splitlines()))  # the parser's own mark may be one line further
         line = 1 + error.problem_mark.line if error.problem_mark else 1
@@ -89,14 +89,14 @@ class _Reader:
         next(self._events)  # the document ends
         after = next(self._events)
         if not isinstance(after, StreamEndEvent):
-            _refuse(after, "a second document begins; write one")
+            _refuse(after, "a second document; keep one")
         return value
 
     def _value(self, event: Event, place: Place) -> Value:
         if isinstance(event, AliasEvent):
-            _refuse(event, "an alias (*name) is not read; write the value itself")
+            _refuse(event, "aliases (*name) are not supported; write the value")
         if cast("ScalarEvent | CollectionStartEvent", event).tag is not None:
-            _refuse(event, "a tag (!name) is not read; write the value itself")
+            _refuse(event, "tags (!name) are not supported; write the value")
         if len(place) > MAX_DEPTH:
             _refuse(event, f"nested deeper than {MAX_DEPTH} levels")
         if len(self.lines) > MAX_VALUES:
@@ -116,17 +116,17 @@ class _Reader:
         values: dict[str, Value] = {}
         while not isinstance(event := next(self._events), MappingEndEvent):
             if not isinstance(event, ScalarEvent):
-                _refuse(event, "a key that is no plain text")
+                _refuse(event, "a key that is not a string")
             inner = (*place, event.value)
             first = self.lines.setdefault(inner, _line(event))
             if event.value in values:
-                self.mistakes.append(Mistake(_line(event), f"{dotted(inner)}: stands on line {first} too; keep one"))
+                self.mistakes.append(Mistake(_line(event), f"{dotted(inner)}: duplicate of line {first}; keep one"))
             values[event.value] = self._value(next(self._events), inner)
         return values
 
 
 def dotted(place: Place) -> str:
-    """Write a place for people: `targets[3].url`."""
+    """Return a place as text: `targets[3].url`."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in place)
     return "".join(parts).removeprefix(".")
 
@@ -140,13 +140,13 @@ def _refuse(event: Event, problem: str) -> NoReturn:
 
 
 def is_option_name(key: str, known: list[str]) -> bool:
-    """Tell whether a key is an option, or was probably meant as one."""
+    """Return whether a key is an option, or a misspelled one."""
     return key in known or key.lower() in _SECRET_KEYS or bool(get_close_matches(key, known, n=1))
 
 
 def no_such_key(key: str, known: list[str]) -> str:
-    """Say that a key is unknown, with the one that was probably meant."""
+    """Return that a key is unknown, with the likely one."""
     if key.lower() in _SECRET_KEYS:
-        return "no secret may stand in clear text; write token_env or token_file, which say where it is"
+        return "no secrets in clear text; use token_env or token_file"
     close = get_close_matches(key, known, n=1)
-    return f"no such key; did you mean {close[0]}?" if close else f"no such key; the keys here are {', '.join(known)}"
+    return f"unknown key; did you mean {close[0]}?" if close else f"unknown key; the keys here are {', '.join(known)}"

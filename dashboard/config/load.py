@@ -28,58 +28,57 @@ from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import joined
 
 _SENTENCES: Mapping[str, str] = {
-    "missing": "missing; write it",
-    "float_parsing": "not a number; write one such as {example}",
-    "float_type": "not a number; write one such as {example}",
-    "finite_number": "not a finite number; write one such as {example}",
-    "int_parsing": "not a whole number; write one such as {example}",
-    "int_parsing_size": "not a whole number of this size; write one such as {example}",
-    "int_from_float": "not a whole number; write one such as {example}",
-    "int_type": "not a whole number; write one such as {example}",
-    "greater_than_equal": "too small; write at least {ge:.10g}",
-    "less_than_equal": "too large; write at most {le:.10g}",
-    "string_type": "not a text; write one",
-    "string_too_short": "empty; write a text or leave the key out",
+    "missing": "missing",
+    "float_parsing": "expected a number such as {example}",
+    "float_type": "expected a number such as {example}",
+    "finite_number": "expected a finite number such as {example}",
+    "int_parsing": "expected a whole number such as {example}",
+    "int_parsing_size": "expected a smaller whole number such as {example}",
+    "int_from_float": "expected a whole number such as {example}",
+    "int_type": "expected a whole number such as {example}",
+    "greater_than_equal": "too small; the minimum is {ge:.10g}",
+    "less_than_equal": "too large; the maximum is {le:.10g}",
+    "string_type": "expected a string",
+    "string_too_short": "empty; write a string or remove the key",
     "string_too_long": "longer than {max_length} characters; shorten it",
-    "string_pattern_mismatch": "no name of an environment variable; write the name, not the secret",
-    "path_type": "no path; write the path of a file",
+    "string_pattern_mismatch": "not the name of an environment variable; write the name, not the secret",
+    "path_type": "expected the path of a file",
     "tuple_type": "not a list; begin each entry with `- `",
     "dict_type": "not a mapping; write lines of `key: value`",
     "model_type": "not a mapping; write lines of `key: value`",
-    "bool_parsing": "neither true nor false; write one of them",
-    "bool_type": "neither true nor false; write one of them",
-    "enum": "no such value; write {expected}",
+    "bool_parsing": "expected true or false",
+    "bool_type": "expected true or false",
+    "enum": "unknown value; expected {expected}",
     "value_error": "{error}",
 }
 
 
 def sentence(error: ErrorDetails, options: type[BaseModel]) -> str:
-    """Say in one sentence what pydantic found, without the value: it might be a secret."""
+    """Return pydantic's error as one sentence, without the value: it might be a secret."""
     if error["type"] == "extra_forbidden":
         return _unknown(error["loc"], options)
     return worded(error, lambda: _example(error["loc"], options))
 
 
 def worded(error: ErrorDetails, example: Callable[[], object]) -> str:
-    """Say what is wrong with one value; `example` makes one that could stand there."""
-    told = _SENTENCES.get(error["type"], error["msg"])
-    shown = example() if "{example}" in told else None
-    return told.format(**error.get("ctx", {}), example=shown)
+    """Return what is wrong with one value; `example` returns a valid one."""
+    text = _SENTENCES.get(error["type"], error["msg"])
+    return text.format(**error.get("ctx", {}), example=example() if "{example}" in text else None)
 
 
 def _unknown(place: Place, options: type[BaseModel]) -> str:
-    """Say that a key is unknown: a rule, a parameter of a rule, or another."""
+    """Return that a key is unknown: a rule, a parameter of a rule, or another."""
     match place:
         case ("rules", str(rule)):
-            return f"{rule_id(rule)} is there twice; keep one" if rule_id(rule) != rule else no_such_rule(rule)
+            return f"duplicate {rule_id(rule)}; keep one" if rule_id(rule) != rule else no_such_rule(rule)
         case ("rules", rule, "parameters", _):
             known = list(_fields(_type_at(options, place[:-1])))
-            return f"no such parameter; {rule} has {joined(known) or 'none'}"
+            return f"unknown parameter; {rule} has {joined(known) or 'none'}"
     return no_such_key(str(place[-1]), list(_fields(_type_at(options, place[:-1]))))
 
 
 def _example(place: Place, options: type[BaseModel]) -> object:
-    """Return a number that could stand there: the field's example, else its default."""
+    """Return a valid number: the field's example, else its default."""
     model: type[BaseModel] = _type_at(options, place[:-1])
     field = model.model_fields[str(place[-1])]
     return field.examples[0] if field.examples else field.default
@@ -113,9 +112,9 @@ def _of_entries(annotation: Any) -> Any:
 
 PREFIX = "FLEET_"
 FILE_VARIABLE = "FLEET_CONFIG"
-RULES = "rules"  # the key whose own keys are ids of rules
+RULES = "rules"  # the key with ids of rules
 _DELIMITER = "__"
-_NEARLY = 0.8  # how alike a name is that was meant: FLEET_READONLY, not FLEET_PORT
+_NEARLY = 0.8  # similarity of a misspelled name: FLEET_READONLY, not FLEET_PORT
 
 
 class _Environment(Options, BaseSettings):
@@ -125,7 +124,7 @@ class _Environment(Options, BaseSettings):
 
 
 class _Origins(NamedTuple):
-    """Where values came from: the environment's values go before the file's."""
+    """The origins of values: the environment's override the file's."""
 
     file: Path
     document: Document
@@ -133,43 +132,43 @@ class _Origins(NamedTuple):
 
 
 def load_options(path: Path | None = None) -> Options:
-    """Return the options of this file, else of the one FLEET_CONFIG names, else of ./fleet.yaml if it is there.
+    """Return the options of this file, else of that in FLEET_CONFIG, else of an existing ./fleet.yaml.
 
-    Environment variables go before the file. Raise OptionsError with every mistake that was found.
+    Environment variables override the file. Raise OptionsError with every mistake.
     """
     named = path or _named_by_environment()
     file = named or Path(DEFAULT_FILE)
     document = _spelled(_read(file)) if named or file.exists() else Document(None, {}, ())
     origins = _Origins(file, document, _with_rule_ids(_environment()))
     mistakes = list(document.mistakes)
-    told = _unknown_variables()
+    wrong = _unknown_variables()
     values = _merged(document.value or {}, origins.environment)
     try:
         options = Options.model_validate(values, context={"folder": file.parent, "file": file.name})
     except ValidationError as error:
         in_environment, in_file = _sorted_by_origin(error.errors(), origins)
-        told, mistakes = told + in_environment, mistakes + in_file
-    told += [f"{file}:{line}: {text}" for line, text in sorted(mistakes)]
-    if told:
-        raise OptionsError(*told)
+        wrong, mistakes = wrong + in_environment, mistakes + in_file
+    wrong += [f"{file}:{line}: {text}" for line, text in sorted(mistakes)]
+    if wrong:
+        raise OptionsError(*wrong)
     return options.with_agreed(load_baselines(_patterns(options, origins), file.parent))
 
 
 def _patterns(options: Options, origins: _Origins) -> list[tuple[str, str]]:
-    """Return the paths and globs of baselines, each with where it is written."""
-    told = []
+    """Return the paths and globs of baselines, each with its origin."""
+    patterns = []
     for number, pattern in enumerate(options.baselines):
         place = ("baselines", number)
         if _holds(origins.environment, place):
             origin = f"environment variable {_variable(place)}"
         else:
             origin = f"{origins.file}:{_line(place, origins.document.lines)}"
-        told.append((f"{origin}: {dotted(place)}", pattern))
-    return told
+        patterns.append((f"{origin}: {dotted(place)}", pattern))
+    return patterns
 
 
 def _spelled(document: Document) -> Document:
-    """Return the document with the ids of rules as they are called, and the same lines."""
+    """Return the document with the ids of rules in upper case, and the same lines."""
     lines = {
         (*place[:1], rule_id(str(place[1])), *place[2:]): line
         for place, line in document.lines.items()
@@ -179,7 +178,7 @@ def _spelled(document: Document) -> Document:
 
 
 def _with_rule_ids(options: Any) -> Any:
-    """Spell the ids of rules as they are called; of two spellings of one rule the second stays, to be refused."""
+    """Return the options with the ids of rules in upper case; a duplicate is kept, and refused later."""
     changes = options.get(RULES) if isinstance(options, dict) else None
     if not isinstance(changes, dict):
         return options
@@ -199,11 +198,11 @@ def _read(file: Path) -> Document:
         with file.open("rb") as stream:
             document = read_document(stream.read(MAX_DOCUMENT_BYTES + 1))
     except OSError as error:
-        raise OptionsError(f"{file}: {error.strerror}; name the file that holds the options") from error
+        raise OptionsError(f"{file}: {error.strerror}; name the options file") from error
     if document.value is not None and not isinstance(document.value, dict):
         raise OptionsError(f"{file}:1: not a mapping; write lines of `key: value`, such as `name: my fleet`")
     if document.value and not any(is_option_name(key, list(Options.model_fields)) for key in document.value):
-        raise OptionsError(f"{file}: holds no option; name the file that holds the options")  # it may be a secret
+        raise OptionsError(f"{file}: no options in this file; name the options file")  # it may be a secret
     return document
 
 
@@ -217,9 +216,9 @@ def _environment() -> dict[str, Any]:
 
 
 def _unknown_variables() -> list[str]:
-    """Return a mistake for each variable that only we can mean: with the delimiter, or nearly the name of an option.
+    """Return a mistake for each misspelled variable: with the delimiter, or similar to an option.
 
-    Others are let be: Kubernetes sets FLEET_PORT and more where a Service is called fleet.
+    Others are ignored: Kubernetes sets FLEET_PORT and more for a Service named fleet.
     """
     known = list(Options.model_fields)
     names = [name for name in sorted(os.environ) if name.upper().startswith(PREFIX) and name.upper() != FILE_VARIABLE]
@@ -232,14 +231,14 @@ def _unknown_variables() -> list[str]:
 
 
 def _merged(low: Any, high: Any) -> Any:
-    """Return `low` with the values of `high` over it; lists are replaced as a whole."""
+    """Return `low` overridden by `high`; lists are replaced as a whole."""
     if not (isinstance(low, dict) and isinstance(high, dict)):
         return high
     return low | {key: _merged(low.get(key), value) for key, value in high.items()}
 
 
 def _sorted_by_origin(errors: Iterable[ErrorDetails], origins: _Origins) -> tuple[list[str], list[Mistake]]:
-    """Return what the environment did wrong, and what the file did wrong."""
+    """Return the mistakes in the environment, and those in the file."""
     in_environment, in_file = [], []
     for error in errors:
         place = error["loc"]

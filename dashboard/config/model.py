@@ -19,7 +19,7 @@ from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy, RuleChange
 
 LONGEST = 200  # characters of a pattern
-MOST_WAYS = 1_000  # in which its repetitions can share a text: each may be tried at each letter
+MOST_WAYS = 1_000  # of matching one text: each may be tried at each letter
 _PART = re.compile(
     r"(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<group>\((?:\?(?::|[aims]+\)))?)|(?P<close>\))"
     r"|\{(?P<least>\d*)(?P<comma>,?)(?P<most>\d*)\}|(?P<endless>[*+])|(?P<maybe>\?)|(?P<either>\|)|.",
@@ -28,22 +28,22 @@ _PART = re.compile(
 
 
 def word(name: str) -> str:
-    """Return the last words of a name; raise ValueError where they are none."""
+    """Return the last words of a name; raise ValueError for another text."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 _-]{1,99}", name):
-        raise ValueError("no name of a setting; write its last words, such as license_id")
+        raise ValueError("not the name of a setting; write its last words, such as license_id")
     return name
 
 
 def checked(pattern: str) -> str:
-    """Return a pattern that may be searched in what replicas say; raise ValueError with what is wrong with it."""
+    """Return a pattern that is safe on foreign text; raise ValueError with the reason where it is not."""
     if len(pattern) > LONGEST:
         raise ValueError(f"longer than {LONGEST} characters; shorten it")
     try:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"no regular expression ({error}); write one as Python's re has them") from None
+        raise ValueError(f"not a regular expression of Python ({error})") from None
     if any((found := compiled.search(text)) and not found[0].strip() for text in ("", "a 1")):
-        raise ValueError("matches an empty text or a blank; write what the secret looks like")
+        raise ValueError("matches an empty text or a blank; write a pattern of the secret")
     parts = list(_PART.finditer(pattern))
     ways = prod(_ways(part, before, is_last=part is parts[-1]) for before, part in pairwise([None, *parts]) if part)
     if ways > MOST_WAYS:
@@ -52,11 +52,11 @@ def checked(pattern: str) -> str:
 
 
 def _ways(part: re.Match[str], before: re.Match[str] | None, *, is_last: bool) -> int:
-    """Return in how many ways one part can match; raise ValueError where that has no bound."""
+    """Return the number of ways in which one part can match; raise ValueError without a bound."""
     if (part["escape"] or "")[1:].isdecimal():
-        raise ValueError("refers to a group; write it without \\1")
+        raise ValueError("has a back reference; write it without \\1")
     if part["group"] == "(" and part.string[part.end() : part.end() + 1] == "?":
-        raise ValueError("has a group of a kind that is not read; write (?:...)")
+        raise ValueError("has an unsupported kind of group; write (?:...)")
     repeats = part["endless"] or part["maybe"] or part["least"] is not None
     if repeats and before is not None and before["close"]:
         raise ValueError("repeats a group; write {m,n} after single letters or sets only")
@@ -79,7 +79,7 @@ def _folder(info: ValidationInfo) -> Path:
 
 def _without_null(path: str) -> str:
     if "\0" in path:  # YAML can write one, and no file name can hold it
-        raise ValueError("holds a null character; write the path of a file")
+        raise ValueError("contains a null character; write the path of a file")
     return path
 
 
@@ -92,11 +92,11 @@ def _glob_from_file(pattern: str, info: ValidationInfo) -> str:
 
 
 def _host(text: str) -> str:
-    """Return the name of a host in lower case, without a final dot; globs are kept."""
+    """Return a host name or glob in lower case, without a final dot."""
     if not re.fullmatch(r"[\w*?.-]+", text, re.ASCII):
-        raise ValueError("not a host name; write the name alone, without scheme, port or path")
+        raise ValueError("not a host name; write it without scheme, port or path")
     if not re.search(r"\w", text):
-        raise ValueError("allows every name, and with it foreign sites; write names, or globs such as *.example.com")
+        raise ValueError("allows every site; write names, or globs such as *.example.com")
     return text.lower().rstrip(".")
 
 
@@ -110,14 +110,14 @@ def _framing_site(text: str) -> str:
 
 
 def _listed(value: Any) -> Any:
-    """Split a text as an environment variable holds it: JSON, or names with commas between them."""
+    """Return the list in an environment variable: JSON, or comma-separated names."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
         try:
             return json.loads(value)
         except ValueError:
-            raise ValueError("not a JSON list; write names with commas between them") from None
+            raise ValueError("not a JSON list; write comma-separated names") from None
     return [name.strip() for name in value.split(",") if name.strip()]
 
 
@@ -129,7 +129,7 @@ GlobFromFile = Annotated[str, Field(min_length=1), AfterValidator(_glob_from_fil
 
 
 class CredentialsOptions(Part):
-    """Where secrets are found; never the secrets themselves. Relative paths start at the file's folder."""
+    """The places of secrets, never secrets. Relative paths start at the file's folder."""
 
     token_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     token_file: PathFromFile | None = None
@@ -143,7 +143,7 @@ class CredentialsOptions(Part):
 
 
 class TargetOptions(Part):
-    """One address to poll; `url` is the replica's id. In the file a plain string is an address without labels."""
+    """One address to poll; `url` is the replica's id. A plain string in the file is an address without labels."""
 
     url: Annotated[str, AfterValidator(replica_id)]
     labels: Labels = Field(default_factory=dict)
@@ -164,7 +164,7 @@ class FileSdOptions(Part):
 
 
 class PollOptions(Part):
-    """How often to ask, and when to give up. Seconds and bytes, as the names end."""
+    """Intervals and limits of polls, in seconds and bytes by their names."""
 
     interval_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 15
     full_poll_interval_seconds: Annotated[float, Field(ge=1, le=_DAY_SECONDS)] = 300
@@ -180,19 +180,19 @@ class PollOptions(Part):
         limits = ("probe_timeout_seconds", "replica_timeout_seconds", "poll_timeout_seconds")
         for shorter, longer in pairwise(limits):
             if getattr(self, shorter) > getattr(self, longer):
-                raise ValueError(f"{shorter} is longer than {longer}, which would end it; raise {longer}")
+                raise ValueError(f"{shorter} is longer than {longer}; raise {longer}")
         return self
 
 
 class RedactOptions(Part):
-    """What is secret here, beyond what is secret everywhere: last words of names, and what secrets look like."""
+    """Additional secrets: last words of names, and patterns of values."""
 
     names: tuple[Annotated[str, AfterValidator(word)], ...] = ()
     patterns: tuple[Annotated[str, AfterValidator(checked)], ...] = ()
 
 
 class Options(Part):
-    """All that the operator sets."""
+    """All options of the operator."""
 
     name: Name = "fleet"
     targets: tuple[TargetOptions, ...] = ()
@@ -214,27 +214,27 @@ class Options(Part):
 
     @property
     def file(self) -> str:
-        """Return the name of the file that they stand in, or could stand in."""
+        """Return the name of the options file, also of a missing one."""
         return self._file
 
     @property
     def agreed(self) -> tuple[Baseline, ...]:
-        """Return the baselines, read from the files that `baselines` names."""
+        """Return the baselines read from the files of `baselines`."""
         return self._agreed
 
     def with_agreed(self, baselines: tuple[Baseline, ...]) -> Self:
-        """Return the same options with baselines that were read."""
-        told = self.model_copy()
-        told._agreed = baselines  # noqa: SLF001  a copy of its own
-        return told
+        """Return a copy with these baselines."""
+        copy = self.model_copy()
+        copy._agreed = baselines  # noqa: SLF001  our own copy
+        return copy
 
     def model_post_init(self, context: Any, /) -> None:
-        """Keep the name of the file for messages; what `load_options` gives is no option."""
+        """Keep the name of the file for messages."""
         self._file = (context or {}).get("file", DEFAULT_FILE)
 
 
 def policy_of(options: Options) -> Policy:
-    """Return what the operator decides about rules and pools. Suppressions are numbered as they are written, from 1."""
+    """Return the operator's policy on rules and pools. Suppressions are numbered in the order of the file, from 1."""
     return Policy(
         pools={name: _declared(pool) for name, pool in options.pools.items()},
         rules={rule: _change(change) for rule, change in options.rules.items()},
@@ -255,7 +255,7 @@ def _declared(pool: PoolOptions) -> Declared:
 
 
 def _change(change: RuleOptions) -> RuleChange:
-    """Keep only the parameters that are written: the rule knows its own defaults."""
+    """Keep only the written parameters: the rule has its own defaults."""
     return RuleChange(change.enabled, change.severity, change.parameters.model_dump(exclude_unset=True))
 
 

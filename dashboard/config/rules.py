@@ -23,26 +23,26 @@ T = TypeVar("T")
 
 
 def some(entries: tuple[T, ...]) -> tuple[T, ...]:
-    """Refuse a list that is written and empty."""
+    """Refuse an empty list."""
     if not entries:
-        raise ValueError("an empty list; write at least one entry")
+        raise ValueError("empty; write at least one entry")
     return entries
 
 
 def _written(text: str) -> str:
     if not text.strip():
-        raise ValueError("empty; write a text")
+        raise ValueError("empty; write a string")
     return text.strip()
 
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 Labels = dict[str, Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS)]]
-# A text that may not be left out: "leave the key out" would be no advice.
+# A required text.
 Said = Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS), AfterValidator(_written)]
 
 
 class Part(BaseModel):
-    """A mapping in fleet.yaml: frozen, unknown keys refused, a known key without a value counts as not written."""
+    """A mapping in fleet.yaml: frozen, unknown keys refused, a known key without a value is ignored."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, hide_input_in_errors=True
@@ -72,27 +72,24 @@ class HashAlgorithm(StrEnum):
 
 
 def no_such_rule(text: str) -> str:
-    """Say that no rule has this id, with the one that was probably meant, by its id or its name.
-
-    An id of the right form is not taken for another number: its family's numbers are told.
-    """
+    """Return that no rule has this id, with the likely one; for a wrong number, the ids of its family."""
     if (form := _ID.fullmatch(text)) and (there := _numbers(form["family"].upper())):
         meant = f"{form['family'].upper()}-{int(form['number']):02}"
-        return f"no such rule; did you mean {meant}?" if meant in BY_ID else f"no such rule; there are {there}"
+        return f"unknown rule; did you mean {meant}?" if meant in BY_ID else f"unknown rule; there are {there}"
     ids = {called: rule.id for rule in ALL_RULES for called in (rule.id, rule.name)}
     close = get_close_matches(text.upper(), ids, n=1) or get_close_matches(text.lower(), ids, n=1)
     if close:
-        return f"no such rule; did you mean {ids[close[0]]}?"
-    return "no such rule; `python -m dashboard rules` lists them"
+        return f"unknown rule; did you mean {ids[close[0]]}?"
+    return "unknown rule; see `python -m dashboard rules`"
 
 
 def rule_id(text: str) -> str:
-    """Return the id of a rule as it is called, whatever its letters' case; another text as it is."""
+    """Return the id of a rule in upper case; another text unchanged."""
     return text.upper() if text.upper() in BY_ID else text
 
 
 def _numbers(family: str) -> str:
-    """Write the ids of a family as ranges, `ID-01 to ID-03 and ID-05 to ID-08`; nothing where there is none."""
+    """Return the ids of a family as ranges, `ID-01 to ID-03 and ID-05 to ID-08`; empty without any."""
     ranges: list[list[str]] = []
     numbers = sorted(int(each.removeprefix(f"{family}-")) for each in BY_ID if each.startswith(f"{family}-"))
     for before, number in pairwise([-1, *numbers]):
@@ -110,28 +107,28 @@ def _known_rule(text: str) -> str:
 
 def _template(text: str) -> str:
     if re.search(r"[{}]", _PLACEHOLDER.sub("", text)):
-        raise ValueError("other braces than {host}, {port} and {model}; write what stands there on every replica")
+        raise ValueError("unknown placeholder; only {host}, {port} and {model} are allowed")
     return text
 
 
 def _day(text: Any) -> date:
-    """Read a day: pydantic itself would take seconds since 1970 for one."""
+    """Return a date; pydantic itself would accept seconds since 1970."""
     try:
         if isinstance(text, str) and _DAY.fullmatch(text):
             return date.fromisoformat(text)
     except ValueError:
         pass
-    raise ValueError("no date; write one such as 2026-12-31")
+    raise ValueError("expected a date such as 2026-12-31")
 
 
 def _some_labels(labels: dict[str, str]) -> dict[str, str]:
     if not labels:
-        raise ValueError("an empty mapping; write at least one label or leave the key out")
+        raise ValueError("empty; write at least one label or remove the key")
     return labels
 
 
 class ExpectsOptions(Part):
-    """What a pool's router was configured with: each replica is held against it."""
+    """The configuration of a pool's router, compared with each replica."""
 
     block_size: Annotated[int | None, Field(ge=1, examples=[16])] = None
     hash_algorithm: HashAlgorithm | None = None
@@ -140,7 +137,7 @@ class ExpectsOptions(Part):
 
 
 class PoolOptions(Part):
-    """What the replicas of a pool share. What is not said is inferred or assumed."""
+    """What the replicas of a pool share; inferred or assumed where not set."""
 
     router: Router | None = None
     expects: ExpectsOptions = Field(default_factory=ExpectsOptions)
@@ -149,7 +146,7 @@ class PoolOptions(Part):
 
 
 class RuleOptions(Part):
-    """What is changed of one rule. The model of `parameters` is made from those of the rule, see `Rules`."""
+    """The changes to one rule. The model of `parameters` is built from the rule's, see `Rules`."""
 
     enabled: bool = True
     severity: Severity | None = None
@@ -157,7 +154,7 @@ class RuleOptions(Part):
 
 
 class SuppressOptions(Part):
-    """Findings that somebody answers for, `until` included (UTC). Pool, replicas and labels narrow it, all at once."""
+    """Suppressed findings, `until` inclusive (UTC). Pool, replicas and labels all have to match."""
 
     rule: Annotated[str, AfterValidator(_known_rule)]
     owner: Said
@@ -169,10 +166,7 @@ class SuppressOptions(Part):
 
 
 def options_of(rule: Rule) -> type[RuleOptions]:
-    """Return the model of what can be changed of this rule: its parameters, each of the type that its default has.
-
-    Numbers are shares and counts: none is below 0.
-    """
+    """Return the model of a rule's options: its parameters, each of its default's type; numbers are at least 0."""
     fields: dict[str, Any] = {
         name: (type(default), Field(default, ge=0) if type(default) in NUMBERS else default)
         for name, default in rule.parameters.items()

@@ -1,18 +1,21 @@
-"""The five dataframes of a fleet: their columns, their types, and the check of both."""
+"""The dataframes of a fleet, the product's public tables: columns, types, keys. Each is built when first read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import pandas as pd
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from dashboard.errors import FrameError
-from dashboard.fleet import Document, Fingerprint, Pool, Replica, cohort_letters
+from dashboard.fleet import Document, Engine, Fingerprint, Pool, Replica, cohort_letters
+
+if TYPE_CHECKING:
+    import pandas as pd  # imported when a frame is built: it takes longer than all the rest
 
 TEXT, INTEGER, NUMBER, TIME, OBJECT = "string", "Int64", "Float64", "datetime64[ns, UTC]", "object"
+PLACE = {"replica": TEXT, "dp_rank": INTEGER}  # key columns: id of the replica, data-parallel rank
 
-# Each table: its key columns, then what a row says. Sizes in bytes or tokens as the name ends.
+# Columns by table, the key columns first. Bytes and tokens as the names end.
 REPLICAS = {
     "replica": TEXT,  # the id: scheme://host:port
     "name": TEXT,
@@ -22,60 +25,56 @@ REPLICAS = {
     "role": TEXT,
     "state": TEXT,
     "reason": TEXT,  # "kind: sentence"
-    "version": TEXT,
+    "version": TEXT,  # of vLLM
     "started_at": TIME,
     "observed_at": TIME,
-    "document": TEXT,
-    "cohort": TEXT,
+    "document": TEXT,  # id, key of `settings`
+    "cohort": TEXT,  # letter
     "sources": OBJECT,  # list of str
 }
-SETTINGS = {"document": TEXT, "path": TEXT, "value": TEXT, "state": TEXT, "source": TEXT}
+SETTINGS = {
+    "document": TEXT,
+    "path": TEXT,
+    "value": TEXT,  # canonical JSON
+    "state": TEXT,
+    "source": TEXT,
+}
 ENGINES = {
-    "replica": TEXT,
-    "dp_rank": INTEGER,
+    **PLACE,
     "num_gpu_blocks": INTEGER,
-    "block_size": INTEGER,
+    "block_size": INTEGER,  # tokens
     "kv_cache_size_tokens": INTEGER,
-    "max_concurrency": NUMBER,
-    "kv_cache_bytes": INTEGER,
-    "naive_tokens": INTEGER,
-    "max_model_len": INTEGER,
-    "basis": TEXT,
+    "max_concurrency": NUMBER,  # requests of max_model_len tokens
+    "kv_cache_bytes": INTEGER,  # of all its devices
+    "naive_tokens": INTEGER,  # blocks x block_size
+    "max_model_len": INTEGER,  # tokens
+    "basis": TEXT,  # reported, derived, assumed (upper bound), unknown
     "fingerprint_canonical": TEXT,
     "fingerprint_engine": TEXT,
 }
 DEVICES = {
-    "replica": TEXT,
-    "dp_rank": INTEGER,
-    "rank": INTEGER,
+    **PLACE,
+    "rank": INTEGER,  # in the engine
     "name": TEXT,
     "total_memory_bytes": INTEGER,
     "compute_capability": TEXT,
-    "kv_cache_bytes": INTEGER,
+    "kv_cache_bytes": INTEGER,  # of this device
     "compute_units": INTEGER,
     "tensor_parallel_rank": INTEGER,
     "pipeline_parallel_rank": INTEGER,
 }
 KV_CACHE_GROUPS = {
-    "replica": TEXT,
-    "dp_rank": INTEGER,
+    **PLACE,
     "group_id": INTEGER,
     "spec_type": TEXT,
-    "block_size": INTEGER,
+    "block_size": INTEGER,  # tokens
     "page_size_bytes": INTEGER,
     "layers": INTEGER,
-    "sliding_window": INTEGER,
-    "attention_chunk_size": INTEGER,
+    "sliding_window": INTEGER,  # tokens
+    "attention_chunk_size": INTEGER,  # tokens
     "num_kv_heads": INTEGER,
     "head_size": INTEGER,
     "dtype": TEXT,
-}
-KEYS: Mapping[str, Sequence[str]] = {
-    "replicas": ("replica",),
-    "settings": ("document", "path"),
-    "engines": ("replica", "dp_rank"),
-    "devices": ("replica", "dp_rank", "rank"),
-    "kv_cache_groups": ("replica", "dp_rank", "group_id"),
 }
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     "replicas": REPLICAS,
@@ -84,39 +83,84 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "devices": DEVICES,
     "kv_cache_groups": KV_CACHE_GROUPS,
 }
+KEYS: Mapping[str, Sequence[str]] = {
+    "replicas": ("replica",),
+    "settings": ("document", "path"),
+    "engines": ("replica", "dp_rank"),
+    "devices": ("replica", "dp_rank", "rank"),
+    "kv_cache_groups": ("replica", "dp_rank", "group_id"),
+}
 
 STALE_TARGET = "Its source of targets cannot be read, so it may be gone."
 
 
-class Frames(NamedTuple):
-    """The five frames of one fleet."""
+class Frames:
+    """The frames of one fleet. Rows are in the order of `replicas`."""
 
-    replicas: pd.DataFrame
-    settings: pd.DataFrame
-    engines: pd.DataFrame
-    devices: pd.DataFrame
-    kv_cache_groups: pd.DataFrame
+    def __init__(
+        self,
+        replicas: Sequence[Replica],
+        documents: Mapping[str, Document],
+        pools: Sequence[Pool],
+        before: Frames | None = None,
+    ) -> None:
+        """Build nothing yet; the settings of the same documents are those of the frames `before`."""
+        self._replicas = replicas
+        self._pools = pools
+        is_same = before is not None and before.shared_settings.documents.keys() == documents.keys()
+        self.shared_settings: _Settings = before.shared_settings if before and is_same else _Settings(documents)
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Yield all frames in the order of COLUMNS."""
+        return (getattr(self, name) for name in COLUMNS)
+
+    @cached_property
+    def replicas(self) -> pd.DataFrame:
+        """One row per replica."""
+        letters = cohort_letters(self._pools)
+        return _frame("replicas", [_replica_row(replica, letters.get(replica.id)) for replica in self._replicas])
+
+    @property
+    def settings(self) -> pd.DataFrame:
+        """One row per document and path."""
+        return self.shared_settings.frame
+
+    @cached_property
+    def engines(self) -> pd.DataFrame:
+        """One row per data-parallel rank."""
+        return _frame("engines", [_engine_row(replica, each) for replica in self._replicas for each in replica.engines])
+
+    @cached_property
+    def devices(self) -> pd.DataFrame:
+        """One row per device."""
+        return _frame("devices", [row for replica in self._replicas for row in _device_rows(replica)])
+
+    @cached_property
+    def kv_cache_groups(self) -> pd.DataFrame:
+        """One row per KV cache group of a data-parallel rank."""
+        names = list(KV_CACHE_GROUPS)[1:]
+        groups = ((replica.id, each) for replica in self._replicas for each in replica.kv_cache_groups)
+        return _frame("kv_cache_groups", [(place, *(getattr(each, name) for name in names)) for place, each in groups])
 
 
-def build(
-    replicas: Sequence[Replica],
-    documents: Mapping[str, Document],
-    pools: Sequence[Pool],
-    settings: pd.DataFrame | None = None,
-) -> Frames:
-    """Put the fleet into frames. Rows keep the order of `replicas`; `settings` is that frame, if it stands already."""
-    cohorts = cohort_letters(pools)
-    return Frames(
-        replicas=_frame("replicas", [_replica_row(replica, cohorts.get(replica.id)) for replica in replicas]),
-        settings=_settings_frame(documents) if settings is None else settings,
-        engines=_frame("engines", [row for replica in replicas for row in _engine_rows(replica)]),
-        devices=_frame("devices", [row for replica in replicas for row in _device_rows(replica)]),
-        kv_cache_groups=_frame("kv_cache_groups", [row for replica in replicas for row in _group_rows(replica)]),
-    )
+class _Settings:
+    """The frame of settings, shared by all polls with the same documents."""
+
+    def __init__(self, documents: Mapping[str, Document]) -> None:
+        self.documents = documents
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        rows = [
+            (document.id, path, setting.value, str(setting.state), str(setting.source))
+            for document in self.documents.values()
+            for path, setting in document.settings.items()
+        ]
+        return _frame("settings", rows)
 
 
 def check(name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame when it has the columns, types and unique key of its table; else raise FrameError."""
+    """Return the frame; raise FrameError unless it has the columns, types and unique key of its table."""
     columns = COLUMNS[name]
     if list(frame.columns) != list(columns):
         raise FrameError(f"{name}: columns are {list(frame.columns)}, expected {list(columns)}")
@@ -132,6 +176,8 @@ def check(name: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _frame(name: str, rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415  see above
+
     columns = COLUMNS[name]
     table = list(rows)
     series = zip(*table, strict=True) if table else ([] for _ in columns)
@@ -142,6 +188,8 @@ def _frame(name: str, rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
 
 
 def _series(values: list[Any], dtype: str) -> pd.Series[Any]:
+    import pandas as pd  # noqa: PLC0415  see above
+
     if dtype == TIME:
         return pd.Series(pd.DatetimeIndex(pd.to_datetime(values, utc=True)).as_unit("ns"))
     return pd.Series(values, dtype=dtype)
@@ -149,7 +197,8 @@ def _series(values: list[Any], dtype: str) -> pd.Series[Any]:
 
 def _replica_row(replica: Replica, cohort: str | None) -> tuple[Any, ...]:
     failure = replica.failure
-    stale = f"stale target: {STALE_TARGET}" if replica.target_stale else ""
+    reasons = [f"{failure.kind}: {failure.detail}"] if failure else []
+    reasons += [f"stale target: {STALE_TARGET}"] if replica.target_stale else []
     return (
         replica.id,
         replica.name,
@@ -158,7 +207,7 @@ def _replica_row(replica: Replica, cohort: str | None) -> tuple[Any, ...]:
         replica.pool,
         str(replica.role),
         str(replica.state),
-        " ".join(each for each in (f"{failure.kind}: {failure.detail}" if failure else "", stale) if each) or None,
+        " ".join(reasons) or None,
         replica.version,
         replica.started_at,
         replica.observed_at,
@@ -168,64 +217,14 @@ def _replica_row(replica: Replica, cohort: str | None) -> tuple[Any, ...]:
     )
 
 
-def _settings_frame(documents: Mapping[str, Document]) -> pd.DataFrame:
-    rows = [
-        (document.id, path, setting.value, str(setting.state), str(setting.source))
-        for document in documents.values()
-        for path, setting in document.settings.items()
-    ]
-    return _frame("settings", rows)
-
-
-def _engine_rows(replica: Replica) -> Iterable[tuple[Any, ...]]:
-    for engine in replica.engines:
-        fingerprint = engine.fingerprint or Fingerprint()
-        yield (
-            replica.id,
-            engine.dp_rank,
-            engine.num_gpu_blocks,
-            engine.block_size,
-            engine.kv_cache_size_tokens,
-            engine.max_concurrency,
-            engine.kv_cache_bytes,
-            engine.naive_tokens,
-            engine.max_model_len,
-            str(engine.basis),
-            fingerprint.canonical,
-            fingerprint.engine,
-        )
+def _engine_row(replica: Replica, engine: Engine) -> tuple[Any, ...]:
+    fingerprint = engine.fingerprint or Fingerprint()
+    numbers = (getattr(engine, name) for name in list(ENGINES)[1:9])
+    return replica.id, *numbers, str(engine.basis), fingerprint.canonical, fingerprint.engine
 
 
 def _device_rows(replica: Replica) -> Iterable[tuple[Any, ...]]:
     on_each = {engine.dp_rank: engine.kv_cache_bytes_per_device for engine in replica.engines}
     for device in replica.devices:
-        yield (
-            replica.id,
-            device.dp_rank,
-            device.rank,
-            device.name,
-            device.total_memory_bytes,
-            device.compute_capability,
-            on_each.get(device.dp_rank),
-            device.compute_units,
-            device.tensor_parallel_rank,
-            device.pipeline_parallel_rank,
-        )
-
-
-def _group_rows(replica: Replica) -> Iterable[tuple[Any, ...]]:
-    for group in replica.kv_cache_groups:
-        yield (
-            replica.id,
-            group.dp_rank,
-            group.group_id,
-            group.spec_type,
-            group.block_size,
-            group.page_size_bytes,
-            group.layers,
-            group.sliding_window,
-            group.attention_chunk_size,
-            group.num_kv_heads,
-            group.head_size,
-            group.dtype,
-        )
+        known = {**device._asdict(), "replica": replica.id, "kv_cache_bytes": on_each.get(device.dp_rank)}
+        yield tuple(known[name] for name in DEVICES)

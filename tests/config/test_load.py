@@ -37,7 +37,7 @@ def test_fleet_config_names_the_file(monkeypatch: pytest.MonkeyPatch, write: Cal
     monkeypatch.setenv("FLEET_CONFIG", "other.yaml")
     assert load_options().name == "other"
     monkeypatch.setenv("FLEET_CONFIG", "missing.yaml")
-    assert mistakes() == ("missing.yaml: No such file or directory; name the file that holds the options",)
+    assert mistakes() == ("missing.yaml: No such file or directory; name the options file",)
 
 
 def test_targets_are_addresses_or_mappings_and_become_ids(write: Callable[[str], None]) -> None:
@@ -78,61 +78,61 @@ def test_the_environment_goes_before_the_file(monkeypatch: pytest.MonkeyPatch, w
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("nam: x", "fleet.yaml:1: nam: no such key; did you mean name?"),
+        ("nam: x", "fleet.yaml:1: nam: unknown key; did you mean name?"),
         (
             "name: x\nzzz: x",
-            (f"fleet.yaml:2: zzz: no such key; the keys here are {KEYS}"),
+            (f"fleet.yaml:2: zzz: unknown key; the keys here are {KEYS}"),
         ),
         (
             "poll:\n  intervall_seconds: 15",
-            "fleet.yaml:2: poll.intervall_seconds: no such key; did you mean interval_seconds?",
+            "fleet.yaml:2: poll.intervall_seconds: unknown key; did you mean interval_seconds?",
         ),
         (
             "targets: [{url: a, credentials: {token_fil: x}}]",
-            "fleet.yaml:1: targets[0].credentials.token_fil: no such key; did you mean token_file?",
+            "fleet.yaml:1: targets[0].credentials.token_fil: unknown key; did you mean token_file?",
         ),
         (
             "name: x\n_env_file: x",
-            (f"fleet.yaml:2: _env_file: no such key; the keys here are {KEYS}"),
+            (f"fleet.yaml:2: _env_file: unknown key; the keys here are {KEYS}"),
         ),
-        ("pol:", "fleet.yaml:1: pol: no such key; did you mean poll?"),
-        ("name: x\nname: y", "fleet.yaml:2: name: stands on line 1 too; keep one"),
-        ("name: [x]", "fleet.yaml:1: name: not a text; write one"),
-        ("name: ''", "fleet.yaml:1: name: empty; write a text or leave the key out"),
+        ("pol:", "fleet.yaml:1: pol: unknown key; did you mean poll?"),
+        ("name: x\nname: y", "fleet.yaml:2: name: duplicate of line 1; keep one"),
+        ("name: [x]", "fleet.yaml:1: name: expected a string"),
+        ("name: ''", "fleet.yaml:1: name: empty; write a string or remove the key"),
         ("name: " + "x" * 101, "fleet.yaml:1: name: longer than 100 characters; shorten it"),
         (
             "poll:\n  interval_seconds: soon",
-            "fleet.yaml:2: poll.interval_seconds: not a number; write one such as 15",
+            "fleet.yaml:2: poll.interval_seconds: expected a number such as 15",
         ),
-        ("poll: {interval_seconds: []}", "fleet.yaml:1: poll.interval_seconds: not a number; write one such as 15"),
+        ("poll: {interval_seconds: []}", "fleet.yaml:1: poll.interval_seconds: expected a number such as 15"),
         (
             "poll: {interval_seconds: nan}",
-            "fleet.yaml:1: poll.interval_seconds: not a finite number; write one such as 15",
+            "fleet.yaml:1: poll.interval_seconds: expected a finite number such as 15",
         ),
-        ("poll: {interval_seconds: 0.5}", "fleet.yaml:1: poll.interval_seconds: too small; write at least 1"),
-        ("poll: {interval_seconds: 1e9}", "fleet.yaml:1: poll.interval_seconds: too large; write at most 86400"),
-        ("poll: {connections: 2.5}", "fleet.yaml:1: poll.connections: not a whole number; write one such as 100"),
-        ("poll: {connections: {}}", "fleet.yaml:1: poll.connections: not a whole number; write one such as 100"),
-        ("poll: {max_answer_bytes: 1}", "fleet.yaml:1: poll.max_answer_bytes: too small; write at least 65536"),
+        ("poll: {interval_seconds: 0.5}", "fleet.yaml:1: poll.interval_seconds: too small; the minimum is 1"),
+        ("poll: {interval_seconds: 1e9}", "fleet.yaml:1: poll.interval_seconds: too large; the maximum is 86400"),
+        ("poll: {connections: 2.5}", "fleet.yaml:1: poll.connections: expected a whole number such as 100"),
+        ("poll: {connections: {}}", "fleet.yaml:1: poll.connections: expected a whole number such as 100"),
+        ("poll: {max_answer_bytes: 1}", "fleet.yaml:1: poll.max_answer_bytes: too small; the minimum is 65536"),
         (
             "poll: {max_answer_bytes: 1000000000}",
-            "fleet.yaml:1: poll.max_answer_bytes: too large; write at most 268435456",
+            "fleet.yaml:1: poll.max_answer_bytes: too large; the maximum is 268435456",
         ),
         (
             "name: x\npoll:\n  probe_timeout_seconds: 30",
             (
-                "fleet.yaml:2: poll: probe_timeout_seconds is longer than replica_timeout_seconds, which would end it;"
+                "fleet.yaml:2: poll: probe_timeout_seconds is longer than replica_timeout_seconds;"
                 " raise replica_timeout_seconds"
             ),
         ),
         ("poll: fast", "fleet.yaml:1: poll: not a mapping; write lines of `key: value`"),
         ("targets: a", "fleet.yaml:1: targets: not a list; begin each entry with `- `"),
-        ("targets:\n- labels: {}", "fleet.yaml:2: targets[0].url: missing; write it"),
+        ("targets:\n- labels: {}", "fleet.yaml:2: targets[0].url: missing"),
         (
             "targets: [{url: a, labels: [b]}]",
             "fleet.yaml:1: targets[0].labels: not a mapping; write lines of `key: value`",
         ),
-        ("targets: [{url: a, labels: {b: {}}}]", "fleet.yaml:1: targets[0].labels.b: not a text; write one"),
+        ("targets: [{url: a, labels: {b: {}}}]", "fleet.yaml:1: targets[0].labels.b: expected a string"),
         ("targets:\n- a\n- 'x y'", "fleet.yaml:3: targets[1].url: 'x y' names no host; write http://host:port"),
         (
             "targets:\n- http://u:hunter2@h",
@@ -141,15 +141,18 @@ def test_the_environment_goes_before_the_file(monkeypatch: pytest.MonkeyPatch, w
                 " use token_env or token_file, and write http://host:port"
             ),
         ),
-        ("file_sd: [{files: []}]", "fleet.yaml:1: file_sd[0].files: an empty list; write at least one entry"),
+        ("file_sd: [{files: []}]", "fleet.yaml:1: file_sd[0].files: empty; write at least one entry"),
         (
             'file_sd: [{files: ["a\\0b"]}]',
-            "fleet.yaml:1: file_sd[0].files[0]: holds a null character; write the path of a file",
+            "fleet.yaml:1: file_sd[0].files[0]: contains a null character; write the path of a file",
         ),
-        ("credentials: {ca_file: []}", "fleet.yaml:1: credentials.ca_file: no path; write the path of a file"),
+        ("credentials: {ca_file: []}", "fleet.yaml:1: credentials.ca_file: expected the path of a file"),
         (
             "credentials: {token_env: hf_hunter2!}",
-            "fleet.yaml:1: credentials.token_env: no name of an environment variable; write the name, not the secret",
+            (
+                "fleet.yaml:1: credentials.token_env: not the name of an environment variable; "
+                "write the name, not the secret"
+            ),
         ),
         (
             "credentials: {token_env: A, token_file: b}",
@@ -157,12 +160,9 @@ def test_the_environment_goes_before_the_file(monkeypatch: pytest.MonkeyPatch, w
         ),
         (
             "credentials:\n  token: hunter2",
-            (
-                "fleet.yaml:2: credentials.token: no secret may stand in clear text;"
-                " write token_env or token_file, which say where it is"
-            ),
+            ("fleet.yaml:2: credentials.token: no secrets in clear text; use token_env or token_file"),
         ),
-        ("ignore: ['']", "fleet.yaml:1: ignore[0]: empty; write a text or leave the key out"),
+        ("ignore: ['']", "fleet.yaml:1: ignore[0]: empty; write a string or remove the key"),
         ("- a", "fleet.yaml:1: not a mapping; write lines of `key: value`, such as `name: my fleet`"),
         ("a: [1", "fleet.yaml:1: not YAML: did not find expected ',' or ']'"),
     ],
@@ -175,21 +175,18 @@ def test_each_mistake_has_its_sentence(write: Callable[[str], None], text: str, 
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("FLEET_POLL__CONNECTIONS", "0", "poll.connections: too small; write at least 1"),
-        ("FLEET_POLL__CONECTIONS", "1", "poll.conections: no such key; did you mean connections?"),
-        ("FLEET_POL__CONNECTIONS", "1", "no such key; did you mean poll?"),
-        ("FLEET_POLL", '{"connections": 0}', "poll.connections: too small; write at least 1"),
+        ("FLEET_POLL__CONNECTIONS", "0", "poll.connections: too small; the minimum is 1"),
+        ("FLEET_POLL__CONECTIONS", "1", "poll.conections: unknown key; did you mean connections?"),
+        ("FLEET_POL__CONNECTIONS", "1", "unknown key; did you mean poll?"),
+        ("FLEET_POLL", '{"connections": 0}', "poll.connections: too small; the minimum is 1"),
         ("FLEET_POLL", "5", "poll: not a mapping; write lines of `key: value`"),
         ("FLEET_TARGETS", "gpu-1", "not JSON; write lists and mappings as JSON"),
-        ("FLEET_TARGETS", '["a", {"labels": {}}]', "targets[1].url: missing; write it"),
+        ("FLEET_TARGETS", '["a", {"labels": {}}]', "targets[1].url: missing"),
         ("FLEET_TARGETS__0__URL", "a", "targets: not a list; begin each entry with `- `"),
         (
             "FLEET_CREDENTIALS__TOKEN",
             "hunter2",
-            (
-                "credentials.token: no secret may stand in clear text;"
-                " write token_env or token_file, which say where it is"
-            ),
+            ("credentials.token: no secrets in clear text; use token_env or token_file"),
         ),
     ],
 )
@@ -206,14 +203,14 @@ def test_a_mistake_in_the_file_is_not_blamed_on_the_environment(
 ) -> None:
     write("poll: {connections: 0}\n")
     monkeypatch.setenv("FLEET_POLL__INTERVAL_SECONDS", "60")
-    assert mistakes() == ("fleet.yaml:1: poll.connections: too small; write at least 1",)
+    assert mistakes() == ("fleet.yaml:1: poll.connections: too small; the minimum is 1",)
 
 
 @pytest.mark.parametrize("glob", ["*", "*.*", "?*"])
 def test_a_glob_that_allows_every_host_is_a_mistake(write: Callable[[str], None], glob: str) -> None:
     """It would let foreign sites in by DNS rebinding."""
     write(f"allowed_hosts: ['{glob}']\n")
-    said = "allows every name, and with it foreign sites; write names, or globs such as *.example.com"
+    said = "allows every site; write names, or globs such as *.example.com"
     assert mistakes() == (f"fleet.yaml:1: allowed_hosts[0]: {said}",)
 
 
@@ -226,7 +223,7 @@ def test_a_variable_that_is_nearly_an_option_is_a_mistake(
 ) -> None:
     """Else a dashboard that was meant to be read-only would not be."""
     monkeypatch.setenv(variable, "true")
-    assert mistakes() == (f"environment variable {variable}: no such key; did you mean {option}?",)
+    assert mistakes() == (f"environment variable {variable}: unknown key; did you mean {option}?",)
 
 
 def test_variables_that_kubernetes_sets_for_a_service_called_fleet_are_let_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,106 +84,103 @@ ROUTERS = "'prefix-hash', 'kv-events', 'approximate' or 'none'"
     [
         ("pools: [chat]", "pools: not a mapping; write lines of `key: value`"),
         ("pools: {chat: }", "pools.chat: not a mapping; write lines of `key: value`"),
-        ("pools: {chat: {rooter: none}}", "pools.chat.rooter: no such key; did you mean router?"),
-        ("pools: {router: {rooter: none}}", "pools.router.rooter: no such key; did you mean router?"),
-        ("pools: {chat: {router: hash}}", f"pools.chat.router: no such value; write {ROUTERS}"),
+        ("pools: {chat: {rooter: none}}", "pools.chat.rooter: unknown key; did you mean router?"),
+        ("pools: {router: {rooter: none}}", "pools.router.rooter: unknown key; did you mean router?"),
+        ("pools: {chat: {router: hash}}", f"pools.chat.router: unknown value; expected {ROUTERS}"),
         (
             "pools: {chat: {kv_store: disk}}",
-            "pools.chat.kv_store: no such value; write 'none', 'lmcache', 'mooncake', 'file' or 'p2p'",
+            "pools.chat.kv_store: unknown value; expected 'none', 'lmcache', 'mooncake', 'file' or 'p2p'",
         ),
         (
             "pools: {chat: {disaggregated: maybe}}",
-            "pools.chat.disaggregated: neither true nor false; write one of them",
+            "pools.chat.disaggregated: expected true or false",
         ),
-        ("pools: {chat: {disaggregated: []}}", "pools.chat.disaggregated: neither true nor false; write one of them"),
+        ("pools: {chat: {disaggregated: []}}", "pools.chat.disaggregated: expected true or false"),
         ("pools: {chat: {expects: 16}}", "pools.chat.expects: not a mapping; write lines of `key: value`"),
         (
             "pools: {chat: {expects: {blocksize: 16}}}",
-            "pools.chat.expects.blocksize: no such key; did you mean block_size?",
+            "pools.chat.expects.blocksize: unknown key; did you mean block_size?",
         ),
         (
             "pools: {chat: {expects: {block_size: large}}}",
-            "pools.chat.expects.block_size: not a whole number; write one such as 16",
+            "pools.chat.expects.block_size: expected a whole number such as 16",
         ),
-        ("pools: {chat: {expects: {block_size: 0}}}", "pools.chat.expects.block_size: too small; write at least 1"),
+        ("pools: {chat: {expects: {block_size: 0}}}", "pools.chat.expects.block_size: too small; the minimum is 1"),
         (
             "pools: {chat: {expects: {seed_policy: 42}}}",
-            "pools.chat.expects.seed_policy: no such value; write 'default', 'environment' or 'random'",
+            "pools.chat.expects.seed_policy: unknown value; expected 'default', 'environment' or 'random'",
         ),
         (
             "pools: {chat: {expects: {event_topic: 'kv@{hots}'}}}",
-            (
-                "pools.chat.expects.event_topic: other braces than {host}, {port} and {model};"
-                " write what stands there on every replica"
-            ),
+            ("pools.chat.expects.event_topic: unknown placeholder; only {host}, {port} and {model} are allowed"),
         ),
         (
             "pools: {chat: {expects: {event_topic: ''}}}",
-            "pools.chat.expects.event_topic: empty; write a text or leave the key out",
+            "pools.chat.expects.event_topic: empty; write a string or remove the key",
         ),
         ("rules: [RT-01]", "rules: not a mapping; write lines of `key: value`"),
         ("rules: {RT-01: off}", "rules.RT-01: not a mapping; write lines of `key: value`"),
-        ("rules: {RT_01: {}}", "rules.RT_01: no such rule; did you mean RT-01?"),
-        ("rules: {RT-1: {}}", "rules.RT-1: no such rule; did you mean RT-01?"),
-        ("rules: {rt12: {}}", "rules.rt12: no such rule; did you mean RT-12?"),
-        ("rules: {XT-01: {}}", "rules.XT-01: no such rule; did you mean RT-01?"),
-        ("rules: {ID-04: {}}", "rules.ID-04: no such rule; there are ID-01 to ID-03 and ID-05 to ID-08"),
-        ("rules: {sh-9: {}}", "rules.sh-9: no such rule; there are SH-01 to SH-05"),
-        ("rules: {RT-01: {}, rt-01: {}}", "rules.rt-01: RT-01 is there twice; keep one"),
-        ("rules: {Rt-01: {}, rt-01: {}}", "rules.rt-01: RT-01 is there twice; keep one"),
+        ("rules: {RT_01: {}}", "rules.RT_01: unknown rule; did you mean RT-01?"),
+        ("rules: {RT-1: {}}", "rules.RT-1: unknown rule; did you mean RT-01?"),
+        ("rules: {rt12: {}}", "rules.rt12: unknown rule; did you mean RT-12?"),
+        ("rules: {XT-01: {}}", "rules.XT-01: unknown rule; did you mean RT-01?"),
+        ("rules: {ID-04: {}}", "rules.ID-04: unknown rule; there are ID-01 to ID-03 and ID-05 to ID-08"),
+        ("rules: {sh-9: {}}", "rules.sh-9: unknown rule; there are SH-01 to SH-05"),
+        ("rules: {RT-01: {}, rt-01: {}}", "rules.rt-01: duplicate RT-01; keep one"),
+        ("rules: {Rt-01: {}, rt-01: {}}", "rules.rt-01: duplicate RT-01; keep one"),
         (
             "rules: {rt-01: {severity: high}}",
-            "rules.RT-01.severity: no such value; write 'critical', 'warning' or 'info'",
+            "rules.RT-01.severity: unknown value; expected 'critical', 'warning' or 'info'",
         ),
         (
             "rules: {cp-01: {parameters: {tolerance: -1}}}",
-            "rules.CP-01.parameters.tolerance: too small; write at least 0",
+            "rules.CP-01.parameters.tolerance: too small; the minimum is 0",
         ),
         (
             "pools: {chat: {expects: {hash_algorithm: md5}}}",
             (
-                "pools.chat.expects.hash_algorithm: no such value;"
-                " write 'sha256', 'sha256_cbor', 'xxhash' or 'xxhash_cbor'"
+                "pools.chat.expects.hash_algorithm: unknown value;"
+                " expected 'sha256', 'sha256_cbor', 'xxhash' or 'xxhash_cbor'"
             ),
         ),
-        ("rules: {block-size-difers: {}}", "rules.block-size-difers: no such rule; did you mean RT-01?"),
-        ("rules: {everything: {}}", "rules.everything: no such rule; `python -m dashboard rules` lists them"),
-        ("rules: {RT-01: {enabeld: true}}", "rules.RT-01.enabeld: no such key; did you mean enabled?"),
+        ("rules: {block-size-difers: {}}", "rules.block-size-difers: unknown rule; did you mean RT-01?"),
+        ("rules: {everything: {}}", "rules.everything: unknown rule; see `python -m dashboard rules`"),
+        ("rules: {RT-01: {enabeld: true}}", "rules.RT-01.enabeld: unknown key; did you mean enabled?"),
         (
             "rules: {RT-01: {severity: fatal}}",
-            "rules.RT-01.severity: no such value; write 'critical', 'warning' or 'info'",
+            "rules.RT-01.severity: unknown value; expected 'critical', 'warning' or 'info'",
         ),
         (
             "rules: {RT-01: {parameters: {tolerance: 1}}}",
-            "rules.RT-01.parameters.tolerance: no such parameter; RT-01 has none",
+            "rules.RT-01.parameters.tolerance: unknown parameter; RT-01 has none",
         ),
         ("suppress: {rule: RT-01}", "suppress: not a list; begin each entry with `- `"),
         ("suppress: [RT-01]", "suppress[0]: not a mapping; write lines of `key: value`"),
-        (f"suppress: [{KNOWN}, pools: a}}]", "suppress[0].pools: no such key; did you mean pool?"),
-        (f"suppress: [{KNOWN}, pool: ''}}]", "suppress[0].pool: empty; write a text or leave the key out"),
+        (f"suppress: [{KNOWN}, pools: a}}]", "suppress[0].pools: unknown key; did you mean pool?"),
+        (f"suppress: [{KNOWN}, pool: ''}}]", "suppress[0].pool: empty; write a string or remove the key"),
         (f"suppress: [{KNOWN}, replicas: chat}}]", "suppress[0].replicas: not a list; begin each entry with `- `"),
-        (f"suppress: [{KNOWN}, replicas: []}}]", "suppress[0].replicas: an empty list; write at least one entry"),
-        (f"suppress: [{KNOWN}, replicas: ['']}}]", "suppress[0].replicas[0]: empty; write a text or leave the key out"),
+        (f"suppress: [{KNOWN}, replicas: []}}]", "suppress[0].replicas: empty; write at least one entry"),
+        (f"suppress: [{KNOWN}, replicas: ['']}}]", "suppress[0].replicas[0]: empty; write a string or remove the key"),
         (
             f"suppress: [{KNOWN}, labels: {{}}}}]",
-            "suppress[0].labels: an empty mapping; write at least one label or leave the key out",
+            "suppress[0].labels: empty; write at least one label or remove the key",
         ),
         (
             "suppress: [{rule: RT01, owner: a, reason: b, until: 2026-12-31}]",
-            "suppress[0].rule: no such rule; did you mean RT-01?",
+            "suppress[0].rule: unknown rule; did you mean RT-01?",
         ),
         (
             "suppress: [{rule: RT-01, owner: a, reason: ' ', until: 2026-12-31}]",
-            "suppress[0].reason: empty; write a text",
+            "suppress[0].reason: empty; write a string",
         ),
-        ("suppress: [{rule: RT-01, owner: a, until: 2026-12-31}]", "suppress[0].reason: missing; write it"),
-        ("suppress: [{rule: RT-01, reason: a, until: 2026-12-31}]", "suppress[0].owner: missing; write it"),
-        ("suppress: [{owner: a, reason: a, until: 2026-12-31}]", "suppress[0].rule: missing; write it"),
-        ("suppress: [{rule: RT-01, owner: a, reason: a, until: }]", "suppress[0].until: missing; write it"),
+        ("suppress: [{rule: RT-01, owner: a, until: 2026-12-31}]", "suppress[0].reason: missing"),
+        ("suppress: [{rule: RT-01, reason: a, until: 2026-12-31}]", "suppress[0].owner: missing"),
+        ("suppress: [{owner: a, reason: a, until: 2026-12-31}]", "suppress[0].rule: missing"),
+        ("suppress: [{rule: RT-01, owner: a, reason: a, until: }]", "suppress[0].until: missing"),
         *(
             (
                 f"suppress: [{{rule: RT-01, owner: a, reason: b, until: {text}}}]",
-                "suppress[0].until: no date; write one such as 2026-12-31",
+                "suppress[0].until: expected a date such as 2026-12-31",
             )
             for text in ("soon", "2026-02-30", "31.12.2026", "2026-12-31T00:00", "20261231", "1772323200", "[]")
         ),
@@ -211,15 +208,15 @@ def test_a_value_that_might_be_a_secret_is_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("FLEET_POOLS", '{"chat": {"router": "hash"}}', f"pools.chat.router: no such value; write {ROUTERS}"),
-        ("FLEET_POOLS__CHAT__ROUTER", "hash", f"pools.chat.router: no such value; write {ROUTERS}"),
-        ("FLEET_RULES", '{"RT_01": {}}', "rules.RT_01: no such rule; did you mean RT-01?"),
-        ("FLEET_RULES", '{"RT-01": {"enabled": 2}}', "rules.RT-01.enabled: neither true nor false; write one of them"),
+        ("FLEET_POOLS", '{"chat": {"router": "hash"}}', f"pools.chat.router: unknown value; expected {ROUTERS}"),
+        ("FLEET_POOLS__CHAT__ROUTER", "hash", f"pools.chat.router: unknown value; expected {ROUTERS}"),
+        ("FLEET_RULES", '{"RT_01": {}}', "rules.RT_01: unknown rule; did you mean RT-01?"),
+        ("FLEET_RULES", '{"RT-01": {"enabled": 2}}', "rules.RT-01.enabled: expected true or false"),
         ("FLEET_SUPPRESS", "RT-01", "not JSON; write lists and mappings as JSON"),
         (
             "FLEET_SUPPRESS",
             '[{"rule": "RT-01", "owner": "a", "reason": "b", "until": 20261231}]',
-            "suppress[0].until: no date; write one such as 2026-12-31",
+            "suppress[0].until: expected a date such as 2026-12-31",
         ),
     ],
 )

@@ -34,7 +34,7 @@ def test_half_a_surrogate_pair_does_not_reach_the_pages() -> None:
         (b" " * (MAX_DOCUMENT_BYTES + 1), True, "larger than 8 MiB"),
         (b"", False, "not a list of groups {targets: [...], labels: {...}}"),
         (b"a: [", False, "line 1: not YAML: did not find expected node content"),
-        (b"- targets: [a]\n  targets: [b]", False, "line 2: [0].targets: stands on line 1 too; keep one"),
+        (b"- targets: [a]\n  targets: [b]", False, "line 2: [0].targets: duplicate of line 1; keep one"),
         (b"targets: [a]", False, "not a list of groups {targets: [...], labels: {...}}"),
         (b"- a", False, "group 1 is not a mapping with a list of targets"),
         (b"- targets: []\n- targets: a", False, "group 2 is not a mapping with a list of targets"),
