@@ -25,7 +25,7 @@ TERMS: Mapping[str, str] = {
     "unknown.",
     "naive tokens": "Blocks times block size: right for uniform models, too much for hybrids.",
     "coverage": "How many of the replicas that were asked answered, in full or in part.",
-    "snapshot": "A fleet as it was read at one time, kept whole under a short id.",
+    "snapshot": "A permanent copy of the fleet at one time, with an id.",
     "suppressed": "A finding that somebody answers for until a day; it is counted apart.",
     "rollout": "One version of a pool replacing another.",
     "A ×14": "The 14 replicas of cohort A; a pool with one cohort is uniform, one with several is split.",
