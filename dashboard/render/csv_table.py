@@ -81,20 +81,20 @@ def _written(value: Value | None) -> str:
 
 
 def _row(entry: Entry) -> tuple[Cell, ...]:
-    told = "" if entry.tone is Tone.PLAIN else entry.tone
-    more = " ".join(map(_said, (*entry.lines, *entry.notes)))
-    said = map(Cell, (told, _said(entry.head), entry.side_text, more))
-    return (*said, list_cell("", entry.snippets))
+    tone = "" if entry.tone is Tone.PLAIN else entry.tone
+    more = " ".join(map(_text, (*entry.lines, *entry.notes)))
+    cells = map(Cell, (tone, _text(entry.head), entry.side_text, more))
+    return (*cells, list_cell("", entry.snippets))
 
 
-def _said(line: Line) -> str:
+def _text(line: Line) -> str:
     return "".join(piece.text for piece in line)
 
 
 def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
     """Write the matrix whole: values are canonical JSON text, uncut.
 
-    `notes` stand above as comments, a line each that begins with `#`; `names` gives replicas their names.
+    `notes` are comment lines above the table; `names` are the replicas' names by id.
     """
     out = io.StringIO()
     out.writelines(map(comment, notes))
@@ -107,7 +107,7 @@ def matrix_csv(matrix: Matrix, notes: Sequence[str] = (), names: Mapping[str, st
 
 
 def comment(text: str) -> str:
-    """Write a line that stands above a table."""
+    """Return a comment line."""
     return f"# {_IN_COMMENT.sub(chr(39), one_line(text))}\n"
 
 

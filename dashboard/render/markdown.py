@@ -83,16 +83,16 @@ class _Comment:
         self.left_out: list[str] = []
 
     def add(self, text: str) -> None:
-        """Write a paragraph; whoever calls this has looked whether it fits."""
+        """Add a paragraph; call `fits` before."""
         self.paragraphs.append(text)
         self._room -= len(text) + 2
 
     def fits(self, text: str) -> bool:
-        """Tell whether there is room for a text beside what closes the comment."""
+        """Return whether there is room for a text and for the end of the comment."""
         return len(text) + RESERVE <= self._room
 
     def block(self, written: _Written) -> bool:
-        """Write a block, of its items as many as there is room for; tell whether there was room for all."""
+        """Add a block with as many items as there is room for; return whether all fit."""
         shown: list[str] = []
         length = len(written.head)
         for item in written.items[:MOST_ITEMS]:
@@ -183,10 +183,10 @@ def _block(block: PlainBlock, under: str) -> _Written:
 
 
 def _captioned(caption: str, under: str, head: str, *notes: str) -> str:
-    """Put the caption and the notes above a table: below it stand the rows, of which some may be left out."""
-    said = [f"**{within(caption)}**"] if caption.strip() and caption != under else []
-    said += [escaped(note) for note in notes if note]
-    return "\n\n".join([*said, head])
+    """Return caption and notes above the head of a table: rows below it may be left out."""
+    above = [f"**{within(caption)}**"] if caption.strip() and caption != under else []
+    above += [escaped(note) for note in notes if note]
+    return "\n\n".join([*above, head])
 
 
 def _head(titles: Sequence[str], numbers: Sequence[bool]) -> str:
@@ -202,11 +202,11 @@ def _cell(cell: Cell) -> str:
     return f"{_mark(cell.tone, cell.text)}{letter}{within(cell.whole_text)}"
 
 
-def _mark(tone: Tone, beside: str) -> str:
-    """Write the sign of a tone, with its word if the words beside it do not say it."""
+def _mark(tone: Tone, text: str) -> str:
+    """Return the sign of a tone, with its word unless the text has it."""
     if tone is Tone.PLAIN:
         return ""
-    return f"{MARKS[tone]} " if str(tone) in beside.lower() else f"{MARKS[tone]} {tone}: "
+    return f"{MARKS[tone]} " if str(tone) in text.lower() else f"{MARKS[tone]} {tone}: "
 
 
 def _marked(tone: Tone, markdown: str) -> str:
@@ -294,7 +294,7 @@ def _cell_of(letter: str, label: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Write foreign text so that Markdown shows it as it is, on one line; it may stand at the beginning of one."""
+    """Return foreign text that Markdown shows as it is, on one line; it may begin a line."""
     return begun(within(text))
 
 

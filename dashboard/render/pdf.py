@@ -32,6 +32,6 @@ def to_pdf(html: str) -> bytes:
     except subprocess.TimeoutExpired:
         raise ReportError(f"The PDF was not done within {SECONDS} s; print the HTML report with a browser.") from None
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise ReportError(said or "The PDF could not be made; print the HTML report with a browser.")
+        reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise ReportError(reason or "The PDF could not be made; print the HTML report with a browser.")
     return done.stdout

@@ -1,4 +1,4 @@
-"""The process that makes a PDF: HTML comes in, pages go out. WeasyPrint, an extra, is loaded here."""
+"""The process that makes a PDF of HTML from standard input. WeasyPrint, an extra, is loaded here only."""
 
 import logging
 import sys
@@ -26,8 +26,8 @@ def main() -> None:
 
 def _pages(weasyprint: ModuleType, html: str) -> bytes:
     """Make the pages: with an outline, tags for screen readers, and nothing fetched. Their time is that of the data."""
-    nobody = import_module("weasyprint.urls").URLFetcher(allowed_protocols=())
-    pages: bytes = weasyprint.HTML(string=html, url_fetcher=nobody).write_pdf(pdf_tags=True)
+    offline = import_module("weasyprint.urls").URLFetcher(allowed_protocols=())
+    pages: bytes = weasyprint.HTML(string=html, url_fetcher=offline).write_pdf(pdf_tags=True)
     return pages
 
 
