@@ -10,7 +10,7 @@ from jinja2.runtime import Macro
 from markupsafe import Markup, escape
 
 from dashboard.fleet.formatting import count, end_cut, one_line, visible
-from dashboard.fleet.pieces import Target, Text, to_plain
+from dashboard.fleet.pieces import Kind, Target, Text, to_plain
 from dashboard.render.matrix_html import breakable, colour, matrix_html
 from dashboard.render.svg_chart import to_svgs
 from dashboard.views.blocks import (
@@ -49,6 +49,7 @@ class HtmlWriter:
 
     def __init__(self, link: Link, *, is_page: bool, anchors: Collection[str] = ()) -> None:
         self._is_page = is_page
+        self._link = link
         self._free = set(anchors)
         self._macros: Any = template("blocks.html").make_module(
             {"link": link, "is_page": is_page, "anchor_of": self._anchor, "terms": TERMS}
@@ -61,7 +62,8 @@ class HtmlWriter:
 
     def sections(self, sections: Iterable[Section], level: int = 2) -> Markup:
         """Write sections under their headings."""
-        return Markup("\n").join(self._section(each, level) for each in sections)
+        shown = [each for each in sections if not (self._is_page and each.is_exported_only)]
+        return Markup("\n").join(self._section(each, level) for each in shown)
 
     def text(self, text: str | Text) -> Markup:
         """Write one line."""
@@ -85,12 +87,37 @@ class HtmlWriter:
         if isinstance(block, Columns):
             return Markup("\n").join(self.blocks(column, under) for column in block.columns)
         if isinstance(block, DifferenceTable):
-            return _differences(block, under)
+            return self._differences(block, under)
         if isinstance(block, Chart):
             return _chart(block, under)
         if isinstance(block, Table):
             return self._call("table", block, under)
         return self._call(type(block).__name__.lower(), block)
+
+    def _differences(self, table: DifferenceTable, under: str) -> Markup:
+        addresses = {}
+        if self._is_page:
+            targets = (Target(Kind.SETTING, row.path, table.pool) for row in table.matrix.rows)
+            addresses = {each.key: self._link(each) for each in targets}
+        drawn = matrix_html(
+            table.matrix,
+            table.names,
+            caption=table.caption,
+            corner="Setting",
+            kinds=table.kinds,
+            interactive=table.is_interactive and self._is_page,
+            addresses={} if table.is_interactive else addresses,
+        )
+        hidden = len(table.matrix.columns) - MOST_COLUMNS
+        notes = [*table.notes, *([f"{count(hidden, 'more column')}, in the CSV of this table."] if hidden > 0 else [])]
+        below = Markup().join(Markup('<p class="foot">{}</p>').format(_clean(note)) for note in notes)
+        inside = Markup(visible(drawn))  # noqa: S704  # every value in it is escaped
+        if self._is_page:
+            return inside + below
+        dense = " dense" if len(table.matrix.columns) >= DENSE_FROM else ""
+        caption = Markup('<p class="caption" aria-hidden="true">{}</p>').format(table.caption)
+        shown = "" if table.caption == under else caption
+        return Markup('<div class="differences{}">{}{}</div>{}').format(dense, shown, inside, below)
 
     def _call(self, macro: str, *arguments: object) -> Markup:
         found: Macro = getattr(self._macros, macro)
@@ -119,7 +146,7 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.globals.update(glyphs=GLYPHS, colour=colour)
-    environment.tests["text_only"] = lambda cell: cell == (cell.text, Tone.PLAIN, "", cell.value, None, "", ())
+    environment.tests["text_only"] = lambda cell: cell == (cell.text, Tone.PLAIN, "", cell.value, None, "", (), "")
     environment.filters.update(
         breakable=lambda text: Markup(breakable(str(escape(_clean(text))))),  # noqa: S704  # escaped before
         classes=_classes,
@@ -172,19 +199,6 @@ def _widths(table: Table) -> Markup:
     texts = [[column.title, *(row[place].text for row in table.rows)] for place, column in enumerate(table.columns)]
     needs = [min(max(NARROWEST, *map(len, column)), SHORT) + PADDING for column in texts]
     return Markup().join(Markup('<col style="--w:{:.1f}%">').format(100 * need / sum(needs)) for need in needs)
-
-
-def _differences(table: DifferenceTable, under: str) -> Markup:
-    drawn = matrix_html(table.matrix, table.names, caption=table.caption, corner="Setting", kinds=table.kinds)
-    hidden = len(table.matrix.columns) - MOST_COLUMNS
-    notes = [*table.notes, *([f"{count(hidden, 'more column')}, in the CSV of this table."] if hidden > 0 else [])]
-    below = Markup().join(Markup('<p class="foot">{}</p>').format(_clean(note)) for note in notes)
-    dense = " dense" if len(table.matrix.columns) >= DENSE_FROM else ""
-    caption = (
-        "" if table.caption == under else Markup('<p class="caption" aria-hidden="true">{}</p>').format(table.caption)
-    )
-    inside = Markup(visible(drawn))  # noqa: S704  # every value in it is escaped
-    return Markup('<div class="differences{}">{}{}</div>{}').format(dense, caption, inside, below)
 
 
 def _chart(chart: Chart, under: str) -> Markup:

@@ -114,7 +114,8 @@ class Cell(NamedTuple):
 
     `value` is what a program reads in place of the text: a plain number, or a list whole. `target` is what the text
     names; that of the first cell is also what a row of a large table opens. `note` is a second, quiet line.
-    `shares` are cohorts' letters with their replicas: a page draws them as a bar in place of the text.
+    `shares` are cohorts' letters with their replicas: a page draws them as a bar in place of the text. `hint` is a
+    tooltip of a page.
     """
 
     text: str
@@ -124,6 +125,7 @@ class Cell(NamedTuple):
     target: Target | None = None
     note: str = ""
     shares: tuple[tuple[str, int], ...] = ()
+    hint: str = ""
 
     @property
     def whole_text(self) -> str:
@@ -177,7 +179,10 @@ def value_of(cell: Cell, column: Column) -> Value | None:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceTable:
-    """A difference matrix: what `matrix_html` and `matrix_csv` draw. `kinds` is path -> severity, `names` by id."""
+    """A difference matrix: what `matrix_html` and `matrix_csv` draw. `kinds` is path -> severity, `names` by id.
+
+    On a page its settings are links to the page Compare of `pool`; where it `is_interactive`, its cells are clicked.
+    """
 
     name: str
     caption: str
@@ -185,7 +190,8 @@ class DifferenceTable:
     names: Mapping[str, str]
     kinds: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    pool: str = ""  # settings link to their dialog on the page Compare of this pool
+    pool: str = ""
+    is_interactive: bool = False
 
 
 class Bar(NamedTuple):

@@ -11,10 +11,10 @@ from dashboard.report.findings.rule_coverage import rule_coverage
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
+from dashboard.views.excluded import ignored_blocks, raised_blocks, skipped_table, suppressed_blocks
 from dashboard.views.finding_data import FINDINGS, findings_data
 from dashboard.views.finding_entries import FindingContext, full_entries, where_of
 from dashboard.views.glossary import COHORT, SEVERITY, glossary
-from dashboard.views.left_out import ignored_blocks, raised_blocks, skipped_table, suppressed_blocks
 from dashboard.views.names import MOST_NAMED, brief, names_of, replica_names
 
 EVERYTHING = Choice()

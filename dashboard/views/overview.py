@@ -12,9 +12,9 @@ from dashboard.report.findings.headline import FleetSummary
 from dashboard.report.pools.sharing import is_doubtful, is_needed, is_unshared, sharing_verdicts, suppressed_pools
 from dashboard.views.blocks import Entries, Figures, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
+from dashboard.views.excluded import unread_entries
 from dashboard.views.finding_entries import brief_entries
 from dashboard.views.glossary import BASIS, COHORT, POOL, glossary
-from dashboard.views.left_out import unread_entries
 from dashboard.views.overview_figures import overview_figures
 from dashboard.views.pools_table import pools_table
 

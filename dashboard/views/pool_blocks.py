@@ -1,67 +1,39 @@
-"""One pool as blocks of a report: whether prefixes are shared, its cohorts, in which settings they differ."""
+"""One pool as blocks: whether its replicas share prefixes, its cohorts, its difference matrix."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from dashboard.compare import Matrix, Share, SharingVerdict
+from dashboard.compare import Matrix, Share, SharingCell, SharingVerdict, cause_text
 from dashboard.compare.sharing import MOST_COHORTS, within
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, told_text
-from dashboard.fleet.pieces import Piece, Style
-from dashboard.report.pools.compared import Compared
+from dashboard.fleet.pieces import Kind, Piece, Style, Target
 from dashboard.report.pools.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.views.blocks import Block, Cell, Column, DifferenceTable, Paragraph, Table, Tone, list_cell, number_cell
 from dashboard.views.capacity_text import name_of
 from dashboard.views.names import brief, names_of
+from dashboard.views.pool_comparison import Comparison
 
 MOST_NAMED = 12  # replicas of one cohort by name
-MOST_TOLD = 4  # settings that tell a cohort from the others
-_SHARE_TONES = {
-    Share.YES: Tone.GOOD,
-    Share.NO: Tone.WARNING,
-    Share.PARTLY: Tone.WARNING,
-    Share.UNKNOWN: Tone.UNKNOWN,
-}
+MOST_SETTINGS = 4  # that distinguish a cohort
+_TONES = {Share.YES: Tone.GOOD, Share.NO: Tone.WARNING, Share.PARTLY: Tone.WARNING, Share.UNKNOWN: Tone.UNKNOWN}
 
 
-def sharing_band(found: Compared) -> Paragraph:
-    """Say who can share prefixes with whom, values set as code."""
+def sharing_band(found: Comparison) -> Paragraph:
+    """Return which cohorts share prefixes, values set as code."""
     return Paragraph(found.text, Tone(found.kind))
 
 
 def sharing_blocks(sharing: SharingVerdict, slug: str) -> tuple[Block, ...]:
-    """Show the cohorts against each other where there is something to see; of very many, the groups as lines."""
+    """Return the cohorts against each other where anything is known; of very many, the groups as lines."""
     about = Paragraph((Piece(ABOUT, Style.MUTED),))
     if len(sharing.cohorts) > MOST_COHORTS:
         lines = [Paragraph((Piece(f"{line}."),)) for line in group_lines(sharing)]
         return (*lines, about) if lines else ()
     is_split = any(cell.share in SPLIT for cell in sharing.cells)
-    is_told = is_split or any(each.is_reporting for each in sharing.cohorts)
-    is_shown = is_split or (len(sharing.cohorts) > 1 and is_told)
+    is_measured = any(each.is_reporting for each in sharing.cohorts)
+    is_shown = is_split or (len(sharing.cohorts) > 1 and is_measured)
     return (_sharing_table(sharing, slug), about) if is_shown else ()
-
-
-def cohorts_table(pool: Pool, replicas: Mapping[str, Replica], slug: str) -> Table:
-    """List the cohorts: how many replicas, what tells them from the others, who they are."""
-    columns = (Column("Cohort"), Column("Replicas", is_number=True), Column("Told from the others by"), Column("Who"))
-    silent = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
-    return Table(
-        name=f"cohorts-{slug}",
-        caption=f"Cohorts of {name_of(pool.name)}",
-        columns=columns,
-        rows=tuple(_cohort_row(cohort, replicas, is_only=len(pool.cohorts) == 1) for cohort in pool.cohorts),
-        note=f"{count(silent, 'replica was never read and is', 'replicas were never read and are')} in no cohort."
-        if silent
-        else "",
-    )
-
-
-def difference_table(
-    found: Compared, matrix: Matrix, names: Mapping[str, str], *, name: str, caption: str, notes: Sequence[str] = ()
-) -> DifferenceTable:
-    """Return a matrix of this pool as a table; what a finding names has the finding's severity."""
-    return DifferenceTable(
-        name, caption, matrix, names, {path: str(kind) for path, kind in found.named.items()}, (*notes,)
-    )
 
 
 def _sharing_table(sharing: SharingVerdict, slug: str) -> Table:
@@ -73,9 +45,7 @@ def _sharing_table(sharing: SharingVerdict, slug: str) -> Table:
     def cell(own: str, other: str) -> Cell:
         if own == other and own in alone:
             return Cell("one replica")
-        found = by_pair[frozenset((own, other))]
-        derived = ", derived" if is_mixed and not found.is_measured and found.share is not Share.UNKNOWN else ""
-        return Cell(f"{SHARE_WORDS[found.share]}{derived}", _SHARE_TONES[found.share])
+        return _sharing_cell(by_pair[frozenset((own, other))], is_mixed=is_mixed)
 
     return Table(
         name=f"prefix-sharing-{slug}",
@@ -85,15 +55,50 @@ def _sharing_table(sharing: SharingVerdict, slug: str) -> Table:
     )
 
 
-def _cohort_row(cohort: Cohort, replicas: Mapping[str, Replica], *, is_only: bool) -> tuple[Cell, ...]:
-    told = [f"{each.path} = {told_text(each.value, each.state)}" for each in cohort.distinguishing]
-    names = {each: replicas[each].name for each in cohort.replicas}
-    members = names_of(cohort.replicas, names)
-    who = first_of(map(brief, members), MOST_NAMED)
-    part = f"; {len(cohort.read_in_part):,} of them read in part" if cohort.read_in_part else ""
-    return (
-        Cell("", letter=cohort.letter),
-        number_cell(f"{len(cohort.replicas):,}", len(cohort.replicas)),
-        list_cell(first_of(told, MOST_TOLD) or ("the only cohort" if is_only else "no single setting"), told),
-        list_cell(who + part, members),
+def _sharing_cell(cell: SharingCell, *, is_mixed: bool) -> Cell:
+    source = "" if cell.share is Share.UNKNOWN else "measured" if cell.is_measured else "derived from settings"
+    derived = ", derived" if is_mixed and source and not cell.is_measured else ""
+    hint = ", ".join(filter(None, (source, cause_text(cell))))
+    return Cell(f"{SHARE_WORDS[cell.share]}{derived}", _TONES[cell.share], hint=hint)
+
+
+def cohorts_table(pool: Pool, replicas: Mapping[str, Replica], slug: str) -> Table:
+    """Return the cohorts of a pool: replicas, distinguishing settings, names."""
+    unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
+    table = Table(
+        name=f"cohorts-{slug}",
+        caption=f"Cohorts of {name_of(pool.name)}",
+        columns=(Column("Cohort"), Column("Replicas", is_number=True), Column("Distinguished by"), Column("Names")),
+        rows=tuple(_cohort_row(cohort, pool, replicas) for cohort in pool.cohorts),
+        note=f"{count(unread, 'replica')} never read, in no cohort." if unread else "",
     )
+    heads = (*table.columns[:2], Column("Told from the others by"), Column("Who"))  # of files written before
+    return replace(table, data=replace(table, columns=heads))
+
+
+def _cohort_row(cohort: Cohort, pool: Pool, replicas: Mapping[str, Replica]) -> tuple[Cell, ...]:
+    settings = [f"{each.path} = {told_text(each.value, each.state)}" for each in cohort.distinguishing]
+    names = names_of(cohort.replicas, {each: replicas[each].name for each in cohort.replicas})
+    incomplete = f"; {len(cohort.read_in_part):,} with incomplete data" if cohort.read_in_part else ""
+    none = "the only cohort" if len(pool.cohorts) == 1 else "no single setting"
+    return (
+        Cell("", letter=cohort.letter, target=Target(Kind.COHORT, cohort.letter, pool.name)),
+        number_cell(f"{len(cohort.replicas):,}", len(cohort.replicas)),
+        list_cell(first_of(settings, MOST_SETTINGS) or none, settings),
+        list_cell(first_of(map(brief, names), MOST_NAMED) + incomplete, names),
+    )
+
+
+def difference_table(
+    found: Comparison,
+    matrix: Matrix,
+    pool: Pool,
+    names: Mapping[str, str],
+    *,
+    name: str,
+    caption: str,
+    notes: Sequence[str] = (),
+) -> DifferenceTable:
+    """Return a matrix of a pool; settings of findings are marked with their severity."""
+    kinds = {path: str(kind) for path, kind in found.named.items()}
+    return DifferenceTable(name, caption, matrix, names, kinds, (*notes,), pool.name)

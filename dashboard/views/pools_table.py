@@ -7,12 +7,13 @@ from dashboard.compare import SharingVerdict
 from dashboard.fleet import Pool, Replica, Role, formatting
 from dashboard.report.findings.head import tally_words
 from dashboard.report.findings.headline import FleetSummary
-from dashboard.report.pools.order import by_path, ordered, versions_text, worst
+from dashboard.report.pools.order import ordered, versions_text
 from dashboard.report.pools.sharing import is_needed, severity, short_text
 from dashboard.rules.findings import Tally
 from dashboard.views.blocks import Cell, Column, Table, Tone, number_cell
 from dashboard.views.capacity_data import device_words, total
 from dashboard.views.capacity_text import name_of
+from dashboard.views.pool_comparison import worst_by_path
 
 MOST_COHORTS = 6  # named in a cell; more are counted
 _COLUMNS = (
@@ -61,7 +62,7 @@ def _row(
     missing = f" + {held.unknown:,} not known" if held.tokens is not None and held.unknown else ""
     rollout = ", rollout" if pool.name in fleet.inspection.rollouts else ""
     found = tally_words(tally) or ("none" if pool.cohorts else formatting.NOT_KNOWN)
-    named = worst(by_path(fleet.inspection, pool.name))
+    named = worst_by_path(fleet.inspection, pool.name)
     is_quiet = not is_needed(fleet.inspection.domains.get(pool.name))
     return (
         Cell(f"{name_of(pool.name)}{_role(pool)}"),

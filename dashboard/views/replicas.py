@@ -7,8 +7,8 @@ from dashboard.report.findings import headline
 from dashboard.report.replicas import table as replica_table
 from dashboard.views.blocks import Block, Paragraph, Section, View
 from dashboard.views.context import context_of
+from dashboard.views.excluded import unread_entries
 from dashboard.views.glossary import COHORT, POOL, glossary
-from dashboard.views.left_out import unread_entries
 from dashboard.views.replica_rows import replicas_table
 
 

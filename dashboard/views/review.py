@@ -1,11 +1,12 @@
-"""The whole review as one report, in the order of the meeting: what was seen, why it matters, who takes it on."""
+"""The page Review: the whole fleet in the order of a meeting, with notes."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import Note
+from dashboard.fleet import Note, ReplicaState
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import Piece, Style, plain, section
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
 from dashboard.report.findings import headline
 from dashboard.report.findings.first import first_findings
 from dashboard.report.findings.headline import FleetSummary
@@ -14,36 +15,41 @@ from dashboard.report.findings.rule_coverage import rules_words
 from dashboard.report.findings.words import answered, assumptions, rollouts
 from dashboard.report.pools.sharing import sharing_verdicts
 from dashboard.report.replicas import table as replica_table
+from dashboard.rules.findings import Severity
+from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Figures, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.finding_entries import FindingContext, brief_entries, bundled, note_lines
-from dashboard.views.findings import findings_table, severity_parts
-from dashboard.views.glossary import ALL_TERMS, glossary
-from dashboard.views.left_out import (
+from dashboard.views.excluded import (
     ignored_blocks,
     raised_blocks,
     skipped_table,
     suppressed_blocks,
     unread_entries,
 )
+from dashboard.views.finding_entries import FindingContext, brief_entries, bundled, finding_anchor, note_lines
+from dashboard.views.findings import findings_table, severity_parts
+from dashboard.views.glossary import ALL_TERMS, glossary
 from dashboard.views.overview import calm_paragraph, more_words
 from dashboard.views.overview_figures import overview_figures
 from dashboard.views.replica_rows import replicas_table
 from dashboard.views.review_agreed import agreed_part, noted_data
 from dashboard.views.review_capacity import CAPACITY, capacity_parts
-from dashboard.views.review_differences import (
-    DIFFERENCES,
-    differences_part,
-    differing_pools,
-    full_differences,
-)
+from dashboard.views.review_differences import DIFFERENCES, differences_part, differing_pools, full_differences
 from dashboard.views.review_new import NEW, Alone, new_parts
 
 FINE, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
 NOT_JUDGED = "not-judged"
-AGENDA = (FINE, NEW, FINDINGS, DIFFERENCES, CAPACITY, NOT_READ, SUPPRESSED)
-MOST_LINES = 3  # pools in a rollout, and pools of which a router is assumed, that have a line each
-_NOTED = (Piece("Noted on this part", Style.MUTED),)
+AGENDA = {
+    FINE: "Status",
+    NEW: "New",
+    FINDINGS: "Findings",
+    DIFFERENCES: "Differences",
+    CAPACITY: "Capacity",
+    NOT_READ: "Unreachable",
+    SUPPRESSED: "Suppressed",
+}  # anchor -> title in the agenda
+FOLD = "Why, and what to do"  # of entries on findings that are not critical
+MOST_LINES = 3  # rollouts, and pools with an assumed router, that have a line each
 _NO_NOTES: Mapping[str, Note] = {}
 
 
@@ -56,133 +62,151 @@ def review_report(
     name: str = "",
     alone: Alone = Alone.FIRST,
 ) -> View:
-    """Report a fleet for a meeting; `before` is the fleet of the last review, `name` what the snapshot is called.
+    """Return a fleet for a meeting. `before` is the fleet of the last review, or `alone` says why there is none.
 
-    `alone` says why there is no `before`, where it is None.
-
-    Notes are by what they belong to: a finding's id, or the anchor of a part, which are those of `AGENDA`. All of them
-    stand at the top as well, in the part that says what was agreed.
+    Notes are by what they are about: a finding's id, or an anchor of `AGENDA`. `name` is the snapshot's.
     """
     now, sentences = headline.standing(fleet), sharing_verdicts(fleet)
 
-    def said(anchor: str) -> tuple[Block, ...]:
+    def noted(anchor: str) -> tuple[Block, ...]:
         lines = note_lines(notes.get(anchor), before_notes.get(anchor))
-        return (Entries((Entry(Tone.PLAIN, _NOTED, notes=lines),), noted_data((), {})),) if lines else ()
+        head = (Piece("Notes on this section", Style.MUTED),)
+        return (Entries((Entry(Tone.PLAIN, head, notes=lines),), noted_data((), {})),) if lines else ()
 
     known = known_findings(fleet)
     differing = differing_pools(fleet, sentences)
-    capacity, all_ranks = capacity_parts(fleet, said(CAPACITY))
-    new, all_changes = new_parts(fleet, alone if before is None else before, before_notes, said(NEW))
+    capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
+    new, all_changes = new_parts(fleet, alone if before is None else before, before_notes, noted(NEW))
+    context = FindingContext(known.names, fleet.inspection, notes, before_notes)
     agenda = (
-        _fine(fleet, now, known, said(FINE)),
+        _status(fleet, now, known, noted(FINE)),
         new,
-        _findings(fleet, known, FindingContext(known.names, fleet.inspection, notes, before_notes), said(FINDINGS)),
-        differences_part(fleet, differing, said(DIFFERENCES)),
+        _findings(fleet, known, context, noted(FINDINGS)),
+        differences_part(fleet, differing, noted(DIFFERENCES)),
         capacity,
-        _not_read(now, said(NOT_READ)),
-        _suppressed(fleet, said(SUPPRESSED)),
+        _unread(now, noted(NOT_READ)),
+        Section(SUPPRESSED, "Suppressed", (*noted(SUPPRESSED), *suppressed_blocks(fleet), *ignored_blocks(fleet))),
     )
     return View(
         title=f"Review of {fleet.name}",
         headline=headline.title(now),
-        lead=f"{fleet_words(fleet, now)} {more_words(fleet, now, sentences)}",
+        lead=f"{fleet_text(fleet, now)} {more_words(fleet, now, sentences)}",
         context=context_of(fleet, name=name),
         parts=(
             *agreed_part(known, agenda, SUPPRESSED, notes),
             *agenda,
             glossary(ALL_TERMS),
-            *_all_findings(fleet, known),
-            *_all_replicas(fleet),
+            *_appendices(fleet, known),
             *all_ranks,
             *full_differences(fleet, differing),
             *all_changes,
-            *_not_judged(fleet),
+            *_skipped(fleet),
         ),
     )
 
 
-def fleet_words(fleet: Fleet, now: FleetSummary) -> str:
-    """Introduce the fleet in a sentence to somebody who has not seen it."""
+def agenda_counts(fleet: Fleet) -> Mapping[str, int]:
+    """Return how many items sections of the agenda have, by anchor."""
+    return {
+        FINDINGS: len(fleet.inspection.findings),
+        DIFFERENCES: sum(len(pool.cohorts) > 1 for pool in fleet.pools),
+        NOT_READ: sum(replica.state is not ReplicaState.UP for replica in fleet.replicas),
+        SUPPRESSED: len(fleet.inspection.suppressed),
+    }
+
+
+def fleet_text(fleet: Fleet, now: FleetSummary) -> str:
+    """Return replicas and pools of a fleet in a sentence."""
     if not now.replicas:
-        return f"The fleet {fleet.name} has no replica."
-    split = len(now.split)
-    parts = [f"{split:,} of them split into cohorts with different settings" if split else ""]
-    parts += [f"{now.read - split:,} uniform"] if now.read > split else []
-    parts += [f"{now.pools - now.read:,} not read"] if now.pools > now.read else []
-    pools = f" in {count(now.pools, 'pool')} ({', '.join(filter(None, parts))})" if now.pools else ""
-    return f"The fleet {fleet.name} has {count(now.replicas, 'vLLM replica')}{pools}; {answered(fleet)}."
+        return f"Fleet {fleet.name} has no replicas."
+    counts = ((len(now.split), "split"), (now.read - len(now.split), "uniform"), (now.pools - now.read, "unread"))
+    pools = ", ".join(f"{number:,} {kind}" for number, kind in counts if number)
+    where = f" in {count(now.pools, 'pool')} ({pools})" if now.pools else ""
+    return f"Fleet {fleet.name}: {count(now.replicas, 'vLLM replica')}{where}; {answered(fleet)}."
 
 
-def _fine(fleet: Fleet, now: FleetSummary, known: Known, said: tuple[Block, ...]) -> Section:
+def _status(fleet: Fleet, now: FleetSummary, known: Known, noted: tuple[Block, ...]) -> Section:
     figures = overview_figures(fleet, now)
-    shown = (
-        figures.replicas._replace(target=section(NOT_READ if now.unread else "all-replicas")),
-        figures.pools._replace(target=section(DIFFERENCES)),
-        figures.critical._replace(target=section("severity-critical")),
-        figures.warnings._replace(target=section("severity-warning")),
-        figures.unknown._replace(target=section(NOT_READ)),
-        figures.capacity._replace(target=section(CAPACITY)),
+    critical, warning = (
+        page(pages.FINDINGS, f"severity-{each}", severity=each) for each in (Severity.CRITICAL, Severity.WARNING)
     )
+    replicas = page(pages.REPLICAS, NOT_READ if now.unread else "all-replicas")
+    shown = (
+        figures.replicas._replace(target=replicas),
+        figures.pools._replace(target=page(pages.COMPARE, DIFFERENCES)),
+        figures.critical._replace(target=critical),
+        figures.warnings._replace(target=warning),
+        figures.unknown._replace(target=page(pages.REPLICAS, NOT_READ)),
+        figures.capacity._replace(target=page(pages.CAPACITY, CAPACITY)),
+    )
+    blocks: list[Block] = [Figures(shown), *noted, *_rollouts(fleet)]
     first = first_findings(fleet, known)
-    blocks: list[Block] = [Figures(shown), *said]
-    blocks += _rollouts(fleet)
-    if first.groups:
-        blocks.append(Paragraph((Piece("What is wrong first", Style.STRONG),)))
-        blocks.append(brief_entries(first.groups, first.names, is_linked=True))
-    else:
-        blocks.append(calm_paragraph(fleet, now))
-    return Section(FINE, "Is it fine?", tuple(blocks))
+    if not first.groups:
+        return Section(FINE, "Status", (*blocks, calm_paragraph(fleet, now)))
+    listed = brief_entries(first.groups, first.names, is_linked=True)
+    top = Section("top-findings", "Top findings", (listed,), is_exported_only=True)
+    return Section(FINE, "Status", tuple(blocks), (top,))
 
 
-def _findings(fleet: Fleet, known: Known, told: FindingContext, said: tuple[Block, ...]) -> Section:
-    parts = severity_parts(known.active, told)
-    basis = Paragraph((Piece(f"{rules_words(fleet.inspection)}.", Style.MUTED),))
-    none = () if parts else (Paragraph(plain("No finding in what was read.")),)
+def _findings(fleet: Fleet, known: Known, context: FindingContext, noted: tuple[Block, ...]) -> Section:
+    keys = {finding_anchor(each.key): each.key for each in known.active}
+    parts = tuple(_folded(each, keys) for each in severity_parts(known.active, context))
     lines = [f"Assumed of {each}" for each in assumptions(fleet.inspection)]
     more = [f"And of {count(len(lines) - MOST_LINES, 'more pool')}."] if len(lines) > MOST_LINES else []
-    assumed = tuple(Paragraph((Piece(line, Style.MUTED),)) for line in [*lines[:MOST_LINES], *more])
-    return Section(FINDINGS, "Findings", (*none, basis, *raised_blocks(fleet), *assumed, *said), tuple(parts))
+    quiet = [f"{rules_words(fleet.inspection)}.", *lines[:MOST_LINES], *more]
+    basis, *assumed = (Paragraph((Piece(line, Style.MUTED),)) for line in quiet)
+    none = () if parts else (Paragraph(plain("No findings in what was read.")),)
+    return Section(FINDINGS, "Findings", (*none, basis, *raised_blocks(fleet), *assumed, *noted), parts)
+
+
+def _folded(part: Section, keys: Mapping[str, str]) -> Section:
+    """Link the findings of one severity; on a page only critical ones are open, and info is folded as a whole."""
+    severity = part.anchor.removeprefix("severity-")
+    fold = "" if severity == Severity.CRITICAL else FOLD
+    blocks = tuple(
+        replace(block, items=tuple(_linked(entry, fold, keys) for entry in block.items))
+        if isinstance(block, Entries)
+        else block
+        for block in part.blocks
+    )
+    target = page(pages.FINDINGS, part.anchor, severity=severity)
+    return replace(part, blocks=blocks, target=target, is_aside=severity == Severity.INFO)
+
+
+def _linked(entry: Entry, fold: str, keys: Mapping[str, str]) -> Entry:
+    return replace(entry, fold=fold, target=Target(Kind.FINDING, keys[entry.anchor]) if entry.anchor in keys else None)
 
 
 def _rollouts(fleet: Fleet) -> list[Block]:
     lines = rollouts(fleet.inspection)
-    more = [f"{count(len(lines) - MOST_LINES, 'more pool is', 'more pools are')} in a rollout."]
-    shown = [*lines[:MOST_LINES], *(more if len(lines) > MOST_LINES else [])]
-    return [Paragraph(plain(line), Tone.INFO) for line in shown]
+    more = [f"{count(len(lines) - MOST_LINES, 'more pool')} with a rollout."] if len(lines) > MOST_LINES else []
+    return [Paragraph(plain(line), Tone.INFO) for line in (*lines[:MOST_LINES], *more)]
 
 
-def _all_findings(fleet: Fleet, known: Known) -> tuple[Section, ...]:
-    """List the findings one by one where the review tells several in one entry."""
-    groups = grouped(known.active)
-    if len(bundled(groups)) == len(known.active):
-        return ()
-    return (Section("all-findings", "All findings", (findings_table(fleet),), is_appendix=True),)
-
-
-def _not_read(now: FleetSummary, said: tuple[Block, ...]) -> Section:
-    blocks: list[Block] = [*said, *unread_entries(now.unread)]
+def _unread(now: FleetSummary, noted: tuple[Block, ...]) -> Section:
+    blocks: list[Block] = [*noted, *unread_entries(now.unread)]
     if not now.unread:
-        whole = "Every replica was read whole." if now.replicas else "There is no replica."
-        blocks.append(Paragraph(plain(whole)))
+        blocks.append(Paragraph(plain("All replicas were read." if now.replicas else "There are no replicas.")))
     if number := now.found.unknown:
-        rules = f"{count(number, 'rule')} could not be judged everywhere, for something was not told."
-        pieces = (Piece(rules), Piece(" The appendix says what was missing.", target=section(NOT_JUDGED)))
-        blocks.append(Paragraph(pieces))
-    return Section(NOT_READ, "What could not be read", tuple(blocks))
+        skipped = page(pages.FINDINGS, NOT_JUDGED, rules="Skipped")
+        text = f"{count(number, 'rule')} skipped somewhere (setting not reported): "
+        blocks.append(Paragraph((Piece(text), Piece("reasons", target=skipped), Piece("."))))
+    return Section(NOT_READ, "Unreachable or partial", tuple(blocks))
 
 
-def _suppressed(fleet: Fleet, said: tuple[Block, ...]) -> Section:
-    blocks = (*said, *suppressed_blocks(fleet), *ignored_blocks(fleet))
-    return Section(SUPPRESSED, "What is suppressed", blocks)
+def _appendices(fleet: Fleet, known: Known) -> list[Section]:
+    """Return all findings, where entries are about several, and all replicas."""
+    sections = []
+    if len(bundled(grouped(known.active))) < len(known.active):
+        sections.append(Section("all-findings", "All findings", (findings_table(fleet),), is_appendix=True))
+    if fleet.replicas:
+        table = replicas_table(replica_table.rows_of(fleet), is_short=True)
+        target = page(pages.REPLICAS)
+        sections.append(Section("all-replicas", "All replicas", (table,), is_appendix=True, target=target))
+    return sections
 
 
-def _all_replicas(fleet: Fleet) -> tuple[Section, ...]:
-    if not fleet.replicas:
-        return ()
-    table = replicas_table(replica_table.rows_of(fleet), is_short=True)
-    return (Section("all-replicas", "All replicas", (table,), is_appendix=True),)
-
-
-def _not_judged(fleet: Fleet) -> tuple[Section, ...]:
+def _skipped(fleet: Fleet) -> tuple[Section, ...]:
     table = skipped_table(fleet.inspection.outcomes)
-    return (Section(NOT_JUDGED, "Rules that were not judged", (table,), is_appendix=True),) if table else ()
+    target = page(pages.FINDINGS, rules="Skipped")
+    return (Section(NOT_JUDGED, "Skipped rules", (table,), is_appendix=True, target=target),) if table else ()

@@ -1,56 +1,63 @@
-"""The KV cache capacity of the pools, as a part of the review: who holds less, then the sums."""
+"""The KV cache capacity of the pools, as a section of the review: ranks with less, then the sums."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, first_of
-from dashboard.fleet.pieces import Piece, Style, plain
+from dashboard.fleet.pieces import Piece, Style, page, plain
 from dashboard.views.blocks import Block, Paragraph, Section
 from dashboard.views.capacity import by_pool
 from dashboard.views.capacity_blocks import PoolRanks, pool_blocks
-from dashboard.views.capacity_data import Measure, Rank, count_without_ranks, outliers_of, pools_of, ranks_of
+from dashboard.views.capacity_data import Measure, count_without_ranks, outliers_of, pools_of, ranks_of
 from dashboard.views.capacity_tables import outlier_entries, pools_table, ranks_table
 from dashboard.views.capacity_text import lead, name_of, title
+from dashboard.views.pages import CAPACITY as CAPACITY_PAGE
+from dashboard.views.pages import POOL
 
 CAPACITY = "capacity"
-TITLE = "Capacity of each pool"
+TITLE = "Capacity by pool"
 MEASURE = Measure.TOKENS
 MOST_OUTLIERS = 12  # ranks named one by one
-MOST_CHARTS = 8  # pools with a chart; those that hold less stand first
+MOST_CHARTS = 8  # pools with a chart, those with the least KV cache first
 MOST_NAMED = 12  # pools that a sentence names
 
 
-def capacity_parts(fleet: Fleet, said: tuple[Block, ...]) -> tuple[Section, tuple[Section, ...]]:
-    """Return the part of the review, and its appendix with every rank. `said` are notes on this part."""
+def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tuple[Section, ...]]:
+    """Return the section of the review, and its appendix with every rank."""
     ranks = ranks_of(fleet, None)
     found = outliers_of(ranks, MEASURE)
     pools = by_pool(fleet, ranks, MEASURE)
-    drawn = _alike([pool for pool in pools if pool.apart or pool.differ])
-    more = f" {lead(ranks, found, MEASURE, count_without_ranks(fleet))}"
-    head = Paragraph((Piece(f"{title(ranks, found, MEASURE)}.", Style.STRONG), Piece(more)))
-    part = Section(
-        CAPACITY,
-        TITLE,
-        (head, *said, *outlier_entries(pools, MEASURE, MOST_OUTLIERS), *_sums(ranks), *_not_drawn(pools, drawn)),
-        tuple(_pool(fleet, group) for group in drawn[:MOST_CHARTS]),
+    uneven = _alike([pool for pool in pools if pool.apart or pool.differ])
+    text = f" {lead(ranks, found, MEASURE, count_without_ranks(fleet))}"
+    head = Paragraph((Piece(f"{title(ranks, found, MEASURE)}.", Style.STRONG), Piece(text)))
+    sums = pools_of(ranks)
+    blocks = (
+        head,
+        *notes,
+        *outlier_entries(pools, MEASURE, MOST_OUTLIERS),
+        *([pools_table(sums, None)] if sums else []),
+        *_without_chart(pools, uneven),
     )
+    charts = tuple(_pool(fleet, group) for group in uneven[:MOST_CHARTS])
     table = ranks_table(pools, "all-ranks", "All DP ranks")
-    appendix = (Section("all-ranks", "All DP ranks", (table,), is_appendix=True),) if table.rows else ()
-    return part, appendix
+    target = page(CAPACITY_PAGE)
+    appendix = (Section("all-ranks", "All DP ranks", (table,), is_appendix=True, target=target),) if table.rows else ()
+    return Section(CAPACITY, TITLE, blocks, charts), appendix
 
 
 def _alike(pools: Sequence[PoolRanks]) -> list[list[PoolRanks]]:
-    """Put pools together whose ranks hold the same, cohort by cohort."""
+    """Group pools whose ranks have the same KV cache, cohort by cohort."""
     groups: dict[object, list[PoolRanks]] = {}
     for pool in pools:
-        held = sorted(
+        ranks = sorted(
             (rank.letter, rank.engine.kv_cache_size_tokens or 0, rank.engine.basis, rank.counts) for rank in pool.ranks
         )
-        groups.setdefault(tuple(held), []).append(pool)
+        groups.setdefault(tuple(ranks), []).append(pool)
     return list(groups.values())
 
 
 def _pool(fleet: Fleet, alike: Sequence[PoolRanks]) -> Section:
+    """Return the charts of a pool; a page folds them, for its table of pools has the same numbers."""
     first, *others = alike
     named = first_of([name_of(pool.name) for pool in others], MOST_NAMED)
     same = [Paragraph(plain(f"The same in {named}."))] if others else []
@@ -59,20 +66,15 @@ def _pool(fleet: Fleet, alike: Sequence[PoolRanks]) -> Section:
         f"capacity-{first.slug}",
         f"KV cache of {name_of(first.name)}{more}",
         (*same, *pool_blocks(fleet, first, MEASURE)),
+        is_aside=True,
+        target=page(CAPACITY_PAGE, **{POOL: first.name}),
     )
 
 
-def _sums(ranks: tuple[Rank, ...]) -> list[Block]:
-    sums = pools_of(ranks)
-    return [pools_table(sums, None)] if sums else []
-
-
-def _not_drawn(pools: Sequence[PoolRanks], drawn: Sequence[Sequence[PoolRanks]]) -> list[Block]:
-    """Say which pools have no chart, and why."""
-    same = [name_of(pool.name) for pool in pools if pool.ranks and not (pool.apart or pool.differ)]
-    left = sum(map(len, drawn[MOST_CHARTS:]))
-    said = [f"{count(left, 'more pool has', 'more pools have')} ranks that differ: see the appendix."] if left else []
-    if same:
-        each = "Within each of" if len(same) > 1 else "Within"
-        said.append(f"{each} {first_of(same, MOST_NAMED)}, all ranks hold about the same: no bars are drawn.")
-    return [Paragraph(plain(each)) for each in said]
+def _without_chart(pools: Sequence[PoolRanks], uneven: Sequence[Sequence[PoolRanks]]) -> Iterator[Block]:
+    """Yield which pools have no chart, and why."""
+    if left := sum(map(len, uneven[MOST_CHARTS:])):
+        yield Paragraph(plain(f"{count(left, 'more pool')} with uneven ranks: see the appendix."))
+    even = [name_of(pool.name) for pool in pools if pool.ranks and not (pool.apart or pool.differ)]
+    if even:
+        yield Paragraph(plain(f"Even ranks, no chart: {first_of(even, MOST_NAMED)}."))

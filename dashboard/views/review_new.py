@@ -1,6 +1,6 @@
-"""What is new since the last review, as a part of the review."""
+"""What is new since the last review, as a section of the review."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
@@ -8,74 +8,110 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
-from dashboard.fleet.pieces import Piece, Style, plain
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, section
 from dashboard.report.findings.sentence_lines import with_values
 from dashboard.rules.findings import Finding
-from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Section, Tone
+from dashboard.views.blocks import (
+    Block,
+    Chart,
+    DifferenceTable,
+    Entries,
+    Entry,
+    Figures,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+)
 from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
 from dashboard.views.finding_entries import note_lines, where_of
 from dashboard.views.names import replica_names
-from dashboard.views.nesting import nested
+from dashboard.views.pages import CHANGES, FROM, LIVE, TO
 from dashboard.views.review_agreed import noted_data
 
 NEW = "new"
-TITLE = "What is new since the last review"
-SETTLED = "Noted at the last review, and gone"
-SINCE = ("findings", "replicas", "capacity")  # parts whose titles alone would be those of other parts of the review
-CUT = ("setting-changes", "rank-changes")  # whose first lines the part tells: the appendix has all of them
+TITLE = "New since the last review"
+NO_LONGER_FOUND = "Noted at the last review, no longer found"
+SINCE = ("findings", "settings", "replicas", "capacity")  # sections whose titles the review has, too
+ON_CHANGES = ("at-a-glance", "replicas", "capacity")  # sections that a page leaves to the page Changes
+CUT = ("setting-changes", "rank-changes")  # appendices of lists that are cut
 
 
 class Alone(StrEnum):
-    """Why a review is held against no other, as the report says it."""
+    """Why a review is compared with no other, as a sentence."""
 
-    FIRST = "This is the first review of this fleet: there is nothing to compare it with."
-    UNREAD = "The last review cannot be opened, so what is new since then is not known."
-    CHOSEN = "This review is not held against an earlier one."
+    FIRST = "First review of this fleet: nothing to compare with."
+    UNREAD = "The last review cannot be opened, so what is new since then is unknown."
+    CHOSEN = "This review is not compared with an earlier one."
 
 
 def new_parts(
-    fleet: Fleet, before: Fleet | Alone, before_notes: Mapping[str, Note], said: tuple[Block, ...]
+    fleet: Fleet, before: Fleet | Alone, before_notes: Mapping[str, Note], notes: tuple[Block, ...]
 ) -> tuple[Section, tuple[Section, ...]]:
-    """Compare with the fleet of the last review, or say why there is none: the part, and its appendices.
-
-    `said` are notes on this part.
-    """
+    """Return the section and its appendices; `before` is the fleet of the last review, or why there is none."""
     if isinstance(before, Alone):
-        return Section(NEW, TITLE, (Paragraph(plain(before)), *said)), ()
+        return Section(NEW, TITLE, (Paragraph(plain(before)), *notes)), ()
     changes = changes_between(before, fleet)
-    told = changes_report(changes, context_of(before), context_of(fleet))
-    since = f"The last review looked at data of {iso(before.polled_at)}. " if before.polled_at else ""
-    head = Paragraph((Piece(since, Style.MUTED), Piece(f"{told.headline}.", Style.STRONG), Piece(f" {told.lead}")))
-    own = () if changes.is_empty else tuple(part for part in told.parts if not part.is_appendix)
-    inner = nested(map(_since, own), NEW)
-    part = Section(NEW, TITLE, (head, *said), (*_settled(fleet, before, before_notes), *inner))
-    cut = [each for each in told.parts if each.anchor in CUT]
-    return part, tuple(map(_appendix, nested(cut, NEW)))
+    view = changes_report(changes, context_of(before), context_of(fleet))
+    since = f"Data of the last review: {iso(before.polled_at)}. " if before.polled_at else ""
+    head = Paragraph((Piece(since, Style.MUTED), Piece(f"{view.headline}.", Style.STRONG), Piece(f" {view.lead}")))
+    own = [] if changes.is_empty else [_since(each) for each in view.parts if not each.is_appendix]
+    part = Section(NEW, TITLE, (head, *notes), (*_settled(fleet, before, before_notes), *nested(own, NEW)))
+    everything = page(CHANGES, **{FROM: before.snapshot or LIVE, TO: fleet.snapshot or LIVE})
+    cut = nested((each for each in view.parts if each.anchor in CUT), NEW)
+    return part, tuple(replace(each, is_appendix=True, target=everything) for each in cut)
+
+
+def nested(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]:
+    """Return sections of one view as sections of another: their anchors and file names get a prefix."""
+    return tuple(
+        replace(
+            each,
+            anchor=f"{prefix}-{each.anchor}",
+            blocks=tuple(_nested(block, prefix) for block in each.blocks),
+            parts=nested(each.parts, prefix),
+            is_appendix=False,
+        )
+        for each in sections
+    )
+
+
+def _nested(block: Block, prefix: str) -> Block:
+    if isinstance(block, Figures):
+        items = (each._replace(target=_target(each.target, prefix)) for each in block.items)
+        return Figures(tuple(items))
+    if isinstance(block, Table | Entries):
+        data = block.data and replace(block.data, name=f"{prefix}-{block.data.name}")
+        block = replace(block, data=data)
+    if isinstance(block, Table | DifferenceTable | Chart):
+        return replace(block, name=f"{prefix}-{block.name}")
+    return block
+
+
+def _target(target: Target | None, prefix: str) -> Target | None:
+    return section(f"{prefix}-{target.anchor}") if target and target.kind is Kind.SECTION else target
 
 
 def _since(part: Section) -> Section:
-    return replace(part, title=f"{part.title} since then") if part.anchor in SINCE else part
-
-
-def _appendix(part: Section) -> Section:
-    return replace(part, is_appendix=True)
+    title = f"{part.title} since then" if part.anchor in SINCE else part.title
+    return replace(part, title=title, is_exported_only=part.anchor in ON_CHANGES)
 
 
 def _settled(fleet: Fleet, before: Fleet, before_notes: Mapping[str, Note]) -> tuple[Section, ...]:
-    """List what was written at the last review of findings that are gone: it can be ticked off, or asked about."""
-    there = {each.id for each in (*fleet.inspection.findings, *fleet.inspection.suppressed)}
+    """Return the notes of the last review on findings that are no longer found."""
+    known = {each.id for each in (*fleet.inspection.findings, *fleet.inspection.suppressed)}
     gone = [
         each
         for each in (*before.inspection.findings, *before.inspection.suppressed)
-        if each.id in before_notes and each.id not in there
+        if each.id in before_notes and each.id not in known
     ]
-    items = tuple(_entry(each, before_notes[each.id]) for each in gone)
-    told = ((f"{where_of(each)} {each.sentence}", each, before_notes[each.id]) for each in gone)
-    data = noted_data(told, replica_names(before), name="settled", caption=SETTLED)
-    return (Section("settled", SETTLED, (Entries(items, data),)),) if items else ()
+    items = tuple(_settled_entry(each, before_notes[each.id]) for each in gone)
+    rows = ((f"{where_of(each)} {each.sentence}", each, before_notes[each.id]) for each in gone)
+    data = noted_data(rows, replica_names(before), name="settled", caption=NO_LONGER_FOUND)
+    return (Section("settled", NO_LONGER_FOUND, (Entries(items, data),)),) if items else ()
 
 
-def _entry(finding: Finding, note: Note) -> Entry:
+def _settled_entry(finding: Finding, note: Note) -> Entry:
     head = (Piece(where_of(finding), Style.STRONG), Piece(" "), *with_values(finding.sentence, finding.evidence))
     return Entry(Tone.PLAIN, head, notes=note_lines(None, note))

@@ -1,4 +1,4 @@
-"""The two fleets that Changes compares, as its address names them: what the frame of the page speaks of, too."""
+"""The two fleets that Changes compares, as the URL names them; the header and the footer of the page need them too."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, cast
@@ -16,7 +16,7 @@ SETTLED = "compared_sides"  # in the session: both sides of this run; None on ev
 
 
 class Chosen(NamedTuple):
-    """One side: its id or `live`, its fleet, what its snapshot is called, or why it cannot be opened."""
+    """One side: its id or `live`, its fleet, the name of its snapshot, or why it cannot be opened."""
 
     id: str
     fleet: Fleet | None = None
@@ -25,26 +25,26 @@ class Chosen(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Say whether it is the newest poll, which goes on."""
+        """Whether it is the newest poll."""
         return self.id == pages.LIVE
 
 
 class Sides(NamedTuple):
-    """Both sides, and all that can be chosen, with its words."""
+    """Both sides, and the labels of all options."""
 
     before: Chosen
     after: Chosen
-    there: Mapping[str, str]
+    options: Mapping[str, str]
 
     @property
     def both(self) -> tuple[Fleet, Fleet] | None:
-        """Return the two fleets that are compared; None where one cannot be opened, or the same is named twice."""
+        """Return the two fleets; None where one cannot be opened or both are the same."""
         before, after = self.before.fleet, self.after.fleet
         return None if before is None or after is None or self.before.id == self.after.id else (before, after)
 
     @property
     def is_live(self) -> bool:
-        """Say whether a side is the newest poll: only then does anything on the page change by itself."""
+        """Whether a side is the newest poll: only then the page changes by itself."""
         return self.before.is_live or self.after.is_live
 
     @property
@@ -54,20 +54,20 @@ class Sides(NamedTuple):
 
     @property
     def context(self) -> Context | None:
-        """Return where both are from; None where nothing is compared."""
+        """Return the context of both sides; None where nothing is compared."""
         if self.both is None:
             return None
         before, after = self.both
         return compared(context_of(before, name=self.before.name), context_of(after, name=self.after.name))
 
     def address(self, live: str = pages.LIVE) -> dict[str, str]:
-        """Return what the address of this comparison says; `live` stands in the place of the newest poll."""
+        """Return the URL choices of this comparison; `live` replaces the id of the newest poll."""
         sides = zip(snapshots.SIDES, (self.before, self.after), strict=True)
         return {name: live if side.is_live else side.id for name, side in sides}
 
 
 def settle(page: str) -> Sides | None:
-    """Open both sides once for all that this run says of them; None on every page but Changes."""
+    """Open both sides once per run; None on every page but Changes."""
     st.session_state[SETTLED] = _settled() if page == pages.CHANGES else None
     return cast("Sides | None", st.session_state[SETTLED])
 
@@ -79,18 +79,19 @@ def settled() -> Sides:
 
 def _settled() -> Sides:
     try:
-        there = snapshots.list_sides(service.snapshots().all())
-    except SnapshotError:  # each side says why
-        there = snapshots.list_sides(())
-    before, after = (_opened(snapshots.read_side(name, there)) for name in snapshots.SIDES)
-    return Sides(before, after, there)
+        options = snapshots.list_sides(service.snapshots().all())
+    except SnapshotError:  # each side has its own problem
+        options = snapshots.list_sides(())
+    before, after = (_opened(snapshots.read_side(name, options)) for name in snapshots.SIDES)
+    return Sides(before, after, options)
 
 
 def _opened(text: str) -> Chosen:
     if text == pages.LIVE:
         live = service.current() if state.is_frozen() else state.fleet()
-        waits = live.polled_at is None or not live.replicas
-        return Chosen(text, problem="There is no live fleet to compare with.") if waits else Chosen(text, live)
+        if live.polled_at is None or not live.replicas:
+            return Chosen(text, problem="There is no live fleet to compare with.")
+        return Chosen(text, live)
     try:
         key = service.snapshots().named(text)
         return Chosen(key, service.frozen(key), service.snapshots().get(key).metadata.name)

@@ -1,7 +1,9 @@
 """Draws the blocks of a view on a page: static blocks as HTML, charts and large tables by Streamlit."""
 
-from collections.abc import Iterable
-from itertools import groupby
+from __future__ import annotations  # prepared pieces nest
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
@@ -9,8 +11,8 @@ from streamlit.elements.lib.column_types import ColumnConfig
 
 from dashboard.fleet.pieces import Kind, Target
 from dashboard.render.html import HtmlWriter
-from dashboard.views.blocks import Block, Cell, Chart, Column, Columns, Section, Table, View, value_of
-from dashboard.web import charts, links, markup
+from dashboard.views.blocks import Block, Cell, Chart, Column, Columns, DifferenceTable, Section, Table, View, value_of
+from dashboard.web import charts, links, markup, matrix
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
 
@@ -31,61 +33,111 @@ def open_target(target: Target) -> None:
         links.open_url(url)
 
 
+class Aside(NamedTuple):
+    """A section that a page folds, prepared."""
+
+    title: str
+    pieces: Prepared
+
+
+class MatrixHtml(NamedTuple):
+    """A difference table whose cells can be clicked, as HTML, and its pool."""
+
+    html: str
+    pool: str
+
+
+Piece = str | MatrixHtml | Aside | Block
+Prepared = tuple[Piece, ...]  # HTML of static blocks, and what Streamlit draws
+
+
 def draw_sections(sections: Iterable[Section], key: str) -> Target | None:
-    """Draw sections under their headings and return the target that was clicked in a chart or a large table.
+    """Draw sections under their headings and return the target that was clicked.
 
     Appendices and sections of exports only are left out.
     """
-    clicked = None
+    return draw_prepared(prepare_sections(sections), key)
+
+
+def prepare_sections(sections: Iterable[Section], level: int = 2) -> Prepared:
+    """Write the static blocks of sections as HTML, which sessions can share."""
+    return _joined(_section_pieces(sections, level))
+
+
+def prepare(blocks: Iterable[Block]) -> Prepared:
+    """Write static blocks as HTML, which sessions can share."""
+    return _joined(map(_prepared, blocks))
+
+
+def heading_of(section: Section, level: int = 2) -> str:
+    """Return the heading of a section as HTML."""
+    return str(_writer().heading(section, level))
+
+
+def _section_pieces(sections: Iterable[Section], level: int) -> Iterator[Piece]:
     for section in sections:
         if section.is_appendix or section.is_exported_only:
             continue
-        own = f"{key}_{section.anchor}"
         if section.is_aside:
-            with st.expander(section.title):
-                found = draw_blocks(section.blocks, own)
-        else:
-            found = draw_blocks(section.blocks, own, str(_writer().heading(section, 2)) if section.title else "")
-        clicked = found or draw_sections(section.parts, key) or clicked
-    return clicked
-
-
-def draw_blocks(blocks: Iterable[Block], key: str, heading: str = "") -> Target | None:
-    """Draw blocks, static ones that follow each other as one piece of HTML, and return the target that was clicked.
-
-    `heading` is HTML above them.
-    """
-    clicked = None
-    for place, (is_static, run) in enumerate(groupby(blocks, _is_static)):
-        if is_static:
-            st.html(heading + html_of(run))
-            heading = ""
+            yield Aside(section.title, (*prepare(section.blocks), *prepare_sections(section.parts, level + 1)))
             continue
-        if heading:
-            st.html(heading)
-            heading = ""
-        for number, block in enumerate(run):
-            clicked = _draw(block, f"{key}_{place}_{number}") or clicked
+        if section.title:
+            yield heading_of(section, level)
+        yield from map(_prepared, section.blocks)
+        yield from _section_pieces(section.parts, level + 1)
+
+
+def _prepared(block: Block) -> Piece:
+    if isinstance(block, DifferenceTable) and block.is_interactive:
+        return MatrixHtml(html_of([block]), block.pool)
+    is_drawn = isinstance(block, Chart | Columns) or (isinstance(block, Table) and block.is_large)
+    return block if is_drawn else html_of([block])
+
+
+def _joined(pieces: Iterable[Piece]) -> Prepared:
+    """Join pieces of HTML that follow each other."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += piece
+        else:
+            joined.append(piece)
+    return tuple(joined)
+
+
+def draw_blocks(blocks: Iterable[Block], key: str) -> Target | None:
+    """Draw blocks, static ones that follow each other as one piece of HTML, and return the target that was clicked."""
+    return draw_prepared(prepare(blocks), key)
+
+
+def draw_prepared(pieces: Prepared, key: str) -> Target | None:
+    """Draw what was prepared and return the target that was clicked."""
+    clicked = None
+    for place, piece in enumerate(pieces):
+        if isinstance(piece, str):
+            st.html(piece)
+        else:
+            clicked = _draw(piece, f"{key}_{place}") or clicked
     return clicked
 
 
-def _is_static(block: Block) -> bool:
-    return not (isinstance(block, Chart | Columns) or (isinstance(block, Table) and block.is_large))
-
-
-def _draw(block: Block, key: str) -> Target | None:
-    if isinstance(block, Chart):
-        return _draw_chart(block, key)
-    if isinstance(block, Table):
-        return _draw_large_table(block, key)
-    if isinstance(block, Columns):
-        places = st.columns(block.shares, gap="medium")
-        clicked = None
-        for number, (place, column) in enumerate(zip(places, block.columns, strict=True)):
+def _draw(piece: MatrixHtml | Aside | Block, key: str) -> Target | None:
+    if isinstance(piece, Aside):
+        with st.expander(piece.title):
+            return draw_prepared(piece.pieces, key)
+    if isinstance(piece, MatrixHtml):
+        return matrix.draw_matrix(piece.html, piece.pool, key)
+    if isinstance(piece, Chart):
+        return _draw_chart(piece, key)
+    if isinstance(piece, Table):
+        return _draw_large_table(piece, key)
+    clicked = None
+    if isinstance(piece, Columns):
+        places = st.columns(piece.shares, gap="medium")
+        for number, (place, column) in enumerate(zip(places, piece.columns, strict=True)):
             with place:
                 clicked = draw_blocks(column, f"{key}_{number}") or clicked
-        return clicked
-    return None
+    return clicked
 
 
 def _draw_chart(chart: Chart, key: str) -> Target | None:

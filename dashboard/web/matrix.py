@@ -1,39 +1,38 @@
-"""The difference matrix in the app: a table whose cells open by click, Tab and Enter."""
+"""The difference matrix on a page: a table whose cells open by click, Tab and Enter."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 import streamlit as st
 
+from dashboard.fleet.pieces import Kind, Target
+
+COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
 _HERE = Path(__file__).parent
 _component = st.components.v2.component(
     "difference_matrix",
     html='<div class="surface"></div>',
     js="".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "matrix.js")),
-    isolate_styles=False,  # the one style sheet of the pages also dresses the table
+    isolate_styles=False,  # the style sheet of the pages also applies to the table
 )
 
 
-class Opened(NamedTuple):
-    """What the reader opened: a cell or a row's path (`path`), or a column's head (`column` alone)."""
-
-    path: str | None
-    column: str | None
-
-
-def matrix(html: str, *, key: str) -> Opened | None:
-    """Draw a table of `report.matrix_html`; return what was opened since the last run."""
+def draw_matrix(html: str, pool: str, key: str) -> Target | None:
+    """Draw a table of `matrix_html` and return the setting, cohort or replica that was opened since the last run."""
     result = _component(key=key, data={"html": html}, on_cell_change=_nothing)
-    return opened_from(result.get("cell"))
+    return opened(result.get("cell"), pool)
 
 
-def opened_from(told: object) -> Opened | None:
-    """Read what the browser says was opened; it may say anything."""
-    return Opened(_text(told.get("path")), _text(told.get("column"))) if isinstance(told, dict) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+def opened(cell: object, pool: str) -> Target | None:
+    """Return what a cell names, as the browser sends it; the browser may send anything."""
+    if not isinstance(cell, dict):
+        return None
+    path, column = cell.get("path"), cell.get("column")
+    if isinstance(path, str) and path:
+        return Target(Kind.SETTING, path, pool)
+    if isinstance(column, str) and column:
+        is_cohort = column.isalpha() and column.isupper()
+        return Target(Kind.COHORT if is_cohort else Kind.REPLICA, column, pool)
+    return None
 
 
 def _nothing() -> None:

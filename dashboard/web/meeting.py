@@ -1,4 +1,4 @@
-"""Meeting mode: larger type, nothing moves, and an agenda by which the keyboard leads from section to section."""
+"""Meeting mode: larger type, no updates, and an agenda with keys for each section."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,21 +15,21 @@ BEGIN = "begin_meeting"
 KEYS = (
     ("j", "k", "next and previous section"),
     ("1", "…", "7", "jump to a section"),
-    ("Page Down", "Page Up", "go on, screen by screen"),
+    ("Page Down", "Page Up", "scroll by a screen"),
     ("?", "these keys"),
     ("Esc", "leave"),
 )
-HELP = "Larger type, nothing moves, and keys lead from section to section: j and k, digits, Page Down; Esc leaves."
+HELP = "Larger type and no updates. Keys: j and k or digits for sections, Page Down, Esc to leave."
 _component = st.components.v2.component(
     "agenda",
     html='<div class="agenda-surface surface"></div>',
     js=Path(__file__).with_name("review.js").read_text(encoding="utf-8"),
-    isolate_styles=False,  # the one style sheet of the pages also dresses the agenda
+    isolate_styles=False,  # the style sheet of the pages also applies to the agenda
 )
 
 
 class Item(NamedTuple):
-    """One section on the agenda: the key of its container, its title, and how much it holds, such as `3`."""
+    """One section on the agenda: the key of its container, its title, and the number of its items."""
 
     key: str
     title: str
@@ -37,8 +37,8 @@ class Item(NamedTuple):
 
 
 def draw(page: str) -> None:
-    """Dress a page for a meeting; pages beside the review say what they belong to, and Escape leaves there too."""
-    place = st.empty()  # without a meeting too: what follows stays where it is, else the browser mounts it anew
+    """Draw the bar of a meeting; on other pages than Review it leads back there, and Escape leaves."""
+    place = st.empty()  # without a meeting too: else the browser mounts anew what follows
     if not state.is_meeting():
         return
     with place.container(key="meeting"):
@@ -49,7 +49,7 @@ def draw(page: str) -> None:
 
 
 def agenda(items: Sequence[Item]) -> None:
-    """Draw the agenda above the sections, with the keys that hold in a meeting."""
+    """Draw the agenda above the sections, in a meeting with its keys."""
     entries = "".join(_entry(number, item) for number, item in enumerate(items, 1))
     keys = f'{_KEYS_BUTTON}{_LEAVE}<p class="keys" id="meeting-keys" hidden>{_keys()}</p>' if state.is_meeting() else ""
     html = (

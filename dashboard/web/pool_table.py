@@ -6,11 +6,12 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict
 from dashboard.fleet import Cohort, Pool, Replica, Role, formatting
 from dashboard.render.matrix_html import colour
-from dashboard.report.pools.order import by_path, versions_text, worst
+from dashboard.report.pools.order import versions_text
 from dashboard.report.pools.sharing import is_needed
 from dashboard.rules.findings import Inspection, Tally
 from dashboard.views import pages
 from dashboard.views.capacity_data import device_words, total
+from dashboard.views.pool_comparison import worst_by_path
 from dashboard.web import links, markup
 from dashboard.web.prefix_words import prefix_words
 
@@ -41,7 +42,7 @@ def pool_table(
             _findings(pool, found[pool.name], fleet.inspection),
             prefix_words(
                 sentences[pool.name],
-                worst(by_path(fleet.inspection, pool.name)),
+                worst_by_path(fleet.inspection, pool.name),
                 is_quiet=not is_needed(fleet.inspection.domains.get(pool.name)),
             ),
         )

@@ -1,9 +1,8 @@
-"""The verdict on prefix sharing in a table's cell, and as a framed statement above the matrix. HTML."""
+"""The verdict on prefix sharing in a table's cell. HTML."""
 
 from collections.abc import Mapping
 
 from dashboard.compare import SharingVerdict, Verdict
-from dashboard.report.pools.compared import Compared
 from dashboard.report.pools.sharing import severity, short_text
 from dashboard.rules.findings import Severity
 from dashboard.web import markup
@@ -21,9 +20,3 @@ def prefix_words(verdict: SharingVerdict, named: Mapping[str, Severity], *, is_q
     if is_quiet:
         return markup.muted(f"not needed here ({words})")
     return f"{markup.glyph(severity(verdict, named), _SAID[verdict.verdict])} {markup.text(words)}"
-
-
-def prefix_band(found: Compared) -> str:
-    """Write the sentences as a framed statement: claims in bold, values in monospace."""
-    glyph = markup.glyph(found.kind, _SAID[found.sharing.verdict])
-    return markup.notice(found.kind, f"{glyph} {markup.pieces(found.text)}")

@@ -1,4 +1,4 @@
-"""The fields of a review: who answers for a finding, and what was agreed. Kept beside the snapshot when left."""
+"""The fields for notes of a review: owner and text, saved with the snapshot when a field is left."""
 
 from datetime import datetime
 from typing import NamedTuple

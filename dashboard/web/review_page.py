@@ -1,6 +1,9 @@
-"""Puts the Review page together: the agenda, the sections, and the notes that are taken on a snapshot."""
+"""The page Review: the agenda, the sections of the view, and the notes that are taken on a snapshot."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -8,27 +11,136 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
+from dashboard.fleet.formatting import first_of
 from dashboard.fleet.pools import Notes
-from dashboard.store.reviews import Last
+from dashboard.report.findings.listed import Listed, grouped, known_findings
+from dashboard.store import Stored
+from dashboard.store.reviews import Earlier, Last, last_review, opened
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
-from dashboard.views.blocks import View
-from dashboard.views.finding_entries import note_lines
-from dashboard.views.review import FINE, review_report
-from dashboard.web import audit, markup, meeting, review_blocks, review_chart, review_notes, state
+from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
+from dashboard.views.capacity_text import name_of
+from dashboard.views.finding_entries import finding_anchor, note_lines
+from dashboard.views.review import AGENDA, FINE, agenda_counts, review_report
+from dashboard.views.review_new import Alone
+from dashboard.web import audit, draw, links, markup, meeting, review_notes, state
 from dashboard.web.meeting import Item
-from dashboard.web.review_blocks import HtmlFragment
-from dashboard.web.review_view import AgendaSection, Rank, Topic
+from dashboard.web.snapshots import describe
+from dashboard.web.state import shared
 
 FREEZE = "freeze_review"
 PROBLEM = "freeze_review_problem"
-KEPT = "Notes are kept beside this snapshot as soon as their field is left, or by Ctrl+Enter."
-FOLDED = "Bars of every DP rank, where they differ"
-_WHY = "Notes belong to a snapshot: they still speak of what was seen when the fleet has changed."
+SAVED = "Notes save automatically (when a field is left, or with Ctrl+Enter)."
+WHY_FREEZE = "Notes belong to a snapshot, so they keep their context when the fleet changes."
+MOST_POOLS = 3  # that the label of a field names
+
+Noted = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
+
+
+class Topic(NamedTuple):
+    """One entry on findings with fields for a note: the ids of its findings, and the label of its fields."""
+
+    ids: tuple[str, ...]
+    label: str
+    html: str
+
+
+class Topics(NamedTuple):
+    """The entries of one severity, folded or under a heading."""
+
+    title: str
+    heading: str
+    is_folded: bool
+    topics: tuple[Topic, ...]
+
+
+class AgendaSection(NamedTuple):
+    """One section of the agenda, prepared; `listed` are its entries on findings."""
+
+    anchor: str
+    title: str
+    amount: int
+    pieces: draw.Prepared
+    listed: tuple[Topics, ...]
+
+    @property
+    def key(self) -> str:
+        """Return the key of its container."""
+        return f"review_{self.anchor.replace('-', '_')}"
+
+
+class Review(NamedTuple):
+    """The page: its head, its sections in the order of the agenda, and links to what an export has as appendices."""
+
+    head: str
+    sections: tuple[AgendaSection, ...]
+    appendix: str
+
+
+@shared(max_entries=4)
+def review(  # the arguments up to `_fleet` are the cache's key
+    generation: int,  # noqa: ARG001
+    since: datetime | None,  # noqa: ARG001
+    before: str | None,  # noqa: ARG001
+    noted: Noted,
+    alone: Alone,
+    _fleet: Fleet,
+    _before: Fleet | None,
+) -> Review:
+    """Prepare the review of a fleet; sessions with the same fleets and notes share the result."""
+    view = review_report(_fleet, before=_before, before_notes=dict(noted), alone=alone)
+    groups = {finding_anchor(group[0].key): group for group in grouped(known_findings(_fleet).active)}
+    counts = agenda_counts(_fleet)
+    targets = [(each.title, links.address(each.target)) for each in view.parts if each.is_appendix and each.target]
+    appendix = " · ".join(markup.link(url, markup.text(title)) for title, url in targets if url)
+    return Review(
+        head=markup.heading(markup.text(view.headline), markup.text(view.lead)),
+        sections=tuple(_section(each, counts, groups) for each in view.parts if each.anchor in AGENDA),
+        appendix=f'<p class="foot">All of it: {appendix}</p>' if appendix else "",
+    )
+
+
+def _section(section: Section, counts: Mapping[str, int], groups: Mapping[str, Sequence[Listed]]) -> AgendaSection:
+    labels = Counter[str]()
+    listed = {each.anchor: _topics(each, groups, labels) for each in section.parts}
+    others = [each for each in section.parts if not listed[each.anchor]]
+    return AgendaSection(
+        anchor=section.anchor,
+        title=section.title,
+        amount=counts.get(section.anchor, 0),
+        pieces=(*draw.prepare(section.blocks), *draw.prepare_sections(others, 3)),
+        listed=tuple(
+            Topics(each.title, draw.heading_of(each, 3), each.is_aside, topics)
+            for each in section.parts
+            if (topics := listed[each.anchor])
+        ),
+    )
+
+
+def _topics(section: Section, groups: Mapping[str, Sequence[Listed]], labels: Counter[str]) -> tuple[Topic, ...]:
+    """Return the entries of a section that are about findings, each with a label of its own."""
+    items = [item for block in section.blocks if isinstance(block, Entries) for item in block.items]
+    return tuple(_topic(item, groups[item.anchor], labels) for item in items if item.anchor in groups)
+
+
+def _topic(entry: Entry, group: Sequence[Listed], labels: Counter[str]) -> Topic:
+    """Return an entry with the label of its fields: the rule, its pools, and a number where several are equal."""
+    found = [each.finding for each in group]
+    pools = dict.fromkeys(pool for each in found for pool in each.pools)
+    names = [_plain(name_of(pool)) for pool in pools]
+    label = f"{found[0].rule} in {first_of(names, MOST_POOLS)}" if pools else found[0].rule
+    labels[label] += 1
+    numbered = label if labels[label] == 1 else f"{label}, {labels[label]}"
+    return Topic(tuple(dict.fromkeys(each.id for each in found)), numbered, draw.html_of([Entries((entry,))]))
+
+
+def _plain(name: str) -> str:
+    """Return a name without what Streamlit would read as Markdown in a label."""
+    return " ".join("".join(char if char.isalnum() or char in "_./-" else " " for char in name).split())
 
 
 def report(fleet: Fleet, last: Last) -> View:
-    """Return the review to take away, with the notes as they are when it is asked for."""
+    """Return the review for an export, with the notes of now."""
     stored = state.read_stored(fleet.snapshot)
     return review_report(
         fleet,
@@ -40,22 +152,24 @@ def report(fleet: Fleet, last: Last) -> View:
     )
 
 
-def draw_agenda(sections: Sequence[AgendaSection]) -> None:
+def draw_agenda(sections: tuple[AgendaSection, ...]) -> None:
     """Draw the agenda, which leads to every section."""
-    meeting.agenda([Item(each.key, each.short, each.amount) for each in sections])
+    meeting.agenda(
+        [Item(each.key, AGENDA[each.anchor], f"{each.amount:,}" if each.amount else "") for each in sections]
+    )
 
 
 def draw_controls(fleet: Fleet) -> None:
-    """Say how notes are taken, and let the reader begin the meeting."""
+    """Draw how notes are taken, and the button that starts the meeting."""
     stored = state.stored()
     unread = stored.problem if stored else ""
     with st.container(key="review_controls", horizontal=True, vertical_alignment="center", gap="small"):
         if service.snapshots().read_only:
             st.html(f'<p class="foot">{READ_ONLY}</p>')
         elif state.is_frozen():
-            st.html(f'<p class="foot">{"" if unread else KEPT}</p>')
+            st.html(f'<p class="foot">{"" if unread else SAVED}</p>')
         else:
-            st.html(f'<p class="foot">{markup.bold("Freeze to take notes.")} {_WHY}</p>')
+            st.html(f'<p class="foot">{markup.bold("Freeze to take notes.")} {WHY_FREEZE}</p>')
             st.button("Freeze", key=FREEZE, on_click=_freeze, args=(fleet,))
         meeting.switch()
     for problem in (str(st.session_state.pop(PROBLEM, "")), unread):
@@ -63,83 +177,102 @@ def draw_controls(fleet: Fleet) -> None:
             st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(problem)}"))
 
 
+def _freeze(fleet: Fleet) -> None:
+    """Freeze the fleet and show its snapshot: the URL names it from now on."""
+    name = f"Review {service.now():%Y-%m-%d}"
+    try:
+        with audit.recorded("freeze", name=name) as fields:
+            stored = service.snapshots().freeze(fleet, name, service.now())
+            fields["snapshot"] = stored.id
+    except SnapshotError as error:
+        st.session_state[PROBLEM] = str(error)
+    else:
+        st.query_params[pages.SNAPSHOT] = stored.id
+
+
+def chosen_last(known: Earlier, fleet: Fleet) -> Last:
+    """Open the earlier snapshot that the URL names, or the last review."""
+    usual = last_review(known, fleet)
+    by_id = {each.id: each for each in known.snapshots}
+    stored = by_id[links.read_choice(pages.FROM, list(by_id), default=usual.id)] if usual else None
+    return opened(known, stored, service.frozen)
+
+
+def draw_last(known: Earlier, last: Last, fleet: Fleet) -> None:
+    """Draw the choice of the last review, and a link to all changes since."""
+    if usual := last_review(known, fleet):
+        _choose_last(known, usual, last, fleet)
+    if last.problem:
+        st.html(markup.notice("warning", markup.text(last.problem)))
+
+
+def _choose_last(known: Earlier, usual: Stored, last: Last, fleet: Fleet) -> None:
+    by_id = {each.id: each for each in known.snapshots}
+    with st.container(key="review_since", horizontal=True, vertical_alignment="center", gap="small"):
+        if len(by_id) > 1:
+            st.selectbox(
+                "Last review",
+                list(by_id),
+                **links.bind(pages.FROM, list(by_id), default=usual.id),
+                format_func=lambda key: describe(by_id[key]),
+                width=430,
+                label_visibility="collapsed",
+            )
+        else:
+            st.html(f'<p class="foot">{markup.text(describe(usual))}</p>')
+        if last.id is not None:
+            url = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: fleet.snapshot or pages.LIVE})
+            st.html(f'<p class="foot">{markup.link(url, "All changes")}</p>')
+
+
 def draw_title(section: AgendaSection, head: str) -> None:
-    """Head a section; the keys of a meeting lead to this heading. The first one has the head of the page."""
+    """Draw the heading of a section; the first one has the head of the page."""
     st.html(head if section.anchor == FINE else markup.section(section.title))
 
 
 def draw_body(section: AgendaSection, snapshot: str | None, notes: Notes) -> None:
-    """Draw what a section says; on a snapshot each entry on a finding, and the section itself, has a field."""
-    _draw_pieces(section.pieces, section.key)
-    if section.folded:
-        with st.expander(FOLDED):
-            _draw_pieces(section.folded, f"{section.key}_folded")
-    for rank in section.ranks:
-        _draw_rank(rank, snapshot, notes)
+    """Draw a section; on a snapshot each entry on findings, and the section itself, has fields for a note."""
+    draw.draw_prepared(section.pieces, section.key)
+    for topics in section.listed:
+        _draw_topics(topics, snapshot, notes)
     if snapshot is not None:
         with st.container(key=f"whole_{section.anchor}"):
             _draw_note(snapshot, section.anchor, "this section", notes.get(section.anchor))
 
 
-def _draw_pieces(pieces: Sequence[HtmlFragment], key: str) -> None:
-    for place, piece in enumerate(pieces):
-        if piece.is_chart:
-            review_chart.chart(piece.html, key=f"{key}_{place}")
-        else:
-            st.html(piece.html)
-
-
-def _draw_rank(rank: Rank, snapshot: str | None, notes: Notes) -> None:
-    """Draw the entries of one severity; what is only for information is folded, unless something is noted there."""
-    is_noted = any(each in notes for topic in rank.topics for each in topic.ids)
-    if rank.is_quiet:
-        with st.expander(rank.title, expanded=is_noted):
-            _draw_topics(rank, snapshot, notes)
-        return
-    st.html(f"<h3>{markup.text(rank.title)}</h3>")
-    _draw_topics(rank, snapshot, notes)
-
-
-def _draw_topics(rank: Rank, snapshot: str | None, notes: Notes) -> None:
-    if snapshot is None:
-        st.html("".join(topic.entry + topic.noted for topic in rank.topics))
-        return
-    for topic in rank.topics:
-        _draw_topic(topic, snapshot, notes)
+def _draw_topics(topics: Topics, snapshot: str | None, notes: Notes) -> None:
+    """Draw the entries of one severity; folded ones are open where there is a note on them."""
+    if not topics.is_folded:
+        st.html(topics.heading)
+    is_noted = any(each in notes for topic in topics.topics for each in topic.ids)
+    with st.expander(topics.title, expanded=is_noted) if topics.is_folded else st.container():
+        if snapshot is None:
+            st.html("".join(topic.html for topic in topics.topics))
+            return
+        for topic in topics.topics:
+            _draw_topic(topic, snapshot, notes)
 
 
 def _draw_topic(topic: Topic, snapshot: str, notes: Notes) -> None:
-    """Draw one entry with its field. Of several pools with notes of their own, the first is written on."""
-    held = [each for each in topic.ids if each in notes] or [topic.ids[0]]
-    quotes = "".join([topic.noted, *(_quoted(notes[each]) for each in held[1:])])
-    with st.container(key=f"topic_{held[0]}"):
-        st.html(topic.entry)
-        with st.container(key=f"beside_{held[0]}", gap="xxsmall"):
-            if quotes:
+    """Draw one entry with its fields; of several notes, the first one can be edited."""
+    noted = [each for each in topic.ids if each in notes] or [topic.ids[0]]
+    with st.container(key=f"topic_{noted[0]}"):
+        st.html(topic.html)
+        with st.container(key=f"beside_{noted[0]}", gap="xxsmall"):
+            if quotes := "".join(_quotes(notes[each] for each in noted[1:])):
                 st.html(quotes)
-            _draw_note(snapshot, held[0], topic.label, notes.get(held[0]))
+            _draw_note(snapshot, noted[0], topic.label, notes.get(noted[0]))
 
 
 def _draw_note(snapshot: str, about: str, label: str, note: Note | None) -> None:
-    """Draw the fields of a note; where snapshots are read-only, the note."""
+    """Draw the fields of a note; the note alone where snapshots are read-only."""
     if not service.snapshots().read_only:
         review_notes.draw(snapshot, about, label, note)
     elif note is not None:
-        st.html(_quoted(note))
+        st.html("".join(_quotes([note])))
 
 
-def _quoted(note: Note) -> str:
-    return "".join(map(review_blocks.noted_html, note_lines(note)))
-
-
-def _freeze(fleet: Fleet) -> None:
-    """Freeze what is shown, and show the snapshot: the address names it from now on."""
-    name = f"Review {service.now():%Y-%m-%d}"
-    try:
-        with audit.recorded("freeze", name=name) as told:
-            stored = service.snapshots().freeze(fleet, name, service.now())
-            told["snapshot"] = stored.id
-    except SnapshotError as error:
-        st.session_state[PROBLEM] = str(error)
-    else:
-        st.query_params[pages.SNAPSHOT] = stored.id
+def _quotes(notes: Iterable[Note]) -> Iterator[str]:
+    for note in notes:
+        for line in note_lines(note):
+            yield f'<blockquote class="noted">{draw.html_of([Paragraph(line)])}</blockquote>'

@@ -29,7 +29,7 @@ folder = Path({folder!r})
 service.put(Snapshots(folder).fleet({key!r}), AT, folder)
 app = st.App({main!r}, routes=server.routes())
 """
-AGENDA = ["Is it fine?", "New", "Findings", "Differences", "Capacity", "Not read", "Suppressed"]
+AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable", "Suppressed"]
 MEETING = "&meeting=1"
 COUNT_AGENDAS = """() => {
   window.agendas = 1;

@@ -30,7 +30,7 @@ def test_the_agenda_is_the_order_of_the_parts() -> None:
     """Is it fine, what is new, findings, differences, capacity, what was not read, what is suppressed."""
     anchors = [each.anchor for each in review_report(STORY).parts]
 
-    assert tuple(anchors[: len(AGENDA)]) == AGENDA
+    assert tuple(anchors[: len(AGENDA)]) == tuple(AGENDA)
     assert anchors[len(AGENDA)] == "words"
 
 
@@ -47,10 +47,7 @@ def test_the_lead_introduces_the_fleet_to_who_was_not_there() -> None:
     report = review_report(STORY)
 
     assert report.title == "Review of prod-eu"
-    assert report.lead.startswith(
-        "The fleet prod-eu has 40 vLLM replicas in 5 pools (2 of them split into cohorts with different settings, "
-        "3 uniform); 39 of 40 answered."
-    )
+    assert report.lead.startswith("Fleet prod-eu: 40 vLLM replicas in 5 pools (2 split, 3 uniform); 39 of 40 answered.")
 
 
 def test_numbers_lead_to_the_part_that_explains_them() -> None:
@@ -61,11 +58,6 @@ def test_numbers_lead_to_the_part_that_explains_them() -> None:
     assert anchors["Critical"] == "severity-critical"
     assert anchors["Replicas"] == anchors["Unknown"] == "not-read"
     assert set(anchors.values()) <= {each.anchor for each in parts_of(report.parts)}
-
-
-def test_the_first_review_says_that_it_is_the_first() -> None:
-    """Nothing new is not the same as nothing to compare with."""
-    assert "This is the first review of this fleet" in text_of(part(review_report(STORY), "new"))
 
 
 @pytest.mark.parametrize("alone", [Alone.UNREAD, Alone.CHOSEN])
@@ -84,7 +76,7 @@ def test_what_is_new_since_the_last_review_is_told() -> None:
     now = fleet([*alike("chat", 3, document()), replica("chat-new", document=other)], [document(), other])
     new = part(review_report(now, before=calm), "new")
 
-    assert "The last review looked at data of 2026-03-02T11:42:05Z." in text_of(new)
+    assert "Data of the last review: 2026-03-02T11:42:05Z." in text_of(new)
     assert "chat-new" in text_of(new)
     assert not any(each.is_appendix for each in parts_of(new.parts))
 
@@ -154,7 +146,7 @@ def test_only_rows_that_matter_stand_among_the_differences_and_the_rest_in_the_a
     assert "cache_config.block_size" in [row.path for row in shown.matrix.rows]
     assert len(shown.matrix.rows) == 8
     assert len(whole.matrix.rows) == 21
-    assert "13 more settings differ: see the appendix." in shown.notes
+    assert "13 more settings: see the appendix." in shown.notes
 
 
 def test_a_pool_that_shares_prefixes_has_no_word_on_it_among_its_differences() -> None:
@@ -164,16 +156,6 @@ def test_a_pool_that_shares_prefixes_has_no_word_on_it_among_its_differences() -
     members = [*alike("chat", 3, told[0], engines=hashes), replica("odd", document=told[1], engines=hashes)]
 
     assert "hare prefixes" not in text_of(part(review_report(fleet(members, told)), "pool-chat"))
-
-
-def test_uniform_pools_are_one_sentence() -> None:
-    """Nobody reads a table in which nothing differs."""
-    told = text_of(part(review_report(STORY), "differences"))
-
-    assert (
-        "3 pools are uniform: gemma-27b, deepseek-v3/prefill and deepseek-v3/decode agree in all settings that were "
-        "compared." in told
-    )
 
 
 def test_a_uniform_pool_with_findings_is_said_to_have_them() -> None:
@@ -187,8 +169,8 @@ def test_a_uniform_pool_with_findings_is_said_to_have_them() -> None:
     ]
     told = text_of(part(review_report(with_findings(STORY, *found)), "differences"))
 
-    assert "Even so there are findings in deepseek-v3/decode (1 critical, 1 warning): see Findings." in told
-    assert "Even so" not in text_of(part(review_report(with_findings(STORY)), "differences"))
+    assert "Uniform pools with findings: deepseek-v3/decode (1 critical, 1 warning)." in told
+    assert "with findings" not in text_of(part(review_report(with_findings(STORY)), "differences"))
 
 
 def test_who_holds_less_is_named_and_drawn() -> None:
@@ -202,7 +184,7 @@ def test_who_holds_less_is_named_and_drawn() -> None:
     assert [chart.title for chart in charts] == ["chat: KV cache by DP rank, H100"]
     assert charts[0].median == 1_200_000
     assert [bar.mark for bar in charts[0].bars] == ["−50 %", "", "", ""]
-    assert "Within calm, all ranks hold about the same: no bars are drawn." in text_of(capacity)
+    assert "Even ranks, no chart: calm." in text_of(capacity)
 
 
 def test_what_could_not_be_read_says_why() -> None:
@@ -227,7 +209,7 @@ def test_an_empty_fleet_and_one_that_is_down_are_told_truly() -> None:
     """No calm sentence where nothing was read."""
     empty, silent = review_report(empty_fleet("nobody")), review_report(fleet([down("a")], []))
 
-    assert "The fleet nobody has no replica." in empty.lead
+    assert "Fleet nobody has no replicas." in empty.lead
     assert silent.headline == "No replica answers"
     for report in (empty, silent):
         assert "No settings of any pool were read, so nothing could be judged." in text_of(part(report, "fine"))

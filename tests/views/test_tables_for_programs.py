@@ -118,8 +118,8 @@ def test_what_was_agreed_is_a_list_of_actions() -> None:
 
     assert (first["owner"], first["note"], first["at"]) == ("ann", "drain it", "2026-03-02T12:00:00Z")
     assert (first["rule"], first["id"], first["pools"]) == ("RT-01", "0123456789", "chat-70b")
-    assert (second["owner"], second["about"], second["id"]) == ("bob", "Capacity of each pool", "")
-    assert third["about"] == "A finding that is not made any more: lost"
+    assert (second["owner"], second["about"], second["id"]) == ("bob", "Capacity by pool", "")
+    assert third["about"] == "Finding no longer found: lost"
 
 
 def test_sums_of_pools_can_be_added_up_and_say_of_how_many_ranks_they_are() -> None:

@@ -7,14 +7,14 @@ from dashboard.compare import MAJORITY, parse_reference
 from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.fleet import Basis
 from dashboard.report.findings.listed import Choice as FindingsChoice
-from dashboard.report.pools.compared import Choice
 from dashboard.rules.findings import OutcomeKind, Rollout, Severity
 from dashboard.views.blocks import Chart, DifferenceTable
 from dashboard.views.capacity import capacity_report
 from dashboard.views.capacity_data import Measure
-from dashboard.views.compare import ONLY_DIFFERENCES, compare_report
+from dashboard.views.compare import compare_report
 from dashboard.views.findings import findings_report
 from dashboard.views.overview import overview_report
+from dashboard.views.pool_comparison import ONLY_DIFFERENCES, MatrixChoice
 from tests.builders import NOW, SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, outcome, suppression, with_findings
 from tests.views.walking import blocks_of, entries_of, figures_of, part, parts_of, tables_of, text_of
@@ -78,9 +78,7 @@ def test_rules_that_failed_to_run_and_rules_that_were_skipped_are_named_with_the
     )
     report = findings_report(built)
 
-    assert "1 rule failed to run and judged nothing there: RT-01 block-size-differs on chat-70b" in text_of(
-        part(report, "raised")
-    )
+    assert "Rule errors, 1 rule not evaluated: RT-01 block-size-differs on chat-70b" in text_of(part(report, "raised"))
     row = tables_of([part(report, "not-judged")])[0].rows[0]
     assert [cell.text for cell in row][1:] == ["chat-70b", "Not told by any replica."]
 
@@ -88,7 +86,7 @@ def test_rules_that_failed_to_run_and_rules_that_were_skipped_are_named_with_the
 def test_compare_shows_the_pool_as_chosen() -> None:
     """Reference, section and search decide the rows, and stand in the context."""
     pool = STORY.pools[0]
-    choice = Choice(
+    choice = MatrixChoice(
         only_differences=False,
         section="cache_config",
         search="block",
@@ -124,21 +122,8 @@ def test_compare_of_a_uniform_pool_says_how_much_was_compared() -> None:
     """And names the replicas that are not counted."""
     report = compare_report(fleet([*alike("chat", 3, document()), down("gone")], [document()]), "chat")
 
-    assert text_of(part(report, "settings")).endswith("17 settings compared. Excluded: gone (unreachable).")
-    assert "1 replica was never read and is in no cohort." in text_of(part(report, "cohorts"))
-
-
-def test_a_search_without_a_match_says_what_it_looked_for() -> None:
-    """The table is not simply missing."""
-    report = compare_report(STORY, "chat-70b", ONLY_DIFFERENCES._replace(search="nowhere"))
-
-    assert "has “nowhere” in its path or values" in text_of(part(report, "settings"))
-
-
-def test_filters_of_a_pool_in_which_nothing_differs_say_that_they_hide_nothing() -> None:
-    report = compare_report(STORY, "gemma-27b", ONLY_DIFFERENCES._replace(search="nowhere"))
-
-    assert "There are no settings that differ, with or without the filters." in text_of(part(report, "settings"))
+    assert text_of(part(report, "settings")).endswith("17 settings compared. Not compared (unreachable): gone.")
+    assert "1 replica never read, in no cohort." in text_of(part(report, "cohorts"))
 
 
 def test_the_findings_of_a_pool_stand_below_it() -> None:
@@ -146,7 +131,7 @@ def test_the_findings_of_a_pool_stand_below_it() -> None:
     built = with_findings(STORY, finding(STORY), finding(STORY, ["gemma-27b-01"], id="b"))
 
     assert len(entries_of([part(compare_report(built, "chat-70b"), "findings")])) == 1
-    assert "No finding names this pool." in text_of(part(compare_report(built, "embed-8b"), "findings"))
+    assert "No findings in this pool." in text_of(part(compare_report(built, "embed-8b"), "findings"))
 
 
 def test_capacity_of_one_pool_is_drawn_in_the_measure_that_was_chosen() -> None:
@@ -221,15 +206,15 @@ def test_what_fleet_yaml_ignores_is_named_with_the_pools_that_differ_in_it() -> 
         for glob in ("model_config.max_*", "nothing.*")
     ]
 
-    assert "fleet.yaml ignores model_config.max_*: these never make a finding; 1 pool differs in them." in said[0]
-    assert "no pool differs in any of them." in said[1]
+    assert "Ignored by fleet.yaml: model_config.max_* (these differ in 1 pool)." in said[0]
+    assert "(these differ in no pool)." in said[1]
 
 
 def test_very_many_reasons_for_what_was_not_read_are_counted() -> None:
     """The list of replicas holds all."""
     told = fleet([down(f"r{place:02}", detail=f"Reason {place}.") for place in range(30)], [])
 
-    assert "6 more replicas for other reasons: see all replicas" in text_of(part(overview_report(told), "not-read"))
+    assert "6 more replicas: see all replicas" in text_of(part(overview_report(told), "not-read"))
 
 
 def test_a_suppression_that_is_over_is_told_with_the_finding() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 from dashboard.fleet import State
 from dashboard.report.findings.first import MOST
-from dashboard.report.pools.order import by_path, worst
 from dashboard.rules.findings import CohortShare, Confidence, Evidence, Finding, Inspection, Remedy, Severity, Tally
+from dashboard.views.pool_comparison import findings_by_path, worst_by_path
 from dashboard.web import markup, named_paths
 from dashboard.web.first_things import first_things
 from tests.builders import HOSTILE, fleet, replica
@@ -116,9 +116,9 @@ def test_counts_link_to_the_findings_of_their_severity() -> None:
 def test_a_setting_is_marked_by_the_worst_finding_that_names_it_in_this_pool() -> None:
     mild = finding(2, severity=Severity.INFO)
     inspection = Inspection(findings=(finding(1), mild, finding(3, pools=("other",))))
-    named = by_path(inspection, "chat")
+    named = findings_by_path(inspection, "chat")
 
-    assert worst(named) == {BLOCKS: Severity.CRITICAL}
+    assert worst_by_path(inspection, "chat") == {BLOCKS: Severity.CRITICAL}
     assert [each.id for each in named[BLOCKS]] == ["id1", "id2"]
     html = named_paths.finding_lines(named[BLOCKS])
     assert "Block size is <code>1</code>." in html

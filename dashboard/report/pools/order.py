@@ -1,29 +1,14 @@
-"""The order of pools by urgency, the settings that findings of a pool name, and the versions of its replicas."""
+"""The order of pools by urgency, and the versions of a pool."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict, Verdict
 from dashboard.fleet import Pool, Replica, ReplicaState
 from dashboard.report.pools.sharing import is_needed
-from dashboard.rules.findings import Finding, Inspection, Severity, Tally
+from dashboard.rules.findings import Tally
 
 MOST_VERSIONS = 2  # versions that are named; of more, the lowest and the highest
-
-
-def by_path(inspection: Inspection, pool: str) -> Mapping[str, list[Finding]]:
-    """Return the findings of a pool by the settings that they name, the worst first."""
-    named: dict[str, list[Finding]] = defaultdict(list)
-    for finding in inspection.findings:
-        for path in finding.paths if pool in finding.pools else ():
-            named[path].append(finding)
-    return named
-
-
-def worst(named: Mapping[str, list[Finding]]) -> dict[str, Severity]:
-    """Return the worst severity of each setting that a finding names."""
-    return {path: findings[0].severity for path, findings in named.items()}
 
 
 def ordered(fleet: Fleet, sentences: Mapping[str, SharingVerdict], found: Mapping[str, Tally]) -> list[Pool]:

@@ -1,18 +1,18 @@
-"""Review: the agenda of a meeting on one page, and what was agreed in it."""
+"""Review: the agenda of a meeting on one page, with notes."""
 
 import streamlit as st
 
 from dashboard import service
 from dashboard.store.reviews import earlier
 from dashboard.views.review_new import NEW
-from dashboard.web import review_before, review_page, review_view, share, state
+from dashboard.web import review_page, share, state
 
 fleet = state.fleet()
 known = earlier(service.snapshots(), fleet)
-last = review_before.chosen(known, fleet)
+last = review_page.chosen_last(known, fleet)
 stored = state.stored()
 notes = stored.notes if stored else {}
-shown = review_view.review(fleet.generation, fleet.since, last.id, last.noted, last.alone, fleet, last.fleet)
+shown = review_page.review(fleet.generation, fleet.since, last.id, last.noted, last.alone, fleet, last.fleet)
 
 review_page.draw_agenda(shown.sections)
 review_page.draw_controls(fleet)
@@ -20,7 +20,7 @@ for section in shown.sections:
     with st.container(key=section.key):
         review_page.draw_title(section, shown.head)
         if section.anchor == NEW:
-            review_before.draw(known, last, fleet)
+            review_page.draw_last(known, last, fleet)
         review_page.draw_body(section, fleet.snapshot, notes)
 st.html(shown.appendix)
 share.offer(lambda: review_page.report(fleet, last))

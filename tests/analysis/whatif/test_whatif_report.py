@@ -9,7 +9,7 @@ from dashboard.render.html_page import to_html
 from dashboard.render.markdown import to_markdown
 from dashboard.views.blocks import Entries, Paragraph, Section, Table, View
 from dashboard.views.context import context_of
-from dashboard.views.whatif import MOST_RANKS, whatif_report
+from dashboard.views.whatif import MOST_RANKS, whatif_section
 from tests.builders import HOSTILE, alike, document, fleet, replica
 
 
@@ -25,7 +25,7 @@ def report(fleet: Fleet, parts: tuple[Section, ...]) -> View:
 
 def test_it_holds_the_answer_the_findings_the_capacity_and_what_to_paste(demo_fleet: Fleet) -> None:
     """In the order of the page."""
-    (part,) = whatif_report(demo_fleet, converge(demo_fleet, "chat-70b", "A"))
+    part = whatif_section(demo_fleet, converge(demo_fleet, "chat-70b", "A"))
 
     assert (part.anchor, part.title) == ("what-if", "What if all were like cohort A")
     assert text(part).startswith("2 of 17 replicas would restart; ")
@@ -38,18 +38,18 @@ def test_it_holds_the_answer_the_findings_the_capacity_and_what_to_paste(demo_fl
 
 def test_going_back_on_a_rollout_comes_first_and_the_rest_after_the_image(demo_fleet: Fleet) -> None:
     """As on the page."""
-    (back,) = whatif_report(demo_fleet, converge(demo_fleet, "gemma-27b", "A"))
-    (on,) = whatif_report(demo_fleet, converge(demo_fleet, "gemma-27b", "B"))
+    back = whatif_section(demo_fleet, converge(demo_fleet, "gemma-27b", "A"))
+    on = whatif_section(demo_fleet, converge(demo_fleet, "gemma-27b", "B"))
 
     assert text(back).startswith("Reverts a rollout: gemma-27b is in rollout 0.32.0 → 0.32.1. 2 of 8 ")
     written = to_markdown(report(demo_fleet, (on,)))
-    assert written.index("Change the image first") < written.index("After the restart, look again:")
-    assert written.index("After the restart, look again:") < written.rindex("--enable-prefix-caching")
+    assert written.index("Change the image first") < written.index("After the restart, look again")
+    assert written.index("After the restart, look again") < written.rindex("--enable-prefix-caching")
 
 
 def test_what_a_router_must_know_comes_before_what_would_go(demo_fleet: Fleet) -> None:
     """In a document too it is a warning, not the last line."""
-    (part,) = whatif_report(demo_fleet, converge(demo_fleet, "chat-70b", "C"))
+    part = whatif_section(demo_fleet, converge(demo_fleet, "chat-70b", "C"))
     first = part.blocks[0]
 
     assert isinstance(first, Paragraph)
@@ -59,11 +59,11 @@ def test_what_a_router_must_know_comes_before_what_would_go(demo_fleet: Fleet) -
 
 def test_anchors_are_unique_and_it_can_be_written(demo_fleet: Fleet) -> None:
     """As HTML and as Markdown, snippets whole."""
-    (part,) = parts = whatif_report(demo_fleet, converge(demo_fleet, "chat-70b", "B"))
+    part = whatif_section(demo_fleet, converge(demo_fleet, "chat-70b", "B"))
     anchors = [part.anchor, *(each.anchor for each in part.parts)]
 
     assert len(set(anchors)) == len(anchors)
-    for written in (to_html(report(demo_fleet, parts)), to_markdown(report(demo_fleet, parts))):
+    for written in (to_html(report(demo_fleet, (part,))), to_markdown(report(demo_fleet, (part,)))):
         assert "--kv-offloading-size 64 \\\n" in written
         assert "\n--prefix-caching-hash-algo xxhash" in written.replace("\n  ", "\n")
         assert "servingEngineSpec" in written
@@ -71,7 +71,7 @@ def test_anchors_are_unique_and_it_can_be_written(demo_fleet: Fleet) -> None:
 
 def test_nothing_to_do_is_a_report_too(demo_fleet: Fleet) -> None:
     """One sentence, without parts for what is not there."""
-    (part,) = whatif_report(demo_fleet, converge(demo_fleet, "deepseek-v3/decode", "A"))
+    part = whatif_section(demo_fleet, converge(demo_fleet, "deepseek-v3/decode", "A"))
 
     assert text(part).startswith("No replica would restart")
     assert part.parts == ()
@@ -85,7 +85,7 @@ def test_a_finding_without_replicas_and_a_group_without_anything_to_paste_are_wr
     limit = document({"model_config.max_logprobs": 5})
     other = fleet([*alike("chat", 3, told[0]), replica("chat-9", document=limit)], [told[0], limit])
     nobody = replace(other.inspection.findings[0], replicas=())
-    (part,) = whatif_report(before, replace(what, verdicts=FindingForecast(came=(nobody,))))
+    part = whatif_section(before, replace(what, verdicts=FindingForecast(came=(nobody,))))
 
     assert "Nothing to paste." in text(part.parts[-1])
     came = part.parts[0].blocks[0]
@@ -99,7 +99,7 @@ def test_many_ranks_are_cut_and_counted() -> None:
     odd = [replica(f"odd-{each}", pool="chat", document=told[1]) for each in range(MOST_RANKS + 1)]
     before = fleet([*alike("chat", 3, told[0]), *odd], told)
     what = converge(before, "chat", "B")
-    (part,) = whatif_report(before, what)
+    part = whatif_section(before, what)
     table = next(each for own in part.parts for each in own.blocks if isinstance(each, Table))
 
     assert len(table.rows) == MOST_RANKS
@@ -111,7 +111,7 @@ def test_foreign_text_stays_text() -> None:
     told = [document({"model_config.tokenizer": HOSTILE, HOSTILE: index}) for index in range(2)]
     members = [replica(f"{HOSTILE}{index}", pool=HOSTILE, document=each) for index, each in enumerate(told)]
     before = fleet(members, told)
-    written = to_html(report(before, whatif_report(before, converge(before, HOSTILE, "A"))))
+    written = to_html(report(before, (whatif_section(before, converge(before, HOSTILE, "A")),)))
 
     assert "<script>" not in written
     assert "<img" not in written

@@ -9,9 +9,9 @@ from dashboard.report.findings import words
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Table
 from dashboard.views.check import check_view
+from dashboard.views.excluded import suppressed_blocks
 from dashboard.views.finding_data import findings_data
 from dashboard.views.finding_entries import side_of
-from dashboard.views.left_out import suppressed_blocks
 from tests.report.judged import finding, fleet, in_cohorts, suppression
 
 NAMES = {f"http://chat-{number}:8000": f"chat-{number}" for number in range(1, 21)}

@@ -66,7 +66,7 @@ def test_a_pool_that_is_all_alike_shows_in_what_it_deviates() -> None:
     )
 
     assert re.findall(r'<tr data-path="([^"]+)"', tables(app)[1]) == ["cache_config.block_size"]
-    assert "1 setting differs from the baseline agreed." in html(app)
+    assert "1 deviation from the baseline agreed." in html(app)
 
 
 def test_the_button_hands_out_the_largest_cohort_and_is_not_there_where_nothing_was_read() -> None:

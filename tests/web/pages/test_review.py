@@ -17,17 +17,17 @@ from dashboard.store import Snapshots
 from tests.builders import HOSTILE, NOW, alike, document, down, fleet, hostile, replica, story
 from tests.page_runner import PAGES, SCRIPT, WEEK, a_finding, earlier, frozen, html, rerun, review
 
-AGENDA = ["Is it fine?", "New", "Findings", "Differences", "Capacity", "Not read", "Suppressed"]
+AGENDA = ["Status", "New", "Findings", "Differences", "Capacity", "Unreachable", "Suppressed"]
 TITLES = [
     "critical findings; 1 replica is down</h1>",
-    "What is new since the last review</h2>",
+    "New since the last review</h2>",
     "Findings</h2>",
-    "Differences in each pool</h2>",
-    "Capacity of each pool</h2>",
-    "What could not be read</h2>",
-    "What is suppressed</h2>",
+    "Differences by pool</h2>",
+    "Capacity by pool</h2>",
+    "Unreachable or partial</h2>",
+    "Suppressed</h2>",
 ]
-FIRST = "This is the first review of this fleet"
+FIRST = "First review of this fleet"
 MEETING_TYPE = "font-size: 20.25px"
 
 
@@ -56,9 +56,9 @@ def test_the_sections_stand_in_the_order_of_the_agenda(store: Snapshots) -> None
 def test_the_numbers_lead_to_what_they_count(store: Snapshots) -> None:
     shown = html(review(story(), store))
 
-    assert 'href="findings?severity=critical" class="card"' in shown
-    assert 'href="replicas" class="card"' in shown
-    assert 'href="capacity" class="card"' in shown
+    assert 'class="card" href="findings?severity=critical"' in shown
+    assert 'class="card" href="replicas"' in shown
+    assert 'class="card" href="capacity"' in shown
 
 
 def test_a_finding_says_where_who_why_and_what_to_do_and_leads_to_its_evidence(store: Snapshots) -> None:
@@ -70,7 +70,7 @@ def test_a_finding_says_where_who_why_and_what_to_do_and_leads_to_its_evidence(s
     assert "chat-70b-17" in shown
     assert "Why it matters" in shown
     assert "What to do" in shown
-    assert "<pre>--block-size 16</pre>" in shown
+    assert "<pre><code>--block-size 16</code></pre>" in shown
 
 
 def test_what_is_said_of_several_pools_is_one_entry(store: Snapshots) -> None:
@@ -92,7 +92,7 @@ def test_only_pools_that_differ_are_laid_out_and_the_others_stand_in_one_sentenc
 
     assert 'href="compare?pool=chat-70b"' in shown
     assert 'title="cache_config.block_size"' in shown
-    assert "pools are uniform: " in shown
+    assert " uniform pools: " in shown
     assert "gemma-27b" in shown
 
 
@@ -152,8 +152,8 @@ def test_what_changed_since_the_last_review_is_told_by_cohort(store: Snapshots) 
     shown = html(review(after, store))
 
     assert "3 of 10 replicas of chat" in shown
-    assert "block_size" in shown
-    assert "Block size is" in shown[: shown.index("Differences in each pool</h2>")]
+    assert "block_size 16 -&gt; 32" in shown
+    assert "Block size is" in shown[: shown.index("Differences by pool</h2>")]
     assert FIRST not in shown
 
 
@@ -189,7 +189,7 @@ def test_what_is_suppressed_stands_by_its_end_and_what_expired_below(store: Snap
     entries = tuple(Suppression(rule, f"owner of {rule}", "a trial", day) for rule, day in until.items())
     told = inspected(replace(story(), policy=Policy(suppressions=entries)), NOW)
 
-    shown = html(review(told, store)).partition("What is suppressed</h2>")[2]
+    shown = html(review(told, store)).partition("Suppressed</h2>")[2]
 
     places = [shown.index(f"owner of {rule}") for rule in ("RT-05", "RT-01", "CP-03")]
     assert places == sorted(places)
@@ -201,9 +201,9 @@ def test_a_calm_fleet_looks_calm(store: Snapshots) -> None:
     shown = html(review(fleet(alike("chat", 3, told, sources=(Source.METRICS,)), [told]), store))
 
     assert "<h1>Nothing needs attention</h1>" in shown
-    assert "No finding in what was read." in shown
+    assert "No findings in what was read." in shown
     assert 'class="glyph critical"' not in shown
-    assert "Every replica was read whole." in shown
+    assert "All replicas were read." in shown
 
 
 def test_a_fleet_that_tells_no_settings_is_not_called_calm(store: Snapshots) -> None:

@@ -1,0 +1,90 @@
+"""What the matrix opens: every value of one setting with its replicas and sources, or the replicas of one cohort."""
+
+from collections.abc import Iterator
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import ValueHolders, group_by_value
+from dashboard.fleet import Cohort, Pool, Replica, State
+from dashboard.fleet.formatting import STATE_WORDS, count, joined, whole_text
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, page, plain
+from dashboard.report.findings.sentence_lines import with_values
+from dashboard.report.replicas.sources import SOURCES
+from dashboard.rules.findings import Finding
+from dashboard.rules.subject import FINGERPRINT
+from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Tone
+from dashboard.views.finding_entries import rule_words
+from dashboard.views.names import replica_names, replica_text
+from dashboard.views.pages import COMPARE, CONVERGE, POOL, REFERENCE
+from dashboard.views.pool_comparison import findings_by_path
+
+MOST_TEXTS = 10  # reported texts of a value of which only a part is compared
+MOST_NAMES = 60  # replicas per value; the page Replicas has all
+
+
+def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
+    """Return every value of a setting in a pool, and the findings about it."""
+    replicas = {each.id: each for each in fleet.replicas}
+    head = Paragraph((Piece(path, Style.CODE), Piece(" in "), Piece(pool.name, Style.STRONG)))
+    found = findings_by_path(fleet.inspection, pool.name).get(path, ())
+    findings = (Entries(tuple(map(_finding, found))),) if found else ()
+    if path == FINGERPRINT:
+        hint = plain("Each engine computes these digests: see the page of the replica.")
+        return (head, *findings, Paragraph(hint, Tone.INFO))
+    values = group_by_value(pool, fleet.documents, path)
+    if not any(each.sources for each in values):
+        return (head, *findings, Paragraph(plain("Not reported by any replica of this pool."), Tone.INFO))
+    return (head, *findings, Entries(tuple(_value(each, path, pool, replicas) for each in values)))
+
+
+def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
+    """Return the replicas of a cohort, and the settings that distinguish it."""
+    names = replica_names(fleet)
+    number = Piece(count(len(own.replicas), "replica"), Style.STRONG)
+    blocks: list[Block] = [
+        Paragraph((cohort(own.letter, pool.name), Piece(" "), number, Piece(" of "), Piece(pool.name, Style.STRONG)))
+    ]
+    if own.distinguishing:
+        settings = "\n".join(f"{each.path} = {whole_text(each.value, each.state)}" for each in own.distinguishing)
+        label = plain("Fewest settings that distinguish it from all other cohorts")
+        blocks.append(Entries((Entry(Tone.PLAIN, label, snippets=(settings,)),)))
+    blocks.append(Paragraph(replica_text(own.replicas, names, MOST_NAMES)))
+    if own.read_in_part:
+        blocks.append(Paragraph((Piece("Incomplete data: "), *replica_text(own.read_in_part, names, MOST_NAMES))))
+    return (*blocks, *_next(pool, own.letter))
+
+
+def _finding(finding: Finding) -> Entry:
+    rule = (Piece(rule_words(finding.rule), Style.MUTED),)
+    head = with_values(finding.sentence, finding.evidence)
+    return Entry(Tone(finding.severity), head, lines=(rule,), target=Target(Kind.FINDING, finding.id))
+
+
+def _value(value: ValueHolders, path: str, pool: Pool, replicas: dict[str, Replica]) -> Entry:
+    letters = [piece for letter in value.cohorts for piece in (cohort(letter, pool.name), Piece(" "))]
+    head: Text = (*letters, Piece(count(value.count, "replica"), Style.STRONG))
+    if value.sources:
+        sources = joined([SOURCES[source] for source in value.sources])
+        head = (*head, Piece(f" · reported by {sources}", Style.MUTED))
+    names = {each.id: each.name for each in replicas.values()}
+    lines = [replica_text(value.replicas, names, MOST_NAMES)]
+    if state := STATE_WORDS.get(value.state):
+        return Entry(Tone.PLAIN, head, lines=(plain(state), *lines))
+    snippets = [whole_text(value.value, value.state)]
+    identities = [replicas[each].identity for each in value.replicas]
+    if reported := sorted({each[path].value for each in identities if path in each}):
+        snippets.append("\n".join(whole_text(text, State.REPORTED) for text in reported[:MOST_TEXTS]))
+        lines.append(plain("Only the part shown first is compared; the second is as reported."))
+    return Entry(Tone.PLAIN, head, lines=tuple(lines), snippets=tuple(snippets))
+
+
+def _next(pool: Pool, letter: str) -> Iterator[Paragraph]:
+    if len(pool.cohorts) > 1:
+        compared = page(COMPARE, **{POOL: pool.name, REFERENCE: letter})
+        converged = page(COMPARE, **{POOL: pool.name, CONVERGE: letter})
+        yield Paragraph(
+            (
+                Piece(f"Compare with {letter}", target=compared),
+                Piece(" · "),
+                Piece(f"What if all were like {letter}", target=converged),
+            )
+        )

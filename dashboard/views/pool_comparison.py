@@ -1,0 +1,197 @@
+"""One pool compared as a reader chose: the settings that decide prefix sharing, the others, and what is not shown."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare import (
+    BASELINE,
+    MAJORITY,
+    PREFIX_PATHS,
+    Matrix,
+    Reference,
+    SharingVerdict,
+    build_matrix,
+    hash_row,
+    sharing_text,
+    sharing_verdict,
+)
+from dashboard.compare.prefix import SEED_PATHS
+from dashboard.fleet import Pool, Replica
+from dashboard.fleet.formatting import count, first_of, natural
+from dashboard.fleet.pieces import Text
+from dashboard.report.findings.words import answered
+from dashboard.report.pools.domain_words import shared_words
+from dashboard.report.pools.sharing import severity
+from dashboard.rules.domain import Domain
+from dashboard.rules.findings import Finding, Inspection, Severity
+from dashboard.rules.subject import FINGERPRINT
+from dashboard.views.blocks import MOST_COLUMNS
+from dashboard.views.capacity_data import device_words
+from dashboard.views.context import as_of
+from dashboard.views.names import brief
+
+MOST_NAMED = 3  # replicas that are not compared, by name
+
+
+class MatrixChoice(NamedTuple):
+    """Which rows and columns a reader chose, and the reference."""
+
+    only_differences: bool = True
+    section: str | None = None
+    search: str = ""
+    reference: Reference = MAJORITY
+    by_replica: bool = False
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether section or search may hide rows."""
+        return bool(self.section or self.search)
+
+
+ONLY_DIFFERENCES = MatrixChoice()
+
+
+class Comparison(NamedTuple):
+    """A pool as chosen: `prefix` has the rows that decide prefix sharing, `matrix` the settings.
+
+    `named` are the settings of findings with the worst severity; `kind` is the severity of the verdict on sharing.
+    """
+
+    sharing: SharingVerdict
+    text: Text
+    kind: str
+    named: Mapping[str, Severity]
+    prefix: Matrix
+    matrix: Matrix
+
+
+def compare_chosen(fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERENCES) -> Comparison:
+    """Compare a pool as chosen; rows of findings come first, the worst on top."""
+    members = {replica.id: replica for replica in members_of(fleet, pool)}
+    by_name = sorted(pool.replicas, key=lambda replica: natural(members[replica].name))
+    as_replicas = by_name if choice.by_replica else None
+    baseline = fleet.policy.baseline(pool.name)
+    matrix = build_matrix(
+        pool,
+        fleet.documents,
+        choice.reference,
+        baseline=baseline,
+        only_differences=choice.only_differences,
+        section=choice.section,
+        search=choice.search,
+        as_replicas=as_replicas,
+    )
+    seeds = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
+    deciding = (*PREFIX_PATHS, *seeds)
+    prefix = build_matrix(
+        pool, fleet.documents, choice.reference, baseline=baseline, paths=deciding, as_replicas=as_replicas
+    )
+    hashes = hash_row(FINGERPRINT, pool, choice.reference, prefix.columns, members)
+    sharing = sharing_verdict(pool, members, fleet.documents)
+    named = worst_by_path(fleet.inspection, pool.name)
+
+    def rank(path: str) -> int:
+        return named[path].rank if path in named else len(Severity)
+
+    return Comparison(
+        sharing=sharing,
+        text=sharing_text(sharing, members),
+        kind=severity(sharing, named),
+        named=named,
+        prefix=replace(prefix, rows=(*prefix.rows, hashes)) if hashes else prefix,
+        matrix=replace(matrix, rows=tuple(sorted(matrix.rows, key=lambda row: rank(row.path)))),
+    )
+
+
+def pool_named(fleet: Fleet, name: str) -> Pool:
+    """Return the pool of this name."""
+    return next(pool for pool in fleet.pools if pool.name == name)
+
+
+def members_of(fleet: Fleet, pool: Pool) -> list[Replica]:
+    """Return the replicas of a pool, in the fleet's order."""
+    return [replica for replica in fleet.replicas if replica.pool == pool.name]
+
+
+def findings_by_path(inspection: Inspection, pool: str) -> Mapping[str, list[Finding]]:
+    """Return the findings of a pool by their settings, the worst first."""
+    named: dict[str, list[Finding]] = defaultdict(list)
+    for finding in inspection.findings:
+        for path in finding.paths if pool in finding.pools else ():
+            named[path].append(finding)
+    return named
+
+
+def worst_by_path(inspection: Inspection, pool: str) -> dict[str, Severity]:
+    """Return the worst severity of each setting that a finding of a pool names."""
+    return {path: findings[0].severity for path, findings in findings_by_path(inspection, pool).items()}
+
+
+def head_text(pool: Pool, members: Sequence[Replica], domain: Domain | None) -> str:
+    """Return replicas, cohorts, role, devices, router and store of a pool in one line."""
+    parts = [f"{count(len(pool.replicas), 'replica')} in {count(len(pool.cohorts), 'cohort')}"]
+    parts += [str(pool.role)] if pool.role != "both" else []
+    parts += [device_words(members), *(shared_words(domain) if domain else ())]
+    return " · ".join(filter(None, parts))
+
+
+def uncovered_text(matrix: Matrix, named: Mapping[str, Severity]) -> list[str]:
+    """Return what grey differences mean, where there are any."""
+    is_any = any(row.differs and row.path not in named for row in matrix.rows)
+    return ["Grey: no rule covers this setting."] if is_any else []
+
+
+def equal_text(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
+    """Return how much of a pool without differences was compared, and what was not."""
+    parts = [f"{count(pool.equal, 'setting')} compared"]
+    parts += [f"{matrix.uncompared:,} reported by one replica only"] if matrix.uncompared else []
+    parts += [f"{len(pool.ignored):,} ignored by fleet.yaml"] if pool.ignored else []
+    return " ".join([", ".join(parts) + ".", *_unreachable(members)])
+
+
+def unmatched_text(matrix: Matrix, choice: MatrixChoice) -> str:
+    """Return that the filters hide all settings, and how many."""
+    kind = "differing " if choice.only_differences else ""
+    filters = [f"section {choice.section}"] if choice.section else []
+    filters += [f"“{choice.search}”"] if choice.search else []
+    if not matrix.filtered:
+        return f"The pool has no {kind}settings, with or without the filters."
+    return f"None of {count(matrix.filtered, f'{kind}setting')} matches {' and '.join(filters)}."
+
+
+def hidden_text(pool: Pool, matrix: Matrix, members: Sequence[Replica]) -> str:
+    """Return how many settings differ, what the table hides, and which replicas are not compared."""
+    differ = len(pool.differences)
+    total = differ + pool.equal + matrix.uncompared + pool.identity + len(pool.ignored)
+    hidden = [
+        (matrix.filtered, "filtered out"),
+        (matrix.equal, "equal"),
+        (matrix.uncompared, "reported by one replica only"),
+        (pool.identity, "per-replica identity"),
+        (len(pool.ignored), "ignored by fleet.yaml"),
+    ]
+    sentences = [f"{differ:,} of {count(total, 'setting')} differ."]
+    if matrix.columns and matrix.columns[0].key == BASELINE.text:
+        number = sum(row.differs for row in matrix.rows)
+        sentences.append(f"{count(number, 'deviation')} from the {matrix.columns[0].title}.")
+    if parts := ", ".join(f"{number:,} {what}" for number, what in hidden if number):
+        sentences.append(f"Hidden: {parts}.")
+    left = len(matrix.columns) - MOST_COLUMNS
+    sentences += [f"{count(left, 'more column')} only in the CSV."] if left > 0 else []
+    return " ".join([*sentences, *_unreachable(members)])
+
+
+def coverage_text(fleet: Fleet) -> str:
+    """Return the fleet, how many replicas answered, and the time of its data."""
+    return ", ".join(filter(None, (f"{fleet.name}: {answered(fleet)}", as_of(fleet))))
+
+
+def _unreachable(members: Sequence[Replica]) -> list[str]:
+    missing = [brief(replica.name) for replica in members if not replica.fresh]
+    if not missing:
+        return []
+    named = f"{len(missing):,} replicas" if len(missing) > MOST_NAMED else first_of(missing, MOST_NAMED)
+    return [f"Not compared (unreachable): {named}."]

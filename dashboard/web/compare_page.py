@@ -1,0 +1,252 @@
+"""The page Compare: its controls, the matrix, the what-if and the dialogs. Every choice is in the URL."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import streamlit as st
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.whatif import WhatIf, converge
+from dashboard.compare import BASELINE, MAJORITY, Matrix, Reference, parse_reference
+from dashboard.config.baseline_file import baseline_yaml, taken_from
+from dashboard.fleet import Baseline, Pool
+from dashboard.fleet.formatting import middle_cut, natural, one_line
+from dashboard.fleet.pieces import Kind, Target
+from dashboard.views import pages
+from dashboard.views.compare import settings_section, sharing_section
+from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
+from dashboard.views.context import context_line, context_of
+from dashboard.views.glossary import TERMS
+from dashboard.views.names import brief
+from dashboard.views.pool_comparison import (
+    MatrixChoice,
+    compare_chosen,
+    coverage_text,
+    equal_text,
+    hidden_text,
+    members_of,
+    pool_named,
+)
+from dashboard.views.whatif import whatif_section
+from dashboard.web import draw, links, markup, matrix
+from dashboard.web.state import shared
+
+MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
+DIFFERENCES, ALL = "Only differences", "All settings"  # labels of the control and values in the URL
+COHORTS, REPLICAS = "Cohorts", "Replicas"
+EVERY_SECTION = "all"
+OTHER_POOL = "other_pool"  # key of the choice in place of a pool that does not exist
+LARGEST = "A"  # cohort of a baseline, unless the reference is another cohort or a replica
+LONGEST_NAME = 60  # characters of what a baseline is made of
+NOTHING = "nothing"  # the what-if while it is closed; not in the URL
+QUESTION = "What if all were like"
+LEAD = "Shows which replicas restart, which findings would be fixed or new, and what to paste. Nothing is applied."
+NO_WHAT_IF = "What-if needs a second cohort or a baseline: the differences are inside the one cohort."
+
+
+class Shown(NamedTuple):
+    """A pool as chosen: its sections prepared, and its matrix with notes for the CSV.
+
+    `is_good`: all replicas share prefixes; `is_split`: engines of one cohort report different block hashes.
+    """
+
+    band: draw.Prepared
+    table: draw.Prepared
+    equal: str
+    matrix: Matrix
+    notes: tuple[str, ...]
+    is_good: bool
+    is_split: bool
+
+
+@shared(max_entries=24)
+def shown(generation: int, polled_at: datetime | None, pool_name: str, choice: MatrixChoice, _fleet: Fleet) -> Shown:  # noqa: ARG001
+    """Compare a pool as chosen; sessions with the same choice share the result."""
+    pool = pool_named(_fleet, pool_name)
+    members = members_of(_fleet, pool)
+    found = compare_chosen(_fleet, pool, choice)
+    return Shown(
+        band=draw.prepare(sharing_section(pool, members, found).blocks),
+        table=draw.prepare(settings_section(pool, members, found, choice).blocks),
+        equal=equal_text(pool, found.matrix, members),
+        matrix=found.matrix,
+        notes=(coverage_text(_fleet), hidden_text(pool, found.matrix, members)),
+        is_good=found.kind == "good",
+        is_split=bool(found.sharing.split),
+    )
+
+
+def choose_pool(pools: Sequence[str]) -> str | None:
+    """Draw the choice of a pool, by default the first one; None where the URL names a pool that does not exist."""
+    if st.query_params.get(pages.POOL, pools[0]) not in pools:
+        st.selectbox(
+            "Pool",
+            pools,
+            index=None,
+            key=OTHER_POOL,
+            format_func=one_line,
+            on_change=_leave_for,
+            placeholder="Choose a pool",
+            label_visibility="collapsed",
+            width=280,
+        )
+        return None
+    bound = links.bind(pages.POOL, pools)
+    return str(st.selectbox("Pool", pools, **bound, format_func=one_line, label_visibility="collapsed", width=280))
+
+
+def _leave_for() -> None:
+    st.query_params[pages.POOL] = st.session_state[OTHER_POOL]
+
+
+def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> MatrixChoice:
+    """Draw the controls of the matrix and return their choice. `names` is by replica id."""
+    rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
+    search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
+    sections = {path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings}
+    options = [EVERY_SECTION, *sorted(sections)]
+    section = st.selectbox("Section", options, **links.bind(pages.SECTION, options), format_func=one_line, width=165)
+    reference = _choose_reference(pool, names, baseline)
+    columns = COHORTS
+    if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
+        columns = links.draw_segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
+    return MatrixChoice(
+        only_differences=rows != ALL,
+        section=None if section in {None, EVERY_SECTION} else section,
+        search=search or "",
+        reference=parse_reference(reference, pool, baseline),
+        by_replica=columns == REPLICAS,
+    )
+
+
+def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> str:
+    letters = [cohort.letter for cohort in pool.cohorts]
+    replicas = sorted(
+        (each for cohort in pool.cohorts for each in cohort.replicas), key=lambda each: natural(names[each])
+    )
+    expected = {BASELINE.text: f"baseline {baseline.name}"} if baseline else {}
+    has_majority = any(difference.majority for difference in pool.differences) or not pool.differences
+    labels = {
+        **names,
+        **expected,
+        **{letter: f"cohort {letter}" for letter in letters},
+        MAJORITY.text: "majority" if has_majority else "majority (none)",
+    }
+    options = [MAJORITY.text, *expected, *letters, *replicas]
+    bound = links.bind(pages.REFERENCE, options)
+    label = TERMS["reference"]
+    return str(
+        st.selectbox(
+            "Reference", options, **bound, format_func=lambda key: one_line(labels[key]), width=175, help=label
+        )
+    )
+
+
+def offer_baseline(fleet: Fleet, pool: Pool, reference: Reference) -> None:
+    """Draw the download of a baseline file; nothing where no replica of the pool was ever read."""
+    taken = taken_from(fleet, pool, reference.key or LARGEST)
+    if taken is None:
+        return
+    st.download_button(
+        "Baseline",
+        data=lambda: baseline_yaml(
+            pool.name, taken.settings, made_of=taken.made_of, context_line=context_line(context_of(fleet))
+        ),
+        file_name=f"{links.make_file_name(pool.name)}.yaml",
+        mime="application/yaml",
+        key="baseline_offer",
+        on_click="ignore",
+        help=f"Settings of {middle_cut(taken.made_of, LONGEST_NAME)} as a baseline file. Edit it and name it under "
+        "baselines in fleet.yaml: every replica is then compared with it.",
+    )
+
+
+def draw_matrix(found: Shown) -> Target | None:
+    """Draw the settings with the button that copies them; return what was clicked."""
+    pieces = [
+        each._replace(html=f'{each.html}<div class="foot">{matrix.COPY}</div>')
+        if isinstance(each, draw.MatrixHtml)
+        else each
+        for each in found.table
+    ]
+    return draw.draw_prepared(tuple(pieces), "compare_settings")
+
+
+def draw_whatif(fleet: Fleet, pool: Pool, *, is_split: bool) -> WhatIf | None:
+    """Draw the choice of a cohort or baseline and what would change; return it."""
+    baseline = fleet.policy.baseline(pool.name)
+    if baseline is None and len(pool.cohorts) <= 1:
+        if is_split:
+            st.html(f'<p class="whatif-lead">{NO_WHAT_IF}</p>')
+        return None
+    options = {NOTHING: "choose a cohort or baseline" if baseline else "choose a cohort"}
+    options |= {BASELINE.text: f"baseline {brief(baseline.name)}"} if baseline else {}
+    options |= {each.letter: f"cohort {each.letter} ×{len(each.replicas):,}" for each in pool.cohorts}
+    with st.container(key="whatif"):
+        chosen = _choose_target(options)
+        if chosen == NOTHING:
+            st.html(f'<p class="whatif-lead">{LEAD}</p>')
+            return None
+        what, pieces = what_if(fleet.generation, fleet.since, pool.name, chosen, fleet)
+        draw.draw_prepared(pieces, "whatif")
+        return what
+
+
+def _choose_target(options: Mapping[str, str]) -> str:
+    """Draw the choice, which reads as one sentence with its label."""
+    with st.container(key="whatif_head", horizontal=True, vertical_alignment="center", gap="small"):
+        st.html(markup.section(QUESTION))
+        chosen = st.selectbox(
+            QUESTION,
+            list(options),
+            **links.bind(pages.CONVERGE, list(options)),
+            format_func=lambda key: options[key],
+            label_visibility="collapsed",
+            width=230,
+        )
+    return str(chosen)
+
+
+@shared(max_entries=8)
+def what_if(  # the first arguments are the cache's key
+    generation: int,  # noqa: ARG001
+    since: datetime | None,  # noqa: ARG001
+    pool: str,
+    chosen: str,
+    _fleet: Fleet,
+) -> tuple[WhatIf, draw.Prepared]:
+    """Return what would change, and its section prepared. `chosen` is a letter or the baseline."""
+    baseline = _fleet.policy.baseline(pool) if chosen == BASELINE.text else None
+    what = converge(_fleet, pool, baseline or chosen)
+    section = whatif_section(_fleet, what)
+    return what, (*draw.prepare(section.blocks), *draw.prepare_sections(section.parts, 3))
+
+
+def open_clicked(clicked: Target) -> None:
+    """Put the clicked setting or cohort into the URL, which opens its dialog; go to the page of a replica."""
+    close()
+    if clicked.kind is Kind.REPLICA:
+        draw.open_target(clicked)
+    else:
+        st.query_params[pages.PATH if clicked.kind is Kind.SETTING else pages.COHORT] = clicked.key
+
+
+def close() -> None:
+    """Remove the open dialog from the URL."""
+    for name in (pages.PATH, pages.COHORT):
+        st.query_params.pop(name, None)
+
+
+def draw_dialog(fleet: Fleet, pool: Pool) -> None:
+    """Open the setting or cohort that the URL names; it stays there, so that the link can be shared."""
+    path, letter = st.query_params.get(pages.PATH), st.query_params.get(pages.COHORT)
+    cohort = next((cohort for cohort in pool.cohorts if cohort.letter == letter), None)
+    if path:
+        st.dialog("All values of one setting", width="large", on_dismiss=close)(draw.draw_blocks)(
+            setting_blocks(fleet, pool, path), "dialog"
+        )
+    elif cohort:
+        st.dialog("One cohort", width="large", on_dismiss=close)(draw.draw_blocks)(
+            cohort_blocks(fleet, pool, cohort), "dialog"
+        )

@@ -1,0 +1,176 @@
+"""One pool compared: what is hidden, which replicas are not compared, how its cohorts share prefixes, its dialogs."""
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.compare import BASELINE, MAJORITY, build_matrix
+from dashboard.fleet import Baseline
+from dashboard.fleet.pieces import Kind, Style, to_plain
+from dashboard.views.blocks import Block, Cell, Entries, Paragraph, Table, Tone
+from dashboard.views.compare_dialogs import cohort_blocks, setting_blocks
+from dashboard.views.pool_blocks import cohorts_table, sharing_band, sharing_blocks
+from dashboard.views.pool_comparison import (
+    MatrixChoice,
+    compare_chosen,
+    coverage_text,
+    equal_text,
+    hidden_text,
+    unmatched_text,
+)
+from tests.builders import HASHING, HOSTILE, alike, document, down, fleet, hashing, replica, setting, story
+
+SAME = document()
+UNIFORM = fleet(alike("chat", 3, SAME), [SAME])
+(POOL,) = UNIFORM.pools
+BLOCK_SIZE = "cache_config.block_size"
+
+
+@pytest.mark.parametrize(("expected", "number"), [("16", "0 deviations"), ("64", "1 deviation")])
+def test_a_pool_without_differences_may_deviate_from_its_baseline(expected: str, number: str) -> None:
+    baseline = Baseline("agreed", "chat", {BLOCK_SIZE: expected})
+    matrix = build_matrix(POOL, UNIFORM.documents, BASELINE, baseline=baseline)
+
+    assert hidden_text(POOL, matrix, []).startswith(f"0 of 17 settings differ. {number} from the baseline agreed.")
+
+
+@pytest.mark.parametrize(("number", "named"), [(1, "r0"), (3, "r0, r1 and r2"), (4, "4 replicas")])
+def test_replicas_that_are_not_compared_are_named_and_many_are_counted(number: int, named: str) -> None:
+    matrix = build_matrix(POOL, UNIFORM.documents, MAJORITY)
+    missing = [down(f"r{place}") for place in range(number)]
+
+    assert equal_text(POOL, matrix, missing) == f"17 settings compared. Not compared (unreachable): {named}."
+
+
+def test_filters_that_hide_everything_are_named() -> None:
+    choice = MatrixChoice(section="cache_config", search="x")
+    matrix = build_matrix(POOL, UNIFORM.documents, MAJORITY, only_differences=False, section="a", search="x")
+
+    assert unmatched_text(matrix, choice._replace(only_differences=False)) == (
+        "None of 17 settings matches section cache_config and “x”."
+    )
+    assert unmatched_text(build_matrix(POOL, UNIFORM.documents, MAJORITY), choice) == (
+        "The pool has no differing settings, with or without the filters."
+    )
+
+
+def test_a_copied_table_has_its_fleet_coverage_and_time() -> None:
+    assert coverage_text(UNIFORM) == "prod-eu: 3 of 3 answered, data as of 2026-03-02T11:42:05Z"
+    assert coverage_text(empty_fleet("prod-eu")) == "prod-eu: 0 of 0 answered"
+
+
+def test_the_band_has_bold_claims_and_values_as_code() -> None:
+    documents = [document(), document({"cache_config.prefix_caching_hash_algo": HOSTILE})]
+    members = [*alike("chat", 3, documents[0]), replica("chat-9", document=documents[1])]
+    split = fleet(members, documents, policy=HASHING)
+    band = sharing_band(compare_chosen(split, split.pools[0]))
+
+    assert band.tone is Tone.CRITICAL
+    assert "B" in [piece.text for piece in band.line if piece.style is Style.STRONG]
+    assert any(HOSTILE[:8] in piece.text for piece in band.line if piece.style is Style.CODE)
+
+
+def sharing(shown: Fleet) -> tuple[Block, ...]:
+    return sharing_blocks(compare_chosen(shown, shown.pools[0]).sharing, "chat")
+
+
+def cells(shown: Fleet) -> list[list[Cell]]:
+    table = next(each for each in sharing(shown) if isinstance(each, Table))
+    return [list(row[1:]) for row in table.rows]
+
+
+def test_cohorts_are_shown_against_each_other_with_the_cause() -> None:
+    documents = [document(), document({BLOCK_SIZE: 32})]
+    shown = fleet(
+        [*alike("chat", 3, documents[0]), *alike("chat", 1, documents[1], first=4, engines=hashing("x"))], documents
+    )
+    rows = cells(shown)
+
+    assert [[cell.text.partition(",")[0] for cell in row] for row in rows] == [["unknown", "no"], ["no", "one replica"]]
+    assert rows[0][1].tone is Tone.WARNING
+    assert rows[0][1].hint == "derived from settings, block_size differs"
+
+
+def test_a_cohort_that_does_not_share_within_itself_is_shown_alone() -> None:
+    members = [replica(f"chat-{index}", document=SAME, engines=hashing(f"root {index}")) for index in range(3)]
+    ((cell,),) = cells(fleet(members, [SAME]))
+
+    assert (cell.text, cell.tone) == ("no", Tone.WARNING)
+    assert cell.hint.startswith("measured, ")
+    assert sharing(UNIFORM) == ()
+
+
+def test_very_many_cohorts_are_lines_of_groups() -> None:
+    many = [document({BLOCK_SIZE: 16 * (index + 1)}) for index in range(30)]
+    members = [replica(f"chat-{n}", document=each, engines=hashing(f"{n % 2}")) for n, each in enumerate(many)]
+    blocks = sharing(fleet(members, many))
+
+    assert all(isinstance(each, Paragraph) for each in blocks)
+    assert len(blocks) > 1
+
+
+def test_a_cohort_lists_its_replicas_and_distinguishing_settings_under_the_heads_of_earlier_files() -> None:
+    shown = story()
+    table = cohorts_table(shown.pools[0], {each.id: each for each in shown.replicas}, "chat")
+
+    assert [row[0].letter for row in table.rows] == ["A", "B", "C"]
+    assert table.note == "1 replica never read, in no cohort."
+    assert table.data is not None
+    assert [each.title for each in table.data.columns] == ["Cohort", "Replicas", "Told from the others by", "Who"]
+
+
+def entries(blocks: tuple[Block, ...]) -> list[tuple[str, list[str], tuple[str, ...]]]:
+    return [
+        (to_plain(item.head), [to_plain(line) for line in item.lines], item.snippets)
+        for block in blocks
+        if isinstance(block, Entries)
+        for item in block.items
+    ]
+
+
+def texts(blocks: tuple[Block, ...]) -> list[str]:
+    return [to_plain(each.line) for each in blocks if isinstance(each, Paragraph)]
+
+
+def test_a_setting_opens_all_its_values_with_replicas_sources_and_findings() -> None:
+    shown = story()
+    finding, first, second = entries(setting_blocks(shown, shown.pools[0], BLOCK_SIZE))
+
+    assert finding[1] == ["RT-01 block-size-differs"]
+    assert first[0].endswith("16 replicas · reported by /server_info")
+    assert [first[2], second[2]] == [("16",), ("32",)]
+    assert second[1] == ["chat-70b-17"]
+
+
+def test_a_value_that_is_compared_in_part_is_shown_as_reported_too() -> None:
+    same = document({"model_config.model": "llama"})
+    members = [
+        replica(f"chat-{name}", document=same, identity={"model_config.model": setting(f"/mnt/{name}/llama")})
+        for name in ("b", "a")
+    ]
+    shown = fleet(members, [same])
+
+    assert entries(setting_blocks(shown, shown.pools[0], "model_config.model"))[0][2] == (
+        "llama",
+        "/mnt/a/llama\n/mnt/b/llama",
+    )
+
+
+def test_a_setting_that_no_replica_reports_and_digests_of_engines_are_explained() -> None:
+    shown = story()
+
+    assert texts(setting_blocks(shown, shown.pools[0], "no.such"))[1] == "Not reported by any replica of this pool."
+    assert texts(setting_blocks(shown, shown.pools[0], "replicas.fingerprint"))[1].startswith("Each engine computes")
+
+
+def test_a_cohort_opens_its_replicas_and_leads_to_comparisons_with_it() -> None:
+    shown = story()
+    pool = shown.pools[0]
+    blocks = cohort_blocks(shown, pool, pool.cohorts[2])
+
+    assert entries(blocks)[0][2] == ("cache_config.prefix_caching_hash_algo = xxhash",)
+    assert "chat-70b-16" in texts(blocks)
+    assert texts(blocks)[-1] == "Compare with C · What if all were like C"
+    links = [piece.target for each in blocks if isinstance(each, Paragraph) for piece in each.line if piece.target]
+    assert {each.kind for each in links} == {Kind.COHORT, Kind.REPLICA, Kind.PAGE}
+    alone = cohort_blocks(UNIFORM, POOL, POOL.cohorts[0])
+    assert not any("Compare with" in text for text in texts(alone))
