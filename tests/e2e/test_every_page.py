@@ -22,7 +22,7 @@ pytestmark = pytest.mark.browser
 TOO_PALE = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
 MIN_TEXT = 200  # characters of any page: fewer mean that it is not drawn
 PATIENCE_SECONDS = 60.0  # a fleet is polled when it is shown for the first time
-WIDTHS = (1600, 1024, 390)
+WIDTHS = (1600, 1024)
 PAPER_WIDTH = 1030  # CSS pixels of A4 without margins
 MAX_STOPS = 250  # of Tab on one page
 PAGES = (
@@ -35,11 +35,16 @@ PAGES = (
     at("capacity"),
     at("replicas"),
     at("replica", replica=OTHER_HASH),
-    at("review", snapshot="SNAPSHOT-LATEST"),
+    at("review"),
     at("snapshots"),
     at("changes", **{"from": "SNAPSHOT-BEFORE", "to": "SNAPSHOT-LATEST"}),
 )
-DIALOGS = (at("compare", pool=CHAT, path="cache_config.block_size"), at("snapshots", manage="SNAPSHOT-LATEST"))
+WITH_DIALOGS_OR_NOTES = (
+    at("compare", pool=CHAT, path="cache_config.block_size"),
+    at("snapshots", manage="SNAPSHOT-LATEST"),
+    at("review", snapshot="SNAPSHOT-LATEST"),
+    at("review", snapshot="SNAPSHOT-LATEST", meeting="1"),
+)
 SIDEWAYS = "() => (e => e.scrollWidth - e.clientWidth)(document.querySelector('[data-testid=stMain]'))"
 # The focused element: its name, whether a focus ring is drawn, and whether it is in the viewport.
 STOP = """() => {
@@ -85,9 +90,9 @@ GLYPHS_WITHOUT_WORDS = """() => [...document.querySelectorAll('[data-testid=stMa
   .map((each) => [each, each.parentElement.textContent.replace(each.textContent, "").trim()])
   .filter(([each, words]) => each.getAttribute("aria-hidden") !== "true" || !words)
   .map(([each]) => each.parentElement.outerHTML.slice(0, 100))"""
-# Boxes that show only a part of their text: paper does not scroll.
+# Boxes that show only a part of their text: paper does not scroll. Streamlit's dataframes are a canvas of fixed height.
 CUT_OFF = """() => [...document.querySelectorAll('[data-testid=stMain] *')]
-  .filter((each) => each.checkVisibility() && !each.closest('.said, svg, canvas'))
+  .filter((each) => each.checkVisibility() && !each.closest('.said, svg, canvas, [data-testid=stDataFrame]'))
   .filter((each) => !['visible', 'clip'].includes(getComputedStyle(each).overflowY))
   .filter((each) => each.scrollHeight > each.clientHeight + 4 && each.clientHeight > 40)
   .map((each) => each.className)"""
@@ -170,9 +175,13 @@ def test_paper_shows_the_content_and_the_context_without_controls(shown: Page) -
 
 
 @pytest.mark.parametrize(
-    ("path", "theme"), [*((path, "dark") for path in PAGES), *((path, "light") for path in DIALOGS)]
+    ("path", "theme"),
+    [
+        *((path, "dark") for path in (*PAGES, *WITH_DIALOGS_OR_NOTES)),
+        *((path, "light") for path in WITH_DIALOGS_OR_NOTES),
+    ],
 )
-def test_every_text_has_enough_contrast_in_the_dark_theme_and_in_dialogs(
+def test_every_text_has_enough_contrast_in_the_dark_theme_in_dialogs_and_in_notes(
     browser: Browser, frozen_url: str, ids: Mapping[str, str], path: str, theme: Theme
 ) -> None:
     with tab(browser, theme=theme) as page:
