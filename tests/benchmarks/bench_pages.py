@@ -1,7 +1,7 @@
-"""What the pages cost at 1,000 replicas: drawing in Chromium, freezing and opening, open sessions, memory.
+"""Cost of the pages at 1,000 replicas: drawing in Chromium, freezing, opening, open sessions, memory.
 
-Run it with `python -m tests.benchmarks.bench_pages`. The dashboard runs in a process of its own against a simulated
-fleet in this one; processor time and memory are read from /proc.
+Run it with `python -m tests.benchmarks.bench_pages`. The dashboard runs in a separate process against a simulated
+fleet in this one. Processor time and memory are read from /proc.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from playwright.sync_api import Browser
 
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour
+from tests.benchmarks.table import Row, print_table
 from tests.browser import chromium, settle, tab, visit
 from tests.serving import free_port, started, wait_until_healthy
-
-Row = tuple[str, float, float]  # what, figure, budget
 
 REPLICAS = 1_000
 SESSIONS = 20
@@ -35,40 +34,38 @@ LIVE = ("/", "/findings", "/compare?pool=chat-70b", "/capacity", "/replicas", "/
 WHAT_IF = "/compare?pool=chat-70b&converge=B"
 FROZEN = (WHAT_IF, "/review", "/?")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-# Megabytes of memory are for the fleet on the screen, and for two snapshots beside it: each of 1,000 replicas, too.
+# Memory in MB: of the shown fleet, and with two more snapshots of 1,000 replicas each.
 BUDGETS = {"drawn": 1.0, "sessions": 15.0, "memory": 400.0, "memory of three": 500.0, "stall": 1.0}
 
 
 def main() -> int:
-    """Print figure, budget and share of the budget; return 1 when one is over."""
+    """Print the table; return 1 if a budget is exceeded."""
     with ExitStack() as stack:
         url, pid = _served(stack)
         browser = stack.enter_context(chromium())
         rows = [_page_row(browser, url, page) for page in (*LIVE, WHAT_IF)]
-        rows.append(("memory of the server, MB", _memory(pid), BUDGETS["memory"]))
+        rows.append(Row("memory of the server, MB", _memory(pid), BUDGETS["memory"]))
         rows += _saved(browser, url, pid)
         alone = _busy(pid)
         with ExitStack() as tabs:
             for _ in range(SESSIONS):
                 visit(tabs.enter_context(tab(browser)), f"{url}/")
             together = _busy(pid)
-        rows.append((f"{SESSIONS} open sessions, % of a core above none", together - alone, BUDGETS["sessions"]))
-        rows.append(("memory after them, MB", _memory(pid), BUDGETS["memory of three"]))
+        rows.append(Row(f"{SESSIONS} open sessions, % of a core above none", together - alone, BUDGETS["sessions"]))
+        rows.append(Row("memory after them, MB", _memory(pid), BUDGETS["memory of three"]))
         print(f"polling alone takes {alone:.1f} % of a core ({REPLICAS:,} replicas every 15 s)")
-    for name, figure, budget in rows:
-        print(f"{name:<60}{figure:>10.2f}{budget:>10.2f}{figure / budget:>10.0%}")
-    return int(any(figure > budget for _, figure, budget in rows))
+    return print_table(rows)
 
 
 def _served(stack: ExitStack) -> tuple[str, int]:
-    """Start a simulated fleet and a dashboard of it; return the address and the process that serves it."""
+    """Start a simulated fleet and its dashboard; return the URL and the process id."""
     fleet = [each for each in default_fleet(2 * REPLICAS) if each.behaviour is Behaviour.NORMAL][:REPLICAS]
     server = stack.enter_context(in_thread(fleet))
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     (folder / "targets.json").write_text(json.dumps(targets(fleet, server.port)))
     config = folder / "fleet.yaml"
-    told = {"name": "bench", "file_sd": [{"files": ["targets.json"]}], "snapshots_folder": str(folder / "snapshots")}
-    config.write_text(json.dumps(told))
+    options = {"name": "bench", "file_sd": [{"files": ["targets.json"]}], "snapshots_folder": str(folder / "snapshots")}
+    config.write_text(json.dumps(options))
     port = free_port()
     command = [sys.executable, "-m", "dashboard", "serve", "--config", str(config), "--port", str(port)]
     process = stack.enter_context(started(command))
@@ -77,24 +74,24 @@ def _served(stack: ExitStack) -> tuple[str, int]:
 
 
 def _saved(browser: Browser, url: str, pid: int) -> list[Row]:
-    """Freeze two polls and open both; measure how long others wait meanwhile, and what stays in memory."""
+    """Freeze two polls and open both; measure the waits of other requests and the memory."""
     with _others(url) as waits:
         first = _freeze(browser, url)
-    rows = [("longest wait of others while one freezes, s", max(waits), BUDGETS["stall"])]
-    rows.append(("memory after freezing once, MB", _memory(pid), BUDGETS["memory"]))
+    rows = [Row("longest wait of others while one freezes, s", max(waits), BUDGETS["stall"])]
+    rows.append(Row("memory after freezing once, MB", _memory(pid), BUDGETS["memory"]))
     time.sleep(NEXT_POLL_SECONDS)
     second = _freeze(browser, url)
     with _others(url) as waits, tab(browser) as page:
         visit(page, f"{url}/?snapshot={first}")
-    rows.append(("longest wait of others while one opens, s", max(waits), BUDGETS["stall"]))
+    rows.append(Row("longest wait of others while one opens, s", max(waits), BUDGETS["stall"]))
     rows += [_page_row(browser, url, f"{page}&snapshot={first}".replace("review&", "review?")) for page in FROZEN]
     rows.append(_page_row(browser, url, f"/changes?from={first}&to={second}"))
-    rows.append(("memory with two opened, MB", _memory(pid), BUDGETS["memory of three"]))
+    rows.append(Row("memory with two opened, MB", _memory(pid), BUDGETS["memory of three"]))
     return rows
 
 
 def _freeze(browser: Browser, url: str) -> str:
-    """Freeze as a reader does, with the button; return the id."""
+    """Freeze with the button; return the id."""
     with tab(browser) as page:
         visit(page, url)
         page.get_by_role("button", name="Share").click()
@@ -106,7 +103,7 @@ def _freeze(browser: Browser, url: str) -> str:
 
 @contextmanager
 def _others(url: str) -> Iterator[list[float]]:
-    """Ask the server again and again meanwhile; give the seconds that each answer takes."""
+    """Send requests meanwhile; yield their durations in seconds."""
     waits: list[float] = []
     done = threading.Event()
 
@@ -127,11 +124,11 @@ def _others(url: str) -> Iterator[list[float]]:
 
 
 def _page_row(browser: Browser, url: str, page: str) -> Row:
-    return f"{page} drawn warm, s", _drawn(browser, f"{url}{page}"), BUDGETS["drawn"]
+    return Row(f"{page} drawn warm, s", _drawn(browser, f"{url}{page}"), BUDGETS["drawn"])
 
 
 def _drawn(browser: Browser, url: str) -> float:
-    """Return the median seconds from asking for a page to the page at rest, the settling apart."""
+    """Return the median seconds from the request of a page until it is drawn."""
     with tab(browser) as page:
         visit(page, url)
         seconds: list[float] = []
@@ -149,7 +146,7 @@ def _drawn(browser: Browser, url: str) -> float:
 
 
 def _busy(pid: int) -> float:
-    """Return how much of a core the process takes, in per cent, over a while."""
+    """Return the processor use of a process, in percent of a core."""
     before = _ticks(pid)
     time.sleep(WATCHED_SECONDS)
     return 100 * (_ticks(pid) - before) / TICKS_PER_SECOND / WATCHED_SECONDS

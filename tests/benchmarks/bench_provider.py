@@ -1,4 +1,4 @@
-"""What the provider costs a live vLLM server: time to start, throughput of inference, and how fast it answers.
+"""Overhead of the provider in a live vLLM server: start time, inference throughput, answer latency.
 
 `make bench-vllm` runs it.
 """
@@ -31,14 +31,14 @@ TIMEOUT = 60
 
 
 class Cost(NamedTuple):
-    """What one completion of a batch took: seconds on the wall, and of the server's CPU, all its processes."""
+    """Seconds of one completion: wall time, and CPU time of all server processes."""
 
     wall: float
     cpu: float
 
 
 def batch(server: Server, number: int) -> Cost:
-    """Let a server make completions of prompts that no cache holds."""
+    """Request completions of prompts that are not cached."""
     began, cpu = time.perf_counter(), cpu_seconds(server.pid)
     asyncio.run(_completed(server.url, number))
     return Cost((time.perf_counter() - began) / COMPLETIONS, (cpu_seconds(server.pid) - cpu) / COMPLETIONS)
@@ -50,9 +50,9 @@ def cpu_seconds(pid: int) -> float:
     ticks: dict[int, int] = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            told = file.read_text().rpartition(")")[2].split()
-            parents[int(file.parent.name)] = int(told[1])
-            ticks[int(file.parent.name)] = int(told[11]) + int(told[12])
+            fields = file.read_text().rpartition(")")[2].split()
+            parents[int(file.parent.name)] = int(fields[1])
+            ticks[int(file.parent.name)] = int(fields[11]) + int(fields[12])
     tree = {pid}
     while more := {each for each, parent in parents.items() if parent in tree} - tree:
         tree |= more
@@ -80,14 +80,14 @@ def _body(prompt: list[int]) -> dict[str, Any]:
 
 
 def compared(servers: Sequence[Server]) -> list[tuple[Cost, Cost]]:
-    """Return (without, with) the provider, a pair per round; who begins changes from round to round."""
+    """Return (without, with) the provider, a pair per round; the first server alternates."""
     for server in servers:
         batch(server, 0)
     found = []
     for number in range(1, ROUNDS + 1):
         order = servers if number % 2 else list(reversed(servers))
-        told = {server.kind.name: batch(server, number) for server in order}
-        found.append((told[WITHOUT.name], told[WITH.name]))
+        costs = {server.kind.name: batch(server, number) for server in order}
+        found.append((costs[WITHOUT.name], costs[WITH.name]))
     return found
 
 
@@ -103,7 +103,7 @@ def latency(server: Server, path: str, **headers: str) -> list[float]:
 
 
 def main() -> int:
-    """Print the table; return 1 when inference is slower with the provider than servers differ by anyway."""
+    """Print the table; return 1 if inference is slower with the provider than servers usually differ."""
     venv = Path(os.environ["VLLM_VENV"])
     rounds: list[tuple[Cost, Cost]] = []
     seconds: dict[str, list[float]] = {WITHOUT.name: [], WITH.name: []}
@@ -140,10 +140,10 @@ def _print(
 ) -> None:
     print(f"throughput, with / without             {_spread(throughput)} (budget {LEAST} or more)")
     print(f"CPU of a completion, with / without    {_spread(cpu)}")
-    for name, told in seconds.items():
-        print(f"start to ready, {name:8}               {', '.join(f'{each:.1f}' for each in told)} s")
-    for name, told in gets.items():
-        print(f"{name:38} {statistics.median(told):.2f} ms, at most {max(told):.2f} ms")
+    for name, values in seconds.items():
+        print(f"start to ready, {name:8}               {', '.join(f'{each:.1f}' for each in values)} s")
+    for name, values in gets.items():
+        print(f"{name:38} {statistics.median(values):.2f} ms, at most {max(values):.2f} ms")
 
 
 def _spread(ratios: list[float]) -> str:

@@ -1,7 +1,6 @@
-"""What a review costs: freezing a fleet, opening it, comparing it with another, what-if, baselines, the report.
+"""Processor time of a review: freeze, open, compare, what-if, baselines, report.
 
-Run it with `python -m tests.benchmarks.bench_review`. Every figure is in times of the first poll of the same replicas,
-measured in the same run: a slower machine is slower in both.
+Run it with `python -m tests.benchmarks.bench_review`. Figures are relative to the first poll of the same replicas.
 """
 
 import gc
@@ -21,6 +20,7 @@ from dashboard.store.packing import content_of, packed
 from dashboard.views.review import review_report
 from dashboard.vllm import canonical
 from tests.benchmarks.bench_core import AT, DOCUMENTS, FEW, POOLS, best, captured, first_poll, fleet_of, snapshot
+from tests.benchmarks.table import Row, print_table
 from tests.captured import INFERENCE_CONFIG, capture
 from tests.provider_answers import provider_answer
 
@@ -40,7 +40,7 @@ BUDGETS = {
 
 
 def main() -> int:
-    """Print a table of figure, budget and share of the budget; return 1 when one is over."""
+    """Print the table; return 1 if a budget is exceeded."""
     answers = captured()
     polled = [snapshot(number, answers) for number in range(FEW)]
     through_provider = _provided(answers)
@@ -60,42 +60,39 @@ def main() -> int:
         best(lambda: inspected(agreed, AT)),
         first_poll(through_provider),
     )
-    rows = [(name, cost / base, BUDGETS[name]) for name, cost in zip(BUDGETS, costs, strict=True)]
+    rows = [Row(name, cost / base, BUDGETS[name]) for name, cost in zip(BUDGETS, costs, strict=True)]
     size = len(to_html(review_report(fleet)).encode())
-    rows.append(("bytes of the review as HTML, MB", size / 1e6, MOST_BYTES / 1e6))
+    rows.append(Row("bytes of the review as HTML, MB", size / 1e6, MOST_BYTES / 1e6))
     print(f"{FEW:,} replicas in {DOCUMENTS} documents; their first poll takes {base:.3f} s of the processor\n")
-    print(f"{'in times of the first poll':<64}{'measured':>10}{'budget':>8}{'share':>8}")
-    for name, measured, budget in rows:
-        print(f"{name:<64}{measured:>10.2f}{budget:>8.2f}{measured / budget:>8.0%}")
-    return int(any(measured > budget for _, measured, budget in rows))
+    return print_table(rows, "relative to the first poll")
 
 
 def _baselines(fleet: Fleet) -> tuple[Baseline, ...]:
-    """Agree, for every pool, on what its largest cohort tells."""
+    """Return a baseline for each pool: the settings of its largest cohort."""
     return tuple(
-        Baseline(pool.name, pool.name, {path: told.value for path, told in fleet.documents[key].settings.items()})
+        Baseline(pool.name, pool.name, {path: setting.value for path, setting in fleet.documents[key].settings.items()})
         for pool in fleet.pools
         if (key := pool.majority_document)
     )
 
 
 def _provided(answers: Mapping[str, bytes]) -> list[Snapshot]:
-    """Return what the same replicas say where each has the provider."""
+    """Return snapshots of the same replicas with the provider."""
     canonical.forget_unused()
     canonical.forget_unused()
-    told = provider_answer(capture("llama"))
-    return [snapshot(number, {**answers, INFERENCE_CONFIG: _answer(told, number)}) for number in range(FEW)]
+    answer = provider_answer(capture("llama"))
+    return [snapshot(number, {**answers, INFERENCE_CONFIG: _body(answer, number)}) for number in range(FEW)]
 
 
-def _answer(told: dict[str, Any], number: int) -> bytes:
-    """Return the provider's answer of one replica, which agrees with its /server_info."""
-    told["fleet"]["settings"]["model_config.seed"] = number % DOCUMENTS
+def _body(answer: dict[str, Any], number: int) -> bytes:
+    """Return the provider's answer of one replica, consistent with its /server_info."""
+    answer["fleet"]["settings"]["model_config.seed"] = number % DOCUMENTS
     most = 128 + number % (DOCUMENTS // POOLS)
-    told["scheduler"]["max_num_seqs"] = told["fleet"]["settings"]["scheduler_config.max_num_seqs"] = most
-    told["parallelism"]["data_parallel_master_port"] = 20_000 + number
-    told["fleet"]["settings"]["parallel_config.data_parallel_master_port"] = 20_000 + number
-    told["fleet"]["settings"]["instance_id"] = f"17723{number:014}"
-    return json.dumps(told).encode()
+    answer["scheduler"]["max_num_seqs"] = answer["fleet"]["settings"]["scheduler_config.max_num_seqs"] = most
+    answer["parallelism"]["data_parallel_master_port"] = 20_000 + number
+    answer["fleet"]["settings"]["parallel_config.data_parallel_master_port"] = 20_000 + number
+    answer["fleet"]["settings"]["instance_id"] = f"17723{number:014}"
+    return json.dumps(answer).encode()
 
 
 if __name__ == "__main__":

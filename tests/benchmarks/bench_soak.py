@@ -136,10 +136,10 @@ def _changing(body: Callable[[int], bytes]) -> Callable[[Exchange], Awaitable[No
     return behave
 
 
-def _server_info(told: dict[str, object]) -> bytes:
+def _server_info(extra: dict[str, object]) -> bytes:
     """Return the recorded configuration with a part that no other answer has."""
     info = json.loads((CAPTURE / "server_info.json").read_bytes())
-    info["vllm_config"]["additional_config"] = {**told, "nonce": random.random()}  # noqa: S311
+    info["vllm_config"]["additional_config"] = {**extra, "nonce": random.random()}  # noqa: S311
     return json.dumps(info).encode()
 
 
@@ -162,14 +162,14 @@ def _served(stack: ExitStack, listed: list[dict[str, object]], interval: float) 
     """Start a dashboard; return its address and process."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     (folder / "targets.json").write_text(json.dumps(listed))
-    told = {
+    options = {
         "name": "soak",
         "file_sd": [{"files": ["targets.json"]}],
         "snapshots_folder": str(folder / "snapshots"),
         "poll": {"interval_seconds": interval, "replica_timeout_seconds": 5},
     }
     config = folder / "fleet.yaml"
-    config.write_text(json.dumps(told))
+    config.write_text(json.dumps(options))
     port = free_port()
     command = launch.server_command("127.0.0.1", port)
     process = stack.enter_context(started(command, environment=launch.environment(config)))

@@ -1,4 +1,4 @@
-"""How long a command takes to start, in times of `import streamlit`, the largest package of the dashboard.
+"""Start time of commands, relative to `import streamlit`, the largest package of the dashboard.
 
 Run it with `python -m tests.benchmarks.bench_start`.
 """
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+from tests.benchmarks.table import Row, print_table
 from tests.serving import ROOT
 
 TIMES = 5
@@ -14,14 +15,11 @@ BUDGETS = {("-m", "dashboard", "--help"): 1.0, ("-m", "dashboard", "rules"): 2.0
 
 
 def main() -> int:
-    """Print a table of figure, budget and share of the budget; return 1 when one is over."""
+    """Print the table; return 1 if a budget is exceeded."""
     base = _seconds("-c", "import streamlit")
-    rows = [(" ".join(command), _seconds(*command) / base, budget) for command, budget in BUDGETS.items()]
+    rows = [Row(" ".join(command), _seconds(*command) / base, budget) for command, budget in BUDGETS.items()]
     print(f"import streamlit takes {base:.2f} s\n")
-    print(f"{'in times of import streamlit':<64}{'measured':>10}{'budget':>8}{'share':>8}")
-    for name, measured, budget in rows:
-        print(f"{name:<64}{measured:>10.2f}{budget:>8.2f}{measured / budget:>8.0%}")
-    return int(any(measured > budget for _, measured, budget in rows))
+    return print_table(rows, "relative to import streamlit")
 
 
 def _seconds(*command: str) -> float:

@@ -1,4 +1,4 @@
-"""The committed screenshots, and a report in which what changed stands side by side."""
+"""The committed screenshots, and a report that shows changes side by side."""
 
 import html
 import io
@@ -14,12 +14,12 @@ from tests.e2e.pictures import difference, looks_like, packed, read, side_by_sid
 
 FOLDER = Path(__file__).parent / "screenshots"
 RESULTS = Path(__file__).parents[2] / "test-results"
-SUFFIX = ".webp"  # of what is committed; what stands side by side is PNG, which everything opens
+SUFFIX = ".webp"  # of committed pictures; the report has PNG
 REPORT = "screenshots.html"
-PICTURES = "screenshots"  # the folder beside the report
-UPDATE = "UPDATE_SCREENSHOTS"  # set in the environment: pictures are taken, and nothing fails
+PICTURES = "screenshots"  # the folder next to the report
+UPDATE = "UPDATE_SCREENSHOTS"  # environment variable: write pictures instead of comparing them
 NEVER_TAKEN = "it was never committed"
-GONE = "no page has this state any more"
+GONE = "no page has this state"
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; background: #f3f5f7; color: #1f2933; }
@@ -28,7 +28,7 @@ h2 { font-size: 1rem; margin: 2.5rem 0 .2rem; } p { margin: 0 0 .5rem; } img { w
 
 
 class Change(NamedTuple):
-    """A picture that is not what it was. One of the two may not be there."""
+    """A picture that changed. A new one has no `before`, a removed one no `after`."""
 
     name: str
     sentence: str
@@ -37,19 +37,19 @@ class Change(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Say in one word what became of the picture."""
+        """Return new, changed or removed."""
         if self.before is None:
             return "new"
         return "removed" if self.after is None else "changed"
 
 
 def is_updating() -> bool:
-    """Say whether pictures are taken anew in this run."""
+    """Return whether this run writes pictures."""
     return bool(os.environ.get(UPDATE))
 
 
 def change_between(name: str, before: bytes | None, after: bytes | None) -> Change | None:
-    """Tell how a picture changed so that it is seen; None when it did not."""
+    """Return the visible change of a picture, or None."""
     if before == after:
         return None
     if before is None or after is None:
@@ -59,7 +59,7 @@ def change_between(name: str, before: bytes | None, after: bytes | None) -> Chan
 
 
 def compare(name: str, taken: bytes, folder: Path = FOLDER) -> Change | None:
-    """Compare a picture with the committed one. In an update it takes that one's place, if it differs at all."""
+    """Compare a picture with the committed one. In an update, replace the committed one if it differs."""
     file = folder / f"{name}{SUFFIX}"
     change = change_between(name, file.read_bytes() if file.exists() else None, taken)
     if change is None or not is_updating():
@@ -70,18 +70,18 @@ def compare(name: str, taken: bytes, folder: Path = FOLDER) -> Change | None:
 
 
 def expected(name: str, folder: Path = FOLDER) -> Callable[[bytes], bool] | None:
-    """Return what tells whether a picture looks as committed; None in an update, and where none is committed."""
+    """Return a predicate for pictures that look as committed; None in an update or without a committed picture."""
     file = folder / f"{name}{SUFFIX}"
     return None if is_updating() or not file.exists() else looks_like(file.read_bytes())
 
 
 def held(folder: Path = FOLDER) -> dict[str, bytes]:
-    """Return the pictures in the folder by their names."""
+    """Return the pictures in the folder by name."""
     return {file.stem: file.read_bytes() for file in sorted(folder.glob(f"*{SUFFIX}"))}
 
 
 def committed(folder: Path = FOLDER) -> dict[str, bytes]:
-    """Return the pictures of the last commit by their names; without git or a commit, those in the folder."""
+    """Return the pictures of the last commit by name; without git or a commit, those in the folder."""
     archived = subprocess.run(["git", "archive", "--format=tar", "HEAD"], cwd=folder, capture_output=True, check=False)
     if archived.returncode:
         return held(folder)
@@ -91,12 +91,12 @@ def committed(folder: Path = FOLDER) -> dict[str, bytes]:
 
 
 def orphans(names: Sequence[str], folder: Path = FOLDER) -> list[Path]:
-    """Return the files in the folder that are the picture of no state."""
+    """Return the files in the folder that belong to no state."""
     return sorted(file for file in folder.iterdir() if file.suffix != SUFFIX or file.stem not in names)
 
 
 def write_report(changes: Sequence[Change], results: Path = RESULTS) -> Path:
-    """Write what changed as one page with its pictures beside it, in place of the last report; return its file."""
+    """Write the changes as one HTML page with pictures, replacing the last report; return its file."""
     shutil.rmtree(results / PICTURES, ignore_errors=True)
     (results / PICTURES).mkdir(parents=True)
     for change in changes:
@@ -108,17 +108,17 @@ def write_report(changes: Sequence[Change], results: Path = RESULTS) -> Path:
 
 
 def tally(changes: Sequence[Change]) -> str:
-    """Count the changes of each kind in words."""
+    """Return the number of changes of each kind as text."""
     kinds = [change.kind for change in changes]
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("changed", "new", "removed"))
 
 
 def _page(changes: Sequence[Change]) -> str:
-    parts = "".join(_part(change) for change in changes) or "<p>Every picture is as it was.</p>"
+    parts = "".join(_part(change) for change in changes) or "<p>No picture changed.</p>"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Screenshots: {tally(changes)}</title>'
         f"<style>{STYLE}</style><h1>Screenshots: {tally(changes)}</h1>"
-        f"<p>From left to right: before, after, and what differs.</p>{parts}</html>\n"
+        f"<p>From left to right: before, after, difference.</p>{parts}</html>\n"
     )
 
 

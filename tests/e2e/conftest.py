@@ -1,4 +1,4 @@
-"""The dashboard on a frozen fleet, and one Chromium for all browser tests."""
+"""Fixtures: the dashboard on a frozen fleet, and Chromium."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.serving import ROOT, free_port, started, wait_until_healthy
 
 @pytest.fixture(scope="session")
 def frozen_url() -> Iterator[str]:
-    """Serve the simulated fleet as it stood at one moment."""
+    """Serve the frozen simulated fleet."""
     with _frozen_app() as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def changing_url() -> Iterator[str]:
-    """Serve one fleet after the other, each as it stood at one moment: a server that no other test looks at."""
+    """Serve frozen fleets one after the other, for the tests of one module."""
     with _frozen_app() as url:
         yield url
 
@@ -33,7 +33,7 @@ def _frozen_app() -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "tests/e2e/frozen_app.py", "--server.headless=true"]
     with (
-        TemporaryDirectory() as folder,  # a server that is ended leaves its own behind
+        TemporaryDirectory() as folder,  # a server that is killed does not remove its own folder
         started([*command, f"--server.port={port}"], environment={"PYTHONPATH": str(ROOT), "FROZEN_APPS": folder}),
     ):
         url = f"http://127.0.0.1:{port}"
@@ -43,7 +43,7 @@ def _frozen_app() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium per module: while it runs, no other test could start an event loop."""
+    """One Chromium per module: while it runs, no other test can start an event loop."""
     with chromium() as found:
         yield found
 

@@ -1,6 +1,6 @@
-"""The dashboard on fleets as they stood at one moment: same clock, same seed, same pixels.
+"""The dashboard on frozen fleets: same clock, same seed, same pixels.
 
-It shows the simulated fleet; /frozen/NAME puts another one in its place, for everybody who looks.
+It shows the simulated fleet; GET /frozen/NAME switches to another one, for all sessions.
 """
 
 import os
@@ -21,18 +21,18 @@ from tests.frozen import AT
 
 
 def put(name: str) -> None:
-    """Show the fleet of this name from now on. Where nothing is configured, nothing was ever frozen."""
+    """Switch to the fleet of this name. The fleet without targets has no snapshots."""
     store, _ = snapshots()
     service.put(frozen(name), AT, None if name == NOTHING else store.folder)
 
 
 async def show(request: Request) -> Response:
-    """Show another fleet, and tell the ids of the snapshots by what stands for them in addresses."""
+    """Switch to another fleet; return the ids of the snapshots by their placeholders."""
     put(request.path_params["name"])
     return JSONResponse(snapshots()[1])
 
 
-# A working folder of its own: servers that run at once keep their snapshots apart, in folders of the same name.
+# A separate working folder: simultaneous servers have separate snapshots in folders of the same name.
 _OWN = tempfile.TemporaryDirectory(prefix="frozen-app-", dir=os.environ.get("FROZEN_APPS"))
 os.chdir(_OWN.name)
 put(STORY)

@@ -1,4 +1,4 @@
-"""The fleets that are looked at, each as it stood at one moment, by name."""
+"""The frozen fleets of the browser tests, by name."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,16 +11,15 @@ from dashboard.fleet import Baseline, FailureKind
 from tests import builders
 from tests.frozen import AT, frozen_fleet
 
-STORY = "story"  # the simulated fleet, with something to find in every pool
-WAITING = "waiting"  # the first poll has not finished
+STORY = "story"  # the simulated fleet, with findings in every pool
+WAITING = "waiting"  # the first poll has not ended
 NOTHING = "nothing"  # no target is configured
-DOWN = "down"  # nobody answers, each for a reason of its own
-UNNAMED = "unnamed"  # all answer, and nobody told which model it serves
-BARE = "bare"  # one pool whose settings were never read
-AGREED = "agreed"  # the story, held against a baseline
-UNIFORM = "uniform"  # one pool, all alike, nothing to find
+DOWN = "down"  # all replicas are unreachable, for different reasons
+BARE = "bare"  # one pool without settings
+AGREED = "agreed"  # the story, with a baseline
+UNIFORM = "uniform"  # one pool with identical replicas and no findings
 NAME = "demo"
-POLLED_AT = AT - timedelta(seconds=8)  # of the fleets that are built
+POLLED_AT = AT - timedelta(seconds=8)  # of fleets without a poll
 
 REASONS = (
     (FailureKind.REFUSED, "Nothing listens there."),
@@ -33,7 +32,7 @@ REASONS = (
 
 @cache
 def frozen(name: str) -> Fleet:
-    """Return a fleet by its name. Its generation is its own, for pages are kept by generation and time."""
+    """Return a fleet by its name. Each has its own generation, because pages are cached by generation and time."""
     number = list(_FLEETS).index(name)
     return replace(_FLEETS[name](), generation=number + 1)
 
@@ -55,18 +54,13 @@ def _down() -> Fleet:
     return builders.fleet(members, name=NAME, polled_at=POLLED_AT)
 
 
-def _unnamed() -> Fleet:
-    members = [builders.replica(f"10.0.0.{number}:8000", pool=None) for number in range(1, 6)]
-    return builders.fleet(members, name=NAME, polled_at=POLLED_AT)
-
-
 def _bare() -> Fleet:
     members = [builders.replica(f"chat-{number}") for number in range(1, 5)]
     return builders.fleet(members, name=NAME, polled_at=POLLED_AT)
 
 
 def _uniform() -> Fleet:
-    """Poll eight replicas that are all as the first one of the story."""
+    """Poll eight copies of the first replica of the story."""
     usual = next(each for each in default_fleet() if each.name == "chat-70b-01")
     return frozen_fleet(
         simulated=[replace(usual, name=f"chat-70b-{n:02}", address=f"127.1.0.{n}") for n in range(1, 9)]
@@ -89,7 +83,6 @@ _FLEETS: Mapping[str, Callable[[], Fleet]] = {
     WAITING: _waiting,
     NOTHING: _nothing,
     DOWN: _down,
-    UNNAMED: _unnamed,
     BARE: _bare,
     UNIFORM: _uniform,
     AGREED: _agreed,

@@ -1,4 +1,4 @@
-"""Two frozen snapshots of the simulated fleet: as it was two weeks earlier, when less was wrong, and as it is."""
+"""Two snapshots of the simulated fleet: two weeks earlier, with fewer findings, and now."""
 
 import shutil
 from dataclasses import replace
@@ -13,11 +13,11 @@ from dashboard.store import Snapshots
 from tests.e2e.frozen_fleets import STORY, frozen
 from tests.frozen import AT, frozen_fleet
 
-# Stand in addresses for the ids of the snapshots, which change with every version of the program.
+# Placeholders in URLs for the ids of the snapshots, which change with every version of the program.
 BEFORE, LATEST = "SNAPSHOT-BEFORE", "SNAPSHOT-LATEST"
-FOLDER = Path("test-results/frozen-snapshots")  # in the working folder; always the same, for it stands on the pages
+FOLDER = Path("test-results/frozen-snapshots")  # in the working folder; always the same, because pages show it
 AGO = timedelta(days=14)
-# What was changed since, and whose configuration it had until then.
+# Replicas changed since, and the replica with their former configuration.
 CHANGED = {
     "chat-70b-04": "chat-70b-01",
     "chat-70b-11": "chat-70b-01",
@@ -28,7 +28,7 @@ CHANGED = {
 
 @cache
 def snapshots() -> tuple[Snapshots, dict[str, str]]:
-    """Freeze both; return them, and their ids by what stands for them."""
+    """Freeze both; return the store, and the ids by placeholder."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     store = Snapshots(FOLDER)
     before = store.freeze(fleet_before(), "Review of 6 November", AT - AGO)
@@ -38,15 +38,16 @@ def snapshots() -> tuple[Snapshots, dict[str, str]]:
 
 def fleet_before() -> Fleet:
     """Return the fleet of two weeks earlier."""
-    told = {each.name: each for each in default_fleet()}
+    replicas = {each.name: each for each in default_fleet()}
     earlier = [
-        replace(each, configuration=told[CHANGED.get(each.name, each.name)].configuration) for each in told.values()
+        replace(each, configuration=replicas[CHANGED.get(each.name, each.name)].configuration)
+        for each in replicas.values()
     ]
     return frozen_fleet(simulated=[_younger(each) for each in earlier], at=AT - AGO)
 
 
 def _younger(replica: DemoReplica) -> DemoReplica:
-    """Return a replica as it ran then; one that has been started since had been started alike."""
+    """Return a replica with its uptime at that time; replicas started since keep theirs."""
     ago = AGO.total_seconds()
     uptime = replica.uptime_seconds
     return replace(replica, uptime_seconds=uptime - ago if uptime > ago else uptime)

@@ -1,4 +1,4 @@
-"""Two pictures of one page: whether they differ so that it is seen, and both side by side with what differs."""
+"""Compare two pictures of one page, and draw them side by side with their difference."""
 
 import io
 from collections.abc import Callable
@@ -7,34 +7,34 @@ from functools import cache
 import numpy as np
 from PIL import Image
 
-# Between runs of one Chromium nothing changes; between versions edges of letters do, by less than this.
+# Tolerances: edges of letters differ less than this between runs and versions of Chromium.
 SHADE = 16  # of 255, in the channel that changed most
-EVERYWHERE = 0.0002  # share of all pixels that may change
-TILE, IN_ONE_TILE = 16, 0.20  # pixels; share of one tile: a word that changed is more
+EVERYWHERE = 0.0002  # share of all pixels
+TILE, IN_ONE_TILE = 16, 0.20  # pixels; share of one tile: a changed word exceeds it
 
-GAP = 24  # pixels between pictures that stand side by side
-GROUND, NOTHING = (96, 96, 96), (160, 160, 160)  # around pictures; in place of one that there is not
+GAP = 24  # pixels between pictures
+GROUND, NOTHING = (96, 96, 96), (160, 160, 160)  # around pictures; for a missing picture
 CHANGED = (214, 0, 110)  # the pages have no such colour
-PALE = 0.25  # how much of what stayed is seen under what changed
+PALE = 0.25  # opacity of unchanged pixels
 
 
 def read(data: bytes) -> Image.Image:
-    """Read a picture that was taken or committed."""
+    """Decode a picture."""
     return Image.open(io.BytesIO(data)).convert("RGB")
 
 
 def packed(data: bytes) -> bytes:
-    """Write a picture as it is committed: WebP without loss, a third of PNG."""
+    """Encode a picture as lossless WebP, a third of PNG."""
     out = io.BytesIO()
     read(data).save(out, "WEBP", lossless=True, method=4)  # 6 is 3 % smaller and takes four times as long
     return out.getvalue()
 
 
 def difference(before: Image.Image, after: Image.Image) -> str | None:
-    """Say what changed between two pictures, or None when it is nothing that can be seen."""
+    """Return the visible difference of two pictures as text, or None."""
     if before.size != after.size:
         return f"the size changed from {before.size} to {after.size}"
-    if before.tobytes() == after.tobytes():  # as good as always, and in a tenth of the time
+    if before.tobytes() == after.tobytes():  # the usual case, in a tenth of the time
         return None
     apart = _apart(before, after)
     if apart.mean() > EVERYWHERE:
@@ -48,13 +48,13 @@ def difference(before: Image.Image, after: Image.Image) -> str | None:
 
 
 def looks_like(data: bytes) -> Callable[[bytes], bool]:
-    """Return what tells whether another picture looks like this one, though some bytes may differ."""
+    """Return a predicate for pictures without a visible difference from this one."""
     before = read(data)
     return cache(lambda taken: difference(before, read(taken)) is None)
 
 
 def side_by_side(before: Image.Image | None, after: Image.Image | None) -> Image.Image:
-    """Put before, after and what differs beside each other; grey stands for a picture that there is not."""
+    """Draw before, after and difference side by side; a missing picture is grey."""
     there = [each for each in (before, after) if each is not None]
     size = (max(each.width for each in there), max(each.height for each in there))
     one, other = (_on(size, each) for each in (before, after))
@@ -65,7 +65,7 @@ def side_by_side(before: Image.Image | None, after: Image.Image | None) -> Image
 
 
 def _apart(before: Image.Image, after: Image.Image) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """Tell for each pixel whether it changed so that it is seen."""
+    """Return for each pixel whether it changed visibly."""
     one, other = (np.asarray(each, dtype=np.int16) for each in (before, after))
     seen: np.ndarray[tuple[int, int], np.dtype[np.bool_]] = np.abs(one - other).max(axis=2) > SHADE
     return seen
@@ -79,7 +79,7 @@ def _on(size: tuple[int, int], picture: Image.Image | None) -> Image.Image:
 
 
 def _marked(before: Image.Image, after: Image.Image) -> Image.Image:
-    """Draw what stayed pale and in grey, what changed in one colour."""
+    """Draw unchanged pixels pale and grey, changed ones in one colour."""
     pale = Image.blend(Image.new("L", after.size, 255), after.convert("L"), PALE).convert("RGB")
     drawn = np.array(pale)
     drawn[_apart(before, after)] = CHANGED

@@ -1,4 +1,4 @@
-"""Takes the pictures of states: one tab for each theme, which goes from page to page."""
+"""Take pictures of states, with one tab for each theme."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PATIENCE_SECONDS = 60.0  # a fleet is polled when it is shown for the first time
 
 
 class Stage:
-    """Shows states in a browser. A tab keeps what it has loaded, so that a page is there in half a second."""
+    """Shows states in a browser. Tabs keep the loaded program, so a page takes half a second."""
 
     def __init__(self, browser: Browser, url: str, stack: ExitStack) -> None:
-        """Open nothing yet; `stack` closes what was opened."""
+        """Tabs are opened on demand; `stack` closes them."""
         self._browser, self._url, self._stack = browser, url, stack
         self._fleet: str | None = None
         self._ids: dict[str, str] = {}
@@ -27,17 +27,17 @@ class Stage:
         self._seen: dict[Theme, State] = {}
 
     def take(self, state: State, look: Look, is_expected: Callable[[bytes], bool] | None = None) -> bytes:
-        """Bring a state about and take the picture of the whole page, as PNG."""
+        """Show a state and return a PNG of the whole page."""
         self._show(state.fleet)
         page = self._tab(look.theme)
         page.set_viewport_size({"width": look.width, "height": HEIGHT})
-        if self._seen.get(look.theme) != state:  # else another width of what the tab shows already
+        if self._seen.get(look.theme) != state:  # else only the width changes
             self._bring_about(state, page)
             self._seen[look.theme] = state
         return grow(page) if is_expected is None else grow_late(page, is_expected)
 
     def _bring_about(self, state: State, page: Page) -> None:
-        page.mouse.move(0, 0)  # what lies under the pointer is drawn otherwise
+        page.mouse.move(0, 0)  # hovered elements look different
         page.goto(self._url + self._address(state))
         at_rest(page)
         if state.do:
@@ -51,7 +51,7 @@ class Stage:
             self._fleet, self._ids = fleet, shown.json()
 
     def _address(self, state: State) -> str:
-        """Write the address of a state, with the ids that snapshots have in this run."""
+        """Return the path of a state, with the snapshot ids of this run."""
         path = state.path
         for name, key in self._ids.items():
             path = path.replace(name, key)

@@ -1,4 +1,4 @@
-"""The committed screenshots are compared, updated, and reported; none is committed that no state needs."""
+"""Committed screenshots are compared, updated and reported; each belongs to a state."""
 
 import io
 import subprocess
@@ -41,7 +41,7 @@ def test_no_two_states_have_one_picture() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def test_a_picture_is_told_that_changed_or_was_never_committed(tmp_path: Path) -> None:
+def test_a_changed_picture_and_a_new_one_are_reported(tmp_path: Path) -> None:
     (tmp_path / "page.webp").write_bytes(webp("white"))
 
     assert album.compare("page", png("white"), tmp_path) is None
@@ -56,7 +56,7 @@ def test_a_picture_is_told_that_changed_or_was_never_committed(tmp_path: Path) -
 def test_an_update_writes_what_is_seen_to_differ_and_leaves_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shade that nobody sees makes no change to commit."""
+    """An invisible change of shade is no change."""
     monkeypatch.setenv(album.UPDATE, "1")
     (tmp_path / "same.webp").write_bytes(webp("white"))
     (tmp_path / "page.webp").write_bytes(webp("white"))
@@ -67,12 +67,12 @@ def test_an_update_writes_what_is_seen_to_differ_and_leaves_the_rest(
 
 
 def test_an_update_is_compared_with_the_last_commit(tmp_path: Path) -> None:
-    """So a second update in a row shows again what a commit would change. Without git, it is what was there."""
+    """A second update reports the same changes. Without git, the former files are compared."""
     (tmp_path / "page.webp").write_bytes(webp("white"))
     assert album.committed(tmp_path) == {"page": webp("white")}
     who = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
-    for told in (["init", "--quiet"], ["add", "."], [*who, "commit", "--quiet", "--message=pictures"]):
-        subprocess.run(["git", *told], cwd=tmp_path, check=True)
+    for arguments in (["init", "--quiet"], ["add", "."], [*who, "commit", "--quiet", "--message=pictures"]):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
     (tmp_path / "page.webp").write_bytes(webp("black"))
     (tmp_path / "other.webp").write_bytes(webp("red"))
 
@@ -87,7 +87,7 @@ def test_files_that_are_the_picture_of_no_state_are_orphans(tmp_path: Path) -> N
 
 
 def test_the_report_shows_what_changed_and_counts_it(tmp_path: Path) -> None:
-    """Its pictures are files beside it, so that the folder can be handed on; the last report is gone."""
+    """Its pictures are files next to it, and the last report is removed."""
     album.write_report([album.Change("stale", "old", None, png("red"))], tmp_path)
     changes = [
         album.Change("page", "2 < 3 pixels changed", png("white"), png("black")),
@@ -103,4 +103,4 @@ def test_the_report_shows_what_changed_and_counts_it(tmp_path: Path) -> None:
 
 
 def test_a_report_without_changes_says_so(tmp_path: Path) -> None:
-    assert "Every picture is as it was." in album.write_report([], tmp_path).read_text()
+    assert "No picture changed." in album.write_report([], tmp_path).read_text()

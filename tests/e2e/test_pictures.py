@@ -1,4 +1,4 @@
-"""The comparison of screenshots fails when an area changed, and only then; what changed stands side by side."""
+"""The comparison of screenshots reports visible changes only, and draws them side by side."""
 
 from PIL import Image, ImageDraw
 
@@ -7,7 +7,7 @@ from tests.e2e.pictures import CHANGED, GAP, NOTHING, difference, side_by_side
 SIZE = (320, 240)
 
 
-def test_equal_pictures_and_shades_nobody_sees_are_equal() -> None:
+def test_equal_pictures_and_invisible_shades_are_equal() -> None:
     assert difference(Image.new("RGB", SIZE, (200, 200, 200)), Image.new("RGB", SIZE, (210, 195, 200))) is None
 
 

@@ -1,4 +1,4 @@
-"""README's proxy in a real nginx: page, websocket, audit log; and what is said without the option."""
+"""README's proxy configuration in nginx: page, websocket, audit log, and the error without the option."""
 
 import json
 import os
@@ -88,9 +88,7 @@ def logged(process: subprocess.Popen[str], mark: str) -> str:
 
 
 @pytest.mark.browser
-def test_the_proxy_of_the_readme_shows_the_page_and_the_audit_log_names_its_visitor(
-    tmp_path: Path, readme: str
-) -> None:
+def test_the_proxy_of_the_readme_serves_the_page_and_the_audit_log_has_the_user(tmp_path: Path, readme: str) -> None:
     with (
         dashboard(tmp_path, block(readme, "yaml") + "targets: ['127.0.0.1:9']\n") as (upstream, process),
         nginx(tmp_path, readme, upstream) as port,
@@ -107,9 +105,9 @@ def test_the_proxy_of_the_readme_shows_the_page_and_the_audit_log_names_its_visi
         page.get_by_role("button", name="Share").click()
         page.get_by_role("button", name="Freeze").click()
         expect(page.get_by_text("Frozen as")).to_be_visible()
-        told: dict[str, Any] = json.loads(logged(process, '"audit"'))
+        entry: dict[str, Any] = json.loads(logged(process, '"audit"'))
 
-    assert (told["audit"], told["remote"], told["forwarded_for"], told["user"]) == (
+    assert (entry["audit"], entry["remote"], entry["forwarded_for"], entry["user"]) == (
         "freeze",
         "127.0.0.1",
         "127.0.0.1",
@@ -117,7 +115,7 @@ def test_the_proxy_of_the_readme_shows_the_page_and_the_audit_log_names_its_visi
     )
 
 
-def test_without_the_option_the_answer_and_one_line_of_the_log_name_it(tmp_path: Path, readme: str) -> None:
+def test_without_the_option_the_answer_and_one_log_line_name_it(tmp_path: Path, readme: str) -> None:
     option = f"set {block(readme, 'yaml').partition('  ')[0]} in fleet.yaml (FLEET_ALLOWED_HOSTS={NAME}) and restart"
     sentence = f"Host {NAME} is not allowed. If {NAME} is a name of this dashboard, {option}."
     assert sentence in " ".join(readme.split())

@@ -1,4 +1,4 @@
-"""In a real browser: the keys of a meeting, notes that outlive a reload, and type that can be read from afar."""
+"""Review in Chromium: the keys of a meeting, notes that survive a reload, and larger type."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_escape_leaves_the_meeting_and_stays_on_the_page(page: Page, url: str) -
 
 
 @pytest.mark.parametrize("ends", ["Escape", "click"])
-def test_the_section_that_is_read_stays_when_a_meeting_begins_and_ends(page: Page, url: str, ends: str) -> None:
+def test_the_current_section_stays_when_a_meeting_begins_and_ends(page: Page, url: str, ends: str) -> None:
     """The type grows and shrinks with it, and everything moves. The agenda remembers it: there is only one."""
     visit(page, url)
     page.evaluate(COUNT_AGENDAS)
@@ -246,7 +246,7 @@ def test_the_section_that_is_read_stays_when_a_meeting_begins_and_ends(page: Pag
     assert page.evaluate("window.agendas") == 1
 
 
-def test_what_is_not_saved_yet_does_not_pass_for_saved(page: Page, url: str) -> None:
+def test_an_edited_note_is_not_marked_as_saved(page: Page, url: str) -> None:
     visit(page, url)
     topic = page.locator("[class*=st-key-topic_]").nth(4)
     field, saved = topic.locator("textarea"), topic.locator(".saved")
@@ -298,7 +298,7 @@ def test_a_meeting_is_larger_on_every_page_and_goes_on_there(page: Page, url: st
 
 @pytest.mark.parametrize("keeps", ["Control+Enter", "Escape", "Tab"])
 def test_a_note_of_two_lines_is_there_after_a_reload(page: Page, url: str, store: Snapshots, keeps: str) -> None:
-    """In a meeting, where letters and digits are keys outside of a field: Enter begins a line, nobody jumps away."""
+    """In a meeting, letters and digits are keys outside of a field only, and Enter begins a line."""
     visit(page, url + MEETING)
     page.keyboard.press("3")
     is_at(page, "Findings")
@@ -311,19 +311,19 @@ def test_a_note_of_two_lines_is_there_after_a_reload(page: Page, url: str, store
     expect(current(page)).to_contain_text("Findings")
     page.keyboard.press(keeps)
 
-    told = f"Restart it.\n7 jobs, {keeps}."
+    text = f"Restart it.\n7 jobs, {keeps}."
     expect(topic.get_by_text("saved 11:42")).to_be_visible()
     settle(page)
     page.reload()
     settle(page)
-    expect(first_note(page)).to_have_value(told)
+    expect(first_note(page)).to_have_value(text)
     expect(topic.get_by_placeholder("Owner")).to_have_value("ana")
     (stored,) = store.all()
-    assert (told, "ana") in {note[:2] for note in stored.notes.values()}
+    assert (text, "ana") in {note[:2] for note in stored.notes.values()}
 
 
 @pytest.mark.parametrize("place", ["Owner", "What was agreed"])
-def test_who_leaves_in_the_middle_of_a_note_is_asked_and_it_is_kept_meanwhile(page: Page, url: str, place: str) -> None:
+def test_leaving_with_an_unsaved_note_asks_and_saves_it(page: Page, url: str, place: str) -> None:
     visit(page, url)
     topic = page.locator("[class*=st-key-topic_]").nth(3)
     topic.get_by_placeholder(place).fill(f"{place}: not left yet")
@@ -340,7 +340,7 @@ def test_who_leaves_in_the_middle_of_a_note_is_asked_and_it_is_kept_meanwhile(pa
     expect(topic.get_by_placeholder(place)).to_have_value(f"{place}: not left yet")
 
 
-def test_who_keeps_a_note_by_its_key_types_on_in_the_same_place(page: Page, url: str) -> None:
+def test_saving_by_key_keeps_focus_and_caret(page: Page, url: str) -> None:
     """Saving leaves the focus, the caret, and the line that was just begun."""
     visit(page, url + MEETING)
     field = page.locator("[class*=st-key-topic_] textarea").nth(2)
@@ -356,7 +356,7 @@ def test_who_keeps_a_note_by_its_key_types_on_in_the_same_place(page: Page, url:
     expect(field).to_be_focused()
 
 
-def test_what_is_typed_survives_the_saving_of_the_field_before(page: Page, url: str) -> None:
+def test_typed_text_survives_the_saving_of_the_previous_field(page: Page, url: str) -> None:
     """Leaving the owner saves and draws the page again while the note is being typed: not a letter is lost."""
     visit(page, url)
     topic = page.locator("[class*=st-key-topic_]").nth(1)

@@ -1,4 +1,4 @@
-"""What README says about screenshot tests of one's own fleet works as it stands there."""
+"""The screenshot example of the README works."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def example(readme: str) -> str:
 
 
 def test_the_example_takes_the_same_picture_twice(frozen_url: str, example: str, tmp_path: Path) -> None:
-    """Of a snapshot, as README has it; only the address, and which Chromium is there, are not the same everywhere."""
+    """The example of the README, with the URL and the Chromium of this machine."""
     snapshot = httpx.get(f"{frozen_url}/frozen/{STORY}", timeout=60, trust_env=False).json()[LATEST]
     assert "localhost:8501" in example
     program = example.replace("http://localhost:8501", frozen_url).replace("SNAPSHOT", snapshot)

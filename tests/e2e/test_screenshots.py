@@ -1,4 +1,4 @@
-"""Every page, state and theme looks as it did when somebody last looked; states.py lists them."""
+"""Every state of states.py looks like its committed picture."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def stage(browser: Browser, changing_url: str) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def changes() -> Iterator[list[Change]]:
-    """Gather what changed; in the end it stands side by side in one report, also when that is nothing."""
+    """Collect the changes and write the report, also without changes."""
     found: list[Change] = []
     yield found
     if not is_updating():
@@ -38,5 +38,5 @@ def test_the_page_looks_as_committed(stage: Stage, changes: list[Change], state:
 
     changed = [change for name, data in taken.items() if (change := compare(name, data))]
     changes.extend(changed)
-    told = [f"{each.name}: {each.sentence}" for each in changed]
-    assert not told, "see test-results/screenshots.html, and `make screenshots` if this is wanted"
+    sentences = [f"{each.name}: {each.sentence}" for each in changed]
+    assert not sentences, "see test-results/screenshots.html, and `make screenshots` if this is wanted"

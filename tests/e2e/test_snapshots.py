@@ -1,4 +1,4 @@
-"""In a real browser: a frozen snapshot stays open from page to page, is left on purpose only, and comes from files."""
+"""Snapshots in Chromium: they stay open from page to page, and are imported from files."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.serving import dashboard_on
 pytestmark = pytest.mark.browser
 
 PAGES = ("Overview", "Findings", "Compare", "Capacity", "Replicas", "Review", "Snapshots")
-NOBODY = "name: prod\ntargets: [http://127.0.0.1:9]\nsnapshots_folder: kept\n"
+UNREACHABLE = "name: prod\ntargets: [http://127.0.0.1:9]\nsnapshots_folder: kept\n"
 
 
 class Served(NamedTuple):
-    """A dashboard whose live fleet does not answer, and the snapshot that it holds."""
+    """A dashboard with an unreachable live fleet and one snapshot."""
 
     url: str
     key: str
@@ -37,7 +37,7 @@ class Served(NamedTuple):
 @pytest.fixture(scope="module")
 def served(demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder: Path = tmp_path_factory.mktemp("served")
-    (folder / "fleet.yaml").write_text(NOBODY)
+    (folder / "fleet.yaml").write_text(UNREACHABLE)
     store = Snapshots(folder / "kept")
     key = store.freeze(demo_fleet, "Ops review", AT).id
     with dashboard_on(folder / "fleet.yaml") as url:
@@ -89,14 +89,13 @@ def test_a_link_opens_in_a_tab_of_its_own_with_what_holds_on_every_page(page: Pa
     with page.context.expect_page() as opened:
         page.get_by_role("link", name=name, exact=True).first.click(modifiers=["ControlOrMeta"])
 
-    for told in (f"snapshot={served.key}", "screenshot=1", "/(findings|compare)"):
-        expect(opened.value).to_have_url(re.compile(told))
+    for expected in (f"snapshot={served.key}", "screenshot=1", "/(findings|compare)"):
+        expect(opened.value).to_have_url(re.compile(expected))
     assert page.url == f"{served.url}/?snapshot={served.key}&screenshot=1"
     opened.value.close()
 
 
 def test_the_navigation_leads_out_of_a_snapshot_that_was_left(page: Page, served: Served) -> None:
-    """It named the snapshot while the pointer was over it."""
     visit(page, f"{served.url}/?snapshot={served.key}")
     page.locator("[data-testid=stTopNavLink]", has_text="Findings").hover()
     page.get_by_role("link", name="Back to the live fleet").click()
@@ -117,7 +116,7 @@ def test_a_row_of_the_table_opens_its_replica_in_the_snapshot(page: Page, served
     assert "screenshot=1" in page.url
 
 
-def test_a_snapshot_is_left_by_its_band_and_the_page_stays(page: Page, served: Served) -> None:
+def test_the_banner_links_to_the_same_page_of_the_live_fleet(page: Page, served: Served) -> None:
     visit(page, f"{served.url}/findings?snapshot={served.key}&severity=critical&screenshot=1")
     page.get_by_role("link", name="Back to the live fleet").click()
     settle(page)
@@ -136,14 +135,14 @@ def test_a_page_that_is_opened_in_a_tab_of_its_own_shows_the_same_snapshot(page:
     assert link.get_attribute("href") == f"{served.url}/capacity?snapshot={served.key}&screenshot=1"
 
 
-def test_a_frozen_page_asks_for_nothing_while_it_stands(page: Page, served: Served) -> None:
-    """A live page looks for a newer fleet every few seconds; a frozen one is still."""
+def test_a_snapshot_page_sends_no_requests(page: Page, served: Served) -> None:
+    """A live page checks for a newer fleet every few seconds; a snapshot page does not."""
     visit(page, f"{served.url}/?snapshot={served.key}")
     sent: list[object] = []
     page.on("websocket", lambda _: sent.append("opened"))
     page.evaluate(
         """() => { window.asked = 0; const send = WebSocket.prototype.send;
-        WebSocket.prototype.send = function (...told) { window.asked += 1; return send.apply(this, told); } }"""
+        WebSocket.prototype.send = function (...values) { window.asked += 1; return send.apply(this, values); } }"""
     )
     page.wait_for_timeout(6_500)  # a live page asks every five seconds
 
@@ -151,19 +150,19 @@ def test_a_frozen_page_asks_for_nothing_while_it_stands(page: Page, served: Serv
     assert sent == []
 
 
-def test_what_is_frozen_under_share_opens_by_its_link(page: Page, served: Served) -> None:
+def test_a_snapshot_made_by_share_opens_by_its_link(page: Page, served: Served) -> None:
     visit(page, f"{served.url}/findings?severity=warning")
     page.get_by_role("button", name="Share").click()
-    page.get_by_label("Name").fill("Nobody answers")
+    page.get_by_label("Name").fill("All unreachable")
     page.get_by_role("button", name="Freeze", exact=True).click()
     link = page.get_by_role("link", name="open it")
     expect(link).to_be_visible()
-    told = page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code").inner_text()
+    link_text = page.locator("[data-testid=stPopoverBody] [data-testid=stCode] code").inner_text()
     link.click()
-    expect(page.locator(".snapshot-banner")).to_contain_text("Nobody answers")
+    expect(page.locator(".snapshot-banner")).to_contain_text("All unreachable")
     expect(page.locator("[data-testid=stPopoverBody]")).to_have_count(0)
 
-    assert page.url == told
+    assert page.url == link_text
     assert "severity=warning" in page.url
 
 
@@ -177,7 +176,7 @@ def test_the_link_to_copy_is_the_address_of_the_page_itself(page: Page, served: 
 
 
 def test_behind_a_path_prefix_the_link_to_copy_has_it(browser: Browser, served: Served, tmp_path: Path) -> None:
-    (tmp_path / "fleet.yaml").write_text(f"{NOBODY.rpartition('kept')[0]}{served.store.folder}\n")
+    (tmp_path / "fleet.yaml").write_text(f"{UNREACHABLE.rpartition('kept')[0]}{served.store.folder}\n")
     prefix = {"STREAMLIT_SERVER_BASE_URL_PATH": "ops/fleet"}
     with dashboard_on(tmp_path / "fleet.yaml", environment=prefix, path="/ops/fleet") as url, tab(browser) as page:
         for path in ("/", "/findings"):
@@ -189,7 +188,7 @@ def test_behind_a_path_prefix_the_link_to_copy_has_it(browser: Browser, served: 
 def test_what_changed_since_the_last_review_names_both_sides(
     browser: Browser, demo_fleet: Fleet, tmp_path: Path
 ) -> None:
-    (tmp_path / "fleet.yaml").write_text(f"{NOBODY}poll: {{interval_seconds: 1}}\n")
+    (tmp_path / "fleet.yaml").write_text(f"{UNREACHABLE}poll: {{interval_seconds: 1}}\n")
     older = replace(demo_fleet, name="prod", polled_at=AT - timedelta(days=7))
     key = Snapshots(tmp_path / "kept").freeze(older, "Last week", AT).id
     with dashboard_on(tmp_path / "fleet.yaml") as url, tab(browser) as page:

@@ -1,4 +1,4 @@
-"""With `?screenshot=1` a page stands still while the fleet moves on, so that anybody can compare pictures of theirs."""
+"""A page with `?screenshot=1` does not change while the fleet does, so its pictures can be compared."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def polled(tmp_path: Path) -> Iterator[Polled]:
 
 
 def test_a_still_page_looks_the_same_after_the_fleet_has_changed(browser: Browser, polled: Polled) -> None:
-    """The page beside it, without the word in its address, shows the new fleet by itself."""
+    """A page without the parameter updates to the new fleet."""
     with tab(browser) as still, tab(browser) as live:
         visit(still, f"{polled.url}/?screenshot=1")
         visit(live, polled.url)
@@ -60,8 +60,8 @@ def test_a_still_page_looks_the_same_after_the_fleet_has_changed(browser: Browse
         assert is_as_before(photograph(still, is_as_before))
 
 
-def test_a_still_page_asks_for_nothing_and_nothing_on_it_moves(browser: Browser, polled: Polled) -> None:
-    """In the time in which another page looks for a newer fleet, it sends no word to the server."""
+def test_a_still_page_sends_nothing_and_has_no_animation(browser: Browser, polled: Polled) -> None:
+    """It sends nothing in the time in which another page checks for a newer fleet."""
     with tab(browser) as still, tab(browser) as live:
         said: list[str | bytes] = []
 
@@ -81,13 +81,13 @@ def test_a_still_page_asks_for_nothing_and_nothing_on_it_moves(browser: Browser,
         assert still.evaluate(MOVING) == 0
 
 
-def test_the_clock_of_a_still_page_stands_at_the_time_of_its_data(browser: Browser, polled: Polled) -> None:
+def test_the_clock_of_a_still_page_shows_the_data_time(browser: Browser, polled: Polled) -> None:
     with tab(browser) as page:
         visit(page, f"{polled.url}/?screenshot=1")
         expect(page.locator(".asof .age")).to_have_text("0 s ago")
 
 
-def test_a_still_page_stays_still_where_its_links_lead(browser: Browser, polled: Polled) -> None:
+def test_links_of_a_still_page_keep_the_parameter(browser: Browser, polled: Polled) -> None:
     with tab(browser) as page:
         visit(page, f"{polled.url}/?screenshot=1")
         page.get_by_role("link", name="Capacity", exact=True).first.click()
@@ -96,7 +96,6 @@ def test_a_still_page_stays_still_where_its_links_lead(browser: Browser, polled:
 
 
 def test_another_session_sees_the_same_still_page(browser: Browser, frozen_url: str) -> None:
-    """Two pictures of one fleet look alike, whoever takes them."""
     with tab(browser) as one, tab(browser) as other:
         visit(one, f"{frozen_url}/findings?screenshot=1")
         visit(other, f"{frozen_url}/findings?screenshot=1")

@@ -119,6 +119,9 @@ def _text(element: Any) -> str:
 
 
 def _json(content: str | bytes) -> str:
-    """Write JSON a value a line, without what is of the run."""
-    told = json.loads(content)
-    return json.dumps({key: told[key] for key in told if key not in OF_THE_RUN}, indent=1, ensure_ascii=False) + "\n"
+    """Return JSON with one value a line, without values that change with every run."""
+    document = json.loads(content)
+    return (
+        json.dumps({key: document[key] for key in document if key not in OF_THE_RUN}, indent=1, ensure_ascii=False)
+        + "\n"
+    )

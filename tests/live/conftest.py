@@ -1,4 +1,4 @@
-"""What the live tests share: the environment of vLLM, the provider in it, and plugins of others beside it."""
+"""Fixtures of the live tests: the environment of vLLM, the provider, and other plugins."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The provider as an operator installs it: from its wheel, beside vLLM's environment, which stays as it is."""
+"""Install the provider from its wheel, outside of vLLM's environment."""
 
 import shutil
 import subprocess

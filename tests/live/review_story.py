@@ -39,7 +39,7 @@ VALUES = """rows => rows.map(row => [row.dataset.path,
 
 
 class Ran(NamedTuple):
-    """How a command ended, what it printed, and its last line on standard error."""
+    """Exit code, standard output and last line of standard error of a command."""
 
     code: int
     out: str
@@ -47,7 +47,7 @@ class Ran(NamedTuple):
 
 
 class Desk:
-    """Where the operator sits: one file of options, a folder for what is saved, a dashboard in the browser."""
+    """The workplace of an operator: one configuration file, a folder for saved files, a dashboard in the browser."""
 
     def __init__(self, folder: Path, ports: Sequence[int]) -> None:
         self.folder, self.ports = folder, ports
@@ -56,8 +56,8 @@ class Desk:
             {"url": f"http://127.0.0.1:{port}", "labels": {"name": name}}
             for name, port in zip(NAMES, ports, strict=True)
         ]
-        told = {"name": "live", "targets": targets, "snapshots_folder": "kept", "poll": POLL}
-        self.config.write_text(json.dumps(told))
+        options = {"name": "live", "targets": targets, "snapshots_folder": "kept", "poll": POLL}
+        self.config.write_text(json.dumps(options))
 
     def kind(self, name: str, *more: str) -> Kind:
         """How a server is started: `more` is what somebody typed behind the options of all."""
@@ -92,7 +92,7 @@ def shown(page: Page, address: str) -> str:
 
 
 def freeze(page: Page, url: str) -> str:
-    """Freeze the fleet on Compare; return the link that Share tells."""
+    """Freeze the fleet on Compare; return the link that Share shows."""
     visit(page, f"{url}/compare?pool=chat")
     page.get_by_role("button", name="Share").click()
     page.get_by_label("Name").fill(MEETING)

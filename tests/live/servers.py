@@ -77,8 +77,8 @@ class Server:
         url = f"{self.url}/v1/completions"
         response = httpx.post(url, json=body, headers=headers, timeout=ANSWER_SECONDS, trust_env=False)
         assert response.status_code == 200, response.text
-        told: dict[str, Any] = response.json()
-        return told
+        parsed: dict[str, Any] = response.json()
+        return parsed
 
     def witnessed(self) -> list[dict[str, Any]]:
         """What `plugins/fleet_witness.py` logged: for each request the engine that took it, its groups, the hashes."""

@@ -78,7 +78,7 @@ def test_the_capacity_of_every_engine_is_what_vllm_logged(fleet: dict[str, Any],
 
 
 def test_no_source_contradicts_another_on_a_live_server(fleet: dict[str, Any]) -> None:
-    """Two API servers of one pool are the same in what two sources tell of each."""
+    """Two sources report the same of two API servers of one pool."""
     for replica in fleet["replicas"]:
         assert replica["reason"] is None
         assert {probe["failure"] for probe in map(_hashable, replica["probes"])} == {None}

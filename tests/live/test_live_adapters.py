@@ -1,4 +1,4 @@
-"""LoRA adapters on a live server: those loaded at its start, and those that come and go."""
+"""LoRA adapters on a live server: loaded at the start, and loaded and unloaded later."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def server(venv: Path, site: Path, adapter: Path, tmp_path_factory: pytest.TempP
         yield found
 
 
-def test_an_adapter_that_comes_and_goes_is_told_and_changes_the_tag(server: Server, adapter: Path) -> None:
+def test_an_adapter_that_is_loaded_and_unloaded_is_reported_and_changes_the_etag(server: Server, adapter: Path) -> None:
     first = {"name": "first", "path": str(adapter)}
     before = server.get(CONFIG)
     assert before.json()["fleet"]["adapters"] == [first]

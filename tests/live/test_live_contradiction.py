@@ -1,6 +1,6 @@
-"""The public plugin beside ours on one live server: what it says of a hybrid model's capacity is wrong, and named so.
+"""Two plugins on one live server: the public one reports a wrong capacity of a hybrid model, and a finding names it.
 
-It is in no package registry: its captured answers stand for it (tests/captures/0.32.0/gemma3_plugin), of a server with
+It is in no package registry, so its captured answers are served (tests/captures/0.32.0/gemma3_plugin), of a server with
 the same model and the same options.
 """
 
@@ -26,7 +26,7 @@ def server(
         yield found
 
 
-def test_ours_says_what_vllm_logged_and_the_other_does_not(server: Server) -> None:
+def test_the_provider_reports_the_logged_tokens_and_the_other_plugin_does_not(server: Server) -> None:
     (engine,) = server.json(CONFIG)["fleet"]["engines"]
 
     assert [tokens for tokens, _concurrency in server.logged()] == [TRUE]
@@ -34,7 +34,7 @@ def test_ours_says_what_vllm_logged_and_the_other_does_not(server: Server) -> No
     assert server.json("/plugins/vllm-server-introspection/kv-cache")["kv_cache_size_tokens"] == FALSE
 
 
-def test_the_dashboard_says_that_they_contradict_each_other_and_which_is_right(server: Server, tmp_path: Path) -> None:
+def test_the_finding_names_the_contradiction_and_the_right_value(server: Server, tmp_path: Path) -> None:
     finding = check(options([server], tmp_path)).of("ID-06")
     right, wrong = finding["sentence"].split("according to the provider")
 

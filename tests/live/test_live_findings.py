@@ -1,4 +1,4 @@
-"""The findings on live vLLM servers: none in a clean pool, and the right one for each replica that is not like it."""
+"""Findings on live vLLM servers: none in a clean pool, and the right one for each replica that differs."""
 
 import json
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def test_a_clean_pool_has_no_finding(servers: dict[str, Server], tmp_path: Path)
         ("dev-mode", "CO-14", "warning", "/server_info"),
     ],
 )
-def test_one_replica_unlike_the_others_is_named_with_its_value(
+def test_the_replica_that_differs_is_named_with_its_value(
     servers: dict[str, Server], tmp_path: Path, odd: str, rule: str, severity: str, value: str
 ) -> None:
     found = check(options([servers[name] for name in (*CLEAN, odd)], tmp_path), "--fail-on", severity)
@@ -66,7 +66,7 @@ def test_a_saved_poll_gives_the_same_findings_without_the_servers(servers: dict[
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_page_names_them(servers: dict[str, Server], tmp_path: Path, theme: Any) -> None:
+def test_the_page_shows_the_findings(servers: dict[str, Server], tmp_path: Path, theme: Any) -> None:
     config = options([*servers.values()], tmp_path)
     with dashboard_on(config) as url, chromium() as browser, tab(browser, theme=theme) as page:
         visit(page, f"{url}/findings")

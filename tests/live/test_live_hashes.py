@@ -28,9 +28,9 @@ FIXED = (
 
 
 class Hashing(NamedTuple):
-    """What one server tells of its hashing, and the hashes that its engine made of a prompt."""
+    """Prefix hashing and fingerprint that a server reports, and the hashes that its engine computed for a prompt."""
 
-    told: dict[str, Any]
+    prefix_hashing: dict[str, Any]
     fingerprint: dict[str, Any]
     hashes: list[str]
 
@@ -90,7 +90,7 @@ def test_fingerprints_are_equal_where_the_hashes_of_a_prompt_are(
 def test_where_only_the_block_length_differs_the_canonical_digests_are_equal(pools: Pools) -> None:
     seeded, long = pools.servers["seeded"], pools.servers["seeded-long"]
 
-    assert (seeded.told["hash_block_size"], long.told["hash_block_size"]) == (128, 64)
+    assert (seeded.prefix_hashing["hash_block_size"], long.prefix_hashing["hash_block_size"]) == (128, 64)
     assert seeded.fingerprint["canonical"] == long.fingerprint["canonical"]
 
 
@@ -106,10 +106,10 @@ def test_no_digest_is_a_part_of_a_hash(pools: Pools) -> None:
         assert not [digest for digest in digests if any(digest in each for each in server.hashes)]
 
 
-def test_the_source_of_the_root_is_told_and_never_the_seed(pools: Pools) -> None:
-    told = {name: server.told["seed_policy"] for name, server in pools.servers.items()}
+def test_the_source_of_the_seed_is_reported_and_never_the_seed(pools: Pools) -> None:
+    policies = {name: server.prefix_hashing["seed_policy"] for name, server in pools.servers.items()}
 
-    assert told == {
+    assert policies == {
         **dict.fromkeys(("xxhash-1", "xxhash-2"), "random"),
         **dict.fromkeys(("cbor-1", "cbor-2"), "default"),
         **dict.fromkeys(("seeded", "seeded-long"), "environment"),

@@ -115,7 +115,7 @@ def test_tokens_follow_from_the_groups_and_what_else_the_answer_tells(answer: di
     for engine in fleet["engines"]:
         length = engine["max_model_len"]
         load = Load(length, (in_flight, in_flight), (speculative, speculative))
-        derived = concurrency(engine["num_gpu_blocks"], [_group(told) for told in engine["groups"]], load)
+        derived = concurrency(engine["num_gpu_blocks"], [_group(group) for group in engine["groups"]], load)
         assert derived is not None
         assert int(derived.concurrency * length) == engine["kv_cache_size_tokens"]
 
@@ -128,16 +128,16 @@ def test_groups_and_blocks_of_every_engine_are_its_own(server: Server, engines: 
         own = seen[engine["data_parallel_rank"]]
         assert engine["num_gpu_blocks"] == own["num_blocks"]
         assert len(engine["groups"]) == len(own["groups"])
-        for told, held in zip(engine["groups"], own["groups"], strict=True):
-            assert (told["spec_type"], told["layer_names"]) == (held["kind"], held["layers"])
-            assert not [name for name in told.keys() & held.keys() if _text(told[name]) != _text(held[name])]
+        for group, held in zip(engine["groups"], own["groups"], strict=True):
+            assert (group["spec_type"], group["layer_names"]) == (held["kind"], held["layers"])
+            assert not [name for name in group.keys() & held.keys() if _text(group[name]) != _text(held[name])]
 
 
 def test_the_block_sizes_of_several_groups_are_what_vllm_logged(server: Server, engines: list[dict[str, Any]]) -> None:
     logged = [[int(size) for size in sizes.split(",")] for sizes in GROUP_SIZES.findall(_log(server))]
-    told = [[group["block_size"] for group in engine["groups"]] for engine in engines]
+    sizes_by_engine = [[group["block_size"] for group in engine["groups"]] for engine in engines]
 
-    assert logged == [sizes for sizes in told if len(sizes) > 1]
+    assert logged == [sizes for sizes in sizes_by_engine if len(sizes) > 1]
 
 
 def test_the_answer_for_the_first_rank_is_what_stands_in_its_engine(
@@ -150,8 +150,8 @@ def test_the_answer_for_the_first_rank_is_what_stands_in_its_engine(
 
 def test_every_rank_can_be_asked_for_and_no_other(server: Server, engines: list[dict[str, Any]]) -> None:
     for engine in engines:
-        told = server.json(f"{CONFIG}?data_parallel_rank={engine['data_parallel_rank']}")
-        assert told["parallelism"]["data_parallel_rank"] == engine["data_parallel_rank"]
+        answer = server.json(f"{CONFIG}?data_parallel_rank={engine['data_parallel_rank']}")
+        assert answer["parallelism"]["data_parallel_rank"] == engine["data_parallel_rank"]
     assert server.get(f"{CONFIG}?data_parallel_rank={len(engines)}").status_code == 400
 
 
@@ -171,9 +171,11 @@ def test_an_engine_has_a_fingerprint_where_it_hashes_blocks_and_else_a_reason(
 ) -> None:
     hashes = {each["rank"]: each["block_hashes"] for each in server.witnessed()}
     for engine in engines:
-        told = engine["fingerprint"]
-        assert bool(hashes[engine["data_parallel_rank"]]) == bool(told["engine"]) == bool(told["canonical"])
-        assert bool(told["reason"]) != bool(told["engine"])
+        fingerprint = engine["fingerprint"]
+        assert (
+            bool(hashes[engine["data_parallel_rank"]]) == bool(fingerprint["engine"]) == bool(fingerprint["canonical"])
+        )
+        assert bool(fingerprint["reason"]) != bool(fingerprint["engine"])
 
 
 def test_the_fixed_root_gives_the_fingerprint_that_was_saved_whatever_the_model(
@@ -203,10 +205,10 @@ def test_the_seed_s_fields_are_those_of_the_capture(server: Server, answer: dict
 
 
 def test_the_settings_are_those_that_server_info_tells(server: Server) -> None:
-    told = dict(leaves(redact(server.json(SERVER_INFO)["vllm_config"])))
+    settings = dict(leaves(redact(server.json(SERVER_INFO)["vllm_config"])))
     found = server.json(f"{CONFIG}?full=true")["fleet"]["settings"]
 
-    differing = {path for path in told.keys() | found.keys() if found.get(path, ...) != told.get(path, ...)}
+    differing = {path for path in settings.keys() | found.keys() if found.get(path, ...) != settings.get(path, ...)}
     assert {path for path in differing if not ENGINES_OWN.fullmatch(path)} == set()
 
 
@@ -256,15 +258,15 @@ def _text(value: Any) -> str:
     return str(value).rpartition(".")[2].lower() if isinstance(value, str) else str(value)
 
 
-def _group(told: dict[str, Any]) -> KVCacheGroup:
-    known = {name: told[name] for name in KVCacheGroup._fields if told.get(name) is not None}
-    return KVCacheGroup(**{"dp_rank": 0, "layers": len(told["layer_names"]), **known})
+def _group(group: dict[str, Any]) -> KVCacheGroup:
+    known = {name: group[name] for name in KVCacheGroup._fields if group.get(name) is not None}
+    return KVCacheGroup(**{"dp_rank": 0, "layers": len(group["layer_names"]), **known})
 
 
 def _flat(answer: dict[str, Any]) -> dict[str, Any]:
     """The seed's part by path."""
-    told = dict(_paths({name: answer[name] for name in SECTIONS}))
-    return {path: value for path, value in told.items() if not NOT_COMPARED.fullmatch(path)}
+    values = dict(_paths({name: answer[name] for name in SECTIONS}))
+    return {path: value for path, value in values.items() if not NOT_COMPARED.fullmatch(path)}
 
 
 def _paths(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

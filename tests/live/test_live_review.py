@@ -175,14 +175,14 @@ def test_the_check_fails_once_a_replica_deviates_and_its_last_line_says_so(story
 
 
 def test_what_changed_since_the_snapshot_names_the_replica_its_restart_and_the_settings(story: Story) -> None:
-    told = story.split.compared
+    compared = story.split.compared
 
-    assert told.code == 1
-    assert f"1 of 2 replicas of chat: block_size {DEFAULT_BLOCK_SIZE} to 32" in told.out
-    assert f"{ALGORITHM} sha256 to sha256_cbor" in told.out
-    assert f"It restarted. {SECOND}" in told.out
-    assert "RT-01 block-size-differs" in told.out
-    assert told.last.startswith("exit 1: 2 new findings; 1 replica changed")
+    assert compared.code == 1
+    assert f"1 of 2 replicas of chat: block_size {DEFAULT_BLOCK_SIZE} to 32" in compared.out
+    assert f"{ALGORITHM} sha256 to sha256_cbor" in compared.out
+    assert f"It restarted. {SECOND}" in compared.out
+    assert "RT-01 block-size-differs" in compared.out
+    assert compared.last.startswith("exit 1: 2 new findings; 1 replica changed")
 
 
 def test_the_old_link_opens_what_was_seen_while_the_fleet_goes_on(story: Story) -> None:
@@ -217,13 +217,13 @@ def test_what_if_says_that_the_odd_one_would_restart_and_what_to_paste(story: St
 
 
 def test_what_was_pasted_takes_the_difference_away(story: Story) -> None:
-    told = story.mended.compared
+    compared = story.mended.compared
 
-    assert "No setting has another value on the 2 replicas that were compared." in told.out
-    assert "New findings 0" in told.out
-    assert SECOND in told.out.partition("1 replica restarted")[2]
+    assert "No setting has another value on the 2 replicas that were compared." in compared.out
+    assert "New findings 0" in compared.out
+    assert SECOND in compared.out.partition("1 replica restarted")[2]
     assert story.mended.checked.code == 0, story.mended.checked.last
-    assert told.last == "exit 1: 1 replica restarted."
+    assert compared.last == "exit 1: 1 replica restarted."
     assert "1 replica restarted" in story.mended.review, story.mended.review
     assert "RT-01" not in story.mended.review
 

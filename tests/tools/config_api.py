@@ -157,7 +157,7 @@ def _operation(path: str) -> dict[str, Any]:
         "summary": "The configuration of this server, for one data-parallel rank.",
         "parameters": [
             _parameter("data_parallel_rank", {"type": "integer", "minimum": 0}, "The rank; by default the first one."),
-            _parameter("full", {"type": "boolean", "default": False}, "Whether all settings are told; 1 and 0 too."),
+            _parameter("full", {"type": "boolean", "default": False}, "Include all settings; 1 and 0 work, too."),
             {
                 "name": "If-None-Match",
                 "in": "header",
@@ -186,7 +186,7 @@ def _content(name: str) -> dict[str, Any]:
 def _error_bodies() -> dict[str, Any]:
     """Return the bodies that are no configuration: the provider's own, vLLM's, and its web framework's."""
     return {
-        "Error": _object(error={**_object(message=SENTENCE, code=STATUS), "description": "All that is told."}),
+        "Error": _object(error={**_object(message=SENTENCE, code=STATUS), "description": "The whole body."}),
         "Unauthorized": _object(error=SENTENCE),
         "NotServed": _object(detail=SENTENCE),
     }

@@ -1,6 +1,6 @@
 """Writes dashboard/vllm/versions.json: which setting paths exist in which vLLM version.
 
-    python tests/tools/make_versions.py            from the captures, keeping what the documentation told
+    python tests/tools/make_versions.py            from the captures, keeping the values of the documentation
     python tests/tools/make_versions.py PAGE.txt   the same, reading the documentation anew
 
 PAGE.txt is the text of vLLM's API page `vllm.config`, with the source of the configuration classes.
@@ -26,7 +26,7 @@ ABOUT = {
     "between": "`main` is the documentation of unreleased code, written between these two versions.",
     "types": "JSON types of the fields of `cache_config`, null set apart.",
     "paths": "The versions that have it. Sections stand here only where their leaves are not known. No environment "
-    "variables: `/server_info` leaves out those that are not set, so a capture does not tell which exist.",
+    "variables: `/server_info` leaves out those that are not set, so a capture does not show which exist.",
 }
 
 # Options whose keys the operator or another library chooses, by their last segment: they are leaves.
@@ -112,7 +112,7 @@ def read_captures(folder: Path) -> dict[str, list[dict[str, Any]]]:
         version.name: [json.loads(file.read_bytes())["vllm_config"] for file in version.glob("*/server_info.json")]
         for version in versions
     }
-    return {version: [config for config in told if "cache_config" in config] for version, told in configs.items()}
+    return {version: [config for config in found if "cache_config" in config] for version, found in configs.items()}
 
 
 def cache_types(configs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -152,7 +152,7 @@ def documented_paths(classes: Mapping[str, Mapping[str, ast.expr]], name: str, p
 
 
 def kept_paths(data: str) -> set[str]:
-    """Return what the documentation told when `data` was written."""
+    """Return the values of the documentation at the time of `data`."""
     return {path for path, versions in json.loads(data)["paths"].items() if DOCUMENTED in versions}
 
 

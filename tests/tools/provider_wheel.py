@@ -23,7 +23,7 @@ SUMMARY = "Tells a vLLM fleet dashboard the configuration that this server resol
 
 
 def cut(whole: Path) -> Path:
-    """Write the provider's wheel beside the whole one and return its file; the same wheel gives the same bytes."""
+    """Write the provider's wheel next to the whole one and return its file. The same wheel gives the same bytes."""
     target = whole.with_name(whole.name.replace(WHOLE, CUT))
     with zipfile.ZipFile(whole) as archive:
         files = {name: archive.read(name) for name in archive.namelist() if name.startswith(KEPT)}

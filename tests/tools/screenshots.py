@@ -1,4 +1,4 @@
-"""Take the committed screenshots anew, remove those of states that are no more, and show side by side what changed."""
+"""Take the committed screenshots again, remove those without a state, and report the changes."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ TESTS = "tests/e2e/test_screenshots.py"
 
 
 def main(arguments: list[str]) -> int:
-    """Write the report on what a commit would change; return pytest's exit code. `arguments` are for pytest."""
+    """Write the report of changes since the last commit. `arguments` are for pytest, whose exit code is returned."""
     before = album.committed()
     os.environ[album.UPDATE] = "1"
     code = pytest.main([TESTS, "--quiet", *arguments])
@@ -20,8 +20,7 @@ def main(arguments: list[str]) -> int:
         file.unlink()
     after = album.held()
     names = sorted({*before, *after})
-    told = [album.change_between(name, before.get(name), after.get(name)) for name in names]
-    changes = [change for change in told if change]
+    changes = [each for name in names if (each := album.change_between(name, before.get(name), after.get(name)))]
     print(f"{len(after)} pictures: {album.tally(changes)} since the last commit. Look at {album.write_report(changes)}")
     return int(code)
 
