@@ -57,7 +57,7 @@ def report(
     """
     kind = Format(output)
     if file is None and not EXPORTS[kind].is_text and is_terminal():
-        wrong(f"-o is missing: name the file that the {EXPORTS[kind].label} is written to")
+        wrong(f"-o is missing: name the output file for {EXPORTS[kind].label}")
     if snapshot == since == STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")
     if snapshot and target:
