@@ -133,7 +133,7 @@ def test_an_export_that_is_piped_in_brings_its_notes_too(tmp_path: Path, export:
     [
         (("--snapshot", "nope"), "exit 2: wrong usage: --snapshot nope: No such file or directory"),
         (("--snapshot", "{file}", "--since", "nope"), "exit 2: wrong usage: --since nope: No such file or directory"),
-        (("--snapshot", "-", "--since", "-"), "exit 2: wrong usage: -: it can stand for one of the two fleets only."),
+        (("--snapshot", "-", "--since", "-"), "exit 2: wrong usage: -: valid for one of the two fleets only."),
         (
             ("--snapshot", "{file}", "-o", "no/x.html"),
             "exit 2: wrong usage: -o no/x.html: No such file or directory; make ",
