@@ -114,7 +114,8 @@ class Cell(NamedTuple):
 
     `value` is what a program reads in place of the text: a plain number, or a list whole. `target` is what the text
     names; that of the first cell is also what a row of a large table opens. `note` is a second, quiet line.
-    `shares` are cohorts' letters with their replicas: a page draws them as a bar in place of the text. `hint` is a
+    `shares` are cohorts' letters with their replicas, which a page draws as a bar in place of the text; a name in lower
+    case is drawn grey. `hint` is a
     tooltip of a page.
     """
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState, formatting
 from dashboard.fleet.formatting import count, first_of, middle_cut, one_line
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, page, plain, to_plain
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.words import remarks
 from dashboard.report.replicas.standing import mark, reason
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind
+from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
     Cell,
@@ -36,15 +37,15 @@ LONGEST_REASON = 240  # characters
 _SUPPRESSED = (Column("Finding"), Column("Where"), Column("Suppressed by"), Column("Until"), Column("Reason"))
 
 
-def unread_entries(replicas: Iterable[Replica]) -> tuple[Entries, ...]:
-    """Return the replicas that are down or partial, grouped by reason; empty where there is none."""
+def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tuple[Entries, ...]:
+    """Return the replicas that are down or partial, grouped by reason, at most `most` groups; empty without any."""
     groups: dict[tuple[ReplicaState, str, str], list[Replica]] = defaultdict(list)
     for replica in replicas:
         kind = formatting.FAILURE_WORDS[replica.failure.kind] if replica.failure else ""
         groups[replica.state, kind, reason(replica)].append(replica)
-    items = [_unread(*key, members) for key, members in list(groups.items())[:MOST_GROUPS]]
-    if rest := sum(map(len, list(groups.values())[MOST_GROUPS:])):
-        items.append(Entry(Tone.UNKNOWN, plain(f"{count(rest, 'more replica')}: see all replicas")))
+    items = [_unread(*key, members) for key, members in list(groups.items())[:most]]
+    if rest := sum(map(len, list(groups.values())[most:])):
+        items.append(Entry(Tone.UNKNOWN, (Piece(count(rest, "more replica"), target=page(pages.REPLICAS)),)))
     data = _unread_data(each for members in groups.values() for each in members)
     return (Entries(tuple(items), data),) if items else ()
 
@@ -132,7 +133,7 @@ def _suppressed(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
     texts = (brief(by.owner), f"{by.until}", one_line(by.reason)) if by else ("", "", "")
     in_order = [brief(name) for each in named_cohorts(finding, names) for name in each.names]
     many = "" if are_few(finding) else first_of(in_order, MOST_NAMED)
-    where = " · ".join(filter(None, (where_of(finding), side_of([finding], names), many)))
+    where = " · ".join(filter(None, (where_of(finding), to_plain(side_of([finding], names)), many)))
     what = f"{finding.severity}: {finding.rule} {finding.sentence}"
     return (Cell(what, Tone(finding.severity), target=Target(Kind.FINDING, finding.id)), Cell(where), *map(Cell, texts))
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dashboard.fleet import Note
-from dashboard.fleet.formatting import count, first_of, iso, joined, natural
-from dashboard.fleet.pieces import Piece, Style, plain, section
+from dashboard.fleet import Note, formatting
+from dashboard.fleet.formatting import count, first_of, iso, natural
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, joined, plain, replica, section
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.listed import Listed
 from dashboard.report.findings.sentence_lines import with_code, with_values
@@ -91,20 +91,13 @@ def rule_words(rule: str) -> str:
     return f"{rule} {BY_ID[rule].name}" if rule in BY_ID else rule
 
 
-def cohort_words(shares: Sequence[CohortShare]) -> str:
-    """Write cohorts as `B ×2, C`, with their pool where there are several."""
-    several = are_several(shares)
-    words = [_chip(share, several=several) for share in shares[:MOST_CHIPS]]
-    more = len(shares) - MOST_CHIPS
-    return ", ".join([*words, *([f"and {more:,} more cohorts"] if more > 0 else [])])
-
-
 def _brief(group: Sequence[Listed], names: Mapping[str, str], *, is_linked: bool) -> Entry:
     finding = group[0].finding
-    anchor = finding_anchor(group[0].key) if is_linked else ""
+    key = group[0].key
+    target = section(finding_anchor(key)) if is_linked else Target(Kind.FINDING, key)
     return Entry(
         tone=Tone(finding.severity),
-        head=head_of(_findings(group), anchor),
+        head=head_of(_findings(group), target),
         side=side_of(_findings(group), names),
         lines=() if is_linked else (with_code(finding.why), *map(plain, _tags(group[0]))),
     )
@@ -176,29 +169,33 @@ def pools_of(alike: Iterable[Finding]) -> list[str]:
     return list(dict.fromkeys(pool for each in alike for pool in each.pools))
 
 
-def head_of(alike: Sequence[Finding], anchor: str = "") -> Line:
-    """Write where findings of one sentence are, and what they say; `anchor` is where that leads in the report."""
+def head_of(alike: Sequence[Finding], target: Target | None = None) -> Line:
+    """Return the pools of findings with one sentence, as a link to `target`, and the sentence."""
     first, pools = alike[0], pools_of(alike)
-    where = joined([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
+    where = formatting.joined([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
     return (
-        Piece(where or "fleet", Style.STRONG, section(anchor) if anchor else None),
+        Piece(where or "fleet", Style.STRONG, target),
         Piece(" "),
         *with_values(first.sentence, first.evidence),
     )
 
 
-def side_of(alike: Sequence[Finding], names: Mapping[str, str]) -> str:
-    """Write whom findings of one sentence concern: of one finding its cohorts, each with its replicas if few."""
+def side_of(alike: Sequence[Finding], names: Mapping[str, str]) -> Text:
+    """Return the cohorts of a finding, with their replicas if these are few; of several findings the number."""
     first = alike[0]
     if len(alike) > 1:
-        return count(len(_replicas(alike)), "replica")
-    if not are_few(first):
-        return cohort_words(first.cohorts)
+        return plain(count(len(_replicas(alike)), "replica"))
     several = are_several(first.cohorts)
-    return ", ".join(
-        f"{_chip(each.share, several=several)} {', '.join(map(brief, each.names))}"
-        for each in named_cohorts(first, names)
-    )
+    if not are_few(first):
+        chips = [_chip(share, several=several) for share in first.cohorts[:MOST_CHIPS]]
+        more = len(first.cohorts) - MOST_CHIPS
+        return joined([*chips, *([plain(f"and {more:,} more cohorts")] if more > 0 else [])], last=", ")
+    cohorts = []
+    for each in named_cohorts(first, names):
+        members = zip(each.replicas, each.names, strict=True)
+        replicas = joined([(replica(brief(name), key),) for key, name in members], last=", ")
+        cohorts.append((*_chip(each.share, several=several), Piece(" "), *replicas))
+    return joined(cohorts, last=", ")
 
 
 def who_lines(alike: Sequence[Finding], names: Mapping[str, str]) -> list[Line]:
@@ -252,7 +249,7 @@ def _ended(finding: Finding) -> str:
     return f"Was suppressed by {by.owner} until {by.until}, which is over: {by.reason}" if by else ""
 
 
-def _chip(share: CohortShare, *, several: bool) -> str:
-    letter = share.letter or "not read"
-    where = f"{brief(share.pool)} " if several and share.pool else ""
-    return f"{where}{letter} ×{share.number:,}" if share.number > 1 else f"{where}{letter}"
+def _chip(share: CohortShare, *, several: bool) -> Text:
+    where = [Piece(f"{brief(share.pool)} ")] if several and share.pool else []
+    letter = cohort(share.letter, share.pool) if share.letter else Piece("not read")
+    return (*where, letter, *([Piece(f" ×{share.number:,}")] if share.number > 1 else []))

@@ -1,58 +1,142 @@
-"""What Overview says, as a report: is the fleet fine, and what is wrong first."""
+"""The page Overview: the fleet in six numbers, its pools, the top findings, and replicas with incomplete data."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict
+from dashboard.fleet import Basis, formatting
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import plain
+from dashboard.fleet.pieces import Piece, Style, page, plain
 from dashboard.report.findings import headline
 from dashboard.report.findings.first import first_findings
 from dashboard.report.findings.headline import FleetSummary
+from dashboard.report.pools.order import ordered
 from dashboard.report.pools.sharing import is_doubtful, is_needed, is_unshared, sharing_verdicts, suppressed_pools
-from dashboard.views.blocks import Entries, Figures, Paragraph, Section, Tone, View
+from dashboard.rules.findings import Severity
+from dashboard.views import pages
+from dashboard.views.blocks import Block, Figure, Figures, Paragraph, Section, Tone, View
+from dashboard.views.capacity_data import total
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
 from dashboard.views.finding_entries import brief_entries
 from dashboard.views.glossary import BASIS, COHORT, POOL, glossary
-from dashboard.views.overview_figures import overview_figures
 from dashboard.views.pools_table import pools_table
+
+NUMBERS, POOLS, FIRST, UNREAD = "numbers", "pools", "first", "not-read"  # anchors
+MOST_UNREAD = 8  # groups of replicas with incomplete data
+
+
+class OverviewFigures(NamedTuple):
+    """The six numbers in reading order."""
+
+    replicas: Figure
+    pools: Figure
+    critical: Figure
+    warnings: Figure
+    unknown: Figure
+    capacity: Figure
 
 
 def overview_report(fleet: Fleet, name: str = "") -> View:
-    """Report how the fleet is. `name` is the snapshot's."""
-    now, sentences = headline.standing(fleet), sharing_verdicts(fleet)
-    parts = [
-        Section("numbers", "In numbers", (Figures(tuple(overview_figures(fleet, now))),)),
-        *([Section("pools", "Pools", (pools_table(fleet, now, sentences),))] if fleet.pools else []),
-        _first(fleet, now),
-        *([Section("not-read", "Not read whole", unread_entries(now.unread))] if now.unread else []),
-        glossary((POOL, COHORT, BASIS)),
-    ]
-    lead = more_words(fleet, now, sentences)
-    return View("Overview", headline.title(now), lead, context_of(fleet, name=name), tuple(parts))
+    """Return the view of a fleet. `name` is the snapshot's."""
+    now, verdicts = headline.standing(fleet), sharing_verdicts(fleet)
+    order = {pool.name: verdicts[pool.name] for pool in ordered(fleet, verdicts, now.by_pool)}
+    incomplete = Section(UNREAD, "Incomplete data", unread_entries(now.unread, MOST_UNREAD))
+    return View(
+        title="Overview",
+        headline=headline.title(now),
+        lead=more_words(fleet, now, order),
+        context=context_of(fleet, name=name),
+        parts=(
+            Section(NUMBERS, "Summary", (Figures(overview_figures(fleet, now)),)),
+            *([Section(POOLS, "Pools", (pools_table(fleet, now, verdicts),))] if fleet.pools else []),
+            _top_findings(fleet, now),
+            *([incomplete] if now.unread else []),
+            glossary((POOL, COHORT, BASIS)),
+        ),
+    )
 
 
-def more_words(fleet: Fleet, now: FleetSummary, sentences: Mapping[str, SharingVerdict]) -> str:
-    """Say in a sentence or two what was found, and what follows from it; pools in the order of their `sentences`."""
+def more_words(fleet: Fleet, now: FleetSummary, verdicts: Mapping[str, SharingVerdict]) -> str:
+    """Return the counts of findings and their consequences, pools in the order of their `verdicts`."""
     domains = fleet.inspection.domains
-    needed = {name: told for name, told in sentences.items() if is_needed(domains.get(name))}
+    needed = {name: verdict for name, verdict in verdicts.items() if is_needed(domains.get(name))}
     unshared, doubtful = ([name for name in needed if so(needed[name])] for so in (is_unshared, is_doubtful))
     suppressed = suppressed_pools(fleet.inspection)
     return headline.more(now, unshared, fleet.inspection, doubtful=doubtful, suppressed=suppressed)
 
 
 def calm_paragraph(fleet: Fleet, now: FleetSummary) -> Paragraph:
-    """Say how far it goes that no finding stands first; of a fleet of which nothing was read, that nobody knows."""
+    """Return what "no findings" is based on; unknown where no settings were read."""
     if not now.read:
-        return Paragraph(plain("No settings of any pool were read, so nothing could be judged."), Tone.UNKNOWN)
-    return Paragraph(plain(" ".join(headline.calm(now, fleet))), Tone.GOOD)
+        return Paragraph(plain("No pool reports its settings, so no rule was evaluated."), Tone.UNKNOWN)
+    first, *rest = headline.calm(now, fleet)
+    return Paragraph((Piece(first, Style.STRONG), Piece("".join(f" {each}" for each in rest))), Tone.GOOD)
 
 
-def _first(fleet: Fleet, now: FleetSummary) -> Section:
+def overview_figures(fleet: Fleet, now: FleetSummary) -> OverviewFigures:
+    """Return the numbers of a fleet, with links to the pages that list what they count."""
+    return OverviewFigures(
+        replicas=_replicas(now),
+        pools=_pools(now),
+        critical=_findings(now, fleet, Severity.CRITICAL, "Critical"),
+        warnings=_findings(now, fleet, Severity.WARNING, "Warnings"),
+        unknown=_unknown(now),
+        capacity=_capacity(fleet),
+    )
+
+
+def _top_findings(fleet: Fleet, now: FleetSummary) -> Section:
     found = first_findings(fleet)
-    left = f"{count(found.left, 'more finding' if found.groups else 'finding')}." if found.left else ""
-    entries: tuple[Entries, ...] = (brief_entries(found.groups, found.names),) if found.groups else ()
-    calm = () if found.groups else (calm_paragraph(fleet, now),)
-    more = (Paragraph(plain(left)),) if left else ()
-    return Section("first", "What is wrong first", (*entries, *calm, *more))
+    blocks: list[Block] = [brief_entries(found.groups, found.names)] if found.groups else [calm_paragraph(fleet, now)]
+    if found.left:
+        number = count(found.left, "more finding" if found.groups else "finding")
+        blocks.append(Paragraph((Piece(number, target=page(pages.FINDINGS)),)))
+    return Section(FIRST, "Top findings", tuple(blocks))
+
+
+def _replicas(now: FleetSummary) -> Figure:
+    parts = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} partial" if now.partial else ""]
+    states = " · ".join(filter(None, parts)) or "all up"
+    number = f"{now.replicas - now.down:,} / {now.replicas:,}"
+    return Figure("Replicas", number, states, target=page(pages.REPLICAS))
+
+
+def _pools(now: FleetSummary) -> Figure:
+    split = len(now.split)
+    counts = ((split, "split"), (now.read - split, "uniform"), (now.pools - now.read, "not reported"))
+    note = ", ".join(f"{number:,} {what}" for number, what in counts if number) or "no model reported"
+    return Figure("Pools", f"{now.pools:,}", note)
+
+
+def _findings(now: FleetSummary, fleet: Fleet, severity: Severity, label: str) -> Figure:
+    number = getattr(now.found, severity)
+    pools = {pool for each in fleet.inspection.findings if each.severity is severity for pool in each.pools}
+    suppressed = sum(each.severity is severity for each in fleet.inspection.suppressed)
+    notes = [f"in {count(len(pools), 'pool')}"] if pools else []
+    notes += [f"{suppressed:,} suppressed"] if suppressed else []
+    note = " · ".join(notes) or ("no findings" if now.read else "not evaluated")
+    target = page(pages.FINDINGS, severity=severity)
+    return Figure(label, f"{number:,}", note, Tone(severity) if number else Tone.PLAIN, target)
+
+
+def _unknown(now: FleetSummary) -> Figure:
+    number = len(now.unread)
+    if number:
+        note = "replicas with incomplete data" if number > 1 else "replica with incomplete data"
+        return Figure("Unknown", f"{number:,}", note, Tone.UNKNOWN, page(pages.REPLICAS))
+    rules = f"{count(now.found.unknown, 'rule')} partially evaluated" if now.found.unknown else ""
+    return Figure("Unknown", "0", rules or "data complete")
+
+
+def _capacity(fleet: Fleet) -> Figure:
+    held = total(fleet.replicas)
+    parts = ["tokens"] if held.tokens is not None else []
+    least = "" if held.whole else "≥ "
+    parts += [f"{least}{formatting.size(held.bytes)}"] if held.bytes is not None else []
+    parts += [f"{least}{count(held.devices, held.noun)}"] if held.devices else []
+    parts += [f"{count(held.unknown, 'rank')} unknown"] if held.unknown else []
+    basis = "upper bound" if held.basis is Basis.ASSUMED else held.basis
+    label = f"KV cache, {basis}" if held.tokens is not None else "KV cache"
+    return Figure(label, formatting.short(held.tokens, held.basis), " · ".join(parts), target=page(pages.CAPACITY))

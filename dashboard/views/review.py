@@ -29,8 +29,7 @@ from dashboard.views.excluded import (
 from dashboard.views.finding_entries import FindingContext, brief_entries, bundled, finding_anchor, note_lines
 from dashboard.views.findings import findings_table, severity_parts
 from dashboard.views.glossary import ALL_TERMS, glossary
-from dashboard.views.overview import calm_paragraph, more_words
-from dashboard.views.overview_figures import overview_figures
+from dashboard.views.overview import calm_paragraph, more_words, overview_figures
 from dashboard.views.replica_rows import replicas_table
 from dashboard.views.review_agreed import agreed_part, noted_data
 from dashboard.views.review_capacity import CAPACITY, capacity_parts

@@ -62,7 +62,7 @@ def _findings(known: Known, suppressed: str, notes: Mapping[str, Note]) -> Itera
         if finding.id in notes:
             lines = ((Piece(rule_words(finding.rule), Style.MUTED),), *who_lines([finding], known.names))
             side = side_of([finding], known.names)
-            yield finding.id, (Entry(Tone(finding.severity), head_of([finding], anchor), side, lines), finding)
+            yield finding.id, (Entry(Tone(finding.severity), head_of([finding], section(anchor)), side, lines), finding)
 
 
 def _places(known: Known) -> Iterator[tuple[Listed, str]]:

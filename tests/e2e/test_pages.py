@@ -54,11 +54,11 @@ def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) ->
         top = "e => e.getBoundingClientRect().top"
         cards = [card.evaluate(top) for card in page.locator(".card").all()[:3]]
         bottom = page.locator(".asof").evaluate("e => e.getBoundingClientRect().bottom")
-        cells = page.locator(".pool-list tbody tr").first.locator("th, td")
+        cells = page.locator(".st-key-pools tbody tr").first.locator("th, td")
         right = [cell.evaluate("e => e.getBoundingClientRect().right") for cell in cells.all()]
 
         assert page.locator("[data-testid=stMain]").evaluate(overflow) <= 0
-        assert page.locator(".pool-list .scroll").first.evaluate(overflow) <= 0
+        assert page.locator(".st-key-pools .scroll").first.evaluate(overflow) <= 0
         assert bottom < page.locator("h1").evaluate(top)
         assert cards[0] == cards[1] < cards[2]
         assert len(right) == 8

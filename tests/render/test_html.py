@@ -113,9 +113,11 @@ def test_a_long_table_folds_on_a_page_only() -> None:
 
 
 def test_shares_of_cohorts_are_a_bar() -> None:
-    cell = Cell("A ×3, B ×1", shares=(("A", 3), ("B", 1)))
+    cell = Cell("A ×3, B", shares=(("A", 3), ("B", 1), ("not reported", 1)))
+    html = written(Table("t", "T", (Column("C"),), ((cell,),)))
 
-    assert '<span class="c1" style="flex:1">B ×1</span>' in written(Table("t", "T", (Column("C"),), ((cell,),)))
+    assert '<span class="c1" style="flex:1" title="cohort B: 1 replica">B</span>' in html
+    assert '<span class="rest" style="flex:1">1 not reported</span>' in html
 
 
 def test_gauges_are_a_table_and_columns_follow_each_other_in_an_export() -> None:

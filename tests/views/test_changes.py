@@ -259,7 +259,7 @@ def test_findings_are_listed_by_status_with_their_rule_linked_where_it_found_the
     (fixed,) = entries(shown, "gone-findings")
     (new,) = entries(view(chat(4), ODD, snapshot="0a1b2c3d4e"), "new-findings")
 
-    assert (fixed.tone, fixed.side) == (Tone.GOOD, "B chat-04")
+    assert (fixed.tone, fixed.side_text) == (Tone.GOOD, "B chat-04")
     assert targets(fixed.lines[0]) == {
         "RT-01 block-size-differs": Target(Kind.RULE, "RT-01", choices=(("snapshot", "live"),))
     }

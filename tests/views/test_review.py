@@ -119,7 +119,7 @@ def test_every_finding_is_told_with_why_who_and_what_to_do() -> None:
     entry = next(each for each in entries_of([part(report, "severity-critical")]))
 
     assert entry.head[0].text == "chat-70b"
-    assert entry.side == "B chat-70b-17"
+    assert entry.side_text == "B chat-70b-17"
     assert told.why in text_of(entry.lines)
     assert told.remedy.sentence in text_of(entry.lines)
     assert entry.snippets == ("--block-size 16",)
@@ -212,7 +212,7 @@ def test_an_empty_fleet_and_one_that_is_down_are_told_truly() -> None:
     assert "Fleet nobody has no replicas." in empty.lead
     assert silent.headline == "No replica answers"
     for report in (empty, silent):
-        assert "No settings of any pool were read, so nothing could be judged." in text_of(part(report, "fine"))
+        assert "No pool reports its settings, so no rule was evaluated." in text_of(part(report, "fine"))
         assert "found nothing" not in text_of(report)
 
 

@@ -7,7 +7,7 @@ from dashboard.views import pages
 from dashboard.views.compare import compare_report
 from dashboard.views.pool_comparison import head_text, members_of, pool_named, unmatched_text
 from dashboard.web import compare_page, draw, empty, links, markup, share, state
-from dashboard.web.overview import overview
+from dashboard.web.overview import pool_order
 
 fleet = state.fleet()
 if not fleet.pools:
@@ -16,7 +16,7 @@ if not fleet.pools:
 
 with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
     title = st.container()
-    name = compare_page.choose_pool(overview(fleet.generation, fleet.polled_at, fleet).order)
+    name = compare_page.choose_pool(pool_order(fleet.generation, fleet.polled_at, fleet))
 if name is None:
     empty.no_such_pool(st.query_params[pages.POOL])
     st.stop()

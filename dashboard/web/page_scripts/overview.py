@@ -1,33 +1,32 @@
-"""Overview: is the fleet fine, and if not, what is wrong first."""
+"""Overview: the fleet in six numbers, its pools, the top findings, and replicas with incomplete data."""
 
 import streamlit as st
 
-from dashboard.fleet.formatting import count
-from dashboard.views.overview import overview_report
-from dashboard.web import empty, markup, share, state
-from dashboard.web.overview import MOST_POOLS, overview
-from dashboard.web.unread import unread
+from dashboard.fleet import ReplicaState
+from dashboard.views.blocks import Entries
+from dashboard.views.overview import FIRST, NUMBERS, POOLS, UNREAD
+from dashboard.web import draw, empty, overview, share, state
 
 fleet = state.fleet()
 empty.draw_guide()
-shown = overview(fleet.generation, fleet.polled_at, fleet)
-st.html(shown.head + shown.cards)
-if fleet.pools:
-    st.html(markup.section("Pools") + shown.pools)
-if shown.more_pools:
-    with st.expander(f"and {count(len(shown.order) - MOST_POOLS, 'more pool', 'more pools')}"):
-        st.html(shown.more_pools)
-left, right = st.columns([2.1, 1], gap="medium") if shown.first and shown.unread else (st.container(), st.container())
+view = overview.overview_view(fleet.generation, fleet.polled_at, state.snapshot_name(), fleet)
+sections = {each.anchor: each for each in view.parts}
+draw.draw_head(view)
+draw.draw_blocks(sections[NUMBERS].blocks, "numbers")
+if POOLS in sections:
+    with st.container(key="pools"):
+        draw.draw_sections([sections[POOLS]], "overview")
+
+has_findings = any(isinstance(block, Entries) for block in sections[FIRST].blocks)
+is_split = has_findings and UNREAD in sections
+left, right = st.columns([2.1, 1], gap="medium") if is_split else (st.container(), st.container())
 with left:
-    if shown.first:
-        st.html(f'<div class="first">{markup.section("First things first")}{markup.entries(shown.first)}</div>')
-    elif any(pool.cohorts for pool in fleet.pools):
-        empty.all_equal(shown.calm[0], " ".join(shown.calm[1:]))
-    elif len(shown.unread) < len(fleet.replicas):
+    if has_findings or any(pool.cohorts for pool in fleet.pools):
+        with st.container(key="first"):
+            draw.draw_sections([sections[FIRST]], "overview")
+    elif any(replica.state is ReplicaState.UP for replica in fleet.replicas):
         empty.no_settings_reported("fleet") if fleet.pools else empty.no_pool_labels()
-with right:
-    if shown.unread:
-        entries = markup.section("Could not be read") + markup.entries(unread(shown.unread, state.age_reference()))
-        st.html(entries if shown.first else f'<div class="alone">{entries}</div>')
-called = state.snapshot_name()
-share.offer(lambda: overview_report(fleet, called))
+if UNREAD in sections:
+    with right, st.container(key="unread"):
+        draw.draw_sections([sections[UNREAD]], "overview")
+share.offer(lambda: view)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from dashboard.fleet.pieces import to_plain
 from dashboard.render.terminal import to_terminal
 from dashboard.report.findings import words
 from dashboard.rules.findings import Finding
@@ -19,7 +20,7 @@ CROSSED = in_cohorts(C=(4,), D=(3,))  # the letters stand in one order, the name
 
 
 def test_entries_of_pages_and_reports_write_each_name_beside_its_cohort() -> None:
-    assert side_of([CROSSED], NAMES) == "C chat-4, D chat-3"
+    assert to_plain(side_of([CROSSED], NAMES)) == "C chat-4, D chat-3"
 
 
 def test_check_writes_each_name_beside_its_cohort() -> None:
@@ -30,21 +31,21 @@ def test_check_writes_each_name_beside_its_cohort() -> None:
 def test_several_replicas_of_a_cohort_are_counted_beside_its_letter() -> None:
     both = in_cohorts(A=(2, 10), B=(3,))
 
-    assert side_of([both], NAMES) == "A ×2 chat-2, chat-10, B chat-3"
+    assert to_plain(side_of([both], NAMES)) == "A ×2 chat-2, chat-10, B chat-3"
     assert words.who(both, NAMES) == "A x2 (chat-2 and chat-10), B x1 (chat-3)"
 
 
 def test_a_single_cohort_is_told_with_its_names_and_many_replicas_by_cohort_alone() -> None:
-    assert side_of([in_cohorts(B=(5, 6))], NAMES) == "B ×2 chat-5, chat-6"
-    assert side_of([in_cohorts(A=(1, 2, 3, 5, 6), C=(4,))], NAMES) == "A ×5, C"
-    assert side_of([finding(replicas=(), cohorts=())], NAMES) == ""
+    assert to_plain(side_of([in_cohorts(B=(5, 6))], NAMES)) == "B ×2 chat-5, chat-6"
+    assert to_plain(side_of([in_cohorts(A=(1, 2, 3, 5, 6), C=(4,))], NAMES)) == "A ×5, C"
+    assert to_plain(side_of([finding(replicas=(), cohorts=())], NAMES)) == ""
 
 
 def test_replicas_of_two_pools_stand_beside_their_pool_and_those_never_read_say_so() -> None:
     (one,), (other,) = in_cohorts("a", A=(2,)).cohorts, in_cohorts("b", **{"": (1,)}).cohorts
     told = finding(replicas=(*one.replicas, *other.replicas), cohorts=(one, other))
 
-    assert side_of([told], NAMES) == "a A chat-2, b not read chat-1"
+    assert to_plain(side_of([told], NAMES)) == "a A chat-2, b not read chat-1"
     assert words.who(told, NAMES) == "a A x1 (chat-2), b 1 not read (chat-1)"
 
 
