@@ -135,7 +135,7 @@ values = st.dictionaries(
         st.integers(0, 99),
         st.booleans(),
         st.text("ab#: \n'\"", max_size=5),
-        st.lists(st.integers(), max_size=2),
+        st.lists(st.integers(-(2**64), 2**64), max_size=2),  # a reply with a larger number is refused
     ),
     min_size=1,
 )
