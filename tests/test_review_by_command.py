@@ -17,10 +17,10 @@ from tests.builders import NOW, alike, document, fleet
 from tests.page_runner import WEEK, a_finding, earlier, frozen, review
 from tests.report.saved_fleets import saved
 
-FIRST = "This is the first review of this fleet"
-NOT_OPENED = "The last review cannot be opened, so what is new since then is not known."
-NOT_COMPARED = "This review is not held against an earlier one."
-LAST = "The last review looked at data of "
+FIRST = "First review of this fleet"
+NOT_OPENED = "The last review cannot be opened, so what is new since then is unknown."
+NOT_COMPARED = "This review is not compared with an earlier one."
+LAST = "Data of the last review: "
 
 
 @pytest.fixture(autouse=True)
