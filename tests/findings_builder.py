@@ -8,6 +8,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State, cohort_letters
+from dashboard.fleet.pieces import plain
 from dashboard.rules.domain import Basis, Domain, ImpactContext, Router, Store
 from dashboard.rules.findings import (
     CohortShare,
@@ -71,7 +72,8 @@ def finding(fleet: Fleet, replicas: Iterable[str] = ("chat-70b-17",), **more: An
         "total": len(rest) + len(ids),
         "facet": ImpactContext.PREFIX_HASH,
     }
-    return Finding(**{**given, **more})
+    known = {**given, **more}
+    return Finding(text=plain(known.pop("sentence")), **known)
 
 
 def outcome(

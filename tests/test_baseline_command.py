@@ -118,8 +118,8 @@ def test_several_can_be_given_and_what_they_say_is_enough() -> None:
     ("text", "options", "why"),
     [
         ("{version: 1, pool: embed, expected: {a: 1}}", {}, "it matches no pool"),
-        (f"{BEGIN}expected: {{a: 1}}", {}, "a: told by 0 of 5 replicas"),
-        (f"{BEGIN}expected: {{a: 1}}", {"rules": {"BL-01": {"enabled": False}}}, "fleet.yaml disables it"),
+        (f"{BEGIN}expected: {{a: 1}}", {}, "a: reported by 0 of 5 replicas"),
+        (f"{BEGIN}expected: {{a: 1}}", {"rules": {"BL-01": {"enabled": False}}}, "Disabled in fleet.yaml"),
     ],
 )
 def test_a_baseline_that_nothing_was_held_against_has_not_passed(

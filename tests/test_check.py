@@ -154,7 +154,7 @@ def test_sentences_about_the_options_name_their_file(tmp_path: Path) -> None:
     done = run("check", "--config", "n.yaml")
 
     assert "suppress[0] in n.yaml (RT-01, ann) matches no finding; take it out." in done.stdout
-    assert "pools.lost in n.yaml matches no pool; mend the name or take it out." in done.stdout
+    assert "pools.lost in n.yaml matches no pool; correct or remove it." in done.stdout
     assert "No targets: name addresses, list them in n.yaml, or use --config FILE" in done.stderr
     assert "fleet.yaml" not in done.stdout + done.stderr
 

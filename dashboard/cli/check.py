@@ -17,7 +17,7 @@ from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
 from dashboard.render.export import CHECK_WRITERS, Checked, CheckFormat
 from dashboard.render.verdict import verdict_of
-from dashboard.rules.baseline.unknown_paths import shown_part
+from dashboard.rules.baseline import shown_part
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy
 

@@ -15,7 +15,7 @@ from dashboard.compare.encoding import is_comparable
 from dashboard.compare.reference import settings_of
 from dashboard.fleet import Baseline, Pool, Setting
 from dashboard.fleet.formatting import COMMAND_MARK, HIDDEN, count
-from dashboard.rules.settable import derived
+from dashboard.rules.apply_method import derived_paths
 from dashboard.vllm.canonical import canonical_text
 
 LONGEST_KEY = 1000  # characters as written: readers look for the colon within 1,024 (YAML 1.1, 7.4.2)
@@ -118,7 +118,7 @@ def agreeable(settings: Mapping[str, Setting]) -> dict[str, Any]:
 
     That is what follows from other settings, and how vLLM was built.
     """
-    left = FOLLOWING | derived(settings)
+    left = FOLLOWING | derived_paths(settings)
     told = writable(settings)
     return {path: value for path, value in told.items() if path not in left and not path.startswith(BUILD_FACTS)}
 

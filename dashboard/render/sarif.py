@@ -14,7 +14,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import end_cut, iso, safe_json
 from dashboard.render.verdict import PASSED, Verdict
 from dashboard.report.findings import words
-from dashboard.report.rules.page import headline, page_path, rule_page, severities
+from dashboard.report.rule_pages import headline, page_path, rule_page, severities
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.rules.registry import Rule

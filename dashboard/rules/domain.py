@@ -1,4 +1,4 @@
-"""What the replicas of a pool share: it decides what a difference breaks, and how bad that is."""
+"""What the replicas of a pool share: it decides the impact of a difference."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from dashboard.fleet import Role, Setting
-from dashboard.rules.connectors import Connector, connectors, value
+from dashboard.rules.connector_options import Connector, connectors, native
 
 T = TypeVar("T")
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 class Router(StrEnum):
     """How requests find their replica."""
 
-    PREFIX_HASH = "prefix-hash"  # it computes vLLM's block hashes itself
-    KV_EVENTS = "kv-events"  # it follows the replicas' KV events
-    APPROXIMATE = "approximate"  # it remembers what it sent where
-    NONE = "none"  # it does not look at prefixes
+    PREFIX_HASH = "prefix-hash"  # computes vLLM's block hashes
+    KV_EVENTS = "kv-events"  # indexes the replicas' KV events
+    APPROXIMATE = "approximate"  # estimates caches from its own routing history
+    NONE = "none"  # ignores prefixes
 
 
 class Store(StrEnum):
@@ -39,9 +39,9 @@ class SeedPolicy(StrEnum):
 
 
 class ImpactContext(StrEnum):
-    """One reason why a difference can hurt. Severities and explanations of rules are given per facet."""
+    """One reason why a difference can hurt. Rules have a severity and an explanation per context."""
 
-    MODEL = "any pool"  # always: clients expect the same of each replica
+    MODEL = "any pool"  # always: clients expect the same answers of each replica
     PREFIX_HASH = "prefix-hash"
     KV_EVENTS = "kv-events"
     APPROXIMATE = "approximate"
@@ -52,24 +52,24 @@ class ImpactContext(StrEnum):
 class Basis(StrEnum):
     """How a part of a domain is known."""
 
-    DECLARED = "declared"  # fleet.yaml says it
-    INFERRED = "inferred"  # the replicas' settings show it
+    DECLARED = "declared"  # in fleet.yaml
+    INFERRED = "inferred"  # from the replicas' settings
     ASSUMED = "assumed"
 
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What the router was configured with: each replica is held against it. None: nobody said."""
+    """The router's configuration, with which each replica is compared. None: not configured."""
 
     block_size: int | None = None
     hash_algorithm: str | None = None
     seed_policy: SeedPolicy | None = None
-    event_topic: str | None = None  # a template: {host}, {port} and {model} stand for what differs
+    event_topic: str | None = None  # a template with {host}, {port} and {model}
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What fleet.yaml says of a pool; None is what it does not say."""
+    """The options of a pool in fleet.yaml; None where not set."""
 
     router: Router | None = None
     kv_store: Store | None = None
@@ -79,7 +79,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What the replicas of one pool share, and how that is known."""
+    """What the replicas of one pool share, with the basis of each part."""
 
     router: Router
     router_basis: Basis
@@ -91,7 +91,7 @@ class Domain:
 
     @property
     def facets(self) -> frozenset[ImpactContext]:
-        """Return all reasons why a difference can hurt in this pool."""
+        """Return the impact contexts of this pool."""
         facets = {ImpactContext.MODEL}
         if self.router is not Router.NONE:
             facets.add(ImpactContext(self.router))
@@ -103,21 +103,21 @@ class Domain:
 
     @property
     def known_facets(self) -> frozenset[ImpactContext]:
-        """Return the facets that are declared or inferred; only a router is ever assumed to be there."""
+        """Return the contexts that are declared or inferred: only a router is ever assumed."""
         assumed = self.router.value if self.router_basis is Basis.ASSUMED else None
         return frozenset(each for each in self.facets if each.value != assumed)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Return what is assumed of a pool, as findings list it."""
+        """Return the assumptions about a pool, as findings list them."""
         return (assumed_router(self.router),) if self.router_basis is Basis.ASSUMED else ()
 
 
 EVENTS = "kv_events_config.enable_kv_cache_events"
 PUBLISHER = "kv_events_config.publisher"
-NO_PUBLISHER = "null"  # vLLM's name for it (vllm/config/kv_events.py)
+NO_PUBLISHER = "null"  # vLLM's name for none (vllm/config/kv_events.py)
 ENCODER_ROLE = "ec_transfer_config.ec_role"
-# Connectors that put KV cache where others read it, by how their names begin. The names are those of
+# Connectors that write shared KV cache, by the beginning of their names. The names are those of
 # vllm/distributed/kv_transfer/kv_connector/factory.py; SharedStorageConnector is what ExampleConnector was called.
 STORES = (
     ("LMCache", Store.LMCACHE),
@@ -127,19 +127,19 @@ STORES = (
     ("HF3FS", Store.FILE),
 )
 OFFLOADING = "OffloadingConnector"
-# Tiers below CPU memory (vllm/v1/kv_offload/tiering/factory.py) that others read too. A replica may have several: a
-# peer refuses what a folder only fails to find, so p2p counts first.
+# Shared tiers below CPU memory (vllm/v1/kv_offload/tiering/factory.py). p2p counts first: a peer refuses what a folder
+# only misses.
 TIERS = (("p2p", Store.P2P), ("fs", Store.FILE), ("obj", Store.FILE))
-SHARED_FOLDER = "SharedStorageOffloadingSpec"  # llm-d's own back end for OffloadingConnector
+SHARED_FOLDER = "SharedStorageOffloadingSpec"  # llm-d's backend of OffloadingConnector
 
 
 def domain_of(declared: Declared, roles: Iterable[Role], documents: Iterable[Mapping[str, Setting]]) -> Domain:
-    """Return a pool's domain: what is declared, else what its documents show, else an approximate router."""
-    told = tuple(documents)
+    """Return a pool's domain: declared, else inferred from its documents, else an approximate router."""
+    known = tuple(documents)
     # Not prefix-hash: no current router recomputes vLLM's hashes by itself (llm-d/llm-d#1290, smg, Dynamo, Ray).
-    router = _first(declared.router, _router(told), Router.APPROXIMATE)
-    store = _first(declared.kv_store, _store(told), Store.NONE)
-    apart = not {Role.PREFILL, Role.DECODE}.isdisjoint(roles) or any(value(each, ENCODER_ROLE) for each in told)
+    router = _first(declared.router, _router(known), Router.APPROXIMATE)
+    store = _first(declared.kv_store, _store(known), Store.NONE)
+    apart = not {Role.PREFILL, Role.DECODE}.isdisjoint(roles) or any(native(each, ENCODER_ROLE) for each in known)
     disaggregated = _first(declared.disaggregated, apart or None, other=False)
     return Domain(*router, *store, *disaggregated, expects=declared.expects)
 
@@ -156,22 +156,22 @@ def _first(declared: T | None, inferred: T | None, other: T) -> tuple[T, Basis]:
 
 
 def _router(documents: Iterable[Mapping[str, Setting]]) -> Router | None:
-    publishing = (value(each, EVENTS) is True and value(each, PUBLISHER) != NO_PUBLISHER for each in documents)
+    publishing = (native(each, EVENTS) is True and native(each, PUBLISHER) != NO_PUBLISHER for each in documents)
     return Router.KV_EVENTS if any(publishing) else None
 
 
 def _store(documents: Iterable[Mapping[str, Setting]]) -> Store | None:
-    """Return the first store that any document shows; the order of documents means nothing."""
-    told = [connector for document in documents for connector in connectors(document)]
+    """Return the first of STORES, else of TIERS, that any document has."""
+    found = [connector for document in documents for connector in connectors(document)]
     for begin, store in STORES:
-        if any(each.name.startswith(begin) for each in told):
+        if any(each.name.startswith(begin) for each in found):
             return store
-    tiers = {tier for each in told if each.name == OFFLOADING for tier in tiers_of(each)}
+    tiers = {tier for each in found if each.name == OFFLOADING for tier in tiers_of(each)}
     return next((store for tier, store in TIERS if tier in tiers), None)
 
 
 def tiers_of(connector: Connector) -> tuple[str, ...]:
-    """Return the kinds of the tiers below CPU memory that an offloading connector has, in its order."""
+    """Return the kinds of an offloading connector's tiers below CPU memory, in its order."""
     if connector.options.get("spec_name") == SHARED_FOLDER:
         return ("fs",)
     tiers = connector.options.get("secondary_tiers")

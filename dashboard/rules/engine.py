@@ -1,4 +1,4 @@
-"""Runs rules over a fleet: every rule on every subject has one outcome, whatever the rule does."""
+"""Runs rules over a fleet: every rule has one outcome per subject."""
 
 import hashlib
 from collections import defaultdict
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dashboard.compare.baseline import agreed_paths
 from dashboard.fleet import Document, Pool, Replica, Role, cohort_letters
 from dashboard.fleet.formatting import count, first_of, uncapitalized
-from dashboard.rules.baseline.unknown_paths import unknown_paths
+from dashboard.rules.baseline import unknown_paths
 from dashboard.rules.domain import Basis, ImpactContext, assumed_router, domain_of
 from dashboard.rules.findings import (
     CohortShare,
@@ -20,30 +20,29 @@ from dashboard.rules.findings import (
     Family,
     Finding,
     Inspection,
+    NotEvaluated,
     Outcome,
     OutcomeKind,
     Rollout,
     Severity,
     Suppression,
-    Unjudged,
 )
-from dashboard.rules.policy import Policy, RuleChange
+from dashboard.rules.policy import Policy, RuleChange, suppress
 from dashboard.rules.registry import Rule, Scope
-from dashboard.rules.rollout import is_explained, remedy_along, rollout_of
+from dashboard.rules.rollout import is_along, remedy_along, rollout_of
 from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject, Subject
-from dashboard.rules.suppress import sort_out
 
-MOST_NEEDS = 12  # settings that a rule lacks and that are named, before the rest is counted
-LONGEST_REASON = 200  # characters of what a rule raised
+MAX_NEEDS = 12  # missing settings that a reason names before it counts the rest
+REASON_LENGTH = 200  # characters of an exception
 ID_DIGITS = 10
 
 
 class _Context(NamedTuple):
-    """What turning drafts into findings needs of the fleet."""
+    """The fleet's data that a finding needs."""
 
     replicas: Mapping[str, Replica]
     letters: Mapping[str, str]
-    file: str  # what the operator calls fleet.yaml
+    file: str  # the name of fleet.yaml
 
 
 def inspect_fleet(
@@ -56,9 +55,9 @@ def inspect_fleet(
     ignore: Sequence[str] = (),
     today: date | None = None,
 ) -> Inspection:
-    """Judge a fleet. The order of rules, pools, replicas and documents means nothing.
+    """Run rules over a fleet. The order of rules, pools, replicas and documents does not matter.
 
-    `now` decides whether a rollout still goes on, `today` which suppressions are expired: the day of `now` unless told.
+    `now` decides which rollouts are in progress, `today` (default: the day of `now`) which suppressions expired.
     """
     subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore)
     context = _Context({each.id: each for each in replicas}, cohort_letters(pools), policy.file)
@@ -72,7 +71,7 @@ def inspect_fleet(
     for rule in rules:
         change = policy.rules.get(rule.id, RuleChange())
         for subject in by_scope[rule.scope]:
-            outcome, found = _judged(rule, change, subject, context)
+            outcome, found = _evaluate(rule, change, subject, context)
             outcomes.append(outcome)
             findings += found
 
@@ -82,14 +81,14 @@ def inspect_fleet(
         pools = _pools_of(part, context) if finding.rule in fleet_wide else finding.pools
         return replace(finding, pools=pools, replicas=part, cohorts=_cohorts(part, context))
 
-    told = sort_out(findings, policy.suppressions, today or now.date(), context.replicas, narrowed)
+    result = suppress(findings, policy.suppressions, today or now.date(), context.replicas, narrowed)
     return Inspection(
-        findings=_worst_first(told.active, rules),
-        suppressed=_worst_first(told.suppressed, rules),
+        findings=_worst_first(result.active, rules),
+        suppressed=_worst_first(result.suppressed, rules),
         outcomes=tuple(sorted(outcomes, key=lambda each: (each.rule, each.subject))),
         domains={each.name: each.domain for each in subjects},
         rollouts={each.name: each.rollout for each in subjects if each.rollout is not None},
-        notes=tuple(_notes(policy, told.unused, subjects)),
+        notes=tuple(_notes(policy, result.unused, subjects)),
     )
 
 
@@ -105,16 +104,16 @@ def _pool_subjects(
     subjects = []
     for pool in sorted(pools, key=lambda each: each.name):
         members = tuple(known[each] for each in sorted(pool.replicas))
-        held = {each.document for each in members if each.document is not None}
-        told = [documents[each].settings for each in sorted(held)]
-        domain = domain_of(policy.declared(pool.name), [each.role for each in members], told)
+        keys = {each.document for each in members if each.document is not None}
+        settings = [documents[each].settings for each in sorted(keys)]
+        domain = domain_of(policy.declared(pool.name), [each.role for each in members], settings)
         subject = PoolSubject(pool, domain, members, documents, tuple(ignore), baseline=policy.baseline(pool.name))
         subjects.append(replace(subject, rollout=rollout_of(pool.name, subject.members, now)))
     return subjects
 
 
 def _pairs(subjects: Sequence[PoolSubject]) -> Iterator[PairSubject]:
-    """Pair each prefill pool with the decode pools of its model: same name but for the role, else same served model."""
+    """Pair each prefill pool with the decode pools of its model: by name without the role, else by served model."""
     disaggregated = [each for each in subjects if each.domain.disaggregated]
     decoding = [each for each in disaggregated if each.pool.role is Role.DECODE]
     for prefill in (each for each in disaggregated if each.pool.role is Role.PREFILL):
@@ -128,62 +127,62 @@ def _serves(subject: PoolSubject) -> set[str]:
     return {name for each in subject.members for name in each.served_model_names}
 
 
-def _judged(rule: Rule, change: RuleChange, subject: Subject, context: _Context) -> tuple[Outcome, list[Finding]]:
-    """Return what became of one rule on one subject."""
+def _evaluate(rule: Rule, change: RuleChange, subject: Subject, context: _Context) -> tuple[Outcome, list[Finding]]:
+    """Return the outcome and the findings of one rule on one subject."""
     worst = rule.severity_in(subject.facets, subject.known_facets)
     whole = Outcome(rule.id, subject.name, subject.pools, OutcomeKind.PASSED, total=len(subject.all_replicas))
     reason = _inapplicable(rule, change, subject, context.file)
     if worst is None or reason:
-        reason = reason or f"Only for: {' or '.join(rule.severity)}."
+        reason = reason or f"Only for {' or '.join(rule.severity)}."
         return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason=reason), []
     needs = _needs(rule, subject)
-    whole = whole._replace(unknown=subject.lacking(needs))
+    whole = whole._replace(unknown=subject.missing(needs))
     if (missing := _missing(rule, needs, subject)) is not None:
         return whole._replace(kind=OutcomeKind.SKIPPED, reason=missing), []
     try:
-        told = list(rule.check(subject, **{**rule.parameters, **change.parameters}))
-    except Exception as error:  # noqa: BLE001  one rule's mistake must not cost the others
-        reason = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
+        results = list(rule.check(subject, **{**rule.parameters, **change.parameters}))
+    except Exception as error:  # noqa: BLE001  an error in one rule must not stop the others
+        reason = f"{type(error).__name__}: {error}"[:REASON_LENGTH]
         return whole._replace(kind=OutcomeKind.ERROR, reason=reason), []
-    unjudged = [each for each in told if isinstance(each, Unjudged)]
-    whole = whole._replace(unknown=max([whole.unknown, *(len(each.replicas) for each in unjudged)]))
-    drafts = [each for each in told if isinstance(each, Draft)]
+    unknown = [each for each in results if isinstance(each, NotEvaluated)]
+    whole = whole._replace(unknown=max([whole.unknown, *(len(each.replicas) for each in unknown)]))
+    drafts = [each for each in results if isinstance(each, Draft)]
     found = [_finding(draft, rule, whole, worst, change.severity, subject, context) for draft in drafts]
     if found:
         return whole._replace(kind=OutcomeKind.FAILED, findings=len(found)), found
-    reason = next((each.reason for each in unjudged if each.reason), "")
+    reason = next((each.reason for each in unknown if each.reason), "")
     return whole._replace(kind=OutcomeKind.SKIPPED if reason else OutcomeKind.PASSED, reason=reason), []
 
 
 def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -> str | None:
-    """Say why a rule has nothing to judge, whatever is shared; None where it has."""
+    """Return why a rule does not apply, independent of the domain; None where it does."""
     if not change.enabled:
-        return f"{file} disables it."
+        return f"Disabled in {file}."
     if len(subject.all_replicas) < rule.least:
-        return "One replica: nothing to compare it with."
-    if rule.holds_to_baseline and isinstance(subject, PoolSubject) and subject.baseline is None:
-        return f"{file} names no baseline of this pool."
+        return "One replica: nothing to compare."
+    if rule.needs_baseline and isinstance(subject, PoolSubject) and subject.baseline is None:
+        return f"No baseline for this pool in {file}."
     if rule.expects and isinstance(subject, PoolSubject) and getattr(subject.domain.expects, rule.expects) is None:
-        return f"{file} does not say what the router expects as {rule.expects}."
+        return f"expects.{rule.expects} is not set in {file}."
     return None
 
 
 def _needs(rule: Rule, subject: Subject) -> Sequence[str]:
-    """Return what a rule needs; what holds a pool to its baseline needs what that says, as far as it is compared."""
-    if not rule.holds_to_baseline or not isinstance(subject, PoolSubject) or subject.baseline is None:
+    """Return what a rule needs: for a baseline rule the compared settings of the pool's baseline."""
+    if not rule.needs_baseline or not isinstance(subject, PoolSubject) or subject.baseline is None:
         return rule.needs
     return [path for path in agreed_paths(subject.baseline) if not subject.is_ignored(path)]
 
 
 def _missing(rule: Rule, needs: Sequence[str], subject: Subject) -> str | None:
-    """Say what a rule lacks; None where it can be judged."""
-    if rule.holds_to_baseline and not needs:
-        return "Every setting of the baseline is ignored."
-    tellers = max(map(subject.telling, needs), default=rule.least)
-    if tellers >= rule.least:
+    """Return what is missing to evaluate a rule; None where nothing is."""
+    if rule.needs_baseline and not needs:
+        return "All settings of the baseline are ignored."
+    reporting = max(map(subject.reporting, needs), default=rule.least)
+    if reporting >= rule.least:
         return None
     total = len(subject.all_replicas)
-    return f"{first_of(needs, MOST_NEEDS)}: told by {tellers:,} of {count(total, 'replica')}."
+    return f"{first_of(needs, MAX_NEEDS)}: reported by {reporting:,} of {count(total, 'replica')}."
 
 
 def _finding(
@@ -195,9 +194,9 @@ def _finding(
     subject: Subject,
     context: _Context,
 ) -> Finding:
-    """Make a finding of a draft. What is assumed makes it a warning at most, unless the operator set its severity.
+    """Return a draft as a finding. An assumption limits its severity to warning, unless the operator set that.
 
-    A difference that runs along a rollout is one step milder.
+    A difference along a rollout is one step milder.
     """
     facet, severity = worst[0], draft.severity or worst[1]
     why = rule.page.why.get(facet, "")
@@ -225,7 +224,7 @@ def _finding(
         pools=pools,
         replicas=replicas,
         cohorts=_cohorts(replicas, context),
-        sentence=draft.sentence,
+        text=draft.text,
         why=draft.why or why,
         remedy=draft.remedy if rollout is None else remedy_along(rollout, draft),
         evidence=draft.evidence,
@@ -239,7 +238,7 @@ def _finding(
 
 
 def _severity_behind(rule: Rule, severity: Severity, subject: Subject) -> tuple[tuple[ImpactContext, Severity], ...]:
-    """Return how severe a rule is behind other routers, else as here; none where the pool's router is declared."""
+    """Return the severity of a rule behind other routers; empty where the pool's router is declared."""
     if not isinstance(subject, PoolSubject) or subject.domain.router_basis is Basis.DECLARED:
         return ()
     return tuple(
@@ -248,31 +247,31 @@ def _severity_behind(rule: Rule, severity: Severity, subject: Subject) -> tuple[
 
 
 def _unknown(draft: Draft, rule: Rule, outcome: Outcome, subject: Subject) -> int:
-    """Count who does not tell the settings that a draft names; where it names none, who lacks what the rule needs.
+    """Count the replicas that do not report the settings of a draft; without settings, those of the rule's needs.
 
-    Fingerprints only count where the rule needs them: to others they are evidence beside the settings.
+    Fingerprints count only where the rule needs them: elsewhere they are additional evidence.
     """
-    beside = PARTS if FINGERPRINT in rule.needs else (*PARTS, FINGERPRINT)
-    paths = dict.fromkeys(each.path for each in draft.evidence if each.path not in beside)
-    told = [path for path in paths if subject.telling(path)]
-    return subject.lacking(told) if told else outcome.unknown
+    other = PARTS if FINGERPRINT in rule.needs else (*PARTS, FINGERPRINT)
+    paths = dict.fromkeys(each.path for each in draft.evidence if each.path not in other)
+    reported = [path for path in paths if subject.reporting(path)]
+    return subject.missing(reported) if reported else outcome.unknown
 
 
 def _rollout_of(draft: Draft, subject: PoolSubject) -> Rollout | None:
-    """Return the rollout that a draft's difference runs along."""
-    told = (subject.values(path) for path in {each.path for each in draft.evidence})
+    """Return the pool's rollout where a draft's settings differ along it."""
+    settings = (subject.values(path) for path in {each.path for each in draft.evidence})
     rollout = subject.rollout
-    return rollout if rollout is not None and is_explained(told, rollout, subject.members) else None
+    return rollout if rollout is not None and is_along(settings, rollout, subject.members) else None
 
 
 def _id(outcome: Outcome, draft: Draft) -> str:
-    """Name a finding by what it says: the same rule, subject and values have the same name in every poll.
+    """Return an id that is the same in every poll while rule, subject and values are.
 
-    Fingerprints are left out: with a random root every restart makes new ones.
+    Fingerprints are left out: with a random hash seed they change at every restart.
     """
     own = (each for each in draft.evidence if not each.is_reference and each.path != FINGERPRINT)
-    told = sorted((each.path, each.value) for each in own)
-    what = repr(told) if told else repr(sorted(draft.replicas))
+    values = sorted((each.path, each.value) for each in own)
+    what = repr(values) if values else repr(sorted(draft.replicas))
     return hashlib.sha256(repr((outcome.rule, outcome.subject, what)).encode()).hexdigest()[:ID_DIGITS]
 
 
@@ -301,11 +300,11 @@ def _notes(policy: Policy, unused: Sequence[Suppression], subjects: Sequence[Poo
     pools = [each.name for each in subjects]
     for each in unused:
         entry = f"suppress[{each.number - 1}] in {policy.file} ({each.rule}, {each.owner})"
-        yield f"{entry} matches no finding; take it out."
+        yield f"{entry} matches no finding; remove it."
     for glob in policy.pools:
         if not any(pool == glob or fnmatchcase(pool, glob) for pool in pools):
-            yield f"pools.{glob} in {policy.file} matches no pool; mend the name or take it out."
+            yield f"pools.{glob} in {policy.file} matches no pool; correct or remove it."
     for baseline in policy.baselines:
         if not any(pool == baseline.pool or fnmatchcase(pool, baseline.pool) for pool in pools):
-            yield f"pool {baseline.pool} in {baseline.file} matches no pool; mend the name or take the baseline out."
+            yield f"pool {baseline.pool} in {baseline.file} matches no pool; correct it or remove the baseline."
         yield from unknown_paths(baseline, [each for each in subjects if each.baseline is baseline])

@@ -1,14 +1,16 @@
-"""What rules find: the nouns that pages, reports and the command line show."""
+"""What rules find: findings, outcomes and their counts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from dashboard.fleet import JsonText, State
+from dashboard.fleet import JsonText, Replica, State
+from dashboard.fleet.pieces import Text, to_plain
 from dashboard.rules.domain import Domain, ImpactContext
 
 
@@ -31,20 +33,20 @@ class Severity(StrEnum):
 
     @property
     def assumed(self) -> Severity:
-        """Return the severity where it rests on an assumption: warning at most."""
+        """Return the severity where it depends on an assumption: warning or milder."""
         return max(self, Severity.WARNING, key=lambda each: each.rank)
 
 
 class Confidence(StrEnum):
-    """How sure a finding is, apart from how bad it is."""
+    """How certain a finding is, apart from how bad it is."""
 
-    REPORTED = "reported"  # every value in it was told by a replica
-    DERIVED = "derived"  # concluded from what was told
+    REPORTED = "reported"  # replicas reported every value
+    DERIVED = "derived"  # concluded from reported values
     ASSUMED = "assumed"  # true only if its assumptions are
 
 
 class Family(StrEnum):
-    """What a rule is about; the letters of its id. Of equally bad findings those of the first family come first."""
+    """The topic of a rule. Of equally bad findings those of the first family are listed first."""
 
     ROUTING = "routing"  # RT
     DISAGGREGATION = "disaggregation"  # PD
@@ -56,11 +58,10 @@ class Family(StrEnum):
 
 
 class Evidence(NamedTuple):
-    """One value that a finding rests on: who told it.
+    """One value on which a finding is based, and the replicas that report it.
 
-    `value` is canonical JSON text. `holder` says who tells it where that is not simply these replicas: `router`, a
-    pool's name, or a baseline's file. `is_reference` marks what the others are held against; `comment` is what people
-    wrote beside it.
+    `value` is canonical JSON text. `holder` is set where these replicas are not the source: `router`, a pool's name or
+    a baseline's file. `is_reference` marks the value that the others are compared with. `comment` is the baseline's.
     """
 
     path: str
@@ -73,14 +74,14 @@ class Evidence(NamedTuple):
 
 
 class Snippet(NamedTuple):
-    """Something to paste: `kind` is flag, env, yaml or shell."""
+    """Text to paste; `kind` is flag, env, yaml or shell."""
 
     kind: str
     text: str
 
 
 class Remedy(NamedTuple):
-    """What to do, in one sentence, and what can be pasted for it: all of it, or with `any_of` one of the snippets."""
+    """What to do, and what to paste for it: all snippets, or with `any_of` one of them."""
 
     sentence: str
     snippets: tuple[Snippet, ...] = ()
@@ -91,13 +92,13 @@ class Remedy(NamedTuple):
 class Draft:
     """What a rule yields; the engine makes a finding of it.
 
-    `replicas` are those to be changed (ids). The sentence holds the values and names no replica: they stand beside
-    it, and a suppression may take some of them away. `severity` and `why` only where this case is another than the
-    rule's. `assumptions` are clauses such as `PYTHONHASHSEED is unset`; with one, the confidence is assumed.
+    `replicas` are the ids of those to change. The text names values, never replicas: a suppression may exclude some of
+    them. `severity` and `why` are set only where they differ from the rule's. `assumptions` are clauses such as
+    `PYTHONHASHSEED is unset`; with one, the confidence is assumed.
     """
 
     replicas: tuple[str, ...]
-    sentence: str
+    text: Text
     evidence: tuple[Evidence, ...]
     remedy: Remedy
     confidence: Confidence = Confidence.REPORTED
@@ -105,9 +106,14 @@ class Draft:
     why: str | None = None
     assumptions: tuple[str, ...] = ()
 
+    @property
+    def sentence(self) -> str:
+        """Return its text without styles."""
+        return to_plain(self.text)
 
-class Unjudged(NamedTuple):
-    """Replicas that do not report what a rule needs, yielded beside drafts. `reason`: nothing could be judged."""
+
+class NotEvaluated(NamedTuple):
+    """Replicas that do not report what a rule needs. With a `reason` the rule evaluated nothing."""
 
     replicas: tuple[str, ...]
     reason: str = ""
@@ -115,7 +121,7 @@ class Unjudged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """A finding that somebody answers for until a day. `number` is its place in fleet.yaml, from 1."""
+    """An entry under `suppress` in fleet.yaml. `number` is its position, from 1."""
 
     rule: str
     owner: str
@@ -128,7 +134,7 @@ class Suppression:
 
 
 class CohortShare(NamedTuple):
-    """The replicas of a finding that stand in one cohort, by id. The letter is empty where nothing was read."""
+    """The ids of a finding's replicas in one cohort. The letter is empty for replicas without a document."""
 
     pool: str
     letter: str
@@ -142,12 +148,11 @@ class CohortShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, on which replicas, what it breaks, what to do.
+    """One problem: where it is, what it breaks, what to do.
 
-    `id` stays the same from poll to poll while rule, pools and values do. `unknown` is how many replicas of the
-    subject do not tell the settings that it names. `suppression` is set on what is suppressed, `expired` on what was.
-    `assumptions` are what severity or sentence rest on though nobody reports it. `facet` is that of the rule's `why`.
-    `severity_behind` are the routers behind which it would be worse, where the pool's router is not declared.
+    `id` is the same in every poll while rule, pools and values are. `unknown` counts the replicas of the subject that
+    do not report the settings that it names. `expired` is a suppression that ended. `facet` is the impact context of
+    `why`. `severity_behind` lists the routers behind which it would be worse, where the pool's router is not declared.
     """
 
     id: str
@@ -158,7 +163,7 @@ class Finding:
     pools: tuple[str, ...]
     replicas: tuple[str, ...]
     cohorts: tuple[CohortShare, ...]
-    sentence: str
+    text: Text
     why: str
     remedy: Remedy
     evidence: tuple[Evidence, ...]
@@ -172,25 +177,33 @@ class Finding:
     severity_behind: tuple[tuple[ImpactContext, Severity], ...] = ()
 
     @property
+    def sentence(self) -> str:
+        """Return its text without styles."""
+        return to_plain(self.text)
+
+    @property
     def paths(self) -> tuple[str, ...]:
-        """Return the settings that the finding names, each once."""
+        """Return the settings in its evidence, each once."""
         return tuple(dict.fromkeys(each.path for each in self.evidence))
 
 
 class OutcomeKind(StrEnum):
-    """What became of one rule on one subject."""
+    """The result of one rule on one subject."""
 
     FAILED = "failed"
-    ERROR = "error"  # the rule itself raised
-    SKIPPED = "skipped"  # what it needs was not told
-    NOT_APPLICABLE = "not applicable"  # nothing of the kind is there, or fleet.yaml disables the rule
+    ERROR = "error"  # the rule raised
+    SKIPPED = "skipped"  # what it needs is not reported
+    NOT_APPLICABLE = "not applicable"  # nothing to evaluate, or disabled
     PASSED = "passed"
+
+
+NOT_EVALUATED = frozenset({OutcomeKind.SKIPPED, OutcomeKind.ERROR})
 
 
 class Outcome(NamedTuple):
     """One rule on one subject: a pool, a pair `prefill + decode`, or the whole fleet.
 
-    `reason` says why it was skipped or what it raised; `unknown` of `total` replicas do not tell what it needs.
+    `reason` is why it was skipped or what it raised; `unknown` of `total` replicas do not report what it needs.
     """
 
     rule: str
@@ -205,7 +218,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One version of a pool replacing another: every replica of `new` started well after every one of `old`."""
+    """One version of a pool replacing another."""
 
     pool: str
     old: str
@@ -217,7 +230,7 @@ class Rollout:
 
 
 class Tally(NamedTuple):
-    """Findings by severity, and beside them how much could not be judged."""
+    """Findings by severity, and how much was not evaluated."""
 
     critical: int = 0
     warning: int = 0
@@ -226,15 +239,15 @@ class Tally(NamedTuple):
 
     @property
     def worst(self) -> Severity | None:
-        """Return the worst severity there is."""
+        """Return the worst severity that is counted."""
         return next((severity for severity in Severity if getattr(self, severity)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """All that the rules say of one fleet. Findings are sorted, the worst first.
+    """The results of all rules for one fleet. Findings are sorted, the worst first.
 
-    `notes` are sentences on options and baselines that match nothing. `domains` is by pool.
+    `notes` are sentences on options and baselines that match nothing. `domains` and `rollouts` are by pool.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -243,3 +256,33 @@ class Inspection:
     domains: Mapping[str, Domain] = field(default_factory=dict)
     rollouts: Mapping[str, Rollout] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+def tally_fleet(inspection: Inspection) -> Tally:
+    """Count all active findings; unknown are the rules that were skipped or raised on some subject."""
+    unknown = len({each.rule for each in inspection.outcomes if each.kind in NOT_EVALUATED})
+    return _tally(inspection.findings, unknown)
+
+
+def tally_pools(inspection: Inspection) -> Mapping[str, Tally]:
+    """Count active findings per pool; unknown are the rules that were skipped or raised on it."""
+    found: dict[str, list[Finding]] = {pool: [] for pool in inspection.domains}
+    for finding in inspection.findings:
+        for pool in finding.pools:
+            found[pool].append(finding)
+    unknown = Counter(pool for each in inspection.outcomes if each.kind in NOT_EVALUATED for pool in each.pools)
+    return {pool: _tally(findings, unknown[pool]) for pool, findings in found.items()}
+
+
+def tally_replicas(inspection: Inspection, replicas: Iterable[Replica]) -> Mapping[str, Tally]:
+    """Count active findings per replica; unknown is 1 for a replica that is stale or unreachable."""
+    found: dict[str, list[Finding]] = defaultdict(list)
+    for finding in inspection.findings:
+        for replica in finding.replicas:
+            found[replica].append(finding)
+    return {each.id: _tally(found[each.id], int(not each.fresh)) for each in replicas}
+
+
+def _tally(findings: Iterable[Finding], unknown: int) -> Tally:
+    counts = Counter(each.severity for each in findings)
+    return Tally(**{str(severity): number for severity, number in counts.items()}, unknown=unknown)

@@ -1,18 +1,21 @@
-"""What the operator decides about rules: domains of pools, changed rules, suppressions, baselines."""
+"""Options for rules in fleet.yaml: domains of pools, changed rules, suppressions, baselines."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
-from dashboard.fleet import Baseline
+from dashboard.fleet import Baseline, Replica
 from dashboard.rules.domain import Declared
-from dashboard.rules.findings import Severity, Suppression
+from dashboard.rules.findings import Finding, Severity, Suppression
+
+Narrowed = Callable[[Finding, tuple[str, ...]], Finding]
 
 
 @dataclass(frozen=True, slots=True)
 class RuleChange:
-    """What fleet.yaml changes of one rule; None leaves it."""
+    """The changes of one rule in fleet.yaml; None: unchanged."""
 
     enabled: bool = True
     severity: Severity | None = None
@@ -21,9 +24,9 @@ class RuleChange:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All of it. `pools` is by name or glob, in the order of fleet.yaml; a rule's change by its id.
+    """All options for rules. `pools` is by name or glob, in the order of fleet.yaml; `rules` is by id.
 
-    `file` is what the operator calls fleet.yaml.
+    `file` is the name of fleet.yaml.
     """
 
     pools: Mapping[str, Declared] = field(default_factory=dict)
@@ -33,13 +36,101 @@ class Policy:
     file: str = "fleet.yaml"
 
     def declared(self, pool: str) -> Declared:
-        """Return what is said of a pool: under its own name, else under the first glob that matches it."""
+        """Return the options of a pool: by its name, else by the first glob that matches it."""
         if pool in self.pools:
             return self.pools[pool]
-        return next((told for glob, told in self.pools.items() if fnmatchcase(pool, glob)), Declared())
+        return next((each for glob, each in self.pools.items() if fnmatchcase(pool, glob)), Declared())
 
     def baseline(self, pool: str) -> Baseline | None:
-        """Return what a pool should look like: by its own name, else by the first glob that matches it."""
+        """Return the baseline of a pool: by its name, else by the first glob that matches it."""
         named = (each for each in self.baselines if each.pool == pool)
         matching = (each for each in self.baselines if fnmatchcase(pool, each.pool))
         return next(named, None) or next(matching, None)
+
+
+class Suppressed(NamedTuple):
+    """Active findings, suppressed findings, and the suppressions that match none."""
+
+    active: list[Finding]
+    suppressed: list[Finding]
+    unused: list[Suppression]
+
+
+def suppress(
+    findings: Iterable[Finding],
+    suppressions: Sequence[Suppression],
+    today: date,
+    replicas: Mapping[str, Replica],
+    narrowed: Narrowed,
+) -> Suppressed:
+    """Apply active suppressions in their order.
+
+    One that covers some of a finding's replicas suppresses these alone: `narrowed` returns a finding of some replicas.
+    An expired one suppresses nothing, and is marked on what remains active of its findings.
+    """
+    findings = list(findings)
+    active_ones = [each for each in suppressions if each.until >= today]
+    expired = sorted((each for each in suppressions if each.until < today), key=lambda each: each.until, reverse=True)
+    active, suppressed = [], []
+    for finding in findings:
+        left, parts = _split(finding, active_ones, replicas, narrowed)
+        suppressed += parts
+        active += [_mark_expired(each, expired, replicas) for each in left]
+    unused = [each for each in suppressions if not any(_matches(each, finding, replicas) for finding in findings)]
+    return Suppressed(active, suppressed, unused)
+
+
+def _split(
+    finding: Finding, suppressions: Iterable[Suppression], replicas: Mapping[str, Replica], narrowed: Narrowed
+) -> tuple[list[Finding], list[Finding]]:
+    """Return what remains active of a finding, if anything, and its suppressed parts."""
+    parts: list[Finding] = []
+    for suppression in suppressions:
+        if not _matches(suppression, finding, replicas):
+            continue
+        covered = _covered(suppression, finding, replicas)
+        part = finding if covered == finding.replicas else narrowed(finding, covered)
+        parts.append(replace(part, suppression=suppression))
+        rest = tuple(each for each in finding.replicas if each not in set(covered))
+        if not rest:
+            return [], parts
+        finding = narrowed(finding, rest)
+    return [finding], parts
+
+
+def _mark_expired(finding: Finding, expired: Iterable[Suppression], replicas: Mapping[str, Replica]) -> Finding:
+    """Return a finding with the suppression of it that expired last, if any."""
+    last = next((each for each in expired if _matches(each, finding, replicas)), None)
+    return finding if last is None else replace(finding, expired=last)
+
+
+def _matches(suppression: Suppression, finding: Finding, replicas: Mapping[str, Replica]) -> bool:
+    """Tell whether a suppression covers a finding, or some of its replicas.
+
+    A finding without replicas is matched by rule and pools, never by a suppression with replicas or labels.
+    """
+    if finding.rule != suppression.rule:
+        return False
+    if finding.replicas:
+        return bool(_covered(suppression, finding, replicas))
+    return not suppression.replicas and not suppression.labels and _matches_any(suppression.pool, finding.pools)
+
+
+def _covered(suppression: Suppression, finding: Finding, replicas: Mapping[str, Replica]) -> tuple[str, ...]:
+    """Return the finding's replicas that a suppression covers, in their order."""
+    return tuple(each for each in finding.replicas if _names(suppression, replicas[each]))
+
+
+def _names(suppression: Suppression, replica: Replica) -> bool:
+    """Tell whether a suppression covers a replica: all of its pool, names and labels must match."""
+    names = (replica.name, replica.id)
+    return (
+        _matches_any(suppression.pool, [replica.pool or ""])
+        and (not suppression.replicas or any(_matches_any(glob, names) for glob in suppression.replicas))
+        and all(replica.labels.get(label) == value for label, value in suppression.labels.items())
+    )
+
+
+def _matches_any(glob: str | None, texts: Iterable[str]) -> bool:
+    """Tell whether a glob matches or equals any of the texts: brackets of an IPv6 address are no glob."""
+    return glob is None or any(text == glob or fnmatchcase(text, glob) for text in texts)

@@ -1,36 +1,51 @@
-"""How a rule is declared: `@rule(...)` over a pure function, whose docstring is its page."""
+"""How a rule is declared: `@rule(...)` over a pure function, or a row of simple_rules.yaml."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from textwrap import dedent
 from typing import Any
 
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Family, Severity
-from dashboard.rules.page import Page, page_of
+
+WHY, FIX, EXCEPTIONS, EVIDENCE, EXAMPLE = "Why it matters", "How to fix", "Exceptions", "Evidence", "Example"
+_HEAD = re.compile(rf"^({WHY}|{FIX}|{EXCEPTIONS}|{EVIDENCE}|{EXAMPLE}):[ \t]*$", re.MULTILINE)
+_ENTRY = re.compile(r"^- ", re.MULTILINE)
 
 
 class Scope(StrEnum):
-    """What a rule looks at, and what its function is given."""
+    """What a rule evaluates, and the argument of its function."""
 
     POOL = "pool"  # PoolSubject: the replicas of one pool
     PAIR = "pair"  # PairSubject: the prefill and the decode pool of one model
     FLEET = "fleet"  # FleetSubject: all replicas of all pools
 
 
-Check = Callable[..., Iterable[Any]]  # of Draft, and of Unjudged
+Check = Callable[..., Iterable[Any]]  # of Draft and NotEvaluated
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page of a rule. `why` is by impact context; `evidence` has one line per source."""
+
+    problem: str
+    why: Mapping[ImpactContext, str]
+    fix: str
+    exceptions: str
+    evidence: tuple[str, ...]
+    example: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: what it is called, when it applies, how bad it is, and the function.
+    """A rule: its names, when it applies, how severe it is, its function and its page.
 
-    `severity` is by facet of the domain: of those that hold, the worst counts; where none holds the rule does not
-    apply. `needs` are what the function cannot do without (see `subject.Subject.tellers`): the rule is skipped where
-    fewer than `least` replicas tell any of it. `expects` names the expectation of the router (`domain.Expectations`)
-    without which the rule does not apply. `holds_to_baseline`: it needs what the pool's baseline says, and does not
-    apply without one.
+    `severity` is by impact context: the worst of those that the subject has counts; without one the rule is n/a. It is
+    skipped where fewer than `least` replicas report any of `needs`. `expects` names the expectation of the router
+    without which the rule is n/a. With `needs_baseline` it needs the settings of the pool's baseline.
     """
 
     id: str
@@ -44,21 +59,21 @@ class Rule:
     page: Page
     parameters: Mapping[str, Any]
     expects: str | None = None
-    holds_to_baseline: bool = False
+    needs_baseline: bool = False
 
     def severity_in(
         self, facets: frozenset[ImpactContext], known: frozenset[ImpactContext]
     ) -> tuple[ImpactContext, Severity] | None:
-        """Return the facet that makes it worst among these, and how bad; None where the rule does not apply.
+        """Return the impact context with the worst severity, and that; None where the rule does not apply.
 
-        A facet that is not `known` but assumed makes nothing worse than a warning; of equals a known one decides.
+        A context that is not `known` but assumed is never worse than warning; of equals a known one decides.
         """
-        held = [
+        candidates = [
             (facet, severity if facet in known else severity.assumed)
             for facet, severity in self.severity.items()
             if facet in facets
         ]
-        return min(held, key=lambda each: (each[1].rank, each[0] not in known)) if held else None
+        return min(candidates, key=lambda each: (each[1].rank, each[0] not in known)) if candidates else None
 
 
 def rule(
@@ -71,7 +86,7 @@ def rule(
     scope: Scope = Scope.POOL,
     least: int = 2,
     expects: str | None = None,
-    holds_to_baseline: bool = False,
+    needs_baseline: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule. The function takes its subject, and parameters by keyword, each with a default."""
 
@@ -79,8 +94,37 @@ def rule(
         keywords = list(inspect.signature(check).parameters.values())[1:]
         parameters = {each.name: each.default for each in keywords}
         page = page_of(inspect.getdoc(check) or "")
-        return Rule(
-            id, name, family, scope, severity, needs, least, check, page, parameters, expects, holds_to_baseline
-        )
+        return Rule(id, name, family, scope, severity, needs, least, check, page, parameters, expects, needs_baseline)
 
     return declared
+
+
+def page_of(docstring: str) -> Page:
+    """Return a docstring as a page; missing sections are empty.
+
+    "Why it matters" is a list of `- context: sentence`, one for each impact context that has a severity.
+    """
+    head, *rest = _HEAD.split(docstring)
+    sections = {name: dedent(text).strip("\n") for name, text in zip(rest[::2], rest[1::2], strict=True)}
+    return Page(
+        problem=flowing(head),
+        why=dict(_reason(entry) for entry in _entries(sections.get(WHY, ""))),
+        fix=flowing(sections.get(FIX, "")),
+        exceptions=flowing(sections.get(EXCEPTIONS, "")),
+        evidence=tuple(_entries(sections.get(EVIDENCE, ""))),
+        example=sections.get(EXAMPLE, "").rstrip(),
+    )
+
+
+def flowing(text: str) -> str:
+    """Join the lines of each paragraph."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()) if paragraph)
+
+
+def _entries(text: str) -> list[str]:
+    return [flowing(entry) for entry in _ENTRY.split(text) if entry.strip()]
+
+
+def _reason(entry: str) -> tuple[ImpactContext, str]:
+    context, _, sentence = entry.partition(": ")
+    return ImpactContext(context), sentence

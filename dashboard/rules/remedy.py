@@ -1,6 +1,6 @@
-"""What to type so that a setting gets a value: flags, environment variables, YAML, by the setting's path.
+"""What to paste to set a value: flags, environment variables, YAML, by the path of the setting.
 
-`flags.json` is made of vLLM's source by `tests/tools/make_flags.py`.
+`tests/tools/make_flags.py` writes `flags.json` from vLLM's source.
 """
 
 import json
@@ -15,52 +15,52 @@ from dashboard.vllm.versions import build
 
 IMAGE = "vllm/vllm-openai"  # vLLM's own image on Docker Hub
 SERVED_NAMES = "served_model_names"
-# What vLLM has where a variable is not set (vllm/envs.py): it is taken away then, which says the same everywhere.
-LEFT_OUT = {"env.VLLM_SERVER_DEV_MODE": frozenset({"false", "0", '"0"'})}
-IN_ANY_ORDER = frozenset({"env.VLLM_PLUGINS"})  # a list of which vLLM only asks whether it holds a name
+# Defaults of variables (vllm/envs.py): to set one of these, the variable is removed.
+DEFAULTS = {"env.VLLM_SERVER_DEV_MODE": frozenset({"false", "0", '"0"'})}
+IN_ANY_ORDER = frozenset({"env.VLLM_PLUGINS"})  # vLLM only tests whether a name is in it
 
 
 def set_to(wanted: Iterable[tuple[str, SettingValue]], sentence: str) -> Remedy:
-    """Return a remedy with something to paste for each (path, value), as far as a command line can set it."""
-    return of_snippets([pasteable(path, told) for path, told in wanted], sentence)
+    """Return a remedy with a snippet for each (path, value) that a command line can set."""
+    return of_snippets([pasteable(path, value) for path, value in wanted], sentence)
 
 
-def of_snippets(typed: Iterable[Snippet | None], sentence: str) -> Remedy:
-    """Return a remedy with these to paste, the flags on one line."""
-    snippets = [each for each in typed if each is not None]
+def of_snippets(optional: Iterable[Snippet | None], sentence: str) -> Remedy:
+    """Return a remedy with these snippets, the flags on one line."""
+    snippets = [each for each in optional if each is not None]
     flags = " ".join(each.text for each in snippets if each.kind == "flag")
     rest = [each for each in snippets if each.kind != "flag"]
     return Remedy(sentence, (*([Snippet("flag", flags)] if flags else []), *rest))
 
 
-def pasteable(path: str, told: SettingValue) -> Snippet | None:
-    """Return what to type for one value; None where nothing can be typed, such as for an option that is not set."""
+def pasteable(path: str, value: SettingValue) -> Snippet | None:
+    """Return the snippet that sets one value; None where there is none, such as for an option that is not set."""
     section, _, name = path.rpartition(".")
-    if section == "env" and (told.state is State.NULL or is_left_out(path, told)):
+    if section == "env" and (value.state is State.NULL or is_default(path, value)):
         return Snippet("env", f"unset {name}")
-    if told.state is not State.REPORTED:
+    if value.state is not State.REPORTED:
         return None
-    value = json.loads(told.value)
+    loaded = json.loads(value.value)
     if section == "env":
-        value = sorted(value, key=_word) if path in IN_ANY_ORDER and isinstance(value, list) else value
-        return Snippet("env", f"export {name}={shlex.quote(_variable(value))}")
+        loaded = sorted(loaded, key=_word) if path in IN_ANY_ORDER and isinstance(loaded, list) else loaded
+        return Snippet("env", f"export {name}={shlex.quote(_variable(loaded))}")
     if path == "version":
-        known = build(str(value))
+        known = build(str(loaded))
         is_tag = known is not None and not known.is_prerelease and known.local is None
         return Snippet("yaml", f"image: {IMAGE}:v{known}") if is_tag else None
     if path == SERVED_NAMES:
-        return Snippet("flag", f"--served-model-name {_words(value)}")
+        return Snippet("flag", f"--served-model-name {_words(loaded)}")
     flag = flag_of(path)
-    return Snippet("flag", _flag(flag, value)) if flag else None
+    return Snippet("flag", _flag(flag, loaded)) if flag else None
 
 
-def is_left_out(path: str, told: SettingValue) -> bool:
-    """Tell whether a value of a variable is what vLLM has where it is not set."""
-    return told.value in LEFT_OUT.get(path, ())
+def is_default(path: str, value: SettingValue) -> bool:
+    """Tell whether a variable's value is its default."""
+    return value.value in DEFAULTS.get(path, ())
 
 
 def is_known(path: str) -> bool:
-    """Tell whether a flag of its own sets a path in the version that `flags.json` is made of."""
+    """Tell whether a path has a flag of its own in the version of `flags.json`."""
     return path in _flags()
 
 
@@ -75,7 +75,7 @@ def flag_of(path: str) -> str | None:
 
 
 def lever(path: str) -> str:
-    """Return what sets a path, to be taken away: its flag or its environment variable; else the path itself."""
+    """Return what to remove to unset a path: its flag or its environment variable; else the path itself."""
     return path.removeprefix("env.") if path.startswith("env.") else flag_of(path) or path
 
 
@@ -89,7 +89,7 @@ def _flag(flag: str, value: object) -> str:
 
 
 def _variable(value: object) -> str:
-    """Write an environment variable: vLLM reads switches as 0 or 1, lists between commas (vllm/envs.py)."""
+    """Return the value of an environment variable: switches are 0 or 1, lists have commas (vllm/envs.py)."""
     if isinstance(value, bool):
         return str(int(value))
     return ",".join(map(_word, value)) if isinstance(value, list) else _word(value)
@@ -105,5 +105,5 @@ def _word(value: object) -> str:
 
 @cache
 def _flags() -> dict[str, str]:
-    told: dict[str, str] = json.loads(files("dashboard.rules").joinpath("flags.json").read_text(encoding="utf-8"))
-    return told
+    flags: dict[str, str] = json.loads(files("dashboard.rules").joinpath("flags.json").read_text(encoding="utf-8"))
+    return flags

@@ -1,4 +1,4 @@
-"""A rollout in progress, told apart from drift by when replicas started."""
+"""Rollouts in progress, distinguished from drift by start times."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,21 +9,19 @@ from dashboard.rules.findings import Draft, Remedy, Rollout
 from dashboard.rules.subject import Holders
 from dashboard.vllm.versions import build
 
-VERSIONS = 2  # more of them at one time are no rollout but a mixture
-STUCK_AFTER = timedelta(hours=6)  # without a new start; a proposal, no source gives one
-# Starts that lie no further apart are those of one deployment: nothing replaces what came up with it. Nor could they be
-# put in order: some replicas tell when their API process started, others when their engine did, which is up to a minute
-# or two later, and the clocks of machines differ.
+VERSIONS = 2  # with more versions it is a mixture, not a rollout
+STUCK_AFTER = timedelta(hours=6)  # without a new start; an estimate, no source gives one
+# Starts within this time are one deployment. Their order is unknown: some replicas report the start of the API process,
+# others that of the engine, up to two minutes later, and clocks differ.
 TOGETHER = timedelta(minutes=5)
 
 
 def rollout_of(pool: str, members: Sequence[Replica], now: datetime) -> Rollout | None:
-    """Return the rollout that a pool is in: two versions, one of which replaces the other.
+    """Return the rollout of a pool: two versions, one of which replaces the other; None where it is none.
 
-    The new one is that whose first replica started last. Most of the old replicas, or half of them, started well
-    before it; the others have restarted since, after a crash for instance. None where more of them have, where both
-    versions were started TOGETHER, where the last start of the new one is so long ago that the rollout no longer goes
-    on, and where a start time is not known.
+    The new version is the one whose first replica started last. At least half of the old replicas started more than
+    TOGETHER before it; the others restarted since. None also where the newest start is older than STUCK_AFTER, and
+    where a start time is unknown.
     """
     started: dict[str, list[datetime]] = defaultdict(list)
     for member in members:
@@ -44,29 +42,28 @@ def rollout_of(pool: str, members: Sequence[Replica], now: datetime) -> Rollout 
 
 
 def remedy_along(rollout: Rollout, draft: Draft) -> Remedy:
-    """Return the remedy of a difference that runs along a rollout: never one that gives new replicas an old value."""
+    """Return the remedy of a difference along a rollout: it never sets an old value on new replicas."""
     new = set(draft.replicas) & set(rollout.replicas)
     state = f"Rollout {rollout.old} -> {rollout.new} ({len(rollout.replicas):,}/{rollout.total:,})"
     if not new:
-        sentence = f"{state}: these replicas run the old version. Let it finish; if it stopped, update them."
+        sentence = f"{state}: these replicas run the old version. Wait for the rollout; if it stopped, update them."
         return draft.remedy._replace(sentence=sentence)
     who = "these replicas run" if len(new) == len(set(draft.replicas)) else f"{len(new):,} of these replicas run"
     return Remedy(
-        f"{state}: {who} the new version. Let it finish: the difference ends with it. If the new value is not "
-        "intended, change it in the new revision."
+        f"{state}: {who} the new version. Wait for the rollout. If the new value is not intended, change it in the new "
+        "revision."
     )
 
 
-def is_explained(told: Iterable[Holders], rollout: Rollout, members: Sequence[Replica]) -> bool:
-    """Tell whether settings differ along the rollout: each value is told on one of its two versions alone.
+def is_along(settings: Iterable[Holders], rollout: Rollout, members: Sequence[Replica]) -> bool:
+    """Tell whether settings differ along the rollout: replicas of one version report each value.
 
-    `told` are the values of each setting with who tells them. Who tells nothing does not count, nor does a setting
-    that is the same on all.
+    `settings` has the values of each setting with their replicas. Equal settings do not count.
     """
     version = {each.id: each.version for each in members}
     differences = [
         [{version[replica] for replica in replicas} for replicas in holders.values()]
-        for holders in told
+        for holders in settings
         if len(holders) > 1
     ]
     along = ([{rollout.old}, {rollout.new}], [{rollout.new}, {rollout.old}])

@@ -1,57 +1,83 @@
-"""What a rule sees: the replicas of a pool and what they tell, a prefill/decode pair, or the whole fleet."""
+"""What a rule evaluates: a pool, a prefill/decode pair, or the whole fleet."""
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeVar
 
 from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.compare.prefix import canonical_digests
-from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, ReplicaState, Setting, SettingValue
+from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout
+from dashboard.vllm.canonical import canonical_text
 from dashboard.vllm.versions import is_unsupported
 
-# What a value means for a comparison, given the rest of what the same document tells.
+# The value that counts for a comparison, given the other settings of the same document.
 Meaning = Callable[[SettingValue, Mapping[str, Setting]], SettingValue]
 Digests = Callable[[Sequence[Engine]], frozenset[str] | None]  # of compare/prefix.py
 
 T = TypeVar("T")
 
-# What can be needed beside settings: parts of a replica that may be empty.
+# What a rule can need besides settings: fields of a replica that may be empty.
 PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters", "sources")
-FINGERPRINT = "replicas.fingerprint"  # and what a replica's engines computed of their block hashes
-Holders = dict[SettingValue, tuple[str, ...]]  # value -> ids of the replicas that tell it, in the pool's order
+FINGERPRINT = "replicas.fingerprint"  # the digests of the block hashes that a replica's engines computed
+Holders = dict[SettingValue, tuple[str, ...]]  # value -> ids of the replicas that report it
+NOT_SET = SettingValue("null", State.NULL)
 
 
-class _Tellers(NamedTuple):
-    """Who tells a need: documents where that decides it, else replicas; and how many replicas that are."""
+def group_by_value(values: Mapping[str, SettingValue]) -> Holders:
+    """Turn replica -> value into value -> replicas, the most frequent first, then by value."""
+    holders: dict[SettingValue, list[str]] = defaultdict(list)
+    for replica in sorted(values):
+        holders[values[replica]].append(replica)
+    order = sorted(holders, key=lambda each: (-len(holders[each]), each))
+    return {each: tuple(holders[each]) for each in order}
+
+
+def group_by_native(values: Mapping[str, Any]) -> Holders:
+    """Turn replica -> native JSON into value -> replicas."""
+    return group_by_value({replica: setting_value(value) for replica, value in values.items()})
+
+
+def setting_value(value: Any) -> SettingValue:
+    """Return native JSON as a setting's value; None as an option that is not set."""
+    return NOT_SET if value is None else SettingValue(canonical_text(value), State.REPORTED)
+
+
+def reported(settings: Mapping[str, Setting], path: str) -> SettingValue | None:
+    """Return what a document reports of a path, null included; None for every other state."""
+    setting = lookup_setting(settings, path)
+    return SettingValue(setting.value, setting.state) if setting is not None and is_comparable(setting.state) else None
+
+
+class _Reporters(NamedTuple):
+    """The keys of the documents that report a need, or of the replicas; and how many replicas that are."""
 
     need: str
     keys: frozenset[str]
     number: int
     by_document: bool
 
-    def is_owed(self, version: str | None) -> bool:
+    def is_possible(self, version: str | None) -> bool:
         """Tell whether a replica of this version may have it."""
         return not is_unsupported(version, self.need)
 
-    def lacked(self, document: str, holders: Sequence[str]) -> Iterable[str]:
-        """Return those holders of a document that do not tell it."""
+    def missing(self, document: str, replicas: Sequence[str]) -> Iterable[str]:
+        """Return those replicas of a document that do not report it."""
         if self.by_document:
-            return () if document in self.keys else holders
-        return () if self.keys.issuperset(holders) else set(holders) - self.keys
+            return () if document in self.keys else replicas
+        return () if self.keys.issuperset(replicas) else set(replicas) - self.keys
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSubject:
     """One pool as rules see it.
 
-    `members` are the replicas that are judged: those that are fresh, and when none is, all that were ever read.
-    `all_replicas` has the others too. A value that is absent, unsupported, redacted or unknown is never told.
-    `baseline` is what the pool should look like, as fleet.yaml names it.
+    `members` are the replicas that are evaluated: the fresh ones, and where none is fresh, all that were ever read.
+    `all_replicas` includes the others. A value that is absent, unsupported, redacted or unknown is not reported.
     """
 
     pool: Pool
@@ -62,81 +88,96 @@ class PoolSubject:
     rollout: Rollout | None = None
     baseline: Baseline | None = None
     members: tuple[Replica, ...] = field(init=False)
-    # What many rules ask for is derived once. A subject lives as long as one fleet is judged.
-    _told: dict[str, Holders] = field(init=False, default_factory=dict)
-    _identifying: set[str] = field(init=False, default_factory=set)  # paths that the identity of any member holds
+    # Caches: many rules ask for the same, and a subject exists as long as one fleet is evaluated.
+    _values: dict[str, Holders] = field(init=False, default_factory=dict)
+    _identity_paths: set[str] = field(init=False, default_factory=set)
     _identities: dict[str, dict[str, Any]] = field(init=False, default_factory=dict)
-    _tellers: dict[str, _Tellers] = field(init=False, default_factory=dict)
-    _unread: dict[str | None, int] = field(init=False, default_factory=dict)  # replicas not judged, by version
+    _reporters: dict[str, _Reporters] = field(init=False, default_factory=dict)
+    _unread: dict[str | None, int] = field(init=False, default_factory=dict)  # replicas not evaluated, by version
     _by_document: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
     _digests: dict[Digests, dict[str, frozenset[str]]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Decide who is judged."""
+        """Decide which replicas are evaluated."""
         read = [each for each in self.all_replicas if each.document is not None]
         members = tuple(each for each in read if each.fresh) or tuple(read)
         object.__setattr__(self, "members", members)
         known = {each.id for each in members}
         self._unread.update(Counter(each.version for each in self.all_replicas if each.id not in known))
-        self._identifying.update(*(each.identity for each in members))
-        held: dict[str, list[str]] = defaultdict(list)
+        self._identity_paths.update(*(each.identity for each in members))
+        grouped: dict[str, list[str]] = defaultdict(list)
         for member in members:
-            held[str(member.document)].append(member.id)
-        self._by_document.update({key: tuple(ids) for key, ids in held.items()})
+            grouped[str(member.document)].append(member.id)
+        self._by_document.update({key: tuple(ids) for key, ids in grouped.items()})
 
     @property
     def name(self) -> str:
-        """Return the pool's name, by which outcomes know the subject."""
+        """Return the pool's name."""
         return self.pool.name
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Return the names of the pools that it is about."""
+        """Return the names of the pools that it covers."""
         return (self.pool.name,)
 
     @property
     def facets(self) -> frozenset[ImpactContext]:
-        """Return why a difference can hurt here."""
+        """Return the impact contexts of the pool."""
         return self.domain.facets
 
     @property
     def known_facets(self) -> frozenset[ImpactContext]:
-        """Return those of them that are not assumed."""
+        """Return those that are not assumed."""
         return self.domain.known_facets
 
     def is_ignored(self, path: str) -> bool:
-        """Tell whether fleet.yaml leaves a path out of all comparing."""
+        """Tell whether fleet.yaml excludes a path from comparison."""
         return any(fnmatchcase(path, glob) for glob in self.ignore)
 
-    def values(self, path: str, meaning: Meaning | None = None) -> Holders:
-        """Return every value of a setting that is told, with who tells it; the most frequent first, then by value.
+    def only(self, replicas: Collection[str]) -> "PoolSubject":
+        """Return the pool with these members alone."""
+        wanted = frozenset(replicas)
+        kept = tuple(member for member in self.members if member.id in wanted)
+        return self if len(kept) == len(self.members) else replace(self, all_replicas=kept)
 
-        `meaning` may turn a value into the one it stands for, such as `auto` into what it resolves to.
+    def without(self, replicas: Collection[str]) -> "PoolSubject":
+        """Return the pool without these members."""
+        return self.only({member.id for member in self.members}.difference(replicas))
+
+    def values(self, path: str, meaning: Meaning | None = None) -> Holders:
+        """Return every reported value of a setting with its replicas; the most frequent first, then by value.
+
+        `meaning` replaces a value by its equivalent, such as `auto` by what it resolves to.
         """
         if meaning is not None:
-            return self._values(path, meaning)
-        if path not in self._told:
-            self._told[path] = self._values(path, None)
-        return self._told[path]
+            return self._grouped(path, meaning)
+        if path not in self._values:
+            self._values[path] = self._grouped(path, None)
+        return self._values[path]
 
     def value(self, replica: str, path: str) -> Any:
-        """Return what one replica tells of a setting as native JSON; None also where it tells nothing."""
-        held = (told for told, ids in self.values(path).items() if replica in ids)
-        return next((json.loads(told.value) for told in held), None)
+        """Return what one replica reports of a setting as native JSON; None also where it reports nothing."""
+        values = (value for value, ids in self.values(path).items() if replica in ids)
+        return next((json.loads(each.value) for each in values), None)
 
     def settings(self, replica: Replica) -> Mapping[str, Setting]:
         """Return all comparable settings of a member."""
         return self.documents[str(replica.document)].settings
 
     def of_documents(self, read: Callable[[Mapping[str, Setting]], T]) -> dict[str, T]:
-        """Return per member what is read of its document; each document is read once, however many hold it."""
+        """Return per member what is read of its document; each document is read once."""
         known = {key: read(self.documents[key].settings) for key in self._by_document}
         return {member.id: known[str(member.document)] for member in self.members}
 
-    def identity(self, path: str) -> Mapping[str, Any]:
-        """Return per member what it tells of a setting that identifies it, or of one that is compared, as native JSON.
+    def conclude(self, conclude: Callable[[Mapping[str, Setting]], SettingValue | None]) -> Holders:
+        """Group members by what is concluded from their settings; None is left out."""
+        values = self.of_documents(conclude)
+        return group_by_value({replica: value for replica, value in values.items() if value is not None})
 
-        The whole value: a model's folder, an event endpoint's host. Members that tell nothing are left out.
+    def identity(self, path: str) -> Mapping[str, Any]:
+        """Return per member the whole value of an identity setting, or of a compared one, as native JSON.
+
+        Members that report nothing are left out.
         """
         if path not in self._identities:
             settings = self._whole(path)
@@ -146,73 +187,71 @@ class PoolSubject:
         return self._identities[path]
 
     def _whole(self, path: str) -> Iterable[tuple[str, Setting | None]]:
-        """Return what each member tells; where no identity holds the path, its documents do for all who hold them."""
+        """Return what each member reports; per document where the path is in no identity."""
         compared = {key: lookup_setting(self.documents[key].settings, path) for key in self._by_document}
-        if path in self._identifying:
+        if path in self._identity_paths:
             return ((each.id, each.identity.get(path) or compared[str(each.document)]) for each in self.members)
-        told = ((key, setting) for key, setting in compared.items() if setting is not None)
-        return ((each, setting) for key, setting in told for each in self._by_document[key])
+        known = ((key, setting) for key, setting in compared.items() if setting is not None)
+        return ((each, setting) for key, setting in known for each in self._by_document[key])
 
     def engines(self) -> Iterator[tuple[Replica, Engine]]:
-        """Yield the engines of the members, each process once, with its replica."""
+        """Yield the engines of the members with their replicas, each process once."""
         for member in self.members:
             if not member.is_second_address:
                 yield from ((member, engine) for engine in member.engines)
 
     def fingerprints(self, read: Digests = canonical_digests) -> Mapping[str, frozenset[str]]:
-        """Return per member the digests of its engines' block hashes, whatever their block length; one if they agree.
+        """Return per member the digests of its engines' block hashes, independent of block length; one if they agree.
 
-        Who does not tell those of all its engines is left out. `read` may be `digests`: those at their block length.
+        Members of which an engine reports none are left out. With `read=digests`: the digests at their block length.
         """
         if read not in self._digests:
-            told = ((member.id, read(member.engines)) for member in self.members)
-            self._digests[read] = {replica: digests for replica, digests in told if digests is not None}
+            found = ((member.id, read(member.engines)) for member in self.members)
+            self._digests[read] = {replica: digests for replica, digests in found if digests is not None}
         return self._digests[read]
 
-    def telling(self, need: str) -> int:
-        """Count the members that tell a need: a path of a setting, one of PARTS, or FINGERPRINT."""
-        return self._told_by(need).number
+    def reporting(self, need: str) -> int:
+        """Count the members that report a need: a setting's path, one of PARTS, or FINGERPRINT."""
+        return self._reporters_of(need).number
 
-    def lacking(self, needs: Sequence[str]) -> int:
-        """Count the replicas, down ones included, that do not tell one of these needs though their version may have it.
+    def missing(self, needs: Sequence[str]) -> int:
+        """Count the replicas, unreachable ones included, that do not report one of these needs though they could.
 
-        Needs that nobody tells are left out, unless nobody tells any.
+        Needs that no replica reports are left out, unless that leaves none.
         """
-        tellers = [told for need in needs if (told := self._told_by(need)).number] or [*map(self._told_by, needs)]
+        needed = [each for need in needs if (each := self._reporters_of(need)).number]
+        needed = needed or [*map(self._reporters_of, needs)]
         silent: set[str] = set()
         for key, ids in self._by_document.items():
-            for told in tellers:
-                if told.is_owed(self.documents[key].version):
-                    silent.update(told.lacked(key, ids))
-        unread = (held for version, held in self._unread.items() if any(told.is_owed(version) for told in tellers))
+            for each in needed:
+                if each.is_possible(self.documents[key].version):
+                    silent.update(each.missing(key, ids))
+        unread = (number for version, number in self._unread.items() if any(e.is_possible(version) for e in needed))
         return len(silent) + sum(unread)
 
-    def _told_by(self, need: str) -> _Tellers:
-        if need not in self._tellers:
-            self._tellers[need] = self._tellers_of(need)
-        return self._tellers[need]
+    def _reporters_of(self, need: str) -> _Reporters:
+        if need not in self._reporters:
+            self._reporters[need] = self._find_reporters(need)
+        return self._reporters[need]
 
-    def _tellers_of(self, need: str) -> _Tellers:
+    def _find_reporters(self, need: str) -> _Reporters:
         if need in PARTS or need == FINGERPRINT:
             part = self.fingerprints() if need == FINGERPRINT else {m.id for m in self.members if getattr(m, need)}
-            having = frozenset(part)
-            return _Tellers(need, having, len(having), by_document=False)
-        if held := self.values(need):
-            keys = frozenset(key for key in self._by_document if _tells(self.documents[key], need))
-            return _Tellers(need, keys, sum(map(len, held.values())), by_document=True)
-        told = self.identity(need)
-        return _Tellers(need, frozenset(told), len(told), by_document=not told)
+            return _Reporters(need, frozenset(part), len(part), by_document=False)
+        if holders := self.values(need):
+            keys = frozenset(key for key in self._by_document if reported(self.documents[key].settings, need))
+            return _Reporters(need, keys, sum(map(len, holders.values())), by_document=True)
+        identities = self.identity(need)
+        return _Reporters(need, frozenset(identities), len(identities), by_document=not identities)
 
-    def _values(self, path: str, meaning: Meaning | None) -> Holders:
+    def _grouped(self, path: str, meaning: Meaning | None) -> Holders:
         holders: dict[SettingValue, list[str]] = defaultdict(list)
         for key, ids in self._by_document.items():
             settings = self.documents[key].settings
-            setting = lookup_setting(settings, path)
-            if setting is not None and is_comparable(setting.state):
-                told = SettingValue(setting.value, setting.state)
-                holders[meaning(told, settings) if meaning else told].extend(ids)
-        order = sorted(holders, key=lambda told: (-len(holders[told]), _place(told)))
-        return {told: tuple(sorted(holders[told])) for told in order}
+            if (value := reported(settings, path)) is not None:
+                holders[meaning(value, settings) if meaning else value].extend(ids)
+        order = sorted(holders, key=lambda value: (-len(holders[value]), _place(value)))
+        return {value: tuple(sorted(holders[value])) for value in order}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +268,12 @@ class PairSubject:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Return the names of the pools that it is about."""
+        """Return the names of the pools that it covers."""
         return (self.prefill.name, self.decode.name)
 
     @property
     def facets(self) -> frozenset[ImpactContext]:
-        """Return why a difference can hurt here."""
+        """Return the impact contexts of either pool."""
         return self.prefill.facets | self.decode.facets
 
     @property
@@ -253,22 +292,22 @@ class PairSubject:
         return self.prefill.all_replicas + self.decode.all_replicas
 
     def is_ignored(self, path: str) -> bool:
-        """Tell whether fleet.yaml leaves a path out of all comparing."""
+        """Tell whether fleet.yaml excludes a path from comparison."""
         return self.prefill.is_ignored(path)
 
-    def telling(self, need: str) -> int:
-        """Count the members that tell a need: none unless somebody on each side does."""
-        told = [side.telling(need) for side in self.sides]
-        return sum(told) if all(told) else 0
+    def reporting(self, need: str) -> int:
+        """Count the members that report a need; 0 unless both sides have one."""
+        numbers = [side.reporting(need) for side in self.sides]
+        return sum(numbers) if all(numbers) else 0
 
-    def lacking(self, needs: Sequence[str]) -> int:
-        """Count the replicas of both pools that do not tell one of these needs though they might."""
-        return self.prefill.lacking(needs) + self.decode.lacking(needs)
+    def missing(self, needs: Sequence[str]) -> int:
+        """Count the replicas of both pools that do not report one of these needs though they could."""
+        return self.prefill.missing(needs) + self.decode.missing(needs)
 
 
 @dataclass(frozen=True, slots=True)
 class FleetSubject:
-    """All pools, and the replicas that belong to none because they were never read."""
+    """All pools, and the replicas without a pool because they were never read."""
 
     subjects: tuple[PoolSubject, ...]
     all_replicas: tuple[Replica, ...]
@@ -276,12 +315,12 @@ class FleetSubject:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Return no name: a finding is about the pools of its replicas."""
+        """Return no name: a finding belongs to the pools of its replicas."""
         return ()
 
     @property
     def facets(self) -> frozenset[ImpactContext]:
-        """Return every reason that holds in any pool."""
+        """Return the impact contexts of any pool."""
         return frozenset({ImpactContext.MODEL}).union(*(each.facets for each in self.subjects))
 
     @property
@@ -289,37 +328,27 @@ class FleetSubject:
         """Return those that are known of any pool."""
         return frozenset({ImpactContext.MODEL}).union(*(each.known_facets for each in self.subjects))
 
-    @property
-    def unread(self) -> tuple[Replica, ...]:
-        """Return the replicas of which no current answer is known."""
-        return tuple(each for each in self.all_replicas if each.state is ReplicaState.DOWN or not each.fresh)
-
     def identity(self, path: str) -> Mapping[str, Any]:
-        """Return per replica of any pool what it tells of a setting that identifies it, as native JSON."""
+        """Return per replica of any pool the whole value of an identity setting, as native JSON."""
         return {replica: value for each in self.subjects for replica, value in each.identity(path).items()}
 
-    def telling(self, need: str) -> int:
-        """Count the replicas that tell a need."""
-        return sum(each.telling(need) for each in self.subjects)
+    def reporting(self, need: str) -> int:
+        """Count the replicas that report a need."""
+        return sum(each.reporting(need) for each in self.subjects)
 
-    def lacking(self, needs: Sequence[str]) -> int:
-        """Count the replicas that do not tell one of these needs though they might; who has no pool tells none."""
-        homeless = sum(each.pool is None for each in self.all_replicas)
-        return homeless + sum(each.lacking(needs) for each in self.subjects)
+    def missing(self, needs: Sequence[str]) -> int:
+        """Count the replicas that do not report one of these needs though they could; those without a pool included."""
+        without_pool = sum(each.pool is None for each in self.all_replicas)
+        return without_pool + sum(each.missing(needs) for each in self.subjects)
 
 
 Subject = PoolSubject | PairSubject | FleetSubject
 
 
-def _place(told: SettingValue) -> tuple[bool, float, SettingValue]:
-    """Order numbers by size, and what is none after them."""
+def _place(value: SettingValue) -> tuple[bool, float, SettingValue]:
+    """Return the key that sorts numbers by size, before all other values."""
     try:
-        number = float(told.value)
+        number = float(value.value)
     except ValueError:
-        return True, 0.0, told
-    return False, number, told
-
-
-def _tells(document: Document, path: str) -> bool:
-    setting = lookup_setting(document.settings, path)
-    return setting is not None and is_comparable(setting.state)
+        return True, 0.0, value
+    return False, number, value

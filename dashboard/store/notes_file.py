@@ -17,8 +17,8 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import middle_cut, one_line, safe_json
 from dashboard.fleet.pools import Notes
-from dashboard.rules import rollup
 from dashboard.rules.catalogue import RULE_SET
+from dashboard.rules.findings import tally_fleet
 from dashboard.store.packing import clean_text, comment_of, commented, packed, time_of
 from dashboard.views.context import is_saved_answers
 from dashboard.vllm.schemas.types import Moment
@@ -79,7 +79,7 @@ class ExportMetadata(BaseModel):
 
 def describe_fleet(fleet: Fleet, name: str, at: datetime) -> SnapshotMetadata:
     """Return the metadata of a fleet that is frozen at `at`."""
-    counts, found = fleet.coverage, rollup.of_fleet(fleet.inspection)
+    counts, found = fleet.coverage, tally_fleet(fleet.inspection)
     return SnapshotMetadata(
         name=tidy_name(name),
         frozen_at=at,

@@ -7,7 +7,6 @@ from dashboard.compare import ValueHolders, group_by_value
 from dashboard.fleet import Cohort, Pool, Replica, State
 from dashboard.fleet.formatting import STATE_WORDS, count, joined, whole_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, page, plain
-from dashboard.report.findings.sentence_lines import with_values
 from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.findings import Finding
 from dashboard.rules.subject import FINGERPRINT
@@ -55,7 +54,7 @@ def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
 
 def _finding(finding: Finding) -> Entry:
     rule = (Piece(rule_words(finding.rule), Style.MUTED),)
-    head = with_values(finding.sentence, finding.evidence)
+    head = finding.text
     return Entry(Tone(finding.severity), head, lines=(rule,), target=Target(Kind.FINDING, finding.id))
 
 

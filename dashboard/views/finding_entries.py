@@ -8,7 +8,7 @@ from dashboard.fleet.formatting import count, first_of, iso, natural
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, joined, plain, replica, section
 from dashboard.report.findings.cohorts import are_few, named_cohorts
 from dashboard.report.findings.listed import Listed
-from dashboard.report.findings.sentence_lines import with_code, with_values
+from dashboard.report.findings.sentence_lines import with_code
 from dashboard.report.findings.words import are_several, assumed, how_sure, named, places
 from dashboard.report.pools.domain_words import known_how, rollout_words
 from dashboard.rules.catalogue import BY_ID
@@ -176,7 +176,7 @@ def head_of(alike: Sequence[Finding], target: Target | None = None) -> Line:
     return (
         Piece(where or "fleet", Style.STRONG, target),
         Piece(" "),
-        *with_values(first.sentence, first.evidence),
+        *first.text,
     )
 
 

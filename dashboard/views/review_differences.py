@@ -12,8 +12,7 @@ from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
 from dashboard.report.findings.headline import is_split
 from dashboard.report.pools.order import ordered
 from dashboard.report.pools.sharing import severity
-from dashboard.rules import rollup
-from dashboard.rules.findings import Severity
+from dashboard.rules.findings import Severity, tally_pools
 from dashboard.views.blocks import Block, Paragraph, Section
 from dashboard.views.capacity_text import name_of
 from dashboard.views.names import replica_names
@@ -61,7 +60,7 @@ def differing_pools(fleet: Fleet, sentences: Mapping[str, SharingVerdict]) -> tu
     """Compare the pools with several cohorts, the worst first; equal ones are one group."""
     names = slugs(pool.name for pool in fleet.pools)
     groups: dict[object, list[Pool]] = {}
-    for pool in filter(is_split, ordered(fleet, sentences, rollup.by_pool(fleet.inspection))):
+    for pool in filter(is_split, ordered(fleet, sentences, tally_pools(fleet.inspection))):
         named = worst_by_path(fleet.inspection, pool.name)
         rows = tuple(
             (each.path, each.majority, tuple((value.value, value.state, value.cohorts) for value in each.values))
@@ -145,7 +144,7 @@ def _without_differences(fleet: Fleet) -> Iterator[str]:
     uniform = [pool.name for pool in fleet.pools if len(pool.cohorts) == 1]
     if uniform:
         yield f"{count(len(uniform), 'uniform pool')}: {first_of(map(name_of, uniform), MOST_NAMED)}."
-    tallies = rollup.by_pool(fleet.inspection)
+    tallies = tally_pools(fleet.inspection)
     found = []
     for name in uniform:
         counts = ((tallies[name].critical, Severity.CRITICAL), (tallies[name].warning, Severity.WARNING))

@@ -9,7 +9,6 @@ from dashboard.analysis.changes import changes_between
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, section
-from dashboard.report.findings.sentence_lines import with_values
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import (
     Block,
@@ -113,5 +112,5 @@ def _settled(fleet: Fleet, before: Fleet, before_notes: Mapping[str, Note]) -> t
 
 
 def _settled_entry(finding: Finding, note: Note) -> Entry:
-    head = (Piece(where_of(finding), Style.STRONG), Piece(" "), *with_values(finding.sentence, finding.evidence))
+    head = (Piece(where_of(finding), Style.STRONG), Piece(" "), *finding.text)
     return Entry(Tone.PLAIN, head, notes=note_lines(None, note))

@@ -25,7 +25,6 @@ from dashboard.analysis.whatif.text import (
 from dashboard.compare.baseline import value_text
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, plain
-from dashboard.report.findings.sentence_lines import with_values
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import (
     Block,
@@ -73,7 +72,7 @@ def _findings(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
         items = tuple(
             Entry(
                 Tone(each.severity),
-                with_values(each.sentence, each.evidence),
+                each.text,
                 side_of([each], names),
                 (_rule(each), *who_lines([each], names)),
             )
@@ -132,7 +131,7 @@ def _group(group: Group, number: int, pool: str, names: Mapping[str, str]) -> Se
         Column("Setting", is_code=True),
         Column("Now", is_code=True),
         Column("Then", is_code=True),
-        Column("How"),
+        Column("ApplyMethod"),
     )
     rows = tuple(
         (

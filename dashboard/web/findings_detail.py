@@ -50,7 +50,7 @@ def head(finding: Finding, address: Mapping[str, str]) -> str:
     """Head the panel: how bad, which rule, the sentence, and the way back to the list. HTML."""
     close = markup.link(links.to(pages.FINDINGS, **address), "Close", title="Back to the list", css="close")
     rule, known = markup.muted(rule_title(finding.rule)), tags(finding)
-    sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
+    sentence = findings_words.text_html(finding.text)
     return (
         f'<div class="finding-head {finding.severity}"><div class="row">'
         f"{findings_words.severity_mark(finding.severity)} {rule}{known}{close}</div><h2>{sentence}</h2></div>"

@@ -53,7 +53,7 @@ def _entry(group: Sequence[Listed], names: Mapping[str, str], address: Mapping[s
     is_open = opened in {each.key for each in group}
     target = links.to(pages.FINDINGS, **address, finding=opened if is_open else first.key)
     current = ' aria-current="true"' if is_open else ""
-    sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
+    sentence = findings_words.text_html(finding.text)
     known = tags(finding)
     rule = f'<div class="rule">{markup.text(rule_title(finding.rule))}{known}</div>'
     how = findings_words.severity_mark(finding.severity)

@@ -49,7 +49,7 @@ def ignored_html(pools: Iterable[Pool], globs: Sequence[str]) -> str:
 
 def _suppressed(listed: Listed, names: Mapping[str, str], address: Mapping[str, str]) -> tuple[str, ...]:
     finding, by = listed.finding, listed.finding.suppression
-    sentence = findings_words.sentence_html(finding.sentence, finding.evidence)
+    sentence = findings_words.text_html(finding.text)
     link = markup.link(links.to(pages.FINDINGS, **address, finding=listed.key), sentence)
     what = f"{findings_words.severity_mark(finding.severity)} {markup.muted(finding.rule)}<br>{link}"
     told = (by.owner, by.reason, by.until) if by else ("", "", "")

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from dashboard.fleet.formatting import joined
-from dashboard.fleet.pieces import Style
+from dashboard.fleet.pieces import Style, Text
 from dashboard.report.findings.cohorts import are_few, named_cohorts
-from dashboard.report.findings.sentence_lines import with_values
-from dashboard.rules.findings import CohortShare, Evidence, Finding, Severity
+from dashboard.rules.findings import CohortShare, Finding, Severity
 from dashboard.views import pages
 from dashboard.views.names import brief
 from dashboard.web import links, markup
@@ -14,12 +13,9 @@ from dashboard.web import links, markup
 MOST_CHIPS = 4  # cohorts of one finding that a list shows
 
 
-def sentence_html(sentence: str, evidence: Iterable[Evidence]) -> str:
-    """Escape a sentence, with the values that its evidence holds in monospace."""
-    return "".join(
-        markup.code(piece.text) if piece.style is Style.CODE else markup.text(piece.text)
-        for piece in with_values(sentence, evidence)
-    )
+def text_html(text: Text) -> str:
+    """Return the HTML of a text; values are in monospace."""
+    return "".join(markup.code(each.text) if each.style is Style.CODE else markup.text(each.text) for each in text)
 
 
 def chips(shares: Iterable[CohortShare], pools: int) -> str:

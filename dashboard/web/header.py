@@ -10,8 +10,8 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import formatting
 from dashboard.report.findings.words import answered
-from dashboard.rules import rollup
 from dashboard.rules.catalogue import RULE_SET
+from dashboard.rules.findings import tally_fleet
 from dashboard.store import Stored
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_words, context_of, context_parts, seen_with
@@ -63,7 +63,7 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
         as_of = _live_as_of(fleet.polled_at, now, interval_seconds, paused=paused)
     else:
         as_of = f'<span class="roomy">{as_of_words(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
-    tally = markup.tally_glyphs(rollup.of_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
+    tally = markup.tally_glyphs(tally_fleet(fleet.inspection)._replace(info=0))  # info is no reason to act
     found = f'<span class="found">{tally} · </span>' if tally else ""
     return f'<div class="asof">{name}{found}<b>{number}</b> <span class="word">{word}</span> · {as_of}</div>'
 

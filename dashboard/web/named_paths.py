@@ -15,7 +15,7 @@ def finding_lines(findings: Iterable[Finding]) -> str:
 
 def _sentence(finding: Finding) -> str:
     glyph = markup.glyph(finding.severity, f"{finding.severity}:")
-    return f"{glyph} {findings_words.sentence_html(finding.sentence, finding.evidence)}"
+    return f"{glyph} {findings_words.text_html(finding.text)}"
 
 
 def _rule(finding: Finding) -> str:

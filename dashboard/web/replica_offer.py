@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dashboard import __version__
 from dashboard.fleet import Replica, ReplicaState, Setting, Source, State
-from dashboard.rules.behaviour.provider_plugin import ASKED, NAME, is_older
+from dashboard.rules.behaviour.development_mode import PROVIDER, PROVIDER_COMMAND, is_older
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
 
 VARIABLE = "env.VLLM_PLUGINS"
@@ -34,11 +34,11 @@ UNKNOWN = (
     "of what vLLM loads now: run that one too."
 )
 NAMED = (
-    f"VLLM_PLUGINS names {NAME} already, but it does not answer: is it installed in the Python that runs vLLM, and was "
-    "vLLM started again?"
+    f"VLLM_PLUGINS names {PROVIDER} already, but it does not answer: is it installed in the Python that runs vLLM, and "
+    "was vLLM started again?"
 )
 STILL = (
-    f"It is installed and does not answer? VLLM_PLUGINS has to name {NAME} letter by letter, with no space after a "
+    f"It is installed and does not answer? VLLM_PLUGINS has to name {PROVIDER} letter by letter, with no space after a "
     "comma; the wheel has to be in the Python that runs vLLM; and vLLM has to be started after both."
 )
 ELSEWHERE = "The README shows it for Kubernetes, too."
@@ -59,12 +59,12 @@ def offer(replica: Replica, settings: Mapping[str, Setting]) -> Offer | None:
     told = settings.get(VARIABLE)
     known = told is not None and told.state in {State.REPORTED, State.NULL}
     names = _names(json.loads(told.value)) if told is not None and known else None
-    if names and NAME in names.split(","):
+    if names and PROVIDER in names.split(","):
         return Offer(INSTALL, (NAMED, *_older(replica)))
     if names:
-        name, note = f"export VLLM_PLUGINS={names},{NAME}", KEPT
+        name, note = f"export VLLM_PLUGINS={names},{PROVIDER}", KEPT
     else:
-        name, note = ASKED, UNSET if told is not None and told.state is State.NULL else UNKNOWN
+        name, note = PROVIDER_COMMAND, UNSET if told is not None and told.state is State.NULL else UNKNOWN
     return Offer(f"{INSTALL}\n{name}", (note, STILL, ELSEWHERE, *_older(replica)))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from dashboard.analysis.assembly import Fleet
 from dashboard.render.sarif import to_sarif
 from dashboard.render.verdict import verdict_of
-from dashboard.report.rules.page import rule_page
+from dashboard.report.rule_pages import rule_page
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.findings import OutcomeKind, Severity
 from tests.report.judged import evil, finding, fleet, outcome, suppression
@@ -27,9 +27,9 @@ def test_every_rule_stands_there_with_its_page() -> None:
 
     assert [each["id"] for each in rules] == [rule.id for rule in ALL_RULES]
     first = next(each for each in rules if each["id"] == "RT-01")
-    assert first["shortDescription"]["text"] == "Replicas of one pool cut the KV cache into blocks of different sizes."
+    assert first["shortDescription"]["text"] == "Replicas of one pool use different block sizes."
     assert first["help"]["markdown"] == rule_page(BY_ID["RT-01"])
-    assert first["help"]["text"].startswith("Pin `--block-size` on every replica")
+    assert first["help"]["text"].startswith("Set `--block-size` to one value on every replica")
     assert first["defaultConfiguration"] == {"level": "error"}
     assert first["properties"]["page"] == "docs/rules/RT-01.md"
 

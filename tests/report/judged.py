@@ -6,6 +6,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State
+from dashboard.fleet.pieces import plain
 from dashboard.rules.domain import Basis, Domain, Router, Store
 from dashboard.rules.findings import (
     CohortShare,
@@ -43,7 +44,8 @@ def finding(rule: str = "RT-01", severity: Severity = Severity.CRITICAL, **more:
         "evidence": (Evidence("cache_config.block_size", "32", State.REPORTED, ("http://chat-3:8000",)),),
         "total": 4,
     }
-    return Finding(**{**given, **more})
+    known = {**given, **more}
+    return Finding(text=plain(known.pop("sentence")), **known)
 
 
 def in_cohorts(pool: str = "chat", /, **cohorts: tuple[int, ...]) -> Finding:

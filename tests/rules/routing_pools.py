@@ -5,14 +5,15 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet, build_fleet
-from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import Inspection
+from dashboard.rules.findings import Family, Inspection
 from dashboard.rules.policy import Policy
-from dashboard.rules.routing import ROUTING
 from tests import builders, captured
 from tests.captured import Capture
+
+ROUTING = tuple(each for each in ALL_RULES if each.family is Family.ROUTING)
 
 ALGORITHM = "cache_config.prefix_caching_hash_algo"
 SEED = "env.PYTHONHASHSEED"

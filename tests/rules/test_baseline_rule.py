@@ -7,6 +7,7 @@ from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.documents.findings import findings_json
 from dashboard.fleet import Baseline, State, Tolerance
 from dashboard.render.verdict import failing
+from dashboard.rules.apply_method import IMAGE_FIRST
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Evidence, Finding, Severity
 from dashboard.rules.policy import Policy, RuleChange
@@ -38,7 +39,7 @@ def test_the_evidence_names_the_file_and_what_people_wrote_in_it() -> None:
         ),
     )
     assert finding.remedy.sentence == (
-        "Give these replicas the agreed values, and restart them; or agree on theirs in baselines/agreed.yaml."
+        "Set the expected values on these replicas and restart them. Or change the values in baselines/agreed.yaml."
     )
     table = evidence_table(finding, People({}, {}, {}, {}))
     assert "baselines/agreed.yaml" in table
@@ -59,9 +60,9 @@ def test_what_should_not_be_set_is_removed_and_the_rest_given() -> None:
     (other,) = found(judged(replace(AGREED, expected={SEQS: "null"})))
 
     assert finding.remedy.sentence.startswith(
-        "Give these replicas the agreed values and remove --max-num-seqs from these replicas, and restart them;"
+        "Set the expected values and remove --max-num-seqs on these replicas and restart them."
     )
-    assert other.remedy.sentence.startswith("Remove --max-num-seqs from these replicas, and restart them;")
+    assert other.remedy.sentence.startswith("Remove --max-num-seqs on these replicas and restart them.")
 
 
 def test_a_severity_of_fleet_yaml_goes_before_the_rules_own() -> None:
@@ -73,7 +74,7 @@ def test_a_severity_of_fleet_yaml_goes_before_the_rules_own() -> None:
 def test_a_baseline_for_no_pool_is_told_of() -> None:
     notes = judged(AGREED, replace(AGREED, pool="embed-*", file="baselines/embed.yaml")).inspection.notes
 
-    assert notes == ("pool embed-* in baselines/embed.yaml matches no pool; mend the name or take the baseline out.",)
+    assert notes == ("pool embed-* in baselines/embed.yaml matches no pool; correct it or remove the baseline.",)
 
 
 def test_its_deviations_fail_whatever_their_severity_where_it_was_given_unless_nothing_does() -> None:
@@ -110,9 +111,10 @@ def test_a_path_that_no_replica_tells_gets_the_one_that_was_probably_meant() -> 
     built = fleet(alike("chat", 2, told), [told])
     policy = Policy(baselines=(replace(AGREED, expected=paths),))
 
+    meant = "in baselines/agreed.yaml is not reported by any replica; did you mean cache_config.block_size?"
     assert inspected(replace(built, policy=policy), NOW).inspection.notes == (
-        "block_size in baselines/agreed.yaml: no replica tells it; did you mean cache_config.block_size?",
-        "cache_config.blocksize in baselines/agreed.yaml: no replica tells it; did you mean cache_config.block_size?",
+        f"block_size {meant}",
+        f"cache_config.blocksize {meant}",
     )
 
 
@@ -122,11 +124,11 @@ def test_a_text_where_vllm_has_a_number_is_not_pasted_but_said() -> None:
 
     assert finding.remedy.snippets == ()
     assert finding.remedy.sentence == (
-        "Agree on a value that vLLM can have in baselines/agreed.yaml. max_num_seqs: the baseline expects text where "
-        "vLLM has a number or a switch; mend it."
+        "Correct the expected value in baselines/agreed.yaml. max_num_seqs: the baseline has text instead of a number "
+        "or switch."
     )
     assert [each.text for each in both.remedy.snippets] == ["--max-logprobs 5"]
-    assert both.remedy.sentence.startswith("Give these replicas the agreed values, and restart them;")
+    assert both.remedy.sentence.startswith("Set the expected values on these replicas and restart them.")
 
 
 def test_what_vllm_derives_is_not_pasted() -> None:
@@ -149,8 +151,8 @@ def test_what_vllm_derives_is_not_pasted() -> None:
 
     assert [each.text for each in finding.remedy.snippets] == ["--max-num-seqs 128"]
     assert finding.remedy.sentence.endswith(
-        " Take --cudagraph-capture-sizes and --max-cudagraph-capture-size away where set: vLLM derives what they set "
-        "from the settings above."
+        " Remove --cudagraph-capture-sizes and --max-cudagraph-capture-size where set: vLLM derives the value from the "
+        "settings above."
     )
 
 
@@ -178,7 +180,7 @@ def test_another_image_comes_first_and_the_rest_is_not_pasted_yet() -> None:
     hashing, other = image_and_more(
         {"version": "0.31.0", "cache_config.block_size": 32, "model_config.max_logprobs": 5}
     )
-    first = "Change the image first, restart, and look again: what else differs may be the default of a version."
+    first = IMAGE_FIRST
 
     assert [each.text for each in hashing.remedy.snippets] == ["image: vllm/vllm-openai:v0.32.0"]
     assert hashing.remedy.sentence.endswith(first)
@@ -210,7 +212,7 @@ def test_a_value_outside_a_range_is_shown_beside_the_whole_range() -> None:
     policy = Policy(baselines=(baseline,))
     (finding,) = found(inspected(replace(fleet(alike("chat", 2, told), [told]), policy=policy), NOW))
 
-    assert finding.sentence.endswith(": gpu_memory_utilization 0.9501, tolerated 0.9 to 0.95.")
+    assert finding.sentence.endswith(": gpu_memory_utilization is 0.9501, tolerated 0.9 to 0.95.")
     assert [each.value for each in finding.evidence] == ["0.9501", '"0.9 to 0.95"']
     assert "0.9 to 0.95" in evidence_table(finding, People({}, {}, {}, {}))
 
@@ -234,8 +236,9 @@ def test_sizes_that_follow_from_a_tolerated_limit_are_taken_out_of_the_baseline_
 
     assert finding.remedy.snippets == ()
     assert finding.remedy.sentence == (
-        "cudagraph_capture_sizes and max_cudagraph_capture_size follow from max_num_seqs, which may have several "
-        "values: take them out of baselines/agreed.yaml, or ignore them there."
+        "compilation_config.cudagraph_capture_sizes and compilation_config.max_cudagraph_capture_size follow from "
+        "max_num_seqs, which may have several values: remove them from baselines/agreed.yaml, or list them under "
+        "`ignored`."
     )
 
 
@@ -244,7 +247,7 @@ def test_what_else_deviates_beside_such_sizes_is_pasted() -> None:
 
     assert [each.text for each in finding.remedy.snippets] == ["--max-logprobs 5"]
     assert finding.remedy.sentence == (
-        "Give these replicas the agreed values, and restart them; or agree on theirs in baselines/agreed.yaml. "
-        "cudagraph_capture_sizes follows from max_num_seqs, which may have several values: take it out of "
-        "baselines/agreed.yaml, or ignore it there."
+        "Set the expected values on these replicas and restart them. Or change the values in baselines/agreed.yaml. "
+        "compilation_config.cudagraph_capture_sizes follows from max_num_seqs, which may have several values: remove "
+        "it from baselines/agreed.yaml, or list it under `ignored`."
     )

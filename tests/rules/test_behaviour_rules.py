@@ -10,14 +10,15 @@ import pytest
 
 from dashboard.analysis.assembly import build_fleet
 from dashboard.fleet import Replica, Source
-from dashboard.rules.behaviour import BEHAVIOUR
-from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import Inspection, OutcomeKind
+from dashboard.rules.findings import Family, Inspection, OutcomeKind
 from dashboard.rules.policy import Policy
 from dashboard.rules.registry import Rule
 from tests import builders
 from tests.captured import AT, METRICS, MODELS, VERSION, Capture, captures, snapshot
+
+BEHAVIOUR = tuple(each for each in ALL_RULES if each.family is Family.BEHAVIOUR)
 
 SettingValue = tuple[dict[str, Any], dict[str, Any]]  # settings of a replica, and what else it is given
 
@@ -113,16 +114,16 @@ def test_what_is_pasted_against_the_development_mode_touches_no_other_port() -> 
         "unset VLLM_SERVER_DEV_MODE",
         "python -m dashboard.provider",
     ]
-    assert "close the port of their API to everybody but known clients" in finding.remedy.sentence
+    assert "close the API port to everyone except known clients" in finding.remedy.sentence
 
 
 @pytest.mark.parametrize(
     ("versions", "installs", "says"),
     [
-        (["0.32.0", "0.26.0"], True, "keeps what is loaded now. Where the mode"),
-        (["0.32.0", "0.20.2"], True, "those that run an older one may not load it. Where the mode"),
-        (["0.20.2", "0.12.0"], False, "and they run an older one. Where the mode"),
-        ([None, "dev"], True, "keeps what is loaded now. Where the mode"),
+        (["0.32.0", "0.26.0"], True, "adds it to VLLM_PLUGINS. Where the mode"),
+        (["0.32.0", "0.20.2"], True, "older ones may not load it. Where the mode"),
+        (["0.20.2", "0.12.0"], False, "these run an older version. Where the mode"),
+        ([None, "dev"], True, "adds it to VLLM_PLUGINS. Where the mode"),
     ],
 )
 def test_the_provider_is_not_offered_where_vllm_is_too_old_for_it(
@@ -142,7 +143,7 @@ def test_what_is_pasted_for_the_provider_unloads_no_other_plugin() -> None:
     (finding,) = inspected([({"env.VLLM_SERVER_DEV_MODE": True}, {})], [BY_ID["CO-14"]]).findings
 
     assert not any("VLLM_PLUGINS=" in each.text for each in finding.remedy.snippets)
-    assert "keeps what is loaded now" in finding.remedy.sentence
+    assert "adds it to VLLM_PLUGINS" in finding.remedy.sentence
 
 
 def test_a_quantization_that_no_flag_sets_is_of_the_models_files() -> None:
@@ -152,8 +153,8 @@ def test_a_quantization_that_no_flag_sets_is_of_the_models_files() -> None:
     (finding,) = inspected(fleet, [BY_ID["CO-04"]]).findings
 
     assert finding.remedy.sentence == (
-        "Remove --quantization from these replicas, and restart them. "
-        "Where no flag sets it, it comes from the model's own files: then give them the same files."
+        "Remove `--quantization` from these replicas and restart them. "
+        "Where no flag sets it, it is from the model's files: then use the same files."
     )
 
 
@@ -163,7 +164,7 @@ def test_two_models_without_a_majority_leave_the_choice_to_the_operator() -> Non
     (finding,) = inspected(fleet, [BY_ID["CO-03"]]).findings
 
     assert finding.remedy.snippets == ()
-    assert finding.remedy.sentence == "Choose one model for the pool, and restart the others."
+    assert finding.remedy.sentence == "Choose one `model` for the pool and restart the other replicas."
 
 
 def test_a_model_whose_whole_name_is_no_text_is_not_pasted() -> None:

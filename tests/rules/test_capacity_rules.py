@@ -7,12 +7,14 @@ import pytest
 
 from dashboard.capacity.outliers import FEWEST, TOLERANCE
 from dashboard.fleet import Basis
-from dashboard.rules.capacity import CAPACITY
-from dashboard.rules.capacity.graph_sizes import LARGEST, SEQS, SIZES, SPECULATED, TOKENS, covering, derived
-from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import Draft
+from dashboard.rules.capacity.graphs import LARGEST, SEQS, SIZES, SPECULATED, TOKENS, are_derived_sizes
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.findings import Draft, Family
+from tests import builders
 from tests.builders import HOSTILE
 from tests.rules import subjects
+
+CAPACITY = tuple(each for each in ALL_RULES if each.family is Family.CAPACITY)
 
 STRANGE: list[Any] = [None, True, -1, 0.5, 2**63, "16", "", HOSTILE, [], [[1]], {}, {"a": [None]}]
 
@@ -54,7 +56,7 @@ def test_the_median_stands_in_the_evidence_as_what_the_others_are_held_against()
 def test_below_and_above_are_two_findings() -> None:
     found = drafts("CP-01", holding(500_000, 4), holding(100_000), holding(900_000))
 
-    assert sorted("less" if " less " in each.sentence else "more" for each in found) == ["less", "more"]
+    assert sorted("below" if " below " in each.sentence else "above" for each in found) == ["above", "below"]
 
 
 def test_engines_of_one_replica_take_the_devices_of_its_other_engines_where_theirs_are_not_told() -> None:
@@ -76,7 +78,7 @@ def test_the_remedy_names_the_likely_cause() -> None:
     usual = holding(500_000, 3, settings={"cache_config.cache_dtype": "fp8"})
     (draft,) = drafts("CP-01", usual, holding(250_000, settings={"cache_config.cache_dtype": "auto"}))
 
-    assert "KV cache data type is auto instead of fp8" in draft.remedy.sentence
+    assert "Likely cause: `cache_dtype` is auto (others: fp8)." in draft.remedy.sentence
     assert [each.text for each in draft.remedy.snippets] == ["--kv-cache-dtype fp8"]
 
 
@@ -112,20 +114,7 @@ def test_a_pool_with_a_name_of_any_length_gets_a_short_snippet() -> None:
 )
 def test_sizes_of_cuda_graphs_follow_from_batch_limits_as_vllm_has_it(*, told: dict[str, Any], expected: bool) -> None:
     """vllm/config/vllm.py: twice the requests, at most 512 or 1,024, at most the tokens of a batch."""
-    assert bool(derived(subjects.pool({"settings": told}))) is expected
-
-
-def test_graphs_for_every_batch_that_can_be_decoded_are_enough() -> None:
-    """256 requests at once, of four tokens each with speculation."""
-    limits = {SEQS: 256, TOKENS: 8192}
-    speculating = {**limits, SPECULATED: 3}
-    told = [{**limits, LARGEST: 256}, {**limits, LARGEST: 255}, {**speculating, LARGEST: 1024}]
-    told += [{**speculating, LARGEST: 1023}, {LARGEST: 256}]
-
-    assert covering(subjects.pool(*({"settings": each} for each in told))) == {
-        "http://chat-1:8000",
-        "http://chat-3:8000",
-    }
+    assert are_derived_sizes(builders.document(told, base={}).settings) is expected
 
 
 def test_who_has_no_graphs_at_all_is_not_held_against_who_has() -> None:
@@ -140,13 +129,13 @@ def test_a_long_list_of_sizes_is_not_pasted() -> None:
     (draft,) = drafts("CP-05", usual, {"settings": {LARGEST: 512, SIZES: [1, 512]}})
 
     assert draft.remedy.snippets == ()
-    assert draft.remedy.sentence.startswith("Give these replicas the same list of batch sizes with CUDA graphs")
+    assert draft.remedy.sentence.startswith("Set `compilation_config.cudagraph_capture_sizes` as on the rest")
 
 
 def test_a_largest_size_that_is_no_number_promises_nothing() -> None:
     (draft,) = drafts("CP-05", {"settings": {LARGEST: "512"}, "replicas": 3}, {"settings": {LARGEST: "8"}})
 
-    assert draft.sentence == 'Largest batch with a CUDA graph is "8" instead of "512", which 3 of 4 replicas have.'
+    assert draft.sentence == 'compilation_config.max_cudagraph_capture_size is "8"; 3 of 4 replicas use "512".'
 
 
 def test_a_likely_cause_is_pasted_in_place_of_a_command_that_looks_for_one() -> None:
@@ -164,8 +153,8 @@ def test_a_cause_that_the_others_do_not_set_is_removed() -> None:
     (draft,) = drafts("CP-01", usual, holding(250_000, settings={path: 512}))
 
     assert draft.remedy.sentence == (
-        "The likely cause: number of blocks is 512, which most do not set. "
-        "Remove --num-gpu-blocks-override from these replicas, and restart them."
+        "Likely cause: `num_gpu_blocks_override` is 512 (others: unset). "
+        "Remove `--num-gpu-blocks-override` from these replicas and restart them."
     )
 
 

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Setting, State
-from dashboard.rules.connectors import CONNECTOR, EXTRA, ROLE, SECTION, Connector, connectors, option, tells_options
+from dashboard.rules.connector_options import (
+    CONNECTOR,
+    EXTRA,
+    ROLE,
+    SECTION,
+    Connector,
+    connectors,
+    option,
+    reports_options,
+)
 from tests.builders import document, setting
 
 HOSTILE: list[Any] = [
@@ -72,7 +81,7 @@ def test_an_option_is_found_in_whichever_connector_has_it() -> None:
     ],
 )
 def test_options_are_known_only_where_all_of_them_are_told(settings: dict[str, Any], *, expected: bool) -> None:
-    assert tells_options(told(**settings)) is expected
+    assert reports_options(told(**settings)) is expected
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=repr)

@@ -6,17 +6,18 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Document, Replica
-from dashboard.rules.disaggregation import DISAGGREGATION
-from dashboard.rules.disaggregation.partners import partners
-from dashboard.rules.disaggregation.pd_17_side_channel import is_own
+from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.disaggregation.partners import is_local, partners
 from dashboard.rules.domain import Declared
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import Inspection, OutcomeKind
+from dashboard.rules.findings import Family, Inspection, OutcomeKind
 from dashboard.rules.policy import Policy
 from dashboard.rules.registry import Rule
 from tests import builders
 from tests.rules.case import built
 from tests.rules.subjects import pool, whole
+
+DISAGGREGATION = tuple(each for each in ALL_RULES if each.family is Family.DISAGGREGATION)
 
 HOSTILE: list[Any] = [
     *(None, 0, -1, 2**64, 0.5, True, False, "", "16", "auto", "*", "<script>", "\x00\u202e", "x" * 5000),
@@ -107,7 +108,7 @@ def test_what_prefill_and_decode_are_expected_to_differ_in_is_no_finding(changed
     ],
 )
 def test_addresses_that_mean_the_machine_itself(*, host: str, expected: bool) -> None:
-    assert is_own(host) is expected
+    assert is_local(host) is expected
 
 
 def test_addresses_of_one_machine_are_one_host() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import State
+from dashboard.fleet.pieces import plain
 from dashboard.rules.domain import Declared, ImpactContext, Router
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import (
@@ -17,11 +18,11 @@ from dashboard.rules.findings import (
     Evidence,
     Family,
     Inspection,
+    NotEvaluated,
     OutcomeKind,
     Remedy,
     Severity,
     Suppression,
-    Unjudged,
 )
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.registry import Rule, Scope, rule
@@ -57,7 +58,7 @@ def fails(subject: PoolSubject) -> Iterator[Draft]:
     held = subject.values(BLOCKS)
     for told, replicas in held.items():
         if told.value != "16":
-            yield Draft(replicas, "Wrong.", (Evidence(BLOCKS, told.value, told.state, replicas),), FIX)
+            yield Draft(replicas, plain("Wrong."), (Evidence(BLOCKS, told.value, told.state, replicas),), FIX)
 
 
 def passes(_subject: object) -> tuple[Draft, ...]:
@@ -251,7 +252,7 @@ def test_what_nobody_tells_is_skipped_and_said() -> None:
     (outcome,) = inspected([made(fails)], {"replicas": 2}, {"state": "down"}).outcomes
 
     assert outcome.kind is OutcomeKind.SKIPPED
-    assert outcome.reason == "cache_config.block_size: told by 0 of 3 replicas."
+    assert outcome.reason == "cache_config.block_size: reported by 0 of 3 replicas."
 
 
 def test_who_does_not_tell_is_counted_but_not_who_cannot() -> None:
@@ -270,14 +271,14 @@ def test_a_comparison_does_not_apply_to_a_single_replica() -> None:
 
     assert (outcome.kind, outcome.reason) == (
         OutcomeKind.NOT_APPLICABLE,
-        "One replica: nothing to compare it with.",
+        "One replica: nothing to compare.",
     )
 
 
 def test_a_rule_for_another_domain_does_not_apply() -> None:
     (outcome,) = inspected([made(fails, severity={ImpactContext.KV_STORE: Severity.INFO})], blocks(32)).outcomes
 
-    assert (outcome.kind, outcome.reason) == (OutcomeKind.NOT_APPLICABLE, "Only for: kv-store.")
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.NOT_APPLICABLE, "Only for kv-store.")
 
 
 def test_a_rule_can_be_disabled_made_milder_and_given_parameters() -> None:
@@ -285,20 +286,20 @@ def test_a_rule_can_be_disabled_made_milder_and_given_parameters() -> None:
         """Ask for a parameter."""
         for replica in subject.members:
             if subject.value(replica.id, BLOCKS) == wrong:
-                yield Draft((replica.id,), "Wrong.", (), FIX)
+                yield Draft((replica.id,), plain("Wrong."), (), FIX)
 
     changes = {"XX-01": RuleChange(severity=Severity.INFO, parameters={"wrong": 16})}
     (finding,) = inspected([made(with_parameter)], blocks(16), policy=Policy(rules=changes)).findings
     off = inspected([made(fails)], blocks(32), policy=Policy(rules={"XX-01": RuleChange(enabled=False)}))
 
     assert finding.severity is Severity.INFO
-    assert [each.reason for each in off.outcomes] == ["fleet.yaml disables it."]
+    assert [each.reason for each in off.outcomes] == ["Disabled in fleet.yaml."]
 
 
 def test_the_severity_of_one_case_goes_before_that_of_the_rule() -> None:
     def mild(_subject: object) -> tuple[Draft, ...]:
         """Be mild."""
-        return (Draft((), "Mild.", (), FIX, severity=Severity.INFO),)
+        return (Draft((), plain("Mild."), (), FIX, severity=Severity.INFO),)
 
     (finding,) = inspected([made(mild)], blocks(16)).findings
 
@@ -308,7 +309,7 @@ def test_the_severity_of_one_case_goes_before_that_of_the_rule() -> None:
 def test_prefill_is_paired_with_the_decode_pool_of_its_name_else_of_its_model() -> None:
     def both(pair: PairSubject) -> tuple[Draft, ...]:
         """Name the pair."""
-        return (Draft(tuple(each.id for each in pair.all_replicas), "A pair.", (), FIX),)
+        return (Draft(tuple(each.id for each in pair.all_replicas), plain("A pair."), (), FIX),)
 
     entries = [
         blocks(16, pool="a/prefill", role="prefill", served=["m"]),
@@ -325,7 +326,7 @@ def test_prefill_is_paired_with_the_decode_pool_of_its_name_else_of_its_model() 
 def test_a_pool_that_is_declared_no_part_of_a_pair_is_none() -> None:
     def both(_pair: object) -> tuple[Draft, ...]:
         """Say so."""
-        return (Draft((), "A pair.", (), FIX),)
+        return (Draft((), plain("A pair."), (), FIX),)
 
     entries = [blocks(16, pool="a/prefill", role="prefill"), blocks(16, pool="a/decode", role="decode")]
     policy = Policy(pools={"a/decode": Declared(disaggregated=False)})
@@ -336,7 +337,14 @@ def test_a_pool_that_is_declared_no_part_of_a_pair_is_none() -> None:
 def test_a_rule_over_the_fleet_sees_replicas_of_no_pool_too() -> None:
     def unread(fleet: FleetSubject) -> tuple[Draft, ...]:
         """Name who was not read."""
-        return (Draft(tuple(each.id for each in fleet.unread), "Unread.", (), FIX),)
+        return (
+            Draft(
+                tuple(each.id for each in fleet.all_replicas if each.document is None),
+                plain("Unread."),
+                (),
+                FIX,
+            ),
+        )
 
     found = inspected([made(unread, scope=Scope.FLEET)], blocks(16), {"state": "down"}, {"state": "down", "pool": None})
     (finding,) = found.findings
@@ -408,8 +416,8 @@ def test_options_that_match_nothing_are_told() -> None:
     )
 
     assert inspected([made(passes)], blocks(16), policy=policy).notes == (
-        "suppress[0] in fleet.yaml (XX-09, me) matches no finding; take it out.",
-        "pools.caht in fleet.yaml matches no pool; mend the name or take it out.",
+        "suppress[0] in fleet.yaml (XX-09, me) matches no finding; remove it.",
+        "pools.caht in fleet.yaml matches no pool; correct or remove it.",
     )
 
 
@@ -421,13 +429,13 @@ def test_what_was_not_told_is_never_a_value(state: State) -> None:
 
 
 def test_who_does_not_report_what_a_rule_needs_is_counted_and_where_nobody_does_the_rule_is_skipped() -> None:
-    def unsure(subject: PoolSubject) -> Iterator[Draft | Unjudged]:
+    def unsure(subject: PoolSubject) -> Iterator[Draft | NotEvaluated]:
         """Nothing is known."""
-        yield Unjudged(tuple(each.id for each in subject.members), "seed: reported by 0 of 2 replicas.")
+        yield NotEvaluated(tuple(each.id for each in subject.members), "seed: reported by 0 of 2 replicas.")
 
-    def in_part(subject: PoolSubject) -> Iterator[Draft | Unjudged]:
+    def in_part(subject: PoolSubject) -> Iterator[Draft | NotEvaluated]:
         """Something is wrong, and something is not known."""
-        yield Unjudged(tuple(each.id for each in subject.members)[:1])
+        yield NotEvaluated(tuple(each.id for each in subject.members)[:1])
         yield from fails(subject)
 
     (skipped,) = inspected([made(unsure)], blocks(16, replicas=2)).outcomes

@@ -12,7 +12,7 @@ from dashboard.fleet import Engine, Fingerprint
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Declared, Expectations, SeedPolicy
 from dashboard.rules.findings import Confidence, OutcomeKind, Severity
-from dashboard.rules.routing.hashes import MOST_GROUPS, alike, groups
+from dashboard.rules.routing.hashes import MAX_GROUPS, group_by_hashes, same_hashes
 from dashboard.rules.subject import FINGERPRINT
 from tests import builders, captured
 from tests.provider_answers import with_provider
@@ -71,7 +71,7 @@ def test_two_ranks_of_one_real_server_that_hash_differently_are_reported() -> No
     (finding,) = pool_of_providers("llama_dp2", ["rank 0", "rank 1"]).inspection.findings
 
     assert (finding.rule, finding.confidence) == ("RT-06", Confidence.REPORTED)
-    assert finding.sentence.startswith("Inside this replica the data-parallel ranks hash the same tokens differently")
+    assert finding.sentence.startswith("Data-parallel ranks of this replica hash the same tokens differently")
 
 
 def test_the_evidence_names_each_group_and_who_stands_in_it() -> None:
@@ -93,13 +93,13 @@ def test_the_evidence_of_ranks_that_differ_holds_the_digest_of_each() -> None:
 
 
 def test_of_many_groups_the_first_are_shown_and_all_are_counted() -> None:
-    fleet = pool_of(*[(XXHASH, [f"{number:04}"]) for number in range(MOST_GROUPS + 30)])
+    fleet = pool_of(*[(XXHASH, [f"{number:04}"]) for number in range(MAX_GROUPS + 30)])
 
     (finding,) = judged(fleet, "RT-06", chat=HASHING).findings
 
-    assert sum(row.path == FINGERPRINT for row in finding.evidence) == MOST_GROUPS
-    assert finding.sentence.startswith(f"{MOST_GROUPS + 30} replicas hash the same tokens differently")
-    assert len(finding.replicas) == MOST_GROUPS + 30
+    assert sum(row.path == FINGERPRINT for row in finding.evidence) == MAX_GROUPS
+    assert finding.sentence.startswith(f"{MAX_GROUPS + 30} replicas hash the same tokens differently")
+    assert len(finding.replicas) == MAX_GROUPS + 30
 
 
 def test_a_finding_keeps_its_id_when_replicas_restart_with_other_random_roots() -> None:
@@ -158,8 +158,8 @@ def test_two_versions_that_hash_alike_are_not_said_to_hash_differently() -> None
         for digest in ("a1", "b2")
     )
 
-    assert "answer, hash and hold differently" in apart.why
-    assert alike.why.endswith("Their block hashes are equal: their engines computed them.")
+    assert "answer, hash and cache differently" in apart.why
+    assert alike.why.endswith("Their engines computed equal block hashes.")
 
 
 def test_a_seed_on_some_replicas_may_be_taken_away_where_the_root_is_fixed_without_it() -> None:
@@ -206,5 +206,9 @@ def test_no_digest_makes_a_rule_raise_or_stands_in_a_sentence(digest: str) -> No
 def test_groups_are_the_same_digests_the_largest_first_and_leave_out_who_tells_none() -> None:
     hashes = {"c": frozenset({"x"}), "a": frozenset({"y"}), "b": frozenset({"x"}), "d": frozenset({"x", "y"})}
 
-    assert [group.replicas for group in groups(hashes, ["a", "b", "c", "d", "e"])] == [("b", "c"), ("d",), ("a",)]
-    assert alike(hashes, ["b", "e"]) == {"b", "c"}
+    assert [group.replicas for group in group_by_hashes(hashes, ["a", "b", "c", "d", "e"])] == [
+        ("b", "c"),
+        ("d",),
+        ("a",),
+    ]
+    assert same_hashes(hashes, ["b", "e"]) == {"b", "c"}

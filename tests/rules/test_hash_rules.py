@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from dashboard.compare.prefix import SeedKind
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
 from dashboard.rules.findings import Confidence, Severity
-from dashboard.rules.routing.roots import RootKind, root_of
+from dashboard.rules.routing.hash_seed import seed_of
 from tests import builders, captured
 from tests.captured import Capture
 from tests.rules.routing_pools import ALGORITHM, HASHING, SEED, judged, pool_of, pool_of_captures, said
@@ -57,20 +58,20 @@ def test_what_the_remedy_of_a_random_root_says_to_write_is_believed() -> None:
 @pytest.mark.parametrize(
     ("settings", "kind"),
     [
-        ({"version": "0.28.9", ALGORITHM: "sha256"}, RootKind.RANDOM),
-        ({"version": "0.29.0", ALGORITHM: "sha256"}, RootKind.FIXED),
-        ({"version": "0.29.0", ALGORITHM: "sha256_cbor"}, RootKind.FIXED),
-        ({"version": "0.29.0", ALGORITHM: "xxhash"}, RootKind.RANDOM),
-        ({"version": "0.12.0"}, RootKind.RANDOM),
-        ({"version": "0.12.0", SEED: "0"}, RootKind.SEED),
-        ({"version": "nightly", ALGORITHM: "xxhash_cbor"}, RootKind.RANDOM),
+        ({"version": "0.28.9", ALGORITHM: "sha256"}, SeedKind.RANDOM),
+        ({"version": "0.29.0", ALGORITHM: "sha256"}, SeedKind.FIXED),
+        ({"version": "0.29.0", ALGORITHM: "sha256_cbor"}, SeedKind.FIXED),
+        ({"version": "0.29.0", ALGORITHM: "xxhash"}, SeedKind.RANDOM),
+        ({"version": "0.12.0"}, SeedKind.RANDOM),
+        ({"version": "0.12.0", SEED: "0"}, SeedKind.SEED),
+        ({"version": "nightly", ALGORITHM: "xxhash_cbor"}, SeedKind.RANDOM),
         ({"version": "nightly", ALGORITHM: "sha256"}, None),
         ({"version": "0.32.0"}, None),
         ({"version": "0.32.0", ALGORITHM: "builtin"}, None),
     ],
 )
-def test_the_root_follows_from_seed_version_and_algorithm(settings: dict[str, Any], kind: RootKind | None) -> None:
-    root = root_of(builders.document(settings, base={}).settings)
+def test_the_root_follows_from_seed_version_and_algorithm(settings: dict[str, Any], kind: SeedKind | None) -> None:
+    root = seed_of(builders.document(settings, base={}).settings)
 
     assert (root.kind if root else None) == kind
 
@@ -86,7 +87,7 @@ def test_a_router_that_is_configured_for_an_algorithm_is_the_reason_whatever_els
     }
 
     assert whys.keys() == {Router.KV_EVENTS, Router.NONE}
-    assert all(why.startswith("The router is configured to compute hashes with sha256_cbor.") for why in whys.values())
+    assert all(why.startswith("The router computes hashes with sha256_cbor.") for why in whys.values())
 
 
 def test_an_index_that_follows_events_has_a_reason_of_its_own() -> None:
@@ -94,7 +95,7 @@ def test_an_index_that_follows_events_has_a_reason_of_its_own() -> None:
 
     (finding,) = judged(fleet, "RT-05", chat=Declared(router=Router.KV_EVENTS)).findings
 
-    assert finding.why.startswith("An index that makes keys of its own")
+    assert finding.why.startswith("An index that computes its own keys")
 
 
 @pytest.mark.parametrize("policy", [SeedPolicy.DEFAULT, SeedPolicy.ENVIRONMENT])
@@ -107,7 +108,7 @@ def test_a_broken_expectation_of_the_root_is_critical_for_the_reason_that_the_ro
     (finding,) = judged(fleet, "RT-06", chat=declared).findings
 
     assert finding.severity is Severity.CRITICAL
-    assert finding.why.startswith("The router is configured to compute hashes that start from")
+    assert finding.why.startswith("The router computes hashes that start from")
 
 
 def test_a_router_that_hashes_by_itself_needs_no_other_reason_than_the_rules() -> None:
@@ -116,7 +117,7 @@ def test_a_router_that_hashes_by_itself_needs_no_other_reason_than_the_rules() -
 
     (finding,) = judged(fleet, "RT-06", chat=Declared(router=Router.PREFIX_HASH, expects=expects)).findings
 
-    assert finding.why.startswith("The router computes hashes from one root")
+    assert finding.why.startswith("The router computes hashes from one seed")
 
 
 def test_an_old_version_is_said_to_be_the_difference_of_id_08_and_has_three_ways_out() -> None:
@@ -125,8 +126,8 @@ def test_an_old_version_is_said_to_be_the_difference_of_id_08_and_has_three_ways
     (finding,) = judged(fleet, "RT-06", chat=HASHING).findings
 
     assert finding.remedy.any_of
-    assert "version difference of ID-08: give these replicas vLLM 0.32.0" in finding.remedy.sentence
-    assert "say `seed_policy: environment` under the pool's `expects` in fleet.yaml" in finding.remedy.sentence
+    assert "Update these replicas to vLLM 0.32.0 like the others (ID-08)." in finding.remedy.sentence
+    assert "set `seed_policy: environment` under `expects` of the pool in fleet.yaml" in finding.remedy.sentence
     assert [each.text for each in finding.remedy.snippets] == [
         "image: vllm/vllm-openai:v0.32.0",
         "export PYTHONHASHSEED=0",
@@ -179,7 +180,7 @@ def test_one_seed_for_old_versions_that_tell_it_is_the_only_way() -> None:
     assert [each.text for each in finding.remedy.snippets] == ["export PYTHONHASHSEED=0"]
 
 
-@pytest.mark.parametrize(("says", "algorithm"), [("the same flag ends RT-05.", "sha256"), ("root is fixed. Or", None)])
+@pytest.mark.parametrize(("says", "algorithm"), [("this also fixes RT-05.", "sha256"), ("on these replicas. Or", None)])
 def test_the_router_s_fixed_root_needs_an_algorithm_that_has_one(says: str, algorithm: str | None) -> None:
     fleet = pool_of({ALGORITHM: "sha256"}, {ALGORITHM: "xxhash"})
     expects = Expectations(seed_policy=SeedPolicy.DEFAULT, hash_algorithm=algorithm)

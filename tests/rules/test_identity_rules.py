@@ -10,16 +10,17 @@ import yaml
 
 from dashboard.fleet import FailureKind, ReplicaState
 from dashboard.fleet.formatting import FAILURE_WORDS
-from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import Draft, Severity
-from dashboard.rules.identity import IDENTITY
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.findings import Draft, Family, Severity
 from dashboard.rules.identity.addresses import endpoint_of, host_of, is_own, port_of, processes, rank_of
-from dashboard.rules.identity.id_05_unread import MOST_ROWS, STEPS
+from dashboard.rules.identity.coverage import MAX_ROWS, STEPS
 from dashboard.rules.registry import Scope
 from dashboard.rules.subject import FleetSubject, PoolSubject
 from tests import builders
 from tests.builders import HOSTILE
 from tests.rules import subjects
+
+IDENTITY = tuple(each for each in ALL_RULES if each.family is Family.IDENTITY)
 
 STRANGE: list[Any] = [None, True, -1, 0.5, 2**63, "16", "", HOSTILE, [], [[1]], {}, {"a": [None]}]
 EVENTS = {"kv_events_config.enable_kv_cache_events": True}
@@ -96,7 +97,7 @@ def test_ranks_on_one_host_with_a_local_master_are_one_engine() -> None:
     (draft,) = drafts("ID-01", at(ids, *entries))
 
     assert draft.replicas == tuple(ids[:2])
-    assert "setting enable_eplb differs and too few tell it to call one the majority" in draft.sentence
+    assert "enable_eplb differs: false on 1 and true on 1" in draft.sentence
     assert '"10.0.0.5"' in {each.value for each in draft.evidence}
 
 
@@ -213,7 +214,7 @@ def test_a_failure_of_any_kind_is_told_with_its_own_sentence(kind: FailureKind) 
     down = builders.down("gpu-9", pool=None, kind=kind, detail=HOSTILE)
     (draft,) = BY_ID["ID-05"].check(FleetSubject((), (down,)))
 
-    assert draft.sentence == f"1 of 1 replica without a pool did not answer: {FAILURE_WORDS[kind]}."
+    assert draft.sentence == f"1 of 1 replica without a pool is unreachable: {FAILURE_WORDS[kind]}."
     assert json.loads(draft.evidence[-1].value) == HOSTILE
     assert draft.remedy.sentence == STEPS[kind].format(where="http://gpu-9:8000")
     assert all("gpu-9" in each.text or each.text.startswith("poll:") for each in draft.remedy.snippets)
@@ -230,7 +231,7 @@ def test_a_key_goes_to_the_targets_that_want_one_and_to_no_other() -> None:
         ]
     }
     assert draft.remedy.snippets[0].text.endswith("# and so on for 5 targets")
-    assert draft.remedy.sentence == "Give the API key of these 5 addresses, and give it there only."
+    assert draft.remedy.sentence == "Configure the API key for these 5 addresses alone."
 
 
 def test_an_address_of_any_shape_stays_one_string_and_on_one_line() -> None:
@@ -251,7 +252,7 @@ def test_a_replica_that_is_down_without_a_reason_is_told() -> None:
     down = replace(builders.down(), failure=None)
     (draft,) = BY_ID["ID-05"].check(FleetSubject((), (down,)))
 
-    assert draft.sentence.endswith("did not answer: no answer.")
+    assert draft.sentence.endswith("is unreachable: no answer.")
     assert json.loads(draft.evidence[-1].value) == "No probe gave a reply."
 
 
@@ -259,9 +260,9 @@ def test_an_outage_of_the_whole_fleet_is_counted_whole_and_shown_in_part() -> No
     down = tuple(builders.down(f"chat-{number}", detail=f"chat-{number} is silent.") for number in range(500))
     (draft,) = BY_ID["ID-05"].check(FleetSubject((), down))
 
-    assert draft.sentence == "500 of 500 replicas of this pool did not answer: connection refused."
+    assert draft.sentence == "500 of 500 replicas of this pool are unreachable: connection refused."
     assert len(draft.replicas) == 500
-    assert sum(each.path == "replicas.reason" for each in draft.evidence) == MOST_ROWS
+    assert sum(each.path == "replicas.reason" for each in draft.evidence) == MAX_ROWS
 
 
 def test_who_is_down_is_down_also_when_it_was_read_lately() -> None:
@@ -269,7 +270,7 @@ def test_who_is_down_is_down_also_when_it_was_read_lately() -> None:
     (draft,) = BY_ID["ID-05"].check(FleetSubject((), (down,)))
 
     assert draft.severity is Severity.WARNING
-    assert " did not answer" in draft.sentence
+    assert " is unreachable" in draft.sentence
 
 
 def test_three_addresses_of_one_process_are_one_finding_on_the_last_two() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.page import page_of
+from dashboard.rules.registry import page_of
 
 WHOLE = """Blocks differ.
 

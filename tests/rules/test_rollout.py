@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.fleet import Replica, SettingValue, State
+from dashboard.fleet.pieces import plain
 from dashboard.rules.findings import Draft, Remedy, Rollout, Snippet
-from dashboard.rules.rollout import STUCK_AFTER, TOGETHER, is_explained, remedy_along, rollout_of
+from dashboard.rules.rollout import STUCK_AFTER, TOGETHER, is_along, remedy_along, rollout_of
 from dashboard.rules.subject import Holders
 from tests import builders
 
@@ -125,14 +126,12 @@ def test_replicas_without_a_version_do_not_count() -> None:
 
 def remedy_of(replicas: Sequence[Replica], rollout: Rollout) -> Remedy:
     flag = Remedy("Give these replicas the same block size.", (Snippet("flag", "--block-size 16"),))
-    return remedy_along(rollout, Draft(tuple(each.id for each in replicas), "Block size differs.", (), flag))
+    return remedy_along(rollout, Draft(tuple(each.id for each in replicas), plain("Block size differs."), (), flag))
 
 
 def test_a_remedy_says_which_side_of_the_rollout_is_new_and_never_undoes_it() -> None:
     old, new, rollout = half_way()
-    finish = (
-        "Let it finish: the difference ends with it. If the new value is not intended, change it in the new revision."
-    )
+    finish = "Wait for the rollout. If the new value is not intended, change it in the new revision."
 
     assert remedy_of(new, rollout) == Remedy(
         f"Rollout 0.20.2 -> 0.32.0 (2/5): these replicas run the new version. {finish}"
@@ -147,7 +146,7 @@ def test_an_old_replica_may_take_the_new_value() -> None:
 
     assert remedy_of(old, rollout) == Remedy(
         "Rollout 0.20.2 -> 0.32.0 (2/5): these replicas run the old version. "
-        "Let it finish; if it stopped, update them.",
+        "Wait for the rollout; if it stopped, update them.",
         (Snippet("flag", "--block-size 16"),),
     )
 
@@ -160,56 +159,56 @@ def test_the_order_of_replicas_means_nothing(starts: list[tuple[str | None, int]
     assert going(*mixed) == going(*members)
 
 
-def test_a_difference_between_the_versions_is_explained() -> None:
+def test_a_difference_between_the_versions_is_along() -> None:
     old, new, rollout = half_way()
 
-    assert is_explained([told((16, new), (32, old))], rollout, [*old, *new])
-    assert is_explained([told((32, old), (16, new))], rollout, [*old, *new])
+    assert is_along([told((16, new), (32, old))], rollout, [*old, *new])
+    assert is_along([told((32, old), (16, new))], rollout, [*old, *new])
 
 
-def test_replicas_that_tell_nothing_do_not_change_what_is_explained() -> None:
+def test_replicas_that_tell_nothing_do_not_change_what_is_along() -> None:
     old, new, rollout = half_way()
 
-    assert is_explained([told((16, new[:1]), (32, old[1:]))], rollout, [*old, *new])
+    assert is_along([told((16, new[:1]), (32, old[1:]))], rollout, [*old, *new])
 
 
 def test_a_difference_inside_one_version_is_not_explained() -> None:
     old, new, rollout = half_way()
 
-    assert not is_explained([told((32, old[:1]), (16, [*old[1:], *new]))], rollout, [*old, *new])
-    assert not is_explained([told((32, old[:1]), (16, old[1:]))], rollout, [*old, *new])
+    assert not is_along([told((32, old[:1]), (16, [*old[1:], *new]))], rollout, [*old, *new])
+    assert not is_along([told((32, old[:1]), (16, old[1:]))], rollout, [*old, *new])
 
 
 def test_a_tie_across_both_versions_is_not_explained_though_it_concerns_all_of_them() -> None:
     old, new, rollout = half_way()
 
-    assert not is_explained([told((32, [old[0], new[0]]), (16, [*old[1:], new[1]]))], rollout, [*old, *new])
+    assert not is_along([told((32, [old[0], new[0]]), (16, [*old[1:], new[1]]))], rollout, [*old, *new])
 
 
 def test_three_values_on_two_versions_are_not_explained() -> None:
     old, new, rollout = half_way()
 
-    assert not is_explained([told((8, old[:1]), (32, old[1:]), (16, new))], rollout, [*old, *new])
+    assert not is_along([told((8, old[:1]), (32, old[1:]), (16, new))], rollout, [*old, *new])
 
 
 def test_a_setting_that_is_the_same_on_all_is_no_difference() -> None:
     old, new, rollout = half_way()
     same, differs = told((1, [*old, *new])), told((16, new), (32, old))
 
-    assert not is_explained([same], rollout, [*old, *new])
-    assert not is_explained([], rollout, [*old, *new])
-    assert is_explained([same, differs], rollout, [*old, *new])
+    assert not is_along([same], rollout, [*old, *new])
+    assert not is_along([], rollout, [*old, *new])
+    assert is_along([same, differs], rollout, [*old, *new])
 
 
 def test_all_settings_of_a_finding_must_run_along_the_rollout() -> None:
     old, new, rollout = half_way()
     along, across = told((16, new), (32, old)), told((1, old[:1]), (2, [*old[1:], *new]))
 
-    assert not is_explained([along, across], rollout, [*old, *new])
+    assert not is_along([along, across], rollout, [*old, *new])
 
 
 def test_a_replica_whose_version_nobody_knows_is_on_neither_side() -> None:
     old, new, rollout = half_way()
     unknown = at(None, 2)
 
-    assert not is_explained([told((16, [*new, unknown]), (32, old))], rollout, [*old, *new, unknown])
+    assert not is_along([told((16, [*new, unknown]), (32, old))], rollout, [*old, *new, unknown])

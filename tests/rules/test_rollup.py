@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from dashboard.rules import rollup
+from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import Severity, Tally
+from dashboard.rules.findings import Severity, Tally, tally_fleet, tally_pools, tally_replicas
 from dashboard.rules.policy import Policy
-from dashboard.rules.routing.rt_01_block_size import block_size_differs
 from tests import builders
 from tests.rules.case import built
 
@@ -23,11 +22,11 @@ POLICY = Policy({"*": Declared(router=Router.PREFIX_HASH)})
 def test_counts_stand_beside_what_is_unknown() -> None:
     replicas, documents = built(ENTRIES)
     fleet = builders.fleet(replicas, documents)
-    found = inspect_fleet([block_size_differs], fleet.pools, replicas, fleet.documents, POLICY, builders.NOW)
-    by_replica = rollup.by_replica(found, replicas)
+    found = inspect_fleet([BY_ID["RT-01"]], fleet.pools, replicas, fleet.documents, POLICY, builders.NOW)
+    by_replica = tally_replicas(found, replicas)
 
-    assert rollup.of_fleet(found) == Tally(critical=1, unknown=1)
-    assert rollup.by_pool(found) == {"chat": Tally(critical=1), "silent": Tally(unknown=1)}
+    assert tally_fleet(found) == Tally(critical=1, unknown=1)
+    assert tally_pools(found) == {"chat": Tally(critical=1), "silent": Tally(unknown=1)}
     assert by_replica["http://chat-4:8000"].worst is Severity.CRITICAL
     assert by_replica["http://chat-1:8000"] == Tally()
     assert by_replica["http://chat-5:8000"] == Tally(unknown=1)

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Source, State
+from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy
-from dashboard.rules.findings import Finding, OutcomeKind
-from dashboard.rules.routing import ROUTING
+from dashboard.rules.findings import Family, Finding, OutcomeKind
 from tests import builders
 from tests.rules.routing_pools import ALGORITHM, SEED, judged, pool_of, said
+
+ROUTING = tuple(each for each in ALL_RULES if each.family is Family.ROUTING)
 
 EVENTS = "kv_events_config.enable_kv_cache_events"
 ENDPOINT = "kv_events_config.endpoint"
@@ -124,7 +126,7 @@ def test_one_odd_replica_is_restarted_and_the_router_is_not_touched() -> None:
 
     (finding,) = judged(fleet, "RT-02", chat=declared).findings
 
-    assert finding.remedy.sentence.startswith("Restart these replicas with blocks that cover 16 tokens")
+    assert finding.remedy.sentence.startswith("Restart these replicas with 16 tokens per block")
     assert [each.text for each in finding.remedy.snippets] == ["--block-size 16"]
     assert not finding.remedy.any_of
     assert "discards every event" in finding.why
@@ -136,7 +138,9 @@ def test_where_most_replicas_are_alike_the_router_may_be_changed_instead() -> No
 
     (finding,) = judged(fleet, "RT-02", chat=declared).findings
 
-    assert finding.remedy.sentence.startswith("Set the router's block size to 32, which 3 of 4 replicas have")
+    assert finding.remedy.sentence.startswith(
+        "Set the router's block size and `expects.block_size` in fleet.yaml to 32, as on 3 of 4 replicas"
+    )
     assert finding.remedy.any_of
     assert [each.kind for each in finding.remedy.snippets] == ["yaml", "env", "flag"]
 
@@ -147,8 +151,8 @@ def test_no_block_size_is_offered_to_replicas_of_which_it_alone_does_not_decide(
     found = judged(fleet, "RT-02", chat=Declared(expects=Expectations(block_size=16))).findings
 
     assert {each.sentence: [snippet.text for snippet in each.remedy.snippets] for each in found} == {
-        "A block covers 32 tokens; the router expects 16.": [],
-        "A block covers 48 tokens; the router expects 16.": ["--block-size 16"],
+        "A block has 32 tokens; the router expects 16.": [],
+        "A block has 48 tokens; the router expects 16.": ["--block-size 16"],
     }
 
 
@@ -184,8 +188,8 @@ def test_a_topic_for_replicas_that_share_no_model_name_says_what_to_put_there() 
     (finding,) = judged(fleet, "RT-10", chat=Declared(expects=EXPECTING)).findings
 
     assert finding.remedy.snippets[0].text.endswith("@MODEL")
-    assert "`MODEL` stands for a name that the replica serves." in finding.remedy.sentence
-    assert "`$POD_IP` and `$PORT` stand for a replica's address" in finding.remedy.sentence
+    assert "`MODEL` is a name that the replica serves." in finding.remedy.sentence
+    assert "`$POD_IP` and `$PORT` are the replica's address" in finding.remedy.sentence
 
 
 def test_an_endpoint_of_which_the_host_is_hidden_is_not_offered() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.fleet import Document, Replica
-from dashboard.rules.behaviour.co_14_open_routes import PLUGINS
+from dashboard.rules.behaviour.development_mode import PLUGINS
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind

@@ -19,5 +19,5 @@ def test_wording_leaves_a_verdict_as_it_is_and_a_severity_changes_it() -> None:
     case = next(each for each in cases_of("RT-01") if each.findings)
     finding = case.inspected(BY_ID["RT-01"]).findings[0]
 
-    assert verdict_of(replace(finding, sentence="Other words.", why="Other words.")) == verdict_of(finding)
+    assert verdict_of(replace(finding, text=(), why="Other words.")) == verdict_of(finding)
     assert verdict_of(replace(finding, severity=Severity.INFO)) != verdict_of(finding)

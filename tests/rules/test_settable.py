@@ -1,10 +1,10 @@
-"""How a setting takes its value, and which values are left to people."""
+"""ApplyMethod a setting takes its value, and which values are left to people."""
 
 import pytest
 
 from dashboard.fleet import Baseline, SettingValue, State, Tolerance
+from dashboard.rules.apply_method import ApplyMethod, apply_methods, is_misfit, manual_methods
 from dashboard.rules.remedy import pasteable
-from dashboard.rules.settable import How, is_misfit, left_to_people, ways
 from dashboard.vllm.canonical import canonical_text
 
 
@@ -39,7 +39,7 @@ def test_what_is_not_set_fits_everywhere() -> None:
     assert not is_misfit("cache_config.block_size", SettingValue("null", State.NULL), told("16"))
 
 
-def test_only_ranges_without_a_usual_value_and_misfits_are_left_to_people() -> None:
+def test_only_ranges_without_a_usual_value_and_misfits_are_manual_methods() -> None:
     """A set has a first value to propose."""
     baseline = Baseline(
         "agreed",
@@ -49,9 +49,9 @@ def test_only_ranges_without_a_usual_value_and_misfits_are_left_to_people() -> N
     )
     paths = [*baseline.expected, *baseline.tolerated, "other.inner"]
 
-    assert left_to_people(baseline, {"a.high": told("2")[0]}, lambda _: told("16"), paths) == {
-        "a.size": How.MISFIT,
-        "a.low": How.CHOICE,
+    assert manual_methods(baseline, {"a.high": told("2")[0]}, lambda _: told("16"), paths) == {
+        "a.size": ApplyMethod.MISFIT,
+        "a.low": ApplyMethod.CHOICE,
     }
 
 
@@ -64,8 +64,8 @@ def left_of(expected: dict[str, str], tolerated: dict[str, Tolerance], *ignored:
     """Return which of the expected paths cannot be agreed on, in a pool that tells this limit of requests."""
     baseline = Baseline("agreed", "chat", expected, tolerated, ignored)
     pool = {SEQS: told(seqs), TOKENS: told("8192")}
-    left = left_to_people(baseline, {}, lambda path: pool.get(path, []), list(expected))
-    return {path for path, how in left.items() if how is How.OPEN}
+    left = manual_methods(baseline, {}, lambda path: pool.get(path, []), list(expected))
+    return {path for path, how in left.items() if how is ApplyMethod.OPEN}
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_what_else_follows_from_a_tolerated_limit_cannot_be_agreed_on_unless_it_
     assert left_of({ranges: "[4096]", scheduled: "100"}, {TOKENS: Tolerance(("4096", "8192"))}) == {ranges}
 
 
-def test_what_is_left_to_people_goes_before_how_it_could_be_set() -> None:
+def test_what_is_manual_methods_goes_before_how_it_could_be_set() -> None:
     """And no other path is spoken of."""
     wanted = {"cache_config.block_size": told("16")[0]}
 
-    assert ways(wanted, derives_sizes=True) == {"cache_config.block_size": How.FLAG}
-    left = {"cache_config.block_size": How.CHOICE, "seed": How.MISFIT}
-    assert ways(wanted, derives_sizes=True, left=left) == {"cache_config.block_size": How.CHOICE}
+    assert apply_methods(wanted, derives_sizes=True) == {"cache_config.block_size": ApplyMethod.FLAG}
+    left = {"cache_config.block_size": ApplyMethod.CHOICE, "seed": ApplyMethod.MISFIT}
+    assert apply_methods(wanted, derives_sizes=True, left=left) == {"cache_config.block_size": ApplyMethod.CHOICE}
 
 
 @pytest.mark.parametrize("off", ["false", "0", '"0"'])
@@ -111,8 +111,8 @@ def test_development_mode_is_switched_off_in_one_way(off: str) -> None:
 
     assert snippet is not None
     assert snippet.text == "unset VLLM_SERVER_DEV_MODE"
-    assert ways({"env.VLLM_SERVER_DEV_MODE": value}, derives_sizes=True) == {
-        "env.VLLM_SERVER_DEV_MODE": How.NO_VARIABLE
+    assert apply_methods({"env.VLLM_SERVER_DEV_MODE": value}, derives_sizes=True) == {
+        "env.VLLM_SERVER_DEV_MODE": ApplyMethod.NO_VARIABLE
     }
     other = pasteable("env.VLLM_X", value)
     assert other is not None

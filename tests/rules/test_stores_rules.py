@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
+from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Store
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import Inspection, OutcomeKind
+from dashboard.rules.findings import Family, Inspection, OutcomeKind
 from dashboard.rules.policy import Policy
-from dashboard.rules.stores import STORES
 from tests import builders
 from tests.rules.case import built, declared
+
+STORES = tuple(each for each in ALL_RULES if each.family is Family.STORES)
 
 EXTRA = "kv_transfer_config.kv_connector_extra_config"
 CONNECTOR = "kv_transfer_config.kv_connector"

@@ -11,14 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.fleet import State
+from dashboard.fleet.pieces import plain
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Finding, Remedy, Severity, Suppression
-from dashboard.rules.policy import Policy
+from dashboard.rules.findings import (
+    Confidence,
+    Draft,
+    Evidence,
+    Family,
+    Finding,
+    Remedy,
+    Severity,
+    Suppression,
+    tally_pools,
+)
+from dashboard.rules.policy import Policy, Suppressed, suppress
 from dashboard.rules.registry import Scope, rule
-from dashboard.rules.rollup import by_pool
 from dashboard.rules.subject import FleetSubject
-from dashboard.rules.suppress import Sorted, sort_out
 from tests import builders
 
 TODAY = builders.NOW.date()
@@ -43,7 +52,7 @@ def found(*names: str, rule: str = "RT-01", pools: tuple[str, ...] = ("chat",), 
         "confidence": Confidence.REPORTED,
         "subject": "chat",
         "cohorts": (),
-        "sentence": "Wrong.",
+        "text": plain("Wrong."),
         "why": "",
         "remedy": Remedy("Do something."),
         "evidence": (),
@@ -59,8 +68,8 @@ def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
     return replace(finding, replicas=part)
 
 
-def sorted_out(findings: Iterable[Finding], *suppressions: Suppression) -> Sorted:
-    return sort_out(findings, suppressions, TODAY, REPLICAS, narrowed)
+def sorted_out(findings: Iterable[Finding], *suppressions: Suppression) -> Suppressed:
+    return suppress(findings, suppressions, TODAY, REPLICAS, narrowed)
 
 
 def names(findings: Iterable[Finding]) -> list[list[str]]:
@@ -70,7 +79,7 @@ def names(findings: Iterable[Finding]) -> list[list[str]]:
 def test_without_suppressions_everything_stands() -> None:
     findings = [found("chat-0"), found("chat-1", rule="CO-01")]
 
-    assert sorted_out(findings) == Sorted(findings, [], [])
+    assert sorted_out(findings) == Suppressed(findings, [], [])
 
 
 def test_a_suppression_of_the_rule_takes_the_whole_finding_and_says_whose_it_is() -> None:
@@ -121,7 +130,7 @@ def test_pool_replicas_and_labels_narrow_it_all_at_once(limits: dict[str, Any], 
 def test_one_that_matches_nothing_takes_nothing_and_is_reported(limits: dict[str, Any]) -> None:
     findings = [found("chat-0", "chat-1")]
 
-    assert sorted_out(findings, suppression(**limits)) == Sorted(findings, [], [suppression(**limits)])
+    assert sorted_out(findings, suppression(**limits)) == Suppressed(findings, [], [suppression(**limits)])
 
 
 def test_it_holds_on_its_last_day_and_no_longer() -> None:
@@ -136,13 +145,13 @@ def test_one_that_ended_splits_nothing_so_that_counts_are_as_without_it() -> Non
 
     told = sorted_out([finding := found("chat-0", "chat-1"), other := found("chat-1")], ended)
 
-    assert told == Sorted([replace(finding, expired=ended), other], [], [])
+    assert told == Suppressed([replace(finding, expired=ended), other], [], [])
 
 
 def test_one_that_ended_and_matches_nothing_any_more_is_reported_too() -> None:
     ended = suppression(until=YESTERDAY, replicas=("chat-4",))
 
-    assert sorted_out([found("chat-0")], ended) == Sorted([found("chat-0")], [], [ended])
+    assert sorted_out([found("chat-0")], ended) == Suppressed([found("chat-0")], [], [ended])
 
 
 @pytest.mark.parametrize("turn", [1, -1])
@@ -151,7 +160,7 @@ def test_a_renewed_one_goes_before_the_one_that_ended_wherever_it_stands(turn: i
 
     told = sorted_out([finding := found("chat-0")], *entries)
 
-    assert told == Sorted([], [replace(finding, suppression=renewed)], [])
+    assert told == Suppressed([], [replace(finding, suppression=renewed)], [])
 
 
 def test_what_a_renewed_one_leaves_says_that_the_other_ended() -> None:
@@ -226,7 +235,7 @@ def test_what_is_suppressed_in_one_pool_no_longer_counts_there() -> None:
     def shared(fleet: FleetSubject) -> Iterator[Draft]:
         """All replicas share something."""
         ids = tuple(each.id for each in fleet.all_replicas)
-        yield Draft(ids, "Shared.", (Evidence("x", '"y"', State.REPORTED, ids),), Remedy("Part them."))
+        yield Draft(ids, plain("Shared."), (Evidence("x", '"y"', State.REPORTED, ids),), Remedy("Part them."))
 
     made = rule(
         id="ID-99",
@@ -249,7 +258,7 @@ def test_what_is_suppressed_in_one_pool_no_longer_counts_there() -> None:
 
     assert [each.pools for each in told.findings] == [("b",)]
     assert [each.pools for each in told.suppressed] == [("a",)]
-    assert {pool: tally.warning for pool, tally in by_pool(told).items()} == {"a": 0, "b": 1}
+    assert {pool: tally.warning for pool, tally in tally_pools(told).items()} == {"a": 0, "b": 1}
 
 
 members_of = st.lists(st.sampled_from(sorted(IDS)), unique=True, max_size=5)

@@ -207,7 +207,7 @@ def test_a_finding_on_one_side_says_why() -> None:
     assert one_sided(two, chat(4)) == ["Evaluated again on 2 replicas. 1 removed."]
     assert one_sided(ODD, chat(3)) == ["Its replica is removed."]
     assert one_sided(ODD, STALE) == ["No longer evaluated: unreachable chat-04."]
-    assert one_sided(ODD, chat(4), now=off) == ["No longer evaluated: rule n/a (fleet.yaml disables it)."]
+    assert one_sided(ODD, chat(4), now=off) == ["No longer evaluated: rule n/a (Disabled in fleet.yaml)."]
     assert one_sided(ODD, [*chat(3), *chat(1, masked, first=4)], told=(masked,)) == [
         "No longer evaluated: setting not reported by chat-04."
     ]

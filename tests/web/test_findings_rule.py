@@ -6,8 +6,7 @@ import pytest
 
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.page import page_of
-from dashboard.rules.registry import Rule
+from dashboard.rules.registry import Rule, page_of
 from dashboard.web.findings_rule import marked, rule_html
 
 WORDS = """Something is <wrong>.

@@ -2,39 +2,16 @@
 
 import re
 
-import pytest
-
-from dashboard.fleet import State
-from dashboard.rules.findings import CohortShare, Evidence
+from dashboard.fleet.pieces import Piece, value
+from dashboard.rules.findings import CohortShare
 from dashboard.web import findings_words
-from tests.findings_builder import evidence
 from tests.report.judged import in_cohorts
 
 
-@pytest.mark.parametrize(
-    ("sentence", "told", "html"),
-    [
-        (
-            "Block size is 32 instead of 16, which 16 of 17 replicas have.",
-            [evidence(value="32"), evidence(value="16")],
-            "Block size is <code>32</code> instead of <code>16</code>, which 16 of 17 replicas have.",
-        ),
-        ("Share is 0.9 instead of 0.92.", [evidence(value="0.9")], "Share is <code>0.9</code> instead of 0.92."),
-        ("Rate is 10.5.", [evidence(value="5")], "Rate is 10.5."),
-        ("Version is 0.31.0.", [evidence(value='"0.31.0"')], "Version is <code>0.31.0</code>."),
-        ('Seed is "16".', [evidence(value='"16"')], "Seed is <code>&quot;16&quot;</code>."),
-        ("It is <b>.", [evidence(value='"<b>"')], "It is <code>&lt;b&gt;</code>."),
-        ("It is <i>.", [], "It is &lt;i&gt;."),
-        ("It is not set.", [evidence(value="null", state=State.NULL)], "It is not set."),
-        ("The route answers.", [evidence("/server_info", '"answers"')], "The route answers."),
-        ("Its name is .", [evidence(value='""')], "Its name is ."),
-    ],
-)
-def test_values_are_marked_in_a_sentence_as_often_as_the_evidence_holds_them(
-    sentence: str, told: list[Evidence], html: str
-) -> None:
-    """A number of replicas that looks the same comes later and stays plain; whatever is foreign is escaped."""
-    assert findings_words.sentence_html(sentence, told) == html
+def test_values_of_a_text_are_monospace_and_foreign_text_is_escaped() -> None:
+    text = (Piece("Name is "), value("<b>"), Piece("; 2 of 3 replicas use <i>."))
+
+    assert findings_words.text_html(text) == "Name is <code>&lt;b&gt;</code>; 2 of 3 replicas use &lt;i&gt;."
 
 
 def test_cohorts_are_chips_of_a_number_that_can_be_read() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.fleet import Failure, FailureKind, ReplicaState, Setting, Source, State
-from dashboard.rules.behaviour.provider_plugin import ASKED
+from dashboard.rules.behaviour.development_mode import PROVIDER_COMMAND
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
 from dashboard.web.replica_offer import ELSEWHERE, INSTALL, KEPT, NAMED, OLDER, STILL, UNKNOWN, UNSET, offer
 from tests.builders import HOSTILE, down, probe, replica, setting
@@ -38,13 +38,13 @@ def test_the_names_that_stand_in_the_variable_are_kept() -> None:
 
 def test_the_readme_says_the_same_lines() -> None:
     assert f"    {INSTALL}\n" in README
-    assert f"    {ASKED}\n" in README
+    assert f"    {PROVIDER_COMMAND}\n" in README
     assert ",fleet_config\n" in README
 
 
 def test_where_the_variable_is_not_set_the_reader_is_told_what_setting_it_does() -> None:
     """Unset, vLLM loads every general plugin; set, only those that are named, and nobody here knows them."""
-    assert lines(setting(None)) == [INSTALL, ASKED]
+    assert lines(setting(None)) == [INSTALL, PROVIDER_COMMAND]
     assert notes(setting(None)) == (UNSET, STILL, ELSEWHERE)
     assert notes() == (UNKNOWN, STILL, ELSEWHERE)
 
@@ -66,7 +66,7 @@ def test_where_the_variable_is_not_set_the_reader_is_told_what_setting_it_does()
 )
 def test_what_a_shell_would_not_take_as_names_never_stands_in_a_line(told: Setting | None) -> None:
     """vLLM's own environment is asked, then."""
-    assert lines(told) == [INSTALL, ASKED]
+    assert lines(told) == [INSTALL, PROVIDER_COMMAND]
 
 
 def test_a_name_that_stands_there_already_is_not_added_twice() -> None:

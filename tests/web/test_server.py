@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.config import Options
+from dashboard.fleet.pieces import plain
 from dashboard.rules.findings import Confidence, Finding, Inspection, Outcome, OutcomeKind, Remedy, Severity
 from dashboard.web import server
 from tests.frozen import AT
@@ -41,7 +42,9 @@ def get(path: str, method: str = "GET") -> httpx.Response:
 
 def finding(*pools: str, severity: Severity = Severity.CRITICAL) -> Finding:
     remedy = Remedy("Set it to 16."), ()
-    return Finding("1", "RT-01", severity, Confidence.REPORTED, "x", pools, (), (), "It is 32.", "It hurts.", *remedy)
+    return Finding(
+        "1", "RT-01", severity, Confidence.REPORTED, "x", pools, (), (), plain("It is 32."), "It hurts.", *remedy
+    )
 
 
 def inspected(fleet: Fleet, **inspection: Any) -> Fleet:

@@ -28,8 +28,9 @@ from dashboard.rules.findings import (
     Severity,
     Suppression,
     Tally,
+    tally_fleet,
+    tally_pools,
 )
-from dashboard.rules.rollup import by_pool, of_fleet
 
 SCHEMA_VERSION = 1
 
@@ -68,7 +69,7 @@ def findings_schema() -> dict[str, Any]:
 
 def pool_rows(fleet: Fleet) -> tuple[Extended, ...]:
     """Return the pools of a fleet with what the rules found, and whether their replicas share prefixes."""
-    inspection, tallies = fleet.inspection, by_pool(fleet.inspection)
+    inspection, tallies = fleet.inspection, tally_pools(fleet.inspection)
     replicas = {each.id: each for each in fleet.replicas}
     rows = []
     for pool in fleet.pools:
@@ -98,7 +99,7 @@ def finding_rows(kind: Literal["findings", "suppressed"]) -> Callable[[Fleet], t
 
 def tally(fleet: Fleet) -> Tally:
     """Count the findings of the whole fleet."""
-    return of_fleet(fleet.inspection)
+    return tally_fleet(fleet.inspection)
 
 
 def _outcomes(fleet: Fleet) -> tuple[OutcomeGroup, ...]:

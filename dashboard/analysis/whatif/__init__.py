@@ -10,13 +10,13 @@ from dashboard.analysis.whatif.models import (
     RankForecast,
     WhatIf,
 )
-from dashboard.rules.settable import How
+from dashboard.rules.apply_method import ApplyMethod
 
 __all__ = [
+    "ApplyMethod",
     "CapacityForecast",
     "FindingForecast",
     "Group",
-    "How",
     "Paste",
     "PlannedChange",
     "RankForecast",

@@ -28,9 +28,9 @@ from dashboard.fleet import (
     cohort_letters,
 )
 from dashboard.fleet.formatting import count
-from dashboard.rules.capacity.graph_sizes import follow
+from dashboard.rules.apply_method import ApplyMethod, manual_methods
+from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.findings import Rollout
-from dashboard.rules.settable import How, left_to_people
 
 Target = Cohort | Baseline
 
@@ -153,7 +153,7 @@ def _groups(fleet: Fleet, plan: _Plan) -> Iterator[Group]:
         held[plan.changes[str(each.document)]].append(each.id)
     for found, replicas in sorted(held.items(), key=lambda each: (-len(each[1]), each[1])):
         key = next(each for each, own in plan.changes.items() if own == found)
-        derives = follow(plan.documents[key].settings)
+        derives = are_derived_sizes(plan.documents[key].settings)
         changes = planned_changes(found, derives_sizes=derives, left=_left(fleet, plan, found))
         cohorts = tuple(dict.fromkeys(letters[each] for each in replicas))
         yield Group(tuple(replicas), cohorts, changes, *in_turn(changes))
@@ -168,7 +168,7 @@ def _usual(members: Sequence[Replica], documents: Mapping[str, Document], target
     return usual_values(target, (documents[str(each.document)].settings for each in lately))
 
 
-def _left(fleet: Fleet, plan: _Plan, found: Changes) -> Mapping[str, How]:
+def _left(fleet: Fleet, plan: _Plan, found: Changes) -> Mapping[str, ApplyMethod]:
     """Return the changes that need a decision; none for a cohort."""
     if not isinstance(plan.target, Baseline):
         return {}
@@ -177,7 +177,7 @@ def _left(fleet: Fleet, plan: _Plan, found: Changes) -> Mapping[str, How]:
     def values(path: str) -> set[SettingValue]:
         return {own for settings in held if (own := lookup_value(settings, path)) is not None}
 
-    return left_to_people(plan.target, plan.usual, values, [each.path for each in found])
+    return manual_methods(plan.target, plan.usual, values, [each.path for each in found])
 
 
 def _goes_back(fleet: Fleet, plan: _Plan) -> Rollout | None:

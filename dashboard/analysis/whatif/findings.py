@@ -13,13 +13,11 @@ from dashboard.fleet import Replica, SettingValue
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Router, SeedPolicy
 from dashboard.rules.findings import Evidence, Finding
-from dashboard.rules.identity.id_08_version import vllm_version_differs
-from dashboard.rules.routing.hashes import counted_as_one
-from dashboard.rules.routing.narrowing import caching
-from dashboard.rules.routing.roots import SEED_POLICY
-from dashboard.rules.routing.rt_01_block_size import BLOCK_SIZE
-from dashboard.rules.routing.rt_02_router_block_size import covered
-from dashboard.rules.routing.rt_05_hash_algorithm import HASH_ALGORITHM
+from dashboard.rules.identity.coverage import vllm_version_differs
+from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
+from dashboard.rules.routing.hash_seed import SEED_POLICY
+from dashboard.rules.routing.hashes import HASH_ALGORITHM, count_equal_hashes_as_one
+from dashboard.rules.selection import caching
 from dashboard.rules.subject import FINGERPRINT, Holders, PoolSubject
 
 ADAPTERS = "adapters"
@@ -199,8 +197,8 @@ def _changes(now: PoolSubject, then: PoolSubject) -> Iterator[RouterChange]:
 def _values(pool: PoolSubject, path: str, first: SettingValue | None = None) -> Holders:
     """Return the replicas of each value, most first; values with equal hashes count as one: as `first` if reported."""
     if path == BLOCK_SIZE:
-        return pool.values(path, covered)
-    return counted_as_one(pool.values(path), pool.fingerprints(), first)
+        return pool.values(path, tokens_of_block)
+    return count_equal_hashes_as_one(pool.values(path), pool.fingerprints(), first)
 
 
 def _only_value(held: Holders) -> SettingValue | None:

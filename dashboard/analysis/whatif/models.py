@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Basis, SettingValue
+from dashboard.rules.apply_method import ApplyMethod
 from dashboard.rules.findings import Finding, Rollout
-from dashboard.rules.settable import How
 
 
 class PlannedChange(NamedTuple):
@@ -15,7 +15,7 @@ class PlannedChange(NamedTuple):
     path: str
     before: SettingValue
     after: SettingValue
-    how: How
+    how: ApplyMethod
 
 
 class Paste(NamedTuple):

@@ -10,8 +10,15 @@ import yaml
 from dashboard.analysis.whatif.after import Changes
 from dashboard.analysis.whatif.models import Paste, PlannedChange
 from dashboard.fleet.formatting import one_line
+from dashboard.rules.apply_method import (
+    VARIABLE,
+    ApplyMethod,
+    apply_methods,
+    paths_after_image,
+    removable_flags,
+    snippet_for,
+)
 from dashboard.rules.remedy import lever
-from dashboard.rules.settable import VARIABLE, How, optional, typed, waiting, ways
 
 CHART = "the vLLM production-stack chart"
 # Kubernetes replaces $(NAME) in arguments and variables by a variable's value; $$ is a dollar.
@@ -19,16 +26,16 @@ _REFERENCE = re.compile(r"\$(?=\()")
 
 
 def planned_changes(
-    changes: Changes, *, derives_sizes: bool, left: Mapping[str, How] | None = None
+    changes: Changes, *, derives_sizes: bool, left: Mapping[str, ApplyMethod] | None = None
 ) -> tuple[PlannedChange, ...]:
-    """Return how each setting is changed; `derives_sizes` and `left` are of rules/settable.py."""
-    found = ways({each.path: each.after for each in changes}, derives_sizes=derives_sizes, left=left)
+    """Return how each setting is changed; `derives_sizes` and `left` are of rules/apply_method.py."""
+    found = apply_methods({each.path: each.after for each in changes}, derives_sizes=derives_sizes, left=left)
     return tuple(PlannedChange(*each, found[each.path]) for each in changes)
 
 
 def in_turn(changes: Sequence[PlannedChange]) -> tuple[Paste, Paste | None]:
     """Return what to paste first, and what may remain after another image runs."""
-    later = waiting({each.path: each.how for each in changes})
+    later = paths_after_image({each.path: each.how for each in changes})
     rest = paste([each for each in changes if each.path in later])
     first = paste([each for each in changes if each.path not in later])
     return first, None if rest.is_empty and not rest.optional else rest
@@ -36,17 +43,18 @@ def in_turn(changes: Sequence[PlannedChange]) -> tuple[Paste, Paste | None]:
 
 def paste(changes: Sequence[PlannedChange]) -> Paste:
     """Return what to paste for some changes."""
-    flags = tuple(text for each in changes if each.how is How.FLAG and (text := _typed(each)))
-    variables = [text for each in changes if each.how in {How.VARIABLE, How.NO_VARIABLE} and (text := _typed(each))]
-    removed = tuple(lever(each.path) for each in changes if each.how is How.NO_FLAG)
-    follows = optional(each.path for each in changes if each.how is How.FOLLOWS)
-    image = next((text for each in changes if each.how is How.IMAGE and (text := _typed(each))), "")
+    flags = tuple(text for each in changes if each.how is ApplyMethod.FLAG and (text := _typed(each)))
+    in_environment = {ApplyMethod.VARIABLE, ApplyMethod.NO_VARIABLE}
+    variables = [text for each in changes if each.how in in_environment and (text := _typed(each))]
+    removed = tuple(lever(each.path) for each in changes if each.how is ApplyMethod.NO_FLAG)
+    follows = removable_flags(each.path for each in changes if each.how is ApplyMethod.FOLLOWS)
+    image = next((text for each in changes if each.how is ApplyMethod.IMAGE and (text := _typed(each))), "")
     found = Paste(flags, removed, follows, "\n".join(variables), image)
     return found if found.is_empty else found._replace(helm=_helm(found, changes))
 
 
 def _typed(change: PlannedChange) -> str:
-    snippet = typed(change.path, change.after)
+    snippet = snippet_for(change.path, change.after)
     return snippet.text if snippet else ""
 
 
@@ -61,10 +69,10 @@ def _helm(content: Paste, changes: Sequence[PlannedChange]) -> str:
     variables = [
         {"name": name, "value": _literal(shlex.split(text)[1].partition("=")[2])}
         for each in changes
-        if each.how is How.VARIABLE and (name := _name(each.path)) and (text := _typed(each))
+        if each.how is ApplyMethod.VARIABLE and (name := _name(each.path)) and (text := _typed(each))
     ]
     entry |= {"env": variables} if variables else {}
-    gone = [name for each in changes if each.how is How.NO_VARIABLE and (name := _name(each.path))]
+    gone = [name for each in changes if each.how is ApplyMethod.NO_VARIABLE and (name := _name(each.path))]
     lines = [f"# Values of {CHART}: put these into the entry of this model."]
     lines += [f"# Remove from its extraArgs: {one_line(' '.join(content.removed))}"] if content.removed else []
     lines += [f"# Remove from its env: {' '.join(gone)}"] if gone else []

@@ -18,8 +18,8 @@ from dashboard.fleet import Basis
 from dashboard.fleet.formatting import count, exact, first_of, joined, middle_cut, one_line, short
 from dashboard.fleet.pieces import Piece, Style, Text, value
 from dashboard.fleet.pieces import joined as joined_texts
+from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_text
 from dashboard.rules.findings import Finding, Severity
-from dashboard.rules.settable import IMAGE_FIRST, How, optional_words
 
 MOST_CHANGES = 3  # settings of a group that its title names before it counts the rest
 MOST_NAMES = 4  # replicas or settings that a sentence names
@@ -29,16 +29,16 @@ NOTHING_APPLIED = "Read-only: paste the changes and restart the replicas yoursel
 NOTHING_TO_PASTE = "Nothing to paste."
 LATER = "After the restart, look again"
 HOW_WORDS = {
-    How.FLAG: "flag",
-    How.NO_FLAG: "flag to remove",
-    How.VARIABLE: "environment variable",
-    How.NO_VARIABLE: "environment variable to remove",
-    How.IMAGE: "image",
-    How.BY_HAND: "by hand: contains values of each replica",
-    How.CHOICE: "by hand: any value of the agreed range",
-    How.MISFIT: "not possible: the baseline has text where vLLM has a number or a switch",
-    How.OPEN: "not possible: derived from settings with several agreed values",
-    How.FOLLOWS: "derived: no flag",
+    ApplyMethod.FLAG: "flag",
+    ApplyMethod.NO_FLAG: "flag to remove",
+    ApplyMethod.VARIABLE: "environment variable",
+    ApplyMethod.NO_VARIABLE: "environment variable to remove",
+    ApplyMethod.IMAGE: "image",
+    ApplyMethod.BY_HAND: "by hand: contains values of each replica",
+    ApplyMethod.CHOICE: "by hand: any value of the agreed range",
+    ApplyMethod.MISFIT: "not possible: the baseline has text where vLLM has a number or a switch",
+    ApplyMethod.OPEN: "not possible: derived from settings with several agreed values",
+    ApplyMethod.FOLLOWS: "derived: no flag",
 }
 
 
@@ -142,7 +142,8 @@ def total_text(capacity: CapacityForecast) -> str:
 
 def group_text(group: Group) -> str:
     """Write the changes of a group: `2 replicas: block_size 32 → 16`."""
-    set_first = sorted(group.changes, key=lambda each: (each.how is not How.IMAGE, each.how is How.FOLLOWS))
+    order = {ApplyMethod.IMAGE: 0, ApplyMethod.FOLLOWS: 2}
+    set_first = sorted(group.changes, key=lambda each: order.get(each.how, 1))
     shown = [_change(each) for each in set_first[:MOST_CHANGES]]
     more = len(set_first) - MOST_CHANGES
     words = [*shown, *([count(more, "more setting")] if more > 0 else [])]
@@ -163,7 +164,7 @@ def pasted(paste: Paste) -> tuple[Pasted, ...]:
 
 def paste_notes(group: Group) -> tuple[str, ...]:
     """Return what cannot simply be pasted for a group now."""
-    if any(each.how is How.IMAGE for each in group.changes) and len(group.changes) > 1:
+    if any(each.how is ApplyMethod.IMAGE for each in group.changes) and len(group.changes) > 1:
         return (IMAGE_FIRST,) if group.paste.image else (IMAGE_FIRST, NOTHING_TO_PASTE)
     return later_notes(group)
 
@@ -171,14 +172,17 @@ def paste_notes(group: Group) -> tuple[str, ...]:
 def later_notes(group: Group) -> tuple[str, ...]:
     """Return what of a group cannot simply be pasted, apart from the image."""
     paste = group.later or group.paste
-    by_way = {how: _some(each.path for each in group.changes if each.how is how) for how in How}
+    by_way = {how: _some(each.path for each in group.changes if each.how is how) for how in ApplyMethod}
     templates = (
-        (How.BY_HAND, "Set by hand: {}. The value shown leaves out values of each replica."),
-        (How.CHOICE, "Choose a value within the agreed range: {}. The one shown is the nearest."),
-        (How.MISFIT, "Fix the baseline: it has text where vLLM has a number or a switch, for {}."),
-        (How.OPEN, "Remove from the baseline, or ignore there, settings derived from several agreed values: {}."),
+        (ApplyMethod.BY_HAND, "Set by hand: {}. The value shown leaves out values of each replica."),
+        (ApplyMethod.CHOICE, "Choose a value within the agreed range: {}. The one shown is the nearest."),
+        (ApplyMethod.MISFIT, "Fix the baseline: it has text where vLLM has a number or a switch, for {}."),
+        (
+            ApplyMethod.OPEN,
+            "Remove from the baseline, or ignore, settings derived from several agreed values: {}.",
+        ),
     )
-    notes = [optional_words(paste.optional)] if paste.optional else []
+    notes = [removable_text(paste.optional)] if paste.optional else []
     notes += [template.format(by_way[how]) for how, template in templates if by_way[how]]
     return (*notes, NOTHING_TO_PASTE) if paste.is_empty else tuple(notes)
 

@@ -4,8 +4,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count
 from dashboard.report.findings.rule_coverage import RuleCoverage, rule_coverage, rules_words
 from dashboard.report.findings.words import answered
-from dashboard.rules.findings import Inspection, Severity, Tally
-from dashboard.rules.rollup import of_fleet
+from dashboard.rules.findings import Inspection, Severity, Tally, tally_fleet
 
 NOUNS = {
     Severity.CRITICAL: ("critical finding", "critical findings"),
@@ -17,7 +16,7 @@ NOUNS = {
 def title(inspection: Inspection) -> str:
     """Return the counts, worst first: `2 critical, 3 warnings`; without findings, whether any rule was evaluated."""
     if inspection.findings:
-        return tally_words(of_fleet(inspection))
+        return tally_words(tally_fleet(inspection))
     return "No findings" if rule_coverage(inspection).evaluated else "Nothing could be judged"
 
 

@@ -8,8 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Pool, Replica, ReplicaState, formatting
 from dashboard.report.findings.head import tally_words
 from dashboard.report.findings.rule_coverage import rule_coverage
-from dashboard.rules import rollup
-from dashboard.rules.findings import Inspection, Rollout, Severity, Tally
+from dashboard.rules.findings import Inspection, Rollout, Severity, Tally, tally_fleet, tally_pools
 
 MOST_NAMES = 3  # pools that a sentence names before it counts the rest
 
@@ -40,8 +39,8 @@ def standing(fleet: Fleet) -> FleetSummary:
         read=sum(bool(pool.cohorts) for pool in fleet.pools),
         split=tuple(pool.name for pool in fleet.pools if is_split(pool)),
         unread=tuple(sorted(unread, key=lambda replica: (replica.state is not ReplicaState.DOWN, replica.name))),
-        found=rollup.of_fleet(fleet.inspection),
-        by_pool=rollup.by_pool(fleet.inspection),
+        found=tally_fleet(fleet.inspection),
+        by_pool=tally_pools(fleet.inspection),
     )
 
 

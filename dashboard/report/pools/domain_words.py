@@ -2,8 +2,8 @@
 
 from dashboard.fleet.formatting import count, iso
 from dashboard.rules.domain import Basis, Domain, ImpactContext, Store
-from dashboard.rules.drift import capital
 from dashboard.rules.findings import Finding, Inspection, Rollout
+from dashboard.rules.sentences import capital
 
 HOW_KNOWN = {Basis.DECLARED: "fleet.yaml", Basis.INFERRED: "detected", Basis.ASSUMED: "assumed"}
 

@@ -16,8 +16,7 @@ from dashboard.fleet.formatting import csv_cell
 from dashboard.report.replicas.differences import numbers
 from dashboard.report.replicas.sources import best_answer
 from dashboard.report.replicas.standing import mark
-from dashboard.rules import rollup
-from dashboard.rules.findings import Severity
+from dashboard.rules.findings import Severity, tally_replicas
 from dashboard.views.blocks import Tone
 
 SIGNS = {Tone.PLAIN: "", Tone.UNKNOWN: "? "}  # before the word of a state
@@ -52,7 +51,7 @@ def rows_of(fleet: Fleet) -> pd.DataFrame:
     """
     replicas = fleet.frames.replicas
     differ = numbers(fleet.pools, fleet.documents)
-    tallies = rollup.by_replica(fleet.inspection, fleet.replicas)
+    tallies = tally_replicas(fleet.inspection, fleet.replicas)
     found = [tallies[each] for each in replicas["replica"]]
     labels = [" ".join(f"{key}={value}" for key, value in sorted(each.items())) for each in replicas["labels"]]
     table = pd.DataFrame(

@@ -1,4 +1,4 @@
-"""Engines that can be held against each other: which are of one kind, and which of them are far from its median."""
+"""Comparable engines: which are of one kind, and which of them are far from its median."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from dashboard.capacity.outliers import medians, outliers, tied
 from dashboard.fleet import Basis, Engine, Replica
-from dashboard.fleet.formatting import joined, middle_cut, one_line
+from dashboard.fleet.formatting import LONG_TEXT, joined, middle_cut, one_line
 from dashboard.rules.subject import PoolSubject
 
-# What decides how much of a GPU is left for the KV cache: engines that differ in it are not of one kind. Other rules
-# say that it differs (CP-06, CP-08, CO-04).
+# Settings that decide the memory left for the KV cache: engines that differ in one are different kinds. Other rules
+# report the difference (CP-06, CP-08, CO-04).
 SHAPE = (
     "parallel_config.tensor_parallel_size",
     "parallel_config.pipeline_parallel_size",
@@ -19,7 +19,6 @@ SHAPE = (
     "model_config.quantization",
     "speculative_config.method",
 )
-LONGEST_NAME = 44  # characters of a device's name that a sentence shows
 
 
 class Odd(NamedTuple):
@@ -32,22 +31,22 @@ class Odd(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Engines of one kind, those of them that are far below or far above the median, and what it is (tokens)."""
+    """Engines of one kind, those far below or above the median, and the median in tokens."""
 
-    devices: tuple[str, ...]  # names; empty where no replica tells them
+    devices: tuple[str, ...]  # names; empty where not reported
     number: int
     total: int  # engines of the pool
-    apart: tuple[str, ...]  # what this kind has and others of the pool have not, as relative clauses
+    conditions: tuple[str, ...]  # what distinguishes this kind from other engines of the pool, in words
     median: float
     odd: tuple[Odd, ...]
-    is_tie: bool = False  # no median has a majority: `odd` are all engines of the kind
+    is_tie: bool = False  # `odd` are all engines of the kind
 
 
 def kinds(pool: PoolSubject, tolerance: float) -> Iterator[Kind]:
-    """Yield per kind the engines below, and apart from them those above the median by more than `tolerance`.
+    """Yield per kind the engines below, then those above the median by more than `tolerance`.
 
-    A kind that is tied is yielded once, with all its engines. Engines whose tokens are not known are left out. An upper
-    bound is only held against upper bounds of its kind.
+    A tied kind is yielded once, with all its engines. Engines of unknown capacity are left out. Upper bounds are
+    compared with upper bounds only.
     """
     shapes = _shapes(pool)
     everyone = list(pool.engines())
@@ -57,43 +56,43 @@ def kinds(pool: PoolSubject, tolerance: float) -> Iterator[Kind]:
         for member, engine in known
     ]
     found: dict[tuple[_Key, bool], list[int]] = defaultdict(list)
-    told = {each.place: each for each in outliers(keys, _tokens(known), tolerance)}
+    far = {each.place: each for each in outliers(keys, _tokens(known), tolerance)}
     split = tied(keys, _tokens(known), tolerance)
-    for place, outlier in told.items():
+    for place, outlier in far.items():
         found[keys[place], outlier.share > 0].append(place)
     for (key, _), places in found.items():
-        odd = (Odd(*known[place], int(told[place].value), told[place].share) for place in places)
-        apart = tuple(_apart(key, keys, len(everyone)))
-        yield Kind(key.devices, keys.count(key), len(everyone), apart, told[places[0]].median, tuple(odd))
+        odd = (Odd(*known[place], int(far[place].value), far[place].share) for place in places)
+        conditions = tuple(_conditions(key, keys, len(everyone)))
+        yield Kind(key.devices, keys.count(key), len(everyone), conditions, far[places[0]].median, tuple(odd))
     middle = medians(keys, _tokens(known))
     for key in dict.fromkeys(each for each in keys if each in split):
         tokens = ((place, engine.kv_cache_size_tokens or 0) for place, (_, engine) in enumerate(known))
         odd = (Odd(*known[p], held, held / middle[key] - 1) for p, held in tokens if keys[p] == key)
-        apart = tuple(_apart(key, keys, len(everyone)))
-        yield Kind(key.devices, keys.count(key), len(everyone), apart, middle[key], tuple(odd), is_tie=True)
+        conditions = tuple(_conditions(key, keys, len(everyone)))
+        yield Kind(key.devices, keys.count(key), len(everyone), conditions, middle[key], tuple(odd), is_tie=True)
 
 
 class _Key(NamedTuple):
-    """What engines of one kind have in common. `bound` is why the number is an upper bound; None where it is none."""
+    """What engines of one kind have in common. `bound` is the reason of an upper bound; None where it is none."""
 
     devices: tuple[str, ...]
     shape: Hashable
     bound: str | None
 
 
-def _apart(key: _Key, keys: Sequence[_Key], total: int) -> Iterator[str]:
-    """Say in which respects a kind is a part of the pool only."""
+def _conditions(key: _Key, keys: Sequence[_Key], total: int) -> Iterator[str]:
+    """Yield what distinguishes a kind from the pool's other engines."""
     if len(keys) < total:
-        yield "whose capacity is known"
+        yield "of known capacity"
     alike = [each for each in keys if each.devices == key.devices]
     if len(alike) < len(keys):
-        names = joined([middle_cut(one_line(name), LONGEST_NAME) for name in key.devices])
-        yield f"known to run on {names}" if names else "whose devices are not told"
+        names = joined([middle_cut(one_line(name), LONG_TEXT) for name in key.devices])
+        yield f"on {names}" if names else "of unreported devices"
     shaped = [each for each in alike if each.shape == key.shape]
     if len(shaped) < len(alike):
-        yield "set up alike"
+        yield "with the same parallelism"
     if shaped.count(key) < len(shaped):
-        yield "whose capacity is told in the same way"
+        yield "with the same basis"
 
 
 def _tokens(known: Sequence[tuple[Replica, Engine]]) -> list[float | None]:
@@ -101,17 +100,17 @@ def _tokens(known: Sequence[tuple[Replica, Engine]]) -> list[float | None]:
 
 
 def _devices(replica: Replica, engine: Engine) -> tuple[str, ...]:
-    """Return the names of an engine's devices; those of the replica's other engines where its own are not told."""
+    """Return the names of an engine's devices; where not reported, those of the replica's other engines."""
     own = {each.name for each in replica.devices if each.dp_rank == engine.dp_rank}
     return tuple(sorted(own or {each.name for each in replica.devices}))
 
 
 def _shapes(pool: PoolSubject) -> dict[str, tuple[Hashable, ...]]:
-    """Return the shape of each member; what one does not tell is taken to be as on most of the others."""
+    """Return the shape of each member; an unreported value is taken to be the most frequent one."""
     shapes: dict[str, list[Hashable]] = {member.id: [] for member in pool.members}
     for path in SHAPE:
         holders = pool.values(path)
-        own = {replica: told for told, replicas in holders.items() for replica in replicas}
+        own = {replica: value for value, replicas in holders.items() for replica in replicas}
         usual = next(iter(holders), None)
         for replica, shape in shapes.items():
             shape.append(own.get(replica, usual))

@@ -1,33 +1,58 @@
-"""What two sides of a prefill/decode pair must agree on before they exchange KV cache, and who checks it."""
+"""PD-02, PD-05, PD-06, PD-08 and PD-15: what NIXL compares at the handshake of prefill and decode."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
-from dashboard.fleet import Setting, SettingValue
-from dashboard.rules.connectors import connectors
-from dashboard.rules.findings import Draft, Severity
-from dashboard.rules.holders import held, held_natively
-from dashboard.rules.subject import Holders, PairSubject, PoolSubject
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.fleet.formatting import joined
+from dashboard.fleet.pieces import value
+from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, native, option
+from dashboard.rules.differences import are_unequal, pair_difference, pair_differences
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import Scope, rule
+from dashboard.rules.sentences import setting_piece, write
+from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
+from dashboard.rules.value_equivalence import AUTO, CACHE_DTYPE, resolved_kv_dtype
+from dashboard.vllm.canonical import canonical_text
 
 NIXL = frozenset({"NixlConnector", "NixlPullConnector", "NixlPushConnector"})
+MODEL = "model_config.model"
+BACKEND = "attention_config.backend"
+BACKEND_VARIABLE = "env.VLLM_ATTENTION_BACKEND"  # before the option existed
+ONE_BACKEND = Snippet("flag", "--attention-backend FLASH_ATTN")  # runs on most GPUs
+METHOD, DRAFT_MODEL = "speculative_config.method", "speculative_config.model"
+DRAFT_DTYPE = "speculative_config.kv_cache_dtype"
+# Other settings of a draft model that NIXL compares.
+DRAFT_SETTINGS = (
+    "speculative_config.revision",
+    "speculative_config.code_revision",
+    "speculative_config.parallel_drafting",
+)
+# Methods that read the model's hidden state, which has to be transferred (vllm/config/speculative.py, use_eagle).
+HIDDEN_STATE = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark"})
+IN_THE_MODEL = "mtp"  # its draft model is the model itself
+CHECK = f"{EXTRA}.enforce_handshake_compat"
 
 
-def is_checked(pair: PairSubject) -> bool:
-    """Tell whether NIXL compares both sides at their handshake; also where nobody tells which connector they have."""
-    names = {each.name for side in pair.sides for told in side.of_documents(connectors).values() for each in told}
+def has_nixl(pair: PairSubject) -> bool:
+    """Tell whether a side uses NIXL; also where no connector is reported."""
+    names = {each.name for side in pair.sides for found in side.of_documents(connectors).values() for each in found}
     return not names or not NIXL.isdisjoint(names)
 
 
-def as_checked(pair: PairSubject, drafts: Iterable[Draft]) -> Iterator[Draft]:
-    """Pass on what NIXL's handshake refuses; with connectors that do not look at it, it only warns."""
-    checked = is_checked(pair)
+def warn_unless_nixl(pair: PairSubject, drafts: Iterable[Draft]) -> Iterator[Draft]:
+    """Yield drafts; as warnings with connectors other than NIXL, which do not compare these settings."""
+    is_compared = has_nixl(pair)
     for draft in drafts:
-        yield draft if checked else replace(draft, severity=Severity.WARNING)
+        yield draft if is_compared else replace(draft, severity=Severity.WARNING)
 
 
 def is_mla(pair: PairSubject) -> bool:
-    """Tell whether a replica of either side tells that its model has multi-head latent attention."""
+    """Tell whether a replica of either side reports multi-head latent attention."""
     return has_group(pair, "mla")
 
 
@@ -37,17 +62,258 @@ def has_group(pair: PairSubject, kind: str) -> bool:
     return any(kind in group.spec_type.lower() for member in members for group in member.kv_cache_groups)
 
 
-def whole(side: PoolSubject, path: str) -> Holders:
-    """Return every whole value of a setting of which a part identifies, with who tells it: a model's folder and all."""
-    return held_natively(side.identity(path))
+@rule(
+    id="PD-02",
+    name="prefill-decode-model-path-differs",
+    family=Family.DISAGGREGATION,
+    scope=Scope.PAIR,
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
+    needs=(MODEL,),
+)
+def model_path_differs(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode have different model paths.
+
+    The whole text of `--model` is compared.
+
+    Why it matters:
+        - disaggregated: NIXL compares this text at the handshake. `/mnt/a/llama` and `meta-llama/llama` are refused,
+          even with identical weights.
+
+    How to fix:
+        Mount the model at the same path in both pools, or use the same repository in both. With `HF_HUB_OFFLINE=1` vLLM
+        replaces the repository by its local folder: set it in both pools or in none.
+
+    Exceptions:
+        Connectors other than NIXL do not compare it: warning.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (the text is a factor of the compatibility hash)
+        - vllm/engine/arg_utils.py (offline, the folder replaces the name)
+        - ai-dynamo/dynamo#14971
+        - ai-dynamo/dynamo#14610
+
+    Example:
+        Prefill loads `/models/llama-3.3-70b` from a disk, decode `meta-llama/Llama-3.3-70B-Instruct` from the hub.
+    """
+    sides: list[Holders] = [group_by_native(side.identity(MODEL)) for side in pair.sides]
+    if are_unequal(sides) and not pair.is_ignored(MODEL):
+        yield from warn_unless_nixl(pair, [pair_difference(pair, MODEL, sides)])
 
 
-def concluded(side: PoolSubject, conclude: Callable[[Mapping[str, Setting]], SettingValue | None]) -> Holders:
-    """Return what is concluded from each member's settings, with whom it holds for; None is left out."""
-    return held({each: told for each, told in side.of_documents(conclude).items() if told is not None})
+@rule(
+    id="PD-05",
+    name="prefill-decode-kv-cache-dtype-differs",
+    family=Family.DISAGGREGATION,
+    scope=Scope.PAIR,
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
+    needs=(CACHE_DTYPE,),
+)
+def kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode use different KV cache dtypes.
+
+    With NIXL the option is compared as written: `auto` differs from `bfloat16`, even where both mean the same.
+
+    Why it matters:
+        - disaggregated: NIXL compares the option at the handshake and refuses the transfer. With other connectors
+          decode misreads the KV cache.
+
+    How to fix:
+        Set the same `--kv-cache-dtype` on both sides, in the same spelling.
+
+    Exceptions:
+        With connectors other than NIXL, two spellings of one format are equal.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (the option as written is a factor of the hash)
+        - vllm/utils/torch_utils.py (`auto` stays `auto` unless the checkpoint names a format)
+
+    Example:
+        Decode runs with `--kv-cache-dtype fp8` for a larger cache, prefill with `auto`.
+    """
+    if not has_nixl(pair):
+        yield from pair_differences(pair, [CACHE_DTYPE], resolved_kv_dtype)
+        return
+    is_same = len({each for side in pair.sides for each in side.values(CACHE_DTYPE, resolved_kv_dtype)}) == 1
+    for draft in pair_differences(pair, [CACHE_DTYPE]):
+        yield replace(draft, confidence=Confidence.DERIVED) if is_same else draft
 
 
-def counts(holders: Holders) -> list[int]:
-    """Return the values that are whole numbers from 1 on; a stranger may tell anything."""
-    values = [json.loads(told.value) for told in holders]
-    return [each for each in values if isinstance(each, int) and not isinstance(each, bool) and each > 0]
+class _Gpu(NamedTuple):
+    """A GPU type of one side. `generation` is the first number of its compute capability."""
+
+    generation: str
+    name: str
+    replicas: tuple[str, ...]
+
+
+@rule(
+    id="PD-06",
+    name="prefill-decode-attention-backend-differs",
+    family=Family.DISAGGREGATION,
+    scope=Scope.PAIR,
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
+    needs=(BACKEND, BACKEND_VARIABLE),
+)
+def attention_backend_differs(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode use different attention backends.
+
+    No replica reports a backend that vLLM chose. Where neither side sets one, their GPU generations are compared.
+
+    Why it matters:
+        - disaggregated: NIXL compares the backend at the handshake, because it decides the layout of the KV cache, and
+          refuses the transfer.
+
+    How to fix:
+        Set one `--attention-backend` in both pools that runs on the GPUs of both.
+
+    Exceptions:
+        Connectors other than NIXL do not compare it: warning. GPUs of two generations for which vLLM chooses the same
+        backend need nothing.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (its name is a factor of the compatibility hash)
+        - vllm-project/vllm#31787
+        - llm-d/llm-d#499
+
+    Example:
+        Decode runs with `--attention-backend FLASHINFER`, prefill with `--attention-backend FLASH_ATTN`.
+    """
+    for path in (BACKEND, BACKEND_VARIABLE):
+        sides = [_configured(side.values(path)) for side in pair.sides]
+        if are_unequal(sides) and not pair.is_ignored(path):
+            yield from warn_unless_nixl(pair, [pair_difference(pair, path, sides)])
+    if not any(_configured(side.values(path)) for side in pair.sides for path in (BACKEND, BACKEND_VARIABLE)):
+        yield from _by_generation(pair)
+
+
+def _configured(holders: Holders) -> Holders:
+    """Return the values that are set and not `auto`."""
+    return {each: ids for each, ids in holders.items() if each.state is State.REPORTED and each != AUTO}
+
+
+def _by_generation(pair: PairSubject) -> Iterator[Draft]:
+    """Warn where the GPUs of both sides are of different generations, by which vLLM chooses."""
+    sides = [_gpus(side) for side in pair.sides]
+    if not all(sides) or not {each.generation for each in sides[0]}.isdisjoint(each.generation for each in sides[1]):
+        return
+    prefill, decode = (joined(sorted({each.name for each in side})) for side in sides)
+    evidence = tuple(
+        Evidence("devices", canonical_text(gpu.name), State.REPORTED, gpu.replicas, side.name, side is pair.decode)
+        for side, gpus in zip(pair.sides, sides, strict=True)
+        for gpu in gpus
+    )
+    gpus = write(value(prefill), " on prefill, ", value(decode), " on decode")
+    yield Draft(
+        tuple(sorted(each.id for side in pair.sides for each in side.members)),
+        write(setting_piece(BACKEND), " is unset; vLLM chooses by GPU: ", gpus, "."),
+        evidence,
+        Remedy("Set one attention backend that runs on both and restart the changed replicas.", (ONE_BACKEND,)),
+        severity=Severity.WARNING,
+        assumptions=("vLLM chooses another backend on each",),
+    )
+
+
+def _gpus(side: PoolSubject) -> list[_Gpu]:
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for member in side.members:
+        for device in member.devices:
+            if device.compute_capability is not None:
+                found[device.compute_capability.partition(".")[0], device.name].add(member.id)
+    return [_Gpu(*kind, tuple(sorted(found[kind]))) for kind in sorted(found)]
+
+
+@rule(
+    id="PD-08",
+    name="prefill-decode-speculation-differs",
+    family=Family.DISAGGREGATION,
+    scope=Scope.PAIR,
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
+    needs=(METHOD,),
+)
+def speculation_differs(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode use different speculative decoding.
+
+    Methods that use the prompt alone (ngram, suffix) transfer no state: a difference between them is info.
+
+    Why it matters:
+        - disaggregated: Draft heads such as EAGLE and MTP have KV cache that must come from prefill. NIXL refuses the
+          transfer; before it compared this, decode crashed on long prompts.
+
+    How to fix:
+        Set the same `--speculative-config` in both pools, even where prefill does not need it.
+
+    Exceptions:
+        Connectors other than NIXL do not compare it: warning.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (what of it is a factor of the hash)
+        - vllm-project/vllm#49230
+        - vllm-project/vllm#54926
+        - ai-dynamo/dynamo#12198
+
+    Example:
+        Decode runs with EAGLE-3 for speed, prefill without, because it generates one token only.
+    """
+    methods = {json.loads(each.value) for side in pair.sides for each in side.values(METHOD) if _is_text(each)}
+    drafts = list(pair_differences(pair, [METHOD]))
+    if methods.isdisjoint(HIDDEN_STATE):
+        yield from (replace(draft, severity=Severity.INFO) for draft in drafts)
+        return
+    if not drafts:
+        own_model = () if IN_THE_MODEL in methods else (DRAFT_MODEL,)
+        drafts += pair_differences(pair, (*own_model, *DRAFT_SETTINGS))
+        drafts += pair_differences(pair, [DRAFT_DTYPE], _inherited_dtype)
+    yield from warn_unless_nixl(pair, drafts)
+
+
+def _is_text(method: SettingValue) -> bool:
+    return method.state is State.REPORTED and method.value.startswith('"')
+
+
+def _inherited_dtype(dtype: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Resolve an unset dtype: the draft model takes the KV cache dtype of the model."""
+    if dtype.state is State.NULL and isinstance(native(settings, CACHE_DTYPE), str):
+        return SettingValue(settings[CACHE_DTYPE].value, State.REPORTED)
+    return dtype
+
+
+@rule(
+    id="PD-15",
+    name="handshake-check-is-off",
+    family=Family.DISAGGREGATION,
+    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
+    needs=(CONNECTOR,),
+    least=1,
+)
+def handshake_check_is_off(pool: PoolSubject) -> Iterator[Draft]:
+    """NIXL's compatibility check of prefill and decode is off.
+
+    Why it matters:
+        - disaggregated: A mismatch that the check would refuse with a clear error crashes a worker or decodes to
+          garbage, long after the change that caused it.
+
+    How to fix:
+        Remove `enforce_handshake_compat` from the connector's extra config in both pools.
+
+    Exceptions:
+        Two versions or paths that are known to be compatible, during a migration: suppress the finding until its end.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (without it another hash is accepted)
+        - vllm-project/vllm#46694
+
+    Example:
+        The check was switched off for one upgrade, and the flag stayed in the manifest.
+    """
+    values = pool.of_documents(lambda settings: option(settings, CHECK.removeprefix(f"{EXTRA}.")))
+    off = tuple(replica for replica, each in values.items() if each is False)
+    if off and not pool.is_ignored(CHECK):
+        yield Draft(
+            off,
+            write(setting_piece(CHECK), " is ", value("false"), "; NIXL does not check compatibility."),
+            (Evidence(CHECK, "false", State.REPORTED, off),),
+            Remedy(
+                "Switch the check on and restart these replicas.",
+                (Snippet("flag", f"--kv-transfer-config.{CHECK.partition('.')[2]} true"),),
+            ),
+        )

@@ -1,19 +1,109 @@
-"""Hosts and ports that replicas tell, and which hosts mean another machine to each who reads them."""
+"""Hosts, ports and topics that replicas report, and which of them mean another machine on each replica."""
 
+import json
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
+from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Replica
+from dashboard.rules.connector_options import connectors
+from dashboard.rules.domain import tiers_of
+from dashboard.rules.subject import FleetSubject
+from dashboard.vllm.identity import TOPIC
 
 DP_SIZE = "parallel_config.data_parallel_size"
 DP_RANK = "parallel_config.data_parallel_rank"
 MAX_PORT = 65_535
+NIXL, P2P = "Nixl", "p2p"  # part of connector names, and the kind of a tier
+NIXL_HOST, NIXL_PORT = "env.VLLM_NIXL_SIDE_CHANNEL_HOST", "env.VLLM_NIXL_SIDE_CHANNEL_PORT"
+P2P_HOST, P2P_PORT = "env.VLLM_P2P_SIDE_CHANNEL_HOST", "env.VLLM_P2P_SIDE_CHANNEL_PORT"
+PUBLISHES = "kv_events_config.enable_kv_cache_events"
+ENDPOINT, REPLAY, EVENT_TOPIC = (
+    "kv_events_config.endpoint",
+    "kv_events_config.replay_endpoint",
+    "kv_events_config.topic",
+)
 
 _ID = re.compile(r"[a-z]+://(\[[^\]]*\]|[^:/]*)")
 _ENDPOINT = re.compile(r"tcp://(?P<host>\[[^\]]*\]|[^\s:]*|::):(?P<port>\d{1,5})", re.ASCII)
-_EVERYWHERE = frozenset({"", "*", "0.0.0.0", "::", "[::]"})  # noqa: S104  told by replicas, nothing binds here
-_HERE = re.compile(r"localhost|127\.[\d.]+|\[?::1\]?", re.ASCII)
+_WILDCARDS = frozenset({"", "*", "0.0.0.0", "::", "[::]"})  # noqa: S104  reported by replicas, nothing binds here
+_LOOPBACK = re.compile(r"localhost|127\.[\d.]+|\[?::1\]?", re.ASCII)
+
+
+class Socket(NamedTuple):
+    """One address that a replica listens at, with its setting and value as JSON text."""
+
+    replica: str
+    name: str
+    host: str
+    port: int
+    path: str
+    value: str
+
+
+def side_channels(fleet: FleetSubject) -> Iterator[Socket]:
+    """Yield the addresses of NIXL and the P2P tier; vLLM adds the data-parallel rank to the port."""
+    offsets = _offsets(fleet)
+    known = {path: fleet.identity(path) for path in (NIXL_HOST, NIXL_PORT, P2P_HOST, P2P_PORT)}
+    for pool in fleet.subjects:
+        found = pool.of_documents(connectors)
+        for member in pool.members:
+            offset = offsets.get(member.id, 0)
+            for connector in found[member.id]:
+                if NIXL in connector.name:
+                    host, base = known[NIXL_HOST].get(member.id), known[NIXL_PORT].get(member.id)
+                    yield from _socket(member.id, "the NIXL side channel", host, base, offset, NIXL_PORT)
+                if P2P in (kinds := tiers_of(connector)):
+                    place = kinds.index(P2P)
+                    host = _of_tier(member, place, "host") or known[P2P_HOST].get(member.id)
+                    base = _of_tier(member, place, "port") or known[P2P_PORT].get(member.id)
+                    yield from _socket(member.id, "the P2P tier", host, base, offset, P2P_PORT)
+
+
+def event_sockets(fleet: FleetSubject) -> Iterator[Socket]:
+    """Yield the bound event endpoints of replicas that are a whole engine.
+
+    Ranks report a port with or without their rank added, by version. To an endpoint with a host, publishers connect:
+    several may.
+    """
+    publishes, offsets = fleet.identity(PUBLISHES), _offsets(fleet)
+    for path, name in ((ENDPOINT, "KV events"), (REPLAY, "KV event replay")):
+        for replica, value in fleet.identity(path).items():
+            found = endpoint_of(value)
+            if publishes.get(replica) is not True or found is None or replica in offsets:
+                continue
+            host, port = found
+            if path == REPLAY or is_own(host):
+                yield Socket(replica, name, host, port, path, json.dumps(value))
+
+
+def topics(fleet: FleetSubject) -> Iterator[tuple[str, int | None, str]]:
+    """Yield (replica, its data-parallel rank or None, topic) for topics with a pod: `kv@10.0.0.5:8000@chat`."""
+    publishes, offsets = fleet.identity(PUBLISHES), _offsets(fleet)
+    for replica, topic in fleet.identity(EVENT_TOPIC).items():
+        names_pod = isinstance(topic, str) and (match := TOPIC.match(topic)) is not None and match["pod"]
+        if names_pod and publishes.get(replica) is True:
+            yield replica, offsets.get(replica), topic
+
+
+def _of_tier(replica: Replica, place: int, key: str) -> Any:
+    """Return the host or port of a tier's own options, which override the environment."""
+    end = f"secondary_tiers.{place}.{key}"
+    own = (each for path, each in replica.identity.items() if path.endswith(end) and is_comparable(each.state))
+    return next((json.loads(setting.value) for setting in own), None)
+
+
+def _socket(replica: str, name: str, host: Any, base: Any, offset: int, path: str) -> Iterator[Socket]:
+    if isinstance(host, str) and host and port_of(base) and port_of(port := base + offset):
+        yield Socket(replica, name, host, port, path, json.dumps(f"{host}:{port}", ensure_ascii=False))
+
+
+def _offsets(fleet: FleetSubject) -> dict[str, int]:
+    """Return the data-parallel ranks of replicas that have one."""
+    sizes = fleet.identity(DP_SIZE)
+    ranks = {replica: rank_of(sizes.get(replica), rank) for replica, rank in fleet.identity(DP_RANK).items()}
+    return {replica: rank for replica, rank in ranks.items() if rank is not None}
 
 
 def host_of(replica: str) -> str:
@@ -23,29 +113,29 @@ def host_of(replica: str) -> str:
 
 
 def is_own(host: str) -> bool:
-    """Tell whether a host stands for the machine that says it: a wildcard or the loopback."""
-    return host in _EVERYWHERE or is_loopback(host)
+    """Tell whether a host is that of the reporting machine: a wildcard or the loopback."""
+    return host in _WILDCARDS or is_loopback(host)
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is the loopback, of whichever machine."""
-    return _HERE.fullmatch(host) is not None
+    """Tell whether a host is the loopback."""
+    return _LOOPBACK.fullmatch(host) is not None
 
 
 def endpoint_of(value: Any) -> tuple[str, int] | None:
-    """Return host and port of `tcp://host:port`; None for all else, and for port 0: the system chooses one."""
+    """Return host and port of `tcp://host:port`; None for all else, and for port 0, which the system replaces."""
     found = _ENDPOINT.fullmatch(value) if isinstance(value, str) else None
     return (found["host"], port) if found and (port := port_of(int(found["port"]))) else None
 
 
 def port_of(value: Any) -> int | None:
-    """Return a port that somebody can listen at; None for all else."""
+    """Return a valid port; None for all else."""
     is_port = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_PORT
     return value if is_port else None
 
 
 def rank_of(size: Any, rank: Any) -> int | None:
-    """Return the rank of a replica that is a part of a data-parallel engine; None for one that is a whole engine."""
+    """Return the rank of a replica that is part of a data-parallel engine; None for a whole engine."""
     whole = (size, rank)
     if any(isinstance(each, bool) or not isinstance(each, int) for each in whole) or size <= 1 or rank < 0:
         return None
@@ -53,7 +143,7 @@ def rank_of(size: Any, rank: Any) -> int | None:
 
 
 def processes(replicas: Iterable[str], known: Iterable[Replica]) -> tuple[str, ...]:
-    """Return the addresses, sorted, of different processes: of those that share one only the first."""
+    """Return the sorted addresses of different processes: of those that share one only the first."""
     wanted = set(replicas)
     same = {each.id: each.same_process for each in known if each.id in wanted}
     return tuple(sorted(each for each, others in same.items() if not any(it < each and it in wanted for it in others)))

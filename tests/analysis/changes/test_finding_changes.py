@@ -84,7 +84,7 @@ def test_a_rule_that_is_switched_off_solves_nothing() -> None:
     off = gone(*EVEN, now={"policy": Policy(rules={"RT-01": RuleChange(enabled=False)})})
 
     assert (off.elsewhere, off.outcome) == (OtherSideStatus.NOT_JUDGED, OutcomeKind.NOT_APPLICABLE)
-    assert off.reason == "fleet.yaml disables it."
+    assert off.reason == "Disabled in fleet.yaml."
 
 
 def test_a_pool_that_is_called_otherwise_was_not_judged_under_its_name() -> None:

@@ -12,6 +12,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.documents.findings import findings_json, findings_schema
 from dashboard.fleet import State
+from dashboard.fleet.pieces import plain
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.findings import (
     CohortShare,
@@ -46,7 +47,7 @@ FINDING = Finding(
     pools=("chat",),
     replicas=(ODD,),
     cohorts=(CohortShare("chat", "B", (ODD,)),),
-    sentence="Block size is 32 instead of 16, which 3 of 4 replicas have.",
+    text=plain("Block size is 32 instead of 16, which 3 of 4 replicas have."),
     why="Keys never match.",
     remedy=Remedy("Give it 16.", (Snippet("flag", "--block-size 16"),)),
     evidence=SIZES,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.analysis.documents.fleet import fleet_json
-from dashboard.analysis.whatif import How, WhatIf, converge
+from dashboard.analysis.whatif import ApplyMethod, WhatIf, converge
 from dashboard.analysis.whatif.converge import paths_of
 from dashboard.compare.baseline import deviations
 from dashboard.fleet import Baseline, Basis, State, Tolerance
@@ -208,7 +208,7 @@ def test_another_version_makes_unknown_what_the_target_does_not_tell() -> None:
     moved = next(each for each in what.fleet.replicas if each.name == "chat-9")
     assert moved.version == "0.32.0"
     assert "a_config.of_old" not in what.fleet.documents[str(moved.document)].settings
-    assert what.groups[0].changes[0].how is How.IMAGE
+    assert what.groups[0].changes[0].how is ApplyMethod.IMAGE
     assert "Another version has other defaults" in what.notes[0]
 
 

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.analysis.whatif import How, Paste
+from dashboard.analysis.whatif import ApplyMethod, Paste
 from dashboard.analysis.whatif.paste import paste, planned_changes
 from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.vllm.canonical import canonical_text
@@ -25,7 +25,7 @@ def pasted(wanted: dict[str, Any], *, derives_sizes: bool = True) -> Paste:
     return paste(planned_changes(contrasts(wanted), derives_sizes=derives_sizes))
 
 
-def ways(wanted: dict[str, Any], *, derives_sizes: bool = True) -> list[How]:
+def ways(wanted: dict[str, Any], *, derives_sizes: bool = True) -> list[ApplyMethod]:
     """Return how settings get these values."""
     return [each.how for each in planned_changes(contrasts(wanted), derives_sizes=derives_sizes)]
 
@@ -79,7 +79,10 @@ def test_a_flag_that_the_target_does_not_set_is_taken_away() -> None:
 
 def test_what_no_flag_sets_follows() -> None:
     """Nothing is pasted for what the engine resolves by itself."""
-    assert ways({"cache_config.hash_block_size": 16, "seed_policy": "default"}) == [How.FOLLOWS, How.FOLLOWS]
+    assert ways({"cache_config.hash_block_size": 16, "seed_policy": "default"}) == [
+        ApplyMethod.FOLLOWS,
+        ApplyMethod.FOLLOWS,
+    ]
     assert pasted({"cache_config.hash_block_size": 16}) == Paste()
     assert Paste().is_empty
 
@@ -88,10 +91,10 @@ def test_sizes_of_graphs_follow_from_the_batch_limits_unless_they_were_set() -> 
     """A list of fifty sizes is pasted only where somebody chose it, or where nothing else explains it."""
     both = {"scheduler_config.max_num_seqs": 256, "compilation_config.max_cudagraph_capture_size": 512}
 
-    assert ways(both) == [How.FLAG, How.FOLLOWS]
+    assert ways(both) == [ApplyMethod.FLAG, ApplyMethod.FOLLOWS]
     assert pasted(both).optional == ("--max-cudagraph-capture-size",)
-    assert ways(both, derives_sizes=False) == [How.FLAG, How.FLAG]
-    assert ways({"compilation_config.max_cudagraph_capture_size": 512}) == [How.FLAG]
+    assert ways(both, derives_sizes=False) == [ApplyMethod.FLAG, ApplyMethod.FLAG]
+    assert ways({"compilation_config.max_cudagraph_capture_size": 512}) == [ApplyMethod.FLAG]
 
 
 def test_the_first_served_name_is_one_of_all() -> None:
@@ -112,9 +115,12 @@ def test_a_value_that_holds_what_is_each_replicas_own_is_set_by_hand() -> None:
                 "model_config.model": "llama",
             }
         )
-        == [How.BY_HAND] * 3
+        == [ApplyMethod.BY_HAND] * 3
     )
-    assert ways({"model_config.model": "meta/llama", "kv_events_config.endpoint": "tcp://*:5557"}) == [How.FLAG] * 2
+    assert (
+        ways({"model_config.model": "meta/llama", "kv_events_config.endpoint": "tcp://*:5557"})
+        == [ApplyMethod.FLAG] * 2
+    )
 
 
 def test_the_mode_of_graphs_is_pasted_by_its_name() -> None:
@@ -128,7 +134,7 @@ def test_names_from_strangers_never_reach_a_command_line() -> None:
     """A path that a shell could read as more than a name is left to people."""
     hostile = {"compilation_config.x; rm -rf /": 1, "env.X; reboot": 1, "compilation_config.$(id)": None}
 
-    assert ways(hostile) == [How.BY_HAND] * 3
+    assert ways(hostile) == [ApplyMethod.BY_HAND] * 3
     assert pasted(hostile) == Paste()
 
 

@@ -159,7 +159,7 @@ def test_what_cannot_simply_be_pasted_is_said() -> None:
     )
     (image,) = one_group({"version": "0.31.0", "model_config.max_logprobs": 5}).groups
     assert paste_notes(image) == (
-        "Change the image first, restart, and look again: what else differs may be the default of a version.",
+        "Change the image first, restart and compare again: other differences may be defaults of the version.",
     )
     (unknown,) = one_group({"version": "0.31.0", "model_config.max_logprobs": 5}, {"version": "main"}).groups
     assert paste_notes(unknown)[1:] == ("Nothing to paste.",)
@@ -168,7 +168,7 @@ def test_what_cannot_simply_be_pasted_is_said() -> None:
         {"compilation_config.compile_ranges_endpoints": [8192]},
     ).groups
     (note,) = paste_notes(derived)
-    assert note.startswith("Take --compilation-config.compile_ranges_endpoints away where set: vLLM derives")
+    assert note.startswith("Remove --compilation-config.compile_ranges_endpoints where set: vLLM derives")
 
 
 def test_where_the_version_changes_only_the_image_is_pasted_first() -> None:
@@ -211,7 +211,7 @@ def test_what_follows_from_a_tolerated_setting_is_taken_out_of_the_baseline() ->
     (group,) = converge(fleet(alike("chat", 2, told), [told]), "chat", agreed).groups
 
     assert paste_notes(group) == (
-        f"Remove from the baseline, or ignore there, settings derived from several agreed values: {size}.",
+        f"Remove from the baseline, or ignore, settings derived from several agreed values: {size}.",
         "Nothing to paste.",
     )
 

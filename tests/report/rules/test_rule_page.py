@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from dashboard.render.console import to_rule_table
-from dashboard.report.rules.page import headline, rule_index, rule_page, severities, worst
+from dashboard.report.rule_pages import headline, rule_index, rule_page, severities, worst
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Family, Severity
@@ -39,10 +39,10 @@ def made_up(_fleet: object, *, tolerance: float = 0.2, word: str = "big") -> Ite
 def test_a_page_tells_the_problem_first_and_then_why_per_domain() -> None:
     page = rule_page(BY_ID["RT-01"])
 
-    assert page.startswith("# RT-01: block-size-differs\n\nReplicas of one pool cut the KV cache into blocks")
-    assert "| prefix-hash | critical | The router cuts prompts" in page
-    assert "Family: routing. It looks at the replicas of one pool." in page
-    assert "Skipped unless at least 2 replicas tell one of these:\n\n- `cache_config.block_size`" in page
+    assert page.startswith("# RT-01: block-size-differs\n\nReplicas of one pool use different block sizes.")
+    assert "| prefix-hash | critical | The router hashes blocks" in page
+    assert "Family: routing. Scope: the replicas of one pool." in page
+    assert "Skipped unless at least 2 replicas report one of these:\n\n- `cache_config.block_size`" in page
 
 
 def test_issues_are_links_and_files_are_text() -> None:
@@ -70,8 +70,8 @@ def test_what_one_replica_tells_is_enough_for_some_rules_and_some_need_nothing()
         needs=(),
     )(made_up.check)
 
-    assert "Skipped unless at least one replica tells one of these:\n\n- `engines`" in rule_page(made_up)
-    assert "It is never skipped." in rule_page(needless)
+    assert "Skipped unless at least one replica reports one of these:\n\n- `engines`" in rule_page(made_up)
+    assert "Never skipped." in rule_page(needless)
 
 
 def test_a_pipe_in_a_sentence_does_not_end_its_cell() -> None:
@@ -93,7 +93,7 @@ def test_the_index_names_every_rule_once_by_family() -> None:
 
     for each in ALL_RULES:
         assert index.count(f"| [{each.id}]({each.id}.md) | {each.name} | {worst(each)} |") == 1
-    assert "cut the KV cache into blocks of different sizes. |" in index, "of the problem the first sentence"
+    assert "Replicas of one pool use different block sizes. |" in index, "of the problem the first sentence"
     assert index.index("## Routing") < index.index("## Behaviour")
 
 

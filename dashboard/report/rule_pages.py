@@ -1,0 +1,138 @@
+"""A rule's page as Markdown: the output of `rules ID`, and docs/rules/ID.md."""
+
+import json
+import re
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+from dashboard.rules.registry import Rule, Scope
+
+FOLDER = "docs/rules"
+SCOPES = {
+    Scope.POOL: "the replicas of one pool",
+    Scope.PAIR: "the prefill and the decode pool of one model",
+    Scope.FLEET: "all replicas of all pools",
+}
+NOTE = "<!-- Written by `make docs` from the rule. -->"
+_ISSUE = re.compile(r"(?<![\w/.-])([A-Za-z0-9][\w.-]*/[\w.-]+)#(\d+)\b")
+
+
+def page_path(rule_id: str) -> str:
+    """Return the path of a rule's page in the repository."""
+    return f"{FOLDER}/{rule_id}.md"
+
+
+def rule_page(rule: Rule) -> str:
+    """Return one rule's page."""
+    page = rule.page
+    parts = [
+        f"# {rule.id}: {rule.name}",
+        page.problem,
+        f"Family: {rule.family}. Scope: {SCOPES[rule.scope]}.",
+        "## Why it matters",
+        _severities(rule),
+        "## How to fix",
+        page.fix,
+        "## Exceptions",
+        page.exceptions,
+        "## Example",
+        page.example,
+        "## Settings",
+        _needs(rule),
+        *_parameters(rule),
+        "## Change or suppress it",
+        _options(rule),
+        "## Evidence",
+        "\n".join(f"- {_linked(line)}" for line in page.evidence),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def rule_index(rules: Iterable[Rule]) -> str:
+    """Return the index of all pages, by family."""
+    parts = [
+        "# Rules",
+        "One page per rule. The severity of a finding depends on what the pool shares; `fleet.yaml` can change it.",
+    ]
+    for family, members in groupby(rules, key=lambda rule: rule.family):
+        rows = [
+            f"| [{rule.id}]({rule.id}.md) | {rule.name} | {worst(rule)} | {_cell(headline(rule))} |" for rule in members
+        ]
+        head = "| rule | name | at worst | problem |\n| --- | --- | --- | --- |"
+        parts += [f"## {str(family).capitalize()}", "\n".join([head, *rows])]
+    return "\n\n".join(parts) + "\n"
+
+
+def headline(rule: Rule) -> str:
+    """Return the first paragraph of the problem."""
+    return rule.page.problem.split("\n\n")[0]
+
+
+def worst(rule: Rule) -> str:
+    """Return the worst severity of a rule."""
+    return min(rule.severity.values(), key=lambda severity: severity.rank)
+
+
+def severities(rule: Rule) -> str:
+    """Return the severities by impact context, the worst first: `prefix-hash critical, any pool warning`."""
+    by_rank = sorted(rule.severity.items(), key=lambda each: each[1].rank)
+    return ", ".join(f"{facet} {severity}" for facet, severity in by_rank)
+
+
+def _severities(rule: Rule) -> str:
+    rows = [
+        f"| {facet} | {severity} | {_cell(rule.page.why.get(facet, ''))} |" for facet, severity in rule.severity.items()
+    ]
+    return "\n".join(["| context | severity | reason |", "| --- | --- | --- |", *rows])
+
+
+def _needs(rule: Rule) -> str:
+    if rule.needs_baseline:
+        return "Skipped unless a replica reports a setting of the pool's baseline; n/a without a baseline."
+    names = "\n".join(f"- `{need}`" for need in rule.needs)
+    replicas = "one replica reports" if rule.least == 1 else f"{rule.least} replicas report"
+    return f"Skipped unless at least {replicas} one of these:\n\n{names}" if names else "Never skipped."
+
+
+def _parameters(rule: Rule) -> list[str]:
+    if not rule.parameters:
+        return []
+    rows = [f"| `{name}` | `{_written(value)}` |" for name, value in rule.parameters.items()]
+    return ["## Parameters", "\n".join(["| parameter | default |", "| --- | --- |", *rows])]
+
+
+def _options(rule: Rule) -> str:
+    milder = f"severity: {min(rule.severity.values(), key=lambda each: each.rank).milder}"
+    parameters = [
+        f"    parameters: {{{', '.join(f'{name}: {_written(value)}' for name, value in rule.parameters.items())}}}"
+    ]
+    lines = [
+        "```yaml",
+        "# fleet.yaml",
+        "rules:",
+        f"  {rule.id}:",
+        f"    {milder}",
+        *(parameters if rule.parameters else []),
+        "    # enabled: false    # disables the rule",
+        "suppress:",
+        f"  - rule: {rule.id}",
+        "    pool: chat-70b      # or replicas: [...], or labels: {...}; none of them: the whole fleet",
+        "    owner: your name",
+        "    reason: why this is accepted",
+        "    until: 2030-01-31   # the last day",
+        "```",
+    ]
+    return "\n".join(lines)
+
+
+def _linked(line: str) -> str:
+    return _ISSUE.sub(r"[\1#\2](https://github.com/\1/issues/\2)", line)
+
+
+def _cell(text: str) -> str:
+    return text.replace("\n", " ").replace("|", "\\|")
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,255 @@
+"""BL-01, and settings of a baseline that are probably misspelled."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import cast
+
+from dashboard.compare.baseline import Deviation, agreed_paths, deviations, usual_values
+from dashboard.compare.encoding import lookup_setting
+from dashboard.compare.prefix import PREFIX_PATHS
+from dashboard.fleet import Baseline, Setting, SettingValue, Source
+from dashboard.fleet.formatting import count, first_of, joined, middle_cut, one_line
+from dashboard.fleet.pieces import Text, value
+from dashboard.fleet.pieces import joined as join_texts
+from dashboard.rules import remedy
+from dashboard.rules.apply_method import (
+    IMAGE_FIRST,
+    VERSION,
+    ApplyMethod,
+    apply_methods,
+    manual_methods,
+    open_sources,
+    paths_after_image,
+    removable_flags,
+    removable_text,
+    snippet_for,
+)
+from dashboard.rules.capacity.graphs import are_derived_sizes
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity
+from dashboard.rules.registry import rule
+from dashboard.rules.sentences import name_piece, setting_name, setting_piece, value_piece, write
+from dashboard.rules.subject import PoolSubject, setting_value
+
+MAX_NAMED = 3  # settings in a sentence before the rest is counted
+COMMENT_LENGTH = 80  # characters of a comment in a sentence
+NAME_LENGTH = 60  # characters of a baseline's name or file
+MAX_LOOKUPS = 10  # paths of a baseline that are searched for: each is compared with all reported ones
+SIMILARITY = 0.85  # of difflib; one extra letter in a short name is above it
+PATH_LENGTH = 80  # characters of a path or file in a note
+_PASTED = frozenset({ApplyMethod.FLAG, ApplyMethod.VARIABLE, ApplyMethod.NO_VARIABLE, ApplyMethod.IMAGE})
+
+
+@rule(
+    id="BL-01",
+    name="deviates-from-baseline",
+    family=Family.BASELINE,
+    severity={
+        ImpactContext.MODEL: Severity.WARNING,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.KV_STORE: Severity.CRITICAL,
+    },
+    needs=(),
+    least=1,
+    needs_baseline=True,
+)
+def deviates_from_baseline(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas deviate from the pool's baseline.
+
+    A baseline is a file with expected values, tolerated sets and ranges, and ignored settings. Every replica is
+    compared with it, so it also reports what is wrong on all of them. What a replica does not report is unknown.
+    Settings that decide block hashes are a finding of their own; other deviations are a warning.
+
+    Why it matters:
+        - any pool: A replica with other values behaves in a way that was not planned. The next review starts from wrong
+          facts.
+        - prefix-hash: Settings that decide block hashes deviate, so the router never matches these replicas.
+        - kv-events: Settings that decide block hashes deviate, so events of these replicas do not match the router's
+          index.
+        - kv-store: Settings that decide block hashes deviate, so these replicas share nothing with replicas that match
+          the baseline.
+
+    How to fix:
+        Restart the replicas with the expected values. Where the new value is better, change the baseline's file, by
+        hand or with `python -m dashboard baseline`, and have the change reviewed.
+
+    Exceptions:
+        A trial on some replicas: suppress the finding for them until a date. List a setting that may have several
+        values under `tolerated`, and one that does not matter under `ignored`.
+
+    Evidence:
+        - vllm/v1/core/kv_cache_utils.py (what goes into the hash of a block)
+        - vllm/config/cache.py (block size, hash algorithm and prefix caching can be set per server)
+
+    Example:
+        A pool's baseline has a block size of 16. A new base image set it to 32 on every replica: nothing differs, but
+        the router still hashes blocks of 16.
+    """
+    baseline = cast("Baseline", pool.baseline)
+    usual = usual_values(baseline, (pool.settings(each) for each in pool.members))
+    found = pool.of_documents(lambda settings: deviations(baseline, settings, usual).deviating)
+    own = {each: [one for one in found[each] if not pool.is_ignored(one.path)] for each in sorted(found)}
+    alike: dict[tuple[bool, tuple[Deviation, ...]], list[str]] = defaultdict(list)
+    for replica, deviating in own.items():
+        for is_hashing in (True, False):
+            if part := tuple(each for each in deviating if (each.path in PREFIX_PATHS) is is_hashing):
+                alike[is_hashing, part].append(replica)
+    for (is_hashing, part), replicas in alike.items():
+        typical = min(replicas, key=lambda each: any(one.path == VERSION for one in own[each]))
+        methods = _methods(pool, baseline, typical, own[typical])
+        yield _draft(baseline, part, tuple(replicas), methods, is_hashing=is_hashing)
+
+
+def _methods(
+    pool: PoolSubject, baseline: Baseline, replica: str, deviating: Sequence[Deviation]
+) -> Mapping[str, ApplyMethod]:
+    """Return how each setting is changed on one replica, as a what-if of the baseline does it."""
+    member = next(each for each in pool.members if each.id == replica)
+    wanted = {each.path: each.wanted for each in deviating}
+    after = {path: Setting(*each, Source.SERVER_INFO) for path, each in wanted.items()}
+    usual = {each.path: each.usual for each in deviating if each.usual is not None}
+    left = manual_methods(baseline, usual, pool.values, wanted)
+    return apply_methods(wanted, derives_sizes=are_derived_sizes({**pool.settings(member), **after}), left=left)
+
+
+def _draft(
+    baseline: Baseline,
+    deviating: Sequence[Deviation],
+    replicas: tuple[str, ...],
+    methods: Mapping[str, ApplyMethod],
+    *,
+    is_hashing: bool,
+) -> Draft:
+    """Return one finding: of settings that all decide block hashes, or of others only."""
+    evidence = [
+        row
+        for each in deviating
+        for row in (
+            Evidence(each.path, *each.own, replicas),
+            Evidence(each.path, *_reference(each), holder=baseline.file, is_reference=True, comment=each.comment),
+        )
+    ]
+    return Draft(
+        replicas,
+        _text(baseline, deviating),
+        tuple(evidence),
+        _remedy(baseline, deviating, methods),
+        severity=None if is_hashing else Severity.WARNING,
+        why=None if is_hashing else deviates_from_baseline.page.why[ImpactContext.MODEL],
+    )
+
+
+def _text(baseline: Baseline, deviating: Sequence[Deviation]) -> Text:
+    """Return `2 settings deviate from baseline chat: block_size is 32, expected 16 ("the router's"); ...`."""
+    words = [
+        write(
+            setting_piece(each.path),
+            " is ",
+            value_piece(each.own, each.path),
+            ", ",
+            "tolerated " if each.tolerance else "expected ",
+            value(each.agreed_words),
+            _comment(each),
+        )
+        for each in deviating
+    ]
+    more = len(words) - MAX_NAMED
+    shown = [*words[:MAX_NAMED], *([write(f"{more:,} more")] if more > 0 else [])]
+    verb = "deviates" if len(words) == 1 else "deviate"
+    head = f"{count(len(words), 'setting')} {verb} from the baseline "
+    return write(head, name_piece(baseline.name, NAME_LENGTH), ": ", join_texts(shown, "; ", "; "), ".")
+
+
+def _reference(deviation: Deviation) -> SettingValue:
+    """Return the expected value, or all tolerated ones in words."""
+    return deviation.agreed if deviation.tolerance is None else setting_value(deviation.agreed_words)
+
+
+def _comment(deviation: Deviation) -> str:
+    return f" (“{middle_cut(one_line(deviation.comment), COMMENT_LENGTH)}”)" if deviation.comment else ""
+
+
+def _remedy(baseline: Baseline, deviating: Sequence[Deviation], methods: Mapping[str, ApplyMethod]) -> Remedy:
+    """Return how to set the expected values; what has to wait for another image is not pasted."""
+    later = paths_after_image(methods)
+    first = [each for each in deviating if each.path not in later]
+    misfits = [setting_name(each.path) for each in deviating if methods[each.path] is ApplyMethod.MISFIT]
+    sentences = [
+        _main_step(baseline, deviating, methods),
+        *([IMAGE_FIRST] if len(first) < len(deviating) else []),
+        *_manual_steps(first, methods),
+        *([f"{first_of(misfits, MAX_NAMED)}: the baseline has text instead of a number or switch."] if misfits else []),
+        *_open_steps(baseline, [each.path for each in deviating if methods[each.path] is ApplyMethod.OPEN]),
+    ]
+    snippets = [snippet_for(each.path, each.wanted) for each in first if methods[each.path] in _PASTED]
+    return remedy.of_snippets(snippets, " ".join(filter(None, sentences)))
+
+
+def _main_step(baseline: Baseline, deviating: Sequence[Deviation], methods: Mapping[str, ApplyMethod]) -> str:
+    """Return how to match the baseline, or to change it; empty where neither applies."""
+    kinds = [methods[each.path] for each in deviating]
+    removing = {ApplyMethod.NO_FLAG, ApplyMethod.NO_VARIABLE}
+    unset = [remedy.lever(each.path) for each, kind in zip(deviating, kinds, strict=True) if kind in removing]
+    excluded = removing | {ApplyMethod.MISFIT, ApplyMethod.OPEN}
+    steps = ["set the expected values"] if not excluded.issuperset(kinds) else []
+    steps += [f"remove {first_of(unset, MAX_NAMED)}"] if unset else []
+    file = middle_cut(one_line(baseline.file), NAME_LENGTH)
+    if not steps:
+        return f"Correct the expected value in {file}." if ApplyMethod.MISFIT in kinds else ""
+    what = " and ".join(steps)
+    return f"{what[:1].upper()}{what[1:]} on these replicas and restart them. Or change the values in {file}."
+
+
+def _manual_steps(deviating: Sequence[Deviation], methods: Mapping[str, ApplyMethod]) -> Iterator[str]:
+    """Yield what is not pasted: derived settings, and ranges."""
+    if flags := removable_flags(each.path for each in deviating if methods[each.path] is ApplyMethod.FOLLOWS):
+        yield removable_text(flags)
+    for each in deviating:
+        if methods[each.path] is ApplyMethod.CHOICE:
+            yield f"Choose a value for {setting_name(each.path)}: {each.agreed_words}."
+
+
+def _open_steps(baseline: Baseline, paths: Sequence[str]) -> Iterator[str]:
+    """Yield what no replica can match: settings that follow from others with several allowed values."""
+    if paths:
+        sources = dict.fromkeys(setting_name(each) for path in paths for each in open_sources(baseline, path))
+        names, file = [setting_name(path) for path in paths], middle_cut(one_line(baseline.file), NAME_LENGTH)
+        verb, them = ("follows", "it") if len(paths) == 1 else ("follow", "them")
+        yield (
+            f"{first_of(names, MAX_NAMED)} {verb} from {joined(list(sources))}, which may have several values: "
+            f"remove {them} from {file}, or list {them} under `ignored`."
+        )
+
+
+def unknown_paths(baseline: Baseline, subjects: Iterable[PoolSubject]) -> Iterator[str]:
+    """Yield a note per path of a baseline that is probably a misspelling of a reported one in these pools."""
+    documents = {member.document: each.settings(member) for each in subjects for member in each.members}
+    settings = list(documents.values())
+    unknown = [path for path in agreed_paths(baseline) if not remedy.is_known(path) and _is_unreported(path, settings)]
+    known = sorted({path for each in settings for path in each}) if unknown else []
+    for path in unknown[:MAX_LOOKUPS]:
+        if meant := _similar(path, known):
+            own, other, file = map(shown_part, (path, meant, baseline.file))
+            yield f"{own} in {file} is not reported by any replica; did you mean {other}?"
+
+
+def shown_part(text: str) -> str:
+    """Return a path or file as a note shows it."""
+    return middle_cut(one_line(text), PATH_LENGTH)
+
+
+def _is_unreported(path: str, documents: Iterable[Mapping[str, Setting]]) -> bool:
+    """Tell whether no document reports a path, nor anything below it."""
+    inner = f"{path}."
+    return all(
+        lookup_setting(settings, path) is None and not any(each.startswith(inner) for each in settings)
+        for settings in documents
+    )
+
+
+def _similar(path: str, known: list[str]) -> str:
+    """Return the only path with the same last segment, else the most similar one; empty for none."""
+    ends = [each for each in known if each.rpartition(".")[2] == path.rpartition(".")[2]]
+    return next(iter(ends if len(ends) == 1 else get_close_matches(path, known, 1, SIMILARITY)), "")

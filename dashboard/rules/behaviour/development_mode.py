@@ -1,0 +1,175 @@
+"""CO-14, and the dashboard's provider as a vLLM plugin."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from dashboard.fleet import Setting, SettingValue, Source, State
+from dashboard.fleet.formatting import LONG_TEXT
+from dashboard.fleet.pieces import Text, joined
+from dashboard.rules.behaviour.weights import is_on
+from dashboard.rules.differences import differences
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+from dashboard.rules.sentences import name_piece, setting_piece, write
+from dashboard.rules.subject import Holders, PoolSubject, group_by_value, setting_value
+from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.versions import has_change
+
+PROVIDER = "fleet_config"  # in VLLM_PLUGINS and in both groups of entry points
+PROVIDER_COMMAND = "python -m dashboard.provider"  # prints the line that adds the provider to the current plugins
+TESTED_SINCE = (0, 26, 0)  # the first release that the provider was tested with; 0.20.2 loads no endpoint plugins
+
+DEV_MODE = "env.VLLM_SERVER_DEV_MODE"
+PLUGINS = "env.VLLM_PLUGINS"
+ROUTE = "/server_info"
+TURN_OFF = Snippet("env", "unset VLLM_SERVER_DEV_MODE")
+RUN_PROVIDER = Snippet("shell", PROVIDER_COMMAND)
+UNSET = "Unset `VLLM_SERVER_DEV_MODE` and restart these replicas"
+CLOSE = "Where the mode is needed otherwise, close the API port to everyone except known clients."
+REPORTED = f"{UNSET}: the provider reports their configuration. {CLOSE}"
+INSTALL = (
+    f"{UNSET}. To keep reading their configuration, first install the provider there: `{PROVIDER_COMMAND}`, run with "
+    "vLLM's Python, prints the line that adds it to VLLM_PLUGINS."
+)
+SOME_OLDER = f"{INSTALL} The provider was tested with vLLM 0.26 and newer; older ones may not load it."
+ALL_OLDER = (
+    f"{UNSET}. Less of their configuration is then reported: the provider was tested with vLLM 0.26 and newer, and "
+    "these run an older version."
+)
+MAX_PLUGINS = 3  # plugins in a sentence before the rest is counted
+
+
+def is_older(version: str | None) -> bool:
+    """Tell whether a vLLM is older than all that the provider was tested with; an unknown one is not."""
+    return has_change(version, TESTED_SINCE) is False
+
+
+@rule(
+    id="CO-14",
+    name="development-routes-open",
+    family=Family.BEHAVIOUR,
+    severity={ImpactContext.MODEL: Severity.WARNING},
+    needs=("sources",),
+    least=1,
+)
+def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas run in development mode, whose routes let anyone stop or change them.
+
+    Different plugin lists are info: plugins can add routes too. A replica without a list loads all installed plugins
+    and does not report which. The dashboard's provider, `fleet_config`, is ignored: it is read-only, behind
+    `--api-key`.
+
+    Why it matters:
+        - any pool: Development routes let anyone who reaches the port empty caches, put the engine to sleep and call
+          worker methods (`/reset_prefix_cache`, `/sleep`, `/collective_rpc`). `--api-key` guards neither them nor
+          routes below `/plugins`, only paths such as `/v1`.
+
+    How to fix:
+        Unset `VLLM_SERVER_DEV_MODE` and restart. The mode is not needed to read configurations: the dashboard's
+        provider reports them and changes nothing. `python -m dashboard.provider`, run with vLLM's Python, prints the
+        line that adds it to `VLLM_PLUGINS`. It was tested with vLLM 0.26 and newer; 0.20.2 does not load it. Where the
+        mode is needed otherwise, close the API port to everyone except known clients: routers, Prometheus, other
+        replicas, this dashboard. A proxy that passes only `/v1` does so for external clients. Keep other ports, such as
+        those for KV transfer and KV events, open to their clients.
+
+    Exceptions:
+        Test fleets, and engines that a trainer controls through these routes: suppress the finding with a reason.
+
+    Evidence:
+        - vllm/entrypoints/serve/__init__.py (the routes that the mode opens)
+        - vllm/entrypoints/serve/dev/rpc/api_router.py (`/collective_rpc` calls any method of the workers)
+        - vllm/entrypoints/serve/middleware/authenticate.py (the paths that a key guards)
+        - vllm-project/vllm#40277
+
+    Example:
+        `curl -X POST http://10.0.0.7:8000/reset_prefix_cache` from any pod of the cluster empties the prefix cache,
+        though the replica was started with `--api-key`.
+    """
+    yield from _development_mode(pool)
+    if not pool.is_ignored(PLUGINS):
+        holders = _plugins(pool)
+        total = sum(map(len, holders.values()))
+        for draft in differences({PLUGINS: holders}):
+            yield replace(draft, severity=Severity.INFO, text=_list_difference(draft, total) or draft.text)
+
+
+def _development_mode(pool: PoolSubject) -> Iterator[Draft]:
+    """Yield one draft for all replicas whose development routes answer, or that report the mode as on."""
+    answering = tuple(each.id for each in pool.members if Source.SERVER_INFO in each.sources)
+    switched = {value: ids for value, ids in pool.values(DEV_MODE).items() if is_on(value)}
+    replicas = sorted({*answering, *(replica for ids in switched.values() for replica in ids)})
+    if not replicas or pool.is_ignored(DEV_MODE):
+        return
+    evidence = [Evidence(DEV_MODE, *value, ids) for value, ids in switched.items()]
+    if answering:
+        evidence.append(Evidence(ROUTE, json.dumps("answers"), State.REPORTED, answering))
+    how = write(f"{ROUTE} answers") if answering else write(setting_piece(DEV_MODE), " is set")
+    yield Draft(
+        tuple(replicas),
+        write("Development mode is on (", how, "); its routes stop or change the server."),
+        tuple(evidence),
+        _remedy(pool, frozenset(replicas)),
+    )
+
+
+def _remedy(pool: PoolSubject, replicas: frozenset[str]) -> Remedy:
+    """Return how to close the routes and still read the configuration through the provider."""
+    open_ones = [each for each in pool.members if each.id in replicas]
+    without = [each for each in open_ones if Source.PROVIDER not in each.sources]
+    older = [each for each in without if is_older(each.version)]
+    if not without:
+        return Remedy(REPORTED, (TURN_OFF,))
+    if len(older) == len(open_ones):
+        return Remedy(f"{ALL_OLDER} {CLOSE}", (TURN_OFF,))
+    return Remedy(f"{SOME_OLDER if older else INSTALL} {CLOSE}", (TURN_OFF, RUN_PROVIDER))
+
+
+def _list_difference(draft: Draft, total: int) -> Text:
+    """Return the plugins that one list has more or fewer than the majority's; empty where one is no list."""
+    own, other = draft.evidence[:2]
+    here, there = (_names(each.value) for each in (own, other))
+    if not other.is_reference or here is None or there is None:
+        return ()
+    share = f"(not on {len(other.replicas):,} of {total:,} replicas)"
+    loaded = f"(on {len(other.replicas):,} of {total:,} replicas)"
+    parts = [write("Loads extra plugins ", _listed(here - there), f" {share}")] if here - there else []
+    parts += [write("Lacks plugins ", _listed(there - here), f" {loaded}")] if there - here else []
+    return write(joined(parts, last=". "), ".") if parts else ()
+
+
+def _listed(names: frozenset[str]) -> Text:
+    texts = [write(name_piece(name, LONG_TEXT)) for name in sorted(names)]
+    more = len(texts) - MAX_PLUGINS
+    return joined([*texts[:MAX_PLUGINS], *([write(f"{more:,} more")] if more > 0 else [])])
+
+
+def _names(value: str) -> frozenset[str] | None:
+    """Return the plugins of a list except the provider, each as canonical text; None if it is no list."""
+    names = json.loads(value)
+    return frozenset(map(canonical_text, names)) - {f'"{PROVIDER}"'} if isinstance(names, list) else None
+
+
+def _plugins(pool: PoolSubject) -> Holders:
+    """Group replicas by plugins in any order; lists that differ only in the provider count as the first."""
+    first: dict[SettingValue, SettingValue] = {}
+    values = {
+        replica: first.setdefault(_without_provider(value), value)
+        for value, ids in pool.values(PLUGINS, _in_any_order).items()
+        for replica in ids
+    }
+    return group_by_value(values)
+
+
+def _in_any_order(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    names = json.loads(value.value)
+    return setting_value(sorted(names, key=canonical_text)) if isinstance(names, list) else value
+
+
+def _without_provider(value: SettingValue) -> SettingValue:
+    """Return the list without the provider; a list of the provider alone counts as not set."""
+    names = json.loads(value.value)
+    if not isinstance(names, list) or PROVIDER not in names:
+        return value
+    return setting_value([each for each in names if each != PROVIDER] or None)

@@ -1,0 +1,341 @@
+"""CO-01, CO-02, CO-09, CO-10 and CO-11: which requests replicas accept."""
+
+import json
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from dashboard.fleet import Replica, Setting, SettingValue, Source, State
+from dashboard.fleet.pieces import Text, joined, value
+from dashboard.rules.differences import extended, pool_differences
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+from dashboard.rules.selection import evidence_of
+from dashboard.rules.sentences import MAX_VALUES, name_piece, names_text, setting_piece, write
+from dashboard.rules.subject import PoolSubject, reported, setting_value
+from dashboard.vllm.canonical import canonical_text
+
+MAX_MODEL_LEN = "model_config.max_model_len"
+TOO_LONG = "If vLLM then reports too little memory, set the length that fits there on the whole pool."
+NAMES = "served_model_names"
+MAX_NAMES = 3  # names in a sentence before the rest is counted
+ADAPTERS = "adapters"
+UNKNOWN_PATH = "/path/to/it"  # where no replica reports the path, or several differ (SH-05)
+MAX_RANK = "lora_config.max_lora_rank"  # null only where LoRA is not enabled
+LORA_LIMITS = (
+    MAX_RANK,
+    "lora_config.max_loras",
+    "lora_config.max_cpu_loras",
+    "lora_config.lora_dtype",
+    "lora_config.target_modules",
+)
+RANKS = "parallel_config.data_parallel_size"
+QUEUE_LIMITS = ("scheduler_config.max_num_queued_reqs", "scheduler_config.max_num_queued_tokens")
+
+
+@rule(
+    id="CO-01",
+    name="context-length-differs",
+    family=Family.BEHAVIOUR,
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
+    needs=(MAX_MODEL_LEN,),
+)
+def context_length_differs(pool: PoolSubject, *, length_aware: bool = False) -> Iterator[Draft]:
+    """Replicas of one pool accept requests of different lengths.
+
+    The effective length is compared. It counts the tokens of prompt and answer together.
+
+    Why it matters:
+        - any pool: One replica answers a long request, another refuses it with 400, so clients see intermittent
+          errors. A router that reads one replica's limit is wrong about the others.
+
+    How to fix:
+        Set the same `--max-model-len` on every replica. With `-1` or `auto` vLLM reduces the length to what fits into
+        memory, so equal command lines give different lengths: set the number that fits on the smallest replica.
+
+    Exceptions:
+        Where the router routes by length, set the parameter `length_aware`: the finding is then a warning. Or use one
+        pool per length with the label `pool`.
+
+    Evidence:
+        - vllm/renderers/params.py (a longer prompt is refused)
+        - vllm/v1/core/kv_cache_utils.py (the length is reduced to the available memory)
+        - vllm/v1/engine/core_client.py (the front end uses the reduced length)
+        - llm-d/llm-d-router#710 (lengths that differ on purpose)
+
+    Example:
+        Four replicas run with `--max-model-len 131072`, one with 32768. A prompt of 60,000 tokens succeeds four times
+        of five. The fifth time it fails with 400: the maximum context length is 32768 tokens.
+    """
+    for draft in pool_differences(pool, [MAX_MODEL_LEN]):
+        yield replace(
+            draft,
+            text=write(draft.text, *_refused_length(draft)),
+            remedy=draft.remedy._replace(sentence=f"{draft.remedy.sentence} {TOO_LONG}"),
+            severity=Severity.WARNING if length_aware else None,
+        )
+
+
+def _refused_length(draft: Draft) -> Text:
+    """Return the effect on a long request; empty where lengths are no numbers."""
+    lengths = {length for each in draft.evidence if type(length := json.loads(each.value)) is int}
+    return write(f" Requests above {min(lengths)} tokens fail with 400 there.") if len(lengths) > 1 else ()
+
+
+@rule(
+    id="CO-02",
+    name="served-names-differ",
+    family=Family.BEHAVIOUR,
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
+    needs=(NAMES,),
+)
+def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool serve different model names.
+
+    The first name is compared on its own: it is in answers and labels all metrics. The order of the others is ignored.
+
+    Why it matters:
+        - any pool: Replicas without a name refuse requests for it with 404. With another first name, metrics have
+          another label, and dashboards and autoscalers see only some replicas.
+
+    How to fix:
+        Set the same `--served-model-name` list on every replica, the name for metrics first.
+
+    Exceptions:
+        While clients move to a new name, serve both on every replica and suppress the finding until then.
+
+    Evidence:
+        - vllm/entrypoints/openai/models/serving.py (404 for a name that is not served)
+        - vllm/v1/metrics/loggers.py (the first name is the label `model_name`)
+        - llm-d/llm-d#2310
+
+    Example:
+        Four replicas serve `chat` and `chat-v2`, one was started before `chat-v2` was added. Every fifth request for
+        `chat-v2` fails with 404.
+    """
+    for draft in pool_differences(pool, [NAMES], _first_then_sorted):
+        here, *others = [_names(json.loads(each.value)) for each in draft.evidence]
+        is_deviation = any(each.is_reference for each in draft.evidence)
+        effect = _effect_of_deviation(here, others[0]) if is_deviation else _effect_of_tie([here, *others])
+        severity = None if effect else Severity.WARNING
+        effect = effect or write("The first name labels all metrics, so queries by name miss some replicas.")
+        yield replace(draft, text=write(draft.text, " ", effect), severity=severity)
+
+
+def _first_then_sorted(names: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Sort the names after the first."""
+    loaded = json.loads(names.value)
+    if not isinstance(loaded, list):
+        return names
+    return setting_value([*loaded[:1], *sorted(loaded[1:], key=canonical_text)])
+
+
+def _names(names: object) -> set[str]:
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+
+
+def _effect_of_deviation(here: set[str], others: set[str]) -> Text:
+    """Return which names fail on which side; empty where both serve the same."""
+    effects = [write("here for ", _listed(missing)) for missing in [others - here] if missing]
+    effects += [write("on the others for ", _listed(extra)) for extra in [here - others] if extra]
+    return write("404 ", joined(effects), ".") if effects else ()
+
+
+def _effect_of_tie(sides: list[set[str]]) -> Text:
+    """Return the names that not all replicas serve; empty where all serve the same."""
+    disputed = set().union(*sides) - sides[0].intersection(*sides[1:])
+    return write("404 on some replicas for ", _listed(disputed), ".") if disputed else ()
+
+
+def _listed(names: set[str]) -> Text:
+    return names_text(sorted(names), MAX_NAMES)
+
+
+@rule(
+    id="CO-09",
+    name="adapters-differ",
+    family=Family.BEHAVIOUR,
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
+    needs=(NAMES,),
+)
+def adapters_differ(pool: PoolSubject, *, lora_aware: bool = False) -> Iterator[Draft]:
+    """Replicas of one pool have different LoRA adapters loaded.
+
+    Adapters are read from `/v1/models` in every poll, because they change at runtime. SH-05 compares their paths.
+
+    Why it matters:
+        - any pool: Replicas without an adapter refuse requests for it with 404. Loading it through the API reaches only
+          the replica that receives the call.
+
+    How to fix:
+        Load adapters on every replica: list them with `--lora-modules` at start, or let a controller call
+        `/v1/load_lora_adapter` on each replica's own address, never on the pool's.
+
+    Exceptions:
+        A router that knows the adapters of each replica makes this harmless: set the parameter `lora_aware`. Adapters
+        that a resolver plugin loads on the first request need no finding either.
+
+    Evidence:
+        - vllm/entrypoints/openai/models/serving.py (404 for an adapter that is not loaded)
+        - vllm/entrypoints/serve/lora/api_router.py (loading is a call to one server)
+        - vllm-project/vllm#12174
+        - vllm-project/production-stack#708
+
+    Example:
+        The adapter `sql` was loaded with one POST to the pool's service. One replica of four has it, and three of four
+        requests for `sql` fail with 404.
+    """
+    if pool.is_ignored(ADAPTERS):
+        return
+    asked = [each for each in pool.members if Source.MODELS in each.sources]
+    everything = frozenset().union(*(each.adapters for each in asked))
+    lacking: dict[tuple[str, ...], list[Replica]] = defaultdict(list)
+    for replica in asked:
+        if missing := everything - set(replica.adapters):
+            lacking[tuple(sorted(missing))].append(replica)
+    for names, replicas in sorted(lacking.items()):
+        yield _missing_adapters(names, replicas, asked, Severity.INFO if lora_aware else None)
+
+
+def _missing_adapters(
+    names: tuple[str, ...], replicas: Sequence[Replica], asked: Sequence[Replica], severity: Severity | None
+) -> Draft:
+    """Draft adapters that only other replicas have."""
+    numbers = {name: sum(name in each.adapters for each in asked) for name in names}
+    shown = [write(name_piece(name), f" (on {numbers[name]:,} of {len(asked):,} replicas)") for name in names]
+    more = len(names) - MAX_VALUES
+    shown = [*shown[:MAX_VALUES], *([write(f"{more:,} more")] if more > 0 else [])]
+    kind, verb, them = ("adapter", "is", "it") if len(names) == 1 else ("adapters", "are", "them")
+    modules = " ".join(shlex.quote(f"{name}={_adapter_path(name, asked)}") for name in names[:MAX_VALUES])
+    return Draft(
+        tuple(sorted(each.id for each in replicas)),
+        write(f"LoRA {kind} ", joined(shown), f" {verb} not loaded; requests for {them} fail with 404."),
+        tuple(_adapter_evidence(replicas, asked)),
+        Remedy(
+            f"Load {them} on each of these replicas at its own address, and at start so that restarts keep {them}. "
+            f"Or unload {them} from the others.",
+            (Snippet("flag", f"--lora-modules {modules}"),),
+        ),
+        severity=severity,
+    )
+
+
+def _adapter_path(name: str, asked: Sequence[Replica]) -> str:
+    """Return the path from which the others loaded an adapter, if it is one."""
+    paths = {path for each in asked if (path := each.adapters.get(name)) is not None}
+    return paths.pop() if len(paths) == 1 else UNKNOWN_PATH
+
+
+def _adapter_evidence(replicas: Sequence[Replica], asked: Sequence[Replica]) -> Iterator[Evidence]:
+    """Yield every set of loaded adapters, first that of these replicas; the others are the reference."""
+    odd = {each.id for each in replicas}
+    loaded: dict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)
+    for replica in asked:
+        loaded[replica.id not in odd, tuple(sorted(replica.adapters))].append(replica.id)
+    for (is_other, names), ids in sorted(loaded.items()):
+        yield Evidence(ADAPTERS, *setting_value(list(names)), tuple(ids), is_reference=is_other)
+
+
+@rule(
+    id="CO-10",
+    name="lora-limits-differ",
+    family=Family.BEHAVIOUR,
+    severity={ImpactContext.MODEL: Severity.WARNING},
+    needs=(MAX_RANK,),
+)
+def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool have different LoRA limits.
+
+    Where only some replicas enable LoRA, that is reported first, without the limits.
+
+    Why it matters:
+        - any pool: One replica loads an adapter that another refuses because of its rank, or requests queue because
+          fewer adapters fit into a batch.
+
+    How to fix:
+        Set the same `--enable-lora`, `--max-lora-rank`, `--max-loras`, `--max-cpu-loras`, `--lora-dtype` and
+        `--lora-target-modules` on every replica of the pool.
+
+    Exceptions:
+        A router that knows the adapters of each replica may use other limits on purpose: disable the rule.
+
+    Evidence:
+        - vllm/lora/peft_helper.py (an adapter of a higher rank is refused)
+        - vllm/config/lora.py (the limits; without `max_cpu_loras` it is `max_loras`)
+
+    Example:
+        Four replicas run with `--max-lora-rank 64`, one with the default of 16. The adapter `sql`, of rank 32, loads on
+        four of five.
+    """
+    enabled = pool.values(MAX_RANK, _enabled)
+    if len(enabled) <= 1:
+        yield from pool_differences(pool, LORA_LIMITS)
+        return
+    for draft in pool_differences(pool, [MAX_RANK], _enabled):
+        sides = joined(write(value(str(json.loads(each.value))), f" on {len(ids):,}") for each, ids in enabled.items())
+        remedy = Remedy("Enable LoRA on all replicas of the pool or on none.", (Snippet("flag", "--enable-lora"),))
+        yield replace(
+            draft,
+            text=write("LoRA support differs: ", sides, "."),
+            evidence=tuple(evidence_of(pool, [MAX_RANK])),
+            remedy=remedy,
+        )
+
+
+def _enabled(rank: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    return setting_value("disabled" if rank.state is State.NULL else "enabled")
+
+
+@rule(
+    id="CO-11",
+    name="queue-limits-differ",
+    family=Family.BEHAVIOUR,
+    severity={ImpactContext.MODEL: Severity.WARNING},
+    needs=QUEUE_LIMITS,
+)
+def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool refuse requests at different loads.
+
+    Without a limit nothing is refused. vLLM has these limits since 0.29.
+
+    Why it matters:
+        - any pool: Under the same load one replica answers 503 while the others accept requests, or one queues without
+          limit while the others protect their latency.
+
+    How to fix:
+        Set the same `--max-num-queued-reqs` and `--max-num-queued-tokens` on every replica of the pool. They apply to
+        one API server over all its DP ranks: scale them with `--data-parallel-size`.
+
+    Exceptions:
+        Limits that are equal per DP rank are no finding.
+
+    Evidence:
+        - vllm/config/scheduler.py (a request over the limit is rejected with 503; counted over all DP ranks)
+        - vllm/v1/engine/async_llm.py (where it is decided)
+
+    Example:
+        Four replicas allow 512 requests, one was left at 64 after a test. In the evening peak every fifth request fails
+        with 503 while the other four are half idle.
+    """
+    if len(pool.values(RANKS)) <= 1:
+        yield from pool_differences(pool, QUEUE_LIMITS)
+        return
+    for draft in pool_differences(pool, QUEUE_LIMITS, _per_rank):
+        paths = (*dict.fromkeys(each.path for each in draft.evidence), RANKS)
+        fix = Remedy(
+            "Choose one limit per DP rank for the pool and set it times `--data-parallel-size` on each replica."
+        )
+        text = extended(draft.text, " (per DP rank, by ", setting_piece(RANKS), ").")
+        evidence = tuple(evidence_of(pool, paths))
+        yield replace(draft, text=text, evidence=evidence, remedy=fix, confidence=Confidence.DERIVED)
+
+
+def _per_rank(limit: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Divide a limit by the number of DP ranks; one that is no number stays."""
+    number, size = json.loads(limit.value), reported(settings, RANKS)
+    ranks = json.loads(size.value) if size is not None and size.state is State.REPORTED else 1
+    if type(number) is not int or type(ranks) is not int or ranks < 1:
+        return limit
+    return setting_value(number // ranks)

@@ -1,0 +1,161 @@
+"""CP-05: compilation and CUDA graphs; which of their sizes vLLM derives (vllm/config/vllm.py, _set_cudagraph_sizes)."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.fleet.pieces import Text
+from dashboard.rules.connector_options import native
+from dashboard.rules.differences import pool_differences
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Draft, Family, Severity
+from dashboard.rules.registry import rule
+from dashboard.rules.sentences import write
+from dashboard.rules.subject import NOT_SET, PoolSubject
+
+EAGER = "model_config.enforce_eager"
+GRAPH_MODE = "compilation_config.cudagraph_mode"
+COMPILED = ("compilation_config.mode", "optimization_level", "performance_mode")
+SIZES = "compilation_config.cudagraph_capture_sizes"
+LARGEST = "compilation_config.max_cudagraph_capture_size"
+SEQS, TOKENS = "scheduler_config.max_num_seqs", "scheduler_config.max_num_batched_tokens"
+SPECULATED = "speculative_config.num_speculative_tokens"
+NO_GRAPHS = (SettingValue("[]", State.REPORTED), SettingValue("0", State.REPORTED), NOT_SET)
+PASTE_LENGTH = 100  # characters; a list of fifty sizes is not worth pasting
+# vllm/config/compilation.py, CUDAGraphMode: a configuration reports numbers, a command line accepts names.
+MODES = {
+    "0": '"NONE"',
+    "1": '"PIECEWISE"',
+    "2": '"FULL"',
+    "[2,0]": '"FULL_DECODE_ONLY"',
+    "[2,1]": '"FULL_AND_PIECEWISE"',
+}
+CEILINGS = (512, 1024)  # of derived sizes; the larger one on the newest GPUs
+STEP, LARGER_STEP, LARGER_FROM = 8, 16, 256  # batches between two graphs
+MIN_SHARE = 0.5  # some options remove sizes, such as those that tensor parallel ranks cannot share evenly
+
+
+@rule(
+    id="CP-05",
+    name="compilation-differs",
+    family=Family.CAPACITY,
+    severity={ImpactContext.MODEL: Severity.WARNING},
+    needs=(EAGER, GRAPH_MODE, *COMPILED, LARGEST, SIZES),
+)
+def compilation_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool are compiled differently, or one of them runs in eager mode.
+
+    A replica in eager mode has no CUDA graphs: its other options are not compared. Sizes of CUDA graphs that vLLM
+    derived from batch limits are not compared either (CP-03), nor the largest size where no replica can have more
+    requests.
+
+    Why it matters:
+        - any pool: Without compilation, or a CUDA graph for its batch size, every step starts from Python. Small
+          batches decode more slowly there.
+
+    How to fix:
+        Remove `--enforce-eager` where it was left from debugging. Set the same `--compilation-config` and
+        `--max-cudagraph-capture-size` on every replica of the pool, or none.
+
+    Exceptions:
+        Prefill replicas often run eager while decode replicas do not: they are two pools and not compared.
+
+    Evidence:
+        - vllm/config/vllm.py (eager mode switches CUDA graphs off; batches above the largest size run without; how the
+          sizes follow from the batch limits)
+        - vllm/config/compilation.py (what each mode does)
+
+    Example:
+        `--enforce-eager` was added to one replica to see a stack trace. It now decodes at half the speed of the other
+        fifteen.
+    """
+    yield from pool_differences(pool, [EAGER])
+    eager = {replica for each, ids in pool.values(EAGER).items() if each.value == "true" for replica in ids}
+    compiled = _without(pool, eager)
+    yield from pool_differences(compiled, COMPILED)
+    yield from pool_differences(compiled, [GRAPH_MODE], _by_name)
+    without_graphs = (compiled.values(path).get(each, ()) for path in (SIZES, LARGEST) for each in NO_GRAPHS)
+    yield from _size_differences(_without(compiled, {replica for ids in without_graphs for replica in ids}))
+
+
+def _without(pool: PoolSubject, replicas: set[str]) -> PoolSubject:
+    return replace(pool, all_replicas=tuple(each for each in pool.all_replicas if each.id not in replicas))
+
+
+def _by_name(mode: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    return mode._replace(value=MODES.get(mode.value.replace(" ", ""), mode.value))
+
+
+def _size_differences(pool: PoolSubject) -> Iterator[Draft]:
+    """Yield different largest sizes; where these are equal, different lists of sizes."""
+    graphs = {replica: each for replica, each in pool.of_documents(_graphs).items() if each is not None}
+    derived = {replica for replica, each in graphs.items() if each.are_derived}
+    harmless = derived | {replica for replica, each in graphs.items() if each.covers_all_requests}
+    # With speculation a request is a batch of several tokens.
+    is_speculating = any(each.state is State.REPORTED for each in pool.values(SPECULATED))
+    ends = list(pool_differences(pool, [LARGEST]))
+    for draft in ends or pool_differences(pool, [SIZES]):
+        concerned = {replica for each in draft.evidence for replica in each.replicas}
+        if concerned <= (harmless if ends else derived):
+            continue
+        snippets = tuple(each for each in draft.remedy.snippets if len(each.text) <= PASTE_LENGTH)
+        effect = _effect(draft, "tokens" if is_speculating else "requests") if ends else write(_PADDED)
+        yield replace(draft, text=write(draft.text, effect), remedy=draft.remedy._replace(snippets=snippets))
+
+
+_PADDED = " Batches in between are padded to the next size."
+
+
+def _effect(draft: Draft, unit: str) -> Text:
+    """Return which batches have no CUDA graph; empty where a size is no number."""
+    sizes = [size for each in draft.evidence if type(size := json.loads(each.value)) is int]
+    return write(f" Batches above {min(sizes):,} {unit} run without CUDA graphs there.") if sizes else ()
+
+
+class _Graphs(NamedTuple):
+    """CUDA graphs and batch limits of a document. Sizes are in tokens, as vLLM counts batches."""
+
+    largest: int
+    number: int | None  # of sizes
+    seqs: int  # requests
+    tokens: int  # in a batch
+    per_request: int  # tokens of one decoding request: one, and the speculated ones
+
+    @property
+    def covers_all_requests(self) -> bool:
+        """Tell whether there is a graph for the maximum number of decoding requests."""
+        return self.largest >= self.seqs * self.per_request
+
+    @property
+    def are_derived(self) -> bool:
+        """Tell whether the sizes are those that vLLM derives. Older versions do not count speculated tokens."""
+        each = {1, self.per_request}
+        limits = {min(self.seqs * number * 2, ceiling, self.tokens) for number in each for ceiling in CEILINGS}
+        return any(self._fit(limit) for limit in limits)
+
+    def _fit(self, limit: int) -> bool:
+        """Tell whether sizes end where vLLM's own do for this limit, and are about as many."""
+        step = max(STEP if limit < LARGER_FROM else LARGER_STEP, self.per_request)
+        own = min(limit, LARGER_FROM) // STEP + max(limit - LARGER_FROM, 0) // LARGER_STEP
+        is_full = self.number is None or self.number >= own * MIN_SHARE
+        return limit - step < self.largest <= limit and is_full
+
+
+def are_derived_sizes(settings: Mapping[str, Setting]) -> bool:
+    """Tell whether a document's sizes are those that vLLM derives from its batch limits."""
+    graphs = _graphs(settings)
+    return graphs is not None and graphs.are_derived
+
+
+def _graphs(settings: Mapping[str, Setting]) -> _Graphs | None:
+    """Read a document; None without CUDA graphs, or where one of the numbers is not reported."""
+    sizes, largest = native(settings, SIZES), native(settings, LARGEST)
+    if isinstance(sizes, list) and sizes and all(type(size) is int for size in sizes):
+        largest = max(sizes)
+    seqs, tokens, speculated = (native(settings, path) for path in (SEQS, TOKENS, SPECULATED))
+    if any(type(number) is not int for number in (largest, seqs, tokens)):
+        return None
+    per_request = 1 + speculated if type(speculated) is int and speculated > 0 else 1
+    return _Graphs(largest, len(sizes) if isinstance(sizes, list) else None, seqs, tokens, per_request)

@@ -1,0 +1,196 @@
+"""Settings that must be equal, within a pool or across a prefill/decode pair, as drafts of findings."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from dashboard.compare.pool import MAJORITY_OF, is_majority
+from dashboard.fleet import SettingValue, State
+from dashboard.fleet.formatting import joined
+from dashboard.fleet.pieces import Piece, Text
+from dashboard.fleet.pieces import joined as join_texts
+from dashboard.rules import remedy
+from dashboard.rules.findings import Draft, Evidence, Remedy
+from dashboard.rules.sentences import (
+    MAX_VALUES,
+    capital,
+    setting_name,
+    setting_piece,
+    sides_text,
+    value_piece,
+    values_text,
+    write,
+)
+from dashboard.rules.subject import Holders, Meaning, PairSubject, PoolSubject
+
+Compared = Mapping[str, Holders]  # path -> its values with their replicas
+
+
+class Contrast(NamedTuple):
+    """A setting of which some replicas report another value than the reference."""
+
+    path: str
+    own: SettingValue
+    reference: SettingValue
+
+
+def pool_differences(pool: PoolSubject, paths: Iterable[str], meaning: Meaning | None = None) -> Iterator[Draft]:
+    """Yield the differences of settings within a pool, as `differences` does."""
+    return differences({path: pool.values(path, meaning) for path in paths if not pool.is_ignored(path)})
+
+
+def differences(compared: Compared, consequence: str = "", names: Mapping[str, Text] | None = None) -> Iterator[Draft]:
+    """Yield a draft for all replicas that differ from the majority in the same way.
+
+    A setting without a majority has a draft of its own for all who report it. `consequence` is a second sentence.
+    `names` replaces the names of settings.
+    """
+    odd: dict[str, list[Contrast]] = defaultdict(list)
+    for path, holders in compared.items():
+        if len(holders) <= 1:
+            continue
+        reference = majority(holders)
+        if reference is None:
+            yield tie(path, holders, (names or {}).get(path))
+            continue
+        for own, replicas in holders.items():
+            for replica in replicas if own != reference else ():
+                odd[replica].append(Contrast(path, own, reference))
+    alike: dict[tuple[Contrast, ...], list[str]] = defaultdict(list)
+    for replica in sorted(odd):
+        alike[tuple(odd[replica])].append(replica)
+    for contrasts, odd_ones in alike.items():
+        yield deviation(compared, contrasts, tuple(odd_ones), consequence, names)
+
+
+def majority(holders: Holders) -> SettingValue | None:
+    """Return the value that more than half of at least three replicas report; None without one."""
+    total = sum(map(len, holders.values()))
+    return next((value for value, ids in holders.items() if is_majority(len(ids), total)), None)
+
+
+def deviation(
+    compared: Compared,
+    contrasts: Sequence[Contrast],
+    replicas: tuple[str, ...],
+    consequence: str = "",
+    names: Mapping[str, Text] | None = None,
+) -> Draft:
+    """Draft replicas that differ from the majority."""
+    evidence = []
+    for each in contrasts:
+        evidence += [
+            Evidence(each.path, *each.own, replicas),
+            Evidence(each.path, *each.reference, compared[each.path][each.reference], is_reference=True),
+        ]
+    text = write(_contrasts_text(compared, contrasts, names or {}), f". {consequence}" if consequence else "", ".")
+    return Draft(replicas, text, tuple(evidence), use_majority(contrasts))
+
+
+def _contrasts_text(compared: Compared, contrasts: Sequence[Contrast], names: Mapping[str, Text]) -> Text:
+    """Return `block_size is 32; 15 of 16 replicas use 16. kv_offloading_size is 64 GiB; unset on 15 of 16 replicas`."""
+    set_elsewhere, unset_elsewhere = (
+        [each for each in contrasts if (each.reference.state is State.REPORTED) is is_set] for is_set in (True, False)
+    )
+    parts = []
+    if set_elsewhere:
+        references = join_texts((value_piece(each.reference, each.path),) for each in set_elsewhere)
+        share = _share(compared, set_elsewhere)
+        parts.append(write(_own_values(set_elsewhere, names), f"; {share} use ", references))
+    if unset_elsewhere:
+        share = _share(compared, unset_elsewhere)
+        parts.append(write(_own_values(unset_elsewhere, names), f"; unset on {share}"))
+    return join_texts(parts, last=". ")
+
+
+def _own_values(contrasts: Iterable[Contrast], names: Mapping[str, Text]) -> Text:
+    return join_texts(
+        write(names.get(each.path) or setting_piece(each.path), " is ", value_piece(each.own, each.path))
+        for each in contrasts
+    )
+
+
+def _share(compared: Compared, contrasts: Iterable[Contrast]) -> str:
+    """Return how many have the reference, of the setting where fewest do: `16 of 17 replicas`."""
+    shares = []
+    for contrast in contrasts:
+        holders = compared[contrast.path]
+        shares.append((len(holders[contrast.reference]), sum(map(len, holders.values()))))
+    number, total = min(shares)
+    return f"{number:,} of {total:,} replicas"
+
+
+def use_majority(contrasts: Sequence[Contrast]) -> Remedy:
+    """Return how to give replicas the reference's values, and what to remove where it is not set."""
+    names = joined([code(setting_name(each.path)) for each in contrasts if each.reference.state is State.REPORTED])
+    unset = joined([code(remedy.lever(each.path)) for each in contrasts if each.reference.state is not State.REPORTED])
+    if not names:
+        sentence = f"Remove {unset} from these replicas and restart them."
+    else:
+        removed = f", remove {unset}" if unset else ""
+        sentence = f"Set {names} as on the rest of the pool{removed} and restart these replicas."
+    return remedy.set_to([(each.path, each.reference) for each in contrasts], sentence)
+
+
+def tie(path: str, holders: Holders, name: Text | None = None) -> Draft:
+    """Draft a setting of which no value has a majority, for all replicas that report it."""
+    evidence = tuple(Evidence(path, *value, replicas) for value, replicas in holders.items())
+    everyone = tuple(sorted(replica for replicas in holders.values() for replica in replicas))
+    why = "too few replicas for a majority" if len(everyone) < MAJORITY_OF else "no majority"
+    sides = sides_text((write(value_piece(value, path)), len(replicas)) for value, replicas in holders.items())
+    text = write(name or setting_piece(path), " differs: ", sides, f" ({why}).")
+    choices = list(holders)[:MAX_VALUES]
+    snippets = tuple(snippet for value in choices if (snippet := remedy.pasteable(path, value)))
+    sentence = f"Choose one {code(setting_name(path))} for the pool and restart the other replicas."
+    return Draft(everyone, text, evidence, Remedy(sentence, snippets, any_of=True))
+
+
+def pair_differences(pair: PairSubject, paths: Iterable[str], meaning: Meaning | None = None) -> Iterator[Draft]:
+    """Yield a draft per setting that has a value on one side of a pair and not on the other."""
+    for path in paths:
+        sides = [side.values(path, meaning) for side in pair.sides]
+        if not pair.is_ignored(path) and are_unequal(sides):
+            yield pair_difference(pair, path, sides)
+
+
+def are_unequal(sides: Sequence[Holders]) -> bool:
+    """Tell whether both sides report a setting, and more than one value of it."""
+    return all(sides) and len(sides[0].keys() | sides[1].keys()) > 1
+
+
+def pair_difference(pair: PairSubject, path: str, sides: Sequence[Holders]) -> Draft:
+    """Draft one setting that differs between prefill and decode; the decode pool is the reference."""
+    wanted = next(iter(sides[1]))
+    evidence = tuple(
+        Evidence(path, *value, replicas, side.name, is_reference=side is pair.decode)
+        for side, holders in zip(pair.sides, sides, strict=True)
+        for value, replicas in holders.items()
+    )
+    how = "" if wanted.state is State.REPORTED else f" (remove {code(remedy.lever(path))})"
+    odd = (ids for holders in sides for value, ids in holders.items() if value != wanted)
+    prefill, decode = (values_text(holders, path) for holders in sides)
+    return Draft(
+        tuple(sorted(replica for ids in odd for replica in ids)),
+        write(setting_piece(path), " is ", prefill, " on prefill and ", decode, " on decode."),
+        evidence,
+        remedy.set_to(
+            [(path, wanted)],
+            f"Set the same {code(setting_name(path))} in both pools{how} and restart the changed replicas.",
+        ),
+    )
+
+
+def extended(text: Text, *more: str | Piece | Text) -> Text:
+    """Return a sentence with more before its full stop."""
+    *rest, last = text
+    return write(*rest, last._replace(text=last.text.removesuffix(".")), *more)
+
+
+def code(name: str) -> str:
+    """Return a name in code style, for a remedy."""
+    return name if name == setting_name("version") else f"`{name}`"
+
+
+def capitalized(text: Text) -> Text:
+    """Return a text with a capital first letter."""
+    return (text[0]._replace(text=capital(text[0].text)), *text[1:])

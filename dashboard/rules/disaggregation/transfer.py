@@ -1,0 +1,266 @@
+"""PD-09, PD-11, PD-12 and PD-18: connectors, parallel sizes, block sizes and lengths of prefill and decode."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.rules import remedy
+from dashboard.rules.connector_options import CONNECTOR, SECTION, Connector, connectors, reports_options
+from dashboard.rules.differences import extended, pair_difference, pair_differences
+from dashboard.rules.disaggregation.handshake import has_group, has_nixl, is_mla
+from dashboard.rules.domain import OFFLOADING, ImpactContext, tiers_of
+from dashboard.rules.findings import Confidence, Draft, Family, Severity
+from dashboard.rules.registry import Scope, rule
+from dashboard.rules.subject import Holders, PairSubject, PoolSubject, reported, setting_value
+
+PULL = {"NixlConnector": "NixlPullConnector"}  # two names of one connector
+# Connectors that keep KV cache in the replica.
+LOCAL = frozenset(
+    {"SimpleCPUOffloadConnector", "DecodeBenchConnector", "HiSparseConnector", "ExampleHiddenStatesConnector"}
+)
+TP = "parallel_config.tensor_parallel_size"
+DCP = "parallel_config.decode_context_parallel_size"
+BLOCK_SIZE = "cache_config.block_size"
+PREFIX_CACHING = "cache_config.enable_prefix_caching"
+BUFFER = f"{SECTION}.kv_buffer_device"
+LENGTH = "model_config.max_model_len"
+
+
+@rule(
+    id="PD-09",
+    name="prefill-decode-connector-differs",
+    family=Family.DISAGGREGATION,
+    scope=Scope.PAIR,
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
+    needs=(CONNECTOR,),
+)
+def connector_differs(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode have no common connector.
+
+    The connectors inside a MultiConnector are compared one by one. `NixlConnector` equals `NixlPullConnector`; push and
+    pull are two protocols.
+
+    Why it matters:
+        - disaggregated: Without a common protocol no KV cache is transferred. Requests fail, or decode computes each
+          prompt a second time.
+
+    How to fix:
+        Use the same connector in both pools, and its counterpart in the router's sidecar.
+
+    Exceptions:
+        Custom connectors are compared by name.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (push and pull never complete a handshake)
+        - vllm/distributed/kv_transfer/kv_connector/factory.py (the existing connectors)
+        - vllm-project/vllm#33747
+
+    Example:
+        Decode was changed to `NixlPushConnector` for lower latency. Prefill still runs `NixlConnector`, which pulls.
+    """
+    sides = [side.conclude(_shared_connectors) for side in pair.sides]
+    protocols = [[frozenset(PULL.get(name, name) for name in _names(each)) for each in side] for side in sides]
+    if pair.is_ignored(CONNECTOR) or not any(each for side in protocols for each in side):
+        return
+    if any(one.isdisjoint(other) for one in protocols[0] for other in protocols[1]):
+        draft = pair_difference(pair, CONNECTOR, sides)
+        wanted = next((name for each in sides[1] for name in _names(each)), None)
+        sentence = "Use a common connector in both pools and restart the changed replicas."
+        how = remedy.set_to([(CONNECTOR, setting_value(wanted))], sentence)
+        yield replace(draft, text=extended(draft.text, "; none in common."), remedy=how)
+
+
+def _shared_connectors(settings: Mapping[str, Setting]) -> SettingValue | None:
+    """Return the names of a document's connectors that share KV cache; None where unknown."""
+    connector = reported(settings, CONNECTOR)
+    if connector is None:
+        return None
+    found = connectors(settings)
+    if not found and connector.state is State.REPORTED:
+        return None  # a MultiConnector with unreported content
+    if any(each.name == OFFLOADING for each in found) and not reports_options(settings):
+        return None  # a shared tier is not reported
+    names = sorted({each.name for each in found if _is_shared(each)})
+    return setting_value((names[0] if len(names) == 1 else names) or None)
+
+
+def _is_shared(connector: Connector) -> bool:
+    return connector.name not in LOCAL and (connector.name != OFFLOADING or bool(tiers_of(connector)))
+
+
+def _names(connector: SettingValue) -> list[str]:
+    names = json.loads(connector.value) or []
+    return [names] if isinstance(names, str) else names
+
+
+@rule(
+    id="PD-11",
+    name="prefill-decode-parallel-sizes-clash",
+    family=Family.DISAGGREGATION,
+    scope=Scope.PAIR,
+    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
+    needs=(TP, DCP),
+)
+def parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode have incompatible parallel sizes.
+
+    Different sizes are supported as long as one is a multiple of the other.
+
+    Why it matters:
+        - disaggregated: The ranks of both sides cannot be mapped to each other, so every transfer fails with an
+          assertion.
+
+    How to fix:
+        Choose sizes of which the larger is a multiple of the smaller. Where prefill has more ranks than the model has
+        KV heads, use at least as many ranks for decode as for prefill.
+
+    Exceptions:
+        Models with latent attention have the same KV cache on every tensor parallel rank: heads do not count for them.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/utils.py (tensor parallel sizes must divide)
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (context parallel sizes, replicated heads)
+        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py (tensor parallel sizes must
+          divide)
+        - vllm-project/vllm#50765
+
+    Example:
+        Prefill runs with `--tensor-parallel-size 6` on the rest of a host, decode with 4.
+    """
+    yield from _clashes(pair, TP, _undivided(pair, TP) or _replicated_heads(pair))
+    yield from _clashes(pair, DCP, _undivided(pair, DCP) or _unequal_mamba(pair))
+
+
+def _clashes(pair: PairSubject, path: str, reason: str) -> Iterator[Draft]:
+    if reason and not pair.is_ignored(path):
+        draft = pair_difference(pair, path, [side.values(path) for side in pair.sides])
+        yield replace(draft, text=extended(draft.text, f"; {reason}."), confidence=Confidence.DERIVED)
+
+
+def _counts(holders: Holders) -> list[int]:
+    """Return the values that are positive whole numbers."""
+    values = [json.loads(each.value) for each in holders]
+    return [each for each in values if isinstance(each, int) and not isinstance(each, bool) and each > 0]
+
+
+def _sizes(pair: PairSubject, path: str) -> Iterator[tuple[int, int]]:
+    """Yield each size of prefill with each of decode."""
+    prefill, decode = (_counts(side.values(path)) for side in pair.sides)
+    yield from ((ours, theirs) for ours in prefill for theirs in decode)
+
+
+def _undivided(pair: PairSubject, path: str) -> str:
+    is_broken = any(max(both) % min(both) for both in _sizes(pair, path))
+    return "the larger is not a multiple of the smaller" if is_broken else ""
+
+
+def _replicated_heads(pair: PairSubject) -> str:
+    """Return a reason where prefill has more ranks than KV heads, and decode fewer ranks than prefill."""
+    if is_mla(pair) or has_group(pair, "mamba"):
+        return ""
+    heads = min(_total_heads(pair.decode), default=0)
+    is_broken = heads and any(ours > max(theirs, heads) for ours, theirs in _sizes(pair, TP))
+    return f"prefill replicates the model's {heads:,} KV heads" if is_broken else ""
+
+
+def _total_heads(side: PoolSubject) -> Iterator[int]:
+    """Yield the model's KV heads where a side shows them: with one head a rank, some may be replicated."""
+    for member in side.members:
+        size = side.value(member.id, TP)
+        for group in member.kv_cache_groups:
+            if isinstance(size, int) and group.num_kv_heads is not None and group.num_kv_heads > 1:
+                yield group.num_kv_heads * size
+
+
+def _unequal_mamba(pair: PairSubject) -> str:
+    is_broken = has_group(pair, "mamba") and any(ours != theirs for ours, theirs in _sizes(pair, DCP))
+    return "a model with Mamba layers needs equal sizes" if is_broken else ""
+
+
+@rule(
+    id="PD-12",
+    name="prefill-decode-block-size-differs",
+    family=Family.DISAGGREGATION,
+    scope=Scope.PAIR,
+    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
+    needs=(BLOCK_SIZE,),
+)
+def block_size_differs(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode use different block sizes.
+
+    NIXL can copy blocks into larger ones, but not in every configuration: where it cannot, the finding is critical.
+
+    Why it matters:
+        - disaggregated: Each transfer copies blocks and wastes the rest of the last one. In some configurations the
+          connector refuses it, and no KV cache is transferred.
+
+    How to fix:
+        Set the same `--block-size` in both pools.
+
+    Exceptions:
+        Different accelerators with NIXL, where decode's size is a multiple of prefill's: suppress the finding.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (when different sizes are refused)
+        - vllm/distributed/kv_transfer/kv_connector/utils.py (decode's must be a multiple of prefill's)
+        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py (regions must have one length)
+        - vllm-project/vllm#26744
+        - vllm-project/vllm#42895
+
+    Example:
+        Prefill runs with `--block-size 128` and decode with 16: a block of 128 tokens does not fit into one of 16.
+    """
+    for draft in pair_differences(pair, [BLOCK_SIZE]):
+        if reason := _refusal(pair):
+            text = extended(draft.text, f"; {reason}.")
+            yield replace(draft, text=text, severity=Severity.CRITICAL, confidence=Confidence.DERIVED)
+        else:
+            yield draft
+
+
+def _refusal(pair: PairSubject) -> str:
+    """Return why the connector refuses different sizes; empty where it supports them."""
+    if not has_nixl(pair):
+        return "only NIXL supports different sizes"
+    if any(theirs % ours for ours, theirs in _sizes(pair, BLOCK_SIZE)):
+        return "decode's is not a multiple of prefill's"
+    if any('"cpu"' in each.value for side in pair.sides for each in side.values(BUFFER)):
+        return "a buffer in CPU memory needs equal sizes"
+    if any(ours > theirs for ours, theirs in _sizes(pair, TP)) and not is_mla(pair):
+        return "more tensor parallel ranks on prefill than on decode need equal sizes"
+    if has_group(pair, "mamba") and any(each.value == "true" for each in pair.decode.values(PREFIX_CACHING)):
+        return "Mamba layers with prefix caching need equal sizes"
+    return ""
+
+
+@rule(
+    id="PD-18",
+    name="prefill-accepts-longer-requests",
+    family=Family.DISAGGREGATION,
+    scope=Scope.PAIR,
+    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
+    needs=(LENGTH,),
+)
+def prefill_accepts_longer_requests(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill accepts longer requests than decode.
+
+    Why it matters:
+        - disaggregated: A prompt between the two lengths is computed by prefill and refused by decode with 400. The
+          work is wasted.
+
+    How to fix:
+        Set the same `--max-model-len` in both pools.
+
+    Exceptions:
+        A prefill pool with a smaller length refuses early and wastes nothing: no finding.
+
+    Evidence:
+        - vllm/v1/engine/core_client.py (each replica has a length of its own, after fitting it to its memory)
+
+    Example:
+        Decode runs with `--max-model-len auto` and less memory. Its length is 48,000, prefill's 65,536.
+    """
+    sides = [side.values(LENGTH) for side in pair.sides]
+    if any(ours > theirs for ours, theirs in _sizes(pair, LENGTH)) and not pair.is_ignored(LENGTH):
+        yield pair_difference(pair, LENGTH, sides)

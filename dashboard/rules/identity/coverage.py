@@ -1,0 +1,400 @@
+"""ID-05 to ID-08: unread replicas, contradictions, duplicate processes and different versions."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from dashboard.fleet import Contradiction, FailureKind, Replica, ReplicaState, Setting, SettingValue, Source, State
+from dashboard.fleet.formatting import FAILURE_WORDS, count, joined, middle_cut, one_line
+from dashboard.fleet.pieces import value
+from dashboard.rules import remedy
+from dashboard.rules.differences import pool_differences
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Rollout, Severity, Snippet
+from dashboard.rules.registry import Scope, rule
+from dashboard.rules.sentences import setting_piece, value_piece, write
+from dashboard.rules.subject import FleetSubject, PoolSubject, setting_value
+
+REASON = "replicas.reason"
+MAX_ROWS = 20  # reasons in the evidence; the sentence counts all
+MAX_KINDS = 3  # kinds of failure in a remedy
+MAX_ADDRESSES = 3  # addresses in a remedy
+ADDRESS_LENGTH = 80  # characters
+NO_REPLY = "No probe gave a reply."
+NOT_POLLED = "It was not asked again within three polls."  # ids depend on it
+NO_ANSWER = "no answer"  # without a known failure
+# What to do about a kind of failure at these addresses.
+STEPS = {
+    FailureKind.DNS: "Correct the name in {where}, or add it to DNS.",
+    FailureKind.REFUSED: "Start vLLM at {where}, or remove it from the targets.",
+    FailureKind.TIMEOUT: "Check whether vLLM at {where} hangs or is overloaded; if it is slow, raise the timeouts.",
+    FailureKind.TLS: "Configure the CA of the certificate at {where}, or use http:// if there is none.",
+    FailureKind.PROTOCOL: "Look for a proxy in front of {where}, and read vLLM's log there.",
+    FailureKind.UNAUTHORIZED: "Configure the API key for {where} alone.",
+    FailureKind.STATUS: (
+        "List vLLM's own address instead of a proxy at {where}, without a path such as /v1. If vLLM itself answers, "
+        "read its log."
+    ),
+    FailureKind.TOO_LARGE: "Raise the limits on answers if vLLM itself answers at {where}.",
+    FailureKind.DECODE: "List vLLM's own address instead of a proxy at {where}.",
+    FailureKind.SCHEMA: "Wait while vLLM starts at {where}; else check for a newer release of this program.",
+    FailureKind.TARGET: "Write {where} as http://host:port.",
+    FailureKind.FRONTEND: (
+        "Start vLLM at {where} without VLLM_USE_RUST_FRONTEND, so that its Python API server loads the provider and "
+        "serves vllm:cache_config_info. In development mode the frontend reports only its own options."
+    ),
+    None: "Check whether the source with {where} is still read.",
+}
+# Below the target's own address, so that a key is sent to no other.
+TARGET_OPTIONS = {
+    FailureKind.UNAUTHORIZED: "credentials: {token_env: VLLM_API_KEY}",
+    FailureKind.TLS: "credentials: {ca_file: secrets/ca.pem}",
+}
+OTHER_ADDRESS = (FailureKind.TARGET, FailureKind.DECODE, FailureKind.STATUS)
+POLL_OPTIONS = {
+    FailureKind.TIMEOUT: "poll:\n  probe_timeout_seconds: 10\n  replica_timeout_seconds: 30",
+    FailureKind.TOO_LARGE: "poll:\n  max_answer_bytes: 33554432\n  max_headers: 256",
+}
+# Values of the evidence replicas.state: finding ids depend on them.
+DOWN, PARTIAL, STALE = "did not answer", "answered only in part", "told nothing new for three polls"
+STATES = {
+    DOWN: (Severity.WARNING, "unreachable"),
+    PARTIAL: (Severity.INFO, "partially read"),
+    STALE: (Severity.WARNING, "stale for three polls"),
+}
+SOURCES = {
+    Source.PROVIDER: "the provider (/inference/v1/config)",
+    Source.SERVER_INFO: "/server_info",
+    Source.PLUGIN: "another plugin (below /plugins)",
+    Source.MODELS: "/v1/models",
+    Source.VERSION: "/version",
+    Source.METRICS: "/metrics",
+}
+VLLMS_OWN = (Source.PROVIDER, Source.SERVER_INFO, Source.METRICS)  # sources of vLLM's own count
+TOKENS = "cache_config.kv_cache_size_tokens"
+WHY_TOKENS = (
+    "Capacity planning based on the larger number will overcommit KV cache. Requests queue or are computed again."
+)
+OWN_NUMBER = Remedy(
+    "Do not use the plugin's number. Update the plugin, or remove it from `VLLM_PLUGINS` on these replicas and restart "
+    "them."
+)
+INSTANCE = "instance_id"
+VERSION = "version"
+EQUAL_HASHES = (
+    "Defaults, formats and bugs change with every release, so equal command lines behave differently. Their engines "
+    "computed equal block hashes."
+)
+
+
+@rule(
+    id="ID-05",
+    name="replicas-not-read",
+    family=Family.IDENTITY,
+    scope=Scope.FLEET,
+    severity={ImpactContext.MODEL: Severity.WARNING},
+    needs=(),
+    least=1,
+)
+def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
+    """Replicas are unreachable, stale or partially read, so their configuration is unknown.
+
+    Why it matters:
+        - any pool: Unknown is not equal. A replica with another configuration is hidden behind a timeout or a missing
+          key.
+
+    How to fix:
+        Each kind of failure has its own remedy. The evidence lists the reason of each replica.
+
+    Exceptions:
+        A vLLM that answers `/metrics`, `/version` and `/v1/models` without a configuration endpoint was read: no
+        finding. One behind the Rust frontend of vLLM 0.33 reports nothing of its engine and is a finding.
+
+    Evidence:
+        - vllm/entrypoints/serve/middleware/authenticate.py (which paths a key protects)
+        - https://docs.vllm.ai/en/latest/usage/security.html
+
+    Example:
+        Two replicas were moved behind a proxy with a login page. They answer every request with HTML.
+    """
+    sizes = Counter(each.pool for each in fleet.all_replicas)
+    unread: dict[tuple[str | None, str], list[Replica]] = defaultdict(list)
+    for replica in fleet.all_replicas:
+        if (state := _state(replica)) is not None:
+            unread[replica.pool, state].append(replica)
+    for (pool, state), replicas in unread.items():
+        yield _unread(
+            replicas, state, f"{count(sizes[pool], 'replica')} {'of this pool' if pool else 'without a pool'}"
+        )
+
+
+def _state(replica: Replica) -> str | None:
+    if replica.state is ReplicaState.DOWN:
+        return DOWN
+    if not replica.fresh:
+        return STALE
+    return PARTIAL if replica.state is ReplicaState.PARTIAL else None
+
+
+def _unread(replicas: Sequence[Replica], state: str, whole: str) -> Draft:
+    failed: dict[FailureKind | None, list[str]] = defaultdict(list)
+    for replica in replicas:
+        failed[replica.failure.kind if replica.failure else None].append(replica.id)
+    ordered = sorted(failed, key=lambda kind: (-len(failed[kind]), str(kind)))
+    names = {kind: FAILURE_WORDS[kind] if kind else NO_ANSWER for kind in ordered}
+    reasons = joined([names[k] if len(failed) == 1 else f"{names[k]} ({len(failed[k]):,})" for k in ordered])
+    steps = " ".join(STEPS[kind].format(where=_addresses(failed[kind])) for kind in ordered[:MAX_KINDS])
+    paste = [text for kind in ordered[:MAX_KINDS] for text in _options(kind, failed[kind])]
+    severity, name = STATES[state]
+    return Draft(
+        tuple(each.id for each in replicas),
+        write(f"{len(replicas):,} of {whole} {'is' if len(replicas) == 1 else 'are'} {name}: {reasons}."),
+        (*_where(replicas, state), *_reasons(replicas, state)),
+        Remedy(steps, tuple(Snippet("yaml", text) for text in paste)),
+        severity=severity,
+    )
+
+
+def _addresses(ids: Sequence[str]) -> str:
+    """Return a few addresses by name, many by number."""
+    if len(ids) > MAX_ADDRESSES:
+        return f"these {len(ids):,} addresses"
+    return joined([middle_cut(one_line(each), ADDRESS_LENGTH) for each in ids])
+
+
+def _options(kind: FailureKind | None, ids: Sequence[str]) -> Iterator[str]:
+    if kind in POLL_OPTIONS:
+        yield POLL_OPTIONS[kind]
+    if kind in TARGET_OPTIONS:
+        entries = [f"  - url: {json.dumps(each)}\n    {TARGET_OPTIONS[kind]}" for each in ids[:MAX_ADDRESSES]]
+        more = [f"  # and so on for {len(ids):,} targets"] if len(ids) > MAX_ADDRESSES else []
+        yield "\n".join(["targets:", *entries, *more])
+    if kind in OTHER_ADDRESS:
+        entries = [f"  - http://10.0.0.1:8000 # vLLM itself, for {json.dumps(each)}" for each in ids[:MAX_ADDRESSES]]
+        yield "\n".join(["targets:", *entries])
+
+
+def _where(replicas: Sequence[Replica], state: str) -> Iterator[Evidence]:
+    ids = tuple(each.id for each in replicas)
+    yield Evidence("replicas.pool", *setting_value(replicas[0].pool), ids)
+    yield Evidence("replicas.state", json.dumps(state), State.REPORTED, ids)
+
+
+def _reasons(replicas: Sequence[Replica], state: str) -> tuple[Evidence, ...]:
+    details: dict[str, list[str]] = defaultdict(list)
+    for replica in replicas:
+        nothing = NOT_POLLED if state == STALE else NO_REPLY
+        details[replica.failure.detail if replica.failure else nothing].append(replica.id)
+    rows = [(json.dumps(detail, ensure_ascii=False), tuple(ids)) for detail, ids in details.items()]
+    return tuple(Evidence(REASON, detail, State.REPORTED, ids) for detail, ids in rows[:MAX_ROWS])
+
+
+@rule(
+    id="ID-06",
+    name="sources-contradict",
+    family=Family.IDENTITY,
+    severity={ImpactContext.MODEL: Severity.WARNING},
+    needs=("sources",),
+    least=1,
+)
+def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
+    """Two sources of one replica report different values of one setting.
+
+    Only values with the same meaning in both sources are compared. For the number of tokens the right one is known:
+    vLLM's own counts every KV cache group. A plugin that multiplies blocks by block size counts too much for a hybrid
+    model.
+
+    Why it matters:
+        - any pool: One address may belong to two servers with different configurations, or one source is wrong. Until
+          this is known, no value of this replica is reliable.
+
+    How to fix:
+        If the target is a load balancer or service, list the addresses of its servers instead. Otherwise restart the
+        replica, and report what still differs. Do not use a plugin that counts tokens wrongly; update or disable it.
+
+    Exceptions:
+        A replica that restarted between two answers: the finding disappears with the next poll.
+
+    Evidence:
+        - captures/ of the tests (real servers without contradictions; one whose plugin reports 4,194,304 tokens where
+          vLLM itself logs 664,444)
+        - vllm/v1/core/kv_cache_utils.py (get_kv_cache_capacity: how vLLM counts tokens)
+
+    Example:
+        The target is the address of a Kubernetes service. `/server_info` came from a pod with block size 16, `/metrics`
+        from one with 32.
+    """
+    found: dict[Contradiction, list[str]] = defaultdict(list)
+    for member in pool.members:
+        for contradiction in member.contradictions:
+            if not pool.is_ignored(contradiction.path):
+                found[contradiction].append(member.id)
+    miscounted = {each: tuple(replicas) for each, replicas in found.items() if _is_miscounted(each)}
+    for contradiction, replicas in found.items():
+        if contradiction not in miscounted:
+            yield _contradiction(contradiction, tuple(replicas))
+    if miscounted:
+        yield _miscounted(miscounted)
+
+
+def _is_miscounted(contradiction: Contradiction) -> bool:
+    """Tell whether a plugin counts tokens differently from vLLM."""
+    path, kept, other = contradiction
+    return path == TOKENS and other.source is Source.PLUGIN and kept.source in VLLMS_OWN
+
+
+def _contradiction(contradiction: Contradiction, replicas: tuple[str, ...]) -> Draft:
+    path, kept, other = contradiction
+    sources = [SOURCES.get(each.source, str(each.source)) for each in (kept, other)]
+    target = json.dumps(replicas[0], ensure_ascii=False)
+    values = [value_piece(_value(each), path) for each in (kept, other)]
+    return Draft(
+        replicas,
+        write(setting_piece(path), " is ", values[0], f" in {sources[0]} and ", values[1], f" in {sources[1]}."),
+        tuple(_contradiction_evidence(contradiction, replicas)),
+        Remedy(
+            "If this address belongs to several servers, list the address of each. Otherwise restart the replica.",
+            (Snippet("yaml", f"targets:\n  - {target} # one server, no load balancer"),),
+        ),
+    )
+
+
+def _miscounted(found: Mapping[Contradiction, tuple[str, ...]]) -> Draft:
+    """Draft all tokens that a plugin counts by itself as one finding."""
+    pairs = Counter((each.kept.value, each.other.value) for each, replicas in found.items() for _ in replicas)
+    (kept, other), _ = min(pairs.items(), key=lambda pair: (-pair[1], pair[0]))
+    own = " or ".join(SOURCES[source] for source in VLLMS_OWN if any(each.kept.source is source for each in found))
+    more = f" ({count(len(pairs) - 1, 'more pair')} of numbers)" if len(pairs) > 1 else ""
+    right = "vLLM's number is right: it counts every KV cache group."
+    values = (value(kept), f" in {own}, ", value(other), f" in {SOURCES[Source.PLUGIN]}{more}. ")
+    return Draft(
+        tuple(sorted(replica for replicas in found.values() for replica in replicas)),
+        write(setting_piece(TOKENS), " is ", *values, right),
+        tuple(row for each, replicas in sorted(found.items()) for row in _contradiction_evidence(each, replicas)),
+        OWN_NUMBER,
+        why=WHY_TOKENS,
+    )
+
+
+def _contradiction_evidence(contradiction: Contradiction, replicas: tuple[str, ...]) -> Iterator[Evidence]:
+    path, kept, other = contradiction
+    return (Evidence(path, each.value, each.state, replicas, each.source) for each in (kept, other))
+
+
+def _value(setting: Setting) -> SettingValue:
+    return SettingValue(setting.value, setting.state)
+
+
+@rule(
+    id="ID-07",
+    name="process-listed-twice",
+    family=Family.IDENTITY,
+    scope=Scope.FLEET,
+    severity={ImpactContext.MODEL: Severity.WARNING},
+    needs=(INSTANCE,),
+)
+def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:
+    """One vLLM process has two addresses in the targets.
+
+    Processes are identified by the instance id that each creates at start. Capacity is counted once.
+
+    Why it matters:
+        - any pool: The process counts twice in the pool's majority, and the second replica does not exist. If an
+          address is a load balancer's, other replicas behind it are not seen.
+
+    How to fix:
+        List every process once, by the address of its own pod or host.
+
+    Exceptions:
+        Two networks that must both be polled: suppress the finding for the second address.
+
+    Evidence:
+        - vllm/config/vllm.py (instance_id: a new one for each start)
+
+    Example:
+        The targets list a host by its name and by its IP address.
+    """
+    fresh = {each.id: each for each in fleet.all_replicas if each.fresh}
+    instances = fleet.identity(INSTANCE)
+    for replica in fresh.values():
+        others = [each for each in replica.same_process if each in fresh]
+        if not others or min(others) < replica.id or replica.id not in instances:
+            continue
+        addresses = (replica.id, *sorted(others))
+        keep = json.dumps(replica.id, ensure_ascii=False)
+        yield Draft(
+            addresses[1:],
+            write(f"{len(addresses):,} addresses belong to one vLLM process."),
+            (Evidence(INSTANCE, json.dumps(instances[replica.id]), State.REPORTED, addresses),),
+            Remedy(
+                "List the process once, by the address of its own pod or host, and remove its other addresses.",
+                (Snippet("yaml", f"targets:\n  - {keep}"),),
+            ),
+        )
+
+
+@rule(
+    id="ID-08",
+    name="vllm-version-differs",
+    family=Family.IDENTITY,
+    severity={ImpactContext.MODEL: Severity.WARNING},
+    needs=(VERSION,),
+)
+def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool run different vLLM versions.
+
+    The whole version is compared: two nightly builds differ, as do a candidate and its release. Builds of one version
+    for different platforms, such as 0.32.0 and 0.32.0+cpu, are info. Where one version recently replaced another on
+    most replicas, a rollout is in progress.
+
+    Why it matters:
+        - any pool: Defaults, formats and bugs change with every release, so equal command lines answer, hash and cache
+          differently.
+
+    How to fix:
+        Wait for a rollout to finish; else run the same image on every replica of the pool.
+
+    Exceptions:
+        A canary: suppress the finding for it until a date.
+
+    Evidence:
+        - vllm-project/vllm#42892
+        - vllm-project/vllm#51875
+
+    Example:
+        A rollout stopped when one host was full: nine replicas run 0.32.0, one has run 0.20.2 for a month.
+    """
+    if pool.rollout is not None and not pool.is_ignored(VERSION):
+        drafts = [_in_progress(pool, pool.rollout)]
+    else:
+        drafts = [
+            replace(draft, severity=Severity.INFO) if _is_one_version(draft) else draft
+            for draft in pool_differences(pool, [VERSION])
+        ]
+    yield from (replace(draft, why=EQUAL_HASHES) if _has_equal_hashes(pool, draft) else draft for draft in drafts)
+
+
+def _is_one_version(draft: Draft) -> bool:
+    """Tell whether versions differ only in their local part, which names the platform of the build."""
+    return len({json.loads(each.value).partition("+")[0] for each in draft.evidence}) == 1
+
+
+def _has_equal_hashes(pool: PoolSubject, draft: Draft) -> bool:
+    """Tell whether the engines of all these replicas computed the same block hashes."""
+    hashes = pool.fingerprints()
+    concerned = {replica for each in draft.evidence for replica in each.replicas}
+    return concerned <= hashes.keys() and len({hashes[each] for each in concerned}) == 1
+
+
+def _in_progress(pool: PoolSubject, rollout: Rollout) -> Draft:
+    old, new = (setting_value(version) for version in (rollout.old, rollout.new))
+    holders = pool.values(VERSION)
+    behind = holders.get(old, ())
+    progress = f" ({len(rollout.replicas):,}/{rollout.total:,})."
+    return Draft(
+        behind,
+        write("Rollout in progress: ", value(rollout.old), " -> ", value(rollout.new), progress),
+        (Evidence(VERSION, *old, behind), Evidence(VERSION, *new, holders.get(new, ()), is_reference=True)),
+        remedy.set_to([(VERSION, new)], "Wait for the rollout. If it stopped, give these replicas the new image."),
+    )

@@ -1,0 +1,325 @@
+"""ID-01 to ID-03: ranks of one engine that differ, engine ids and addresses that several replicas use."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from dashboard.fleet import State
+from dashboard.fleet.formatting import count, joined
+from dashboard.rules.differences import pool_differences
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.identity.addresses import (
+    DP_RANK,
+    DP_SIZE,
+    ENDPOINT,
+    EVENT_TOPIC,
+    NIXL_HOST,
+    P2P_HOST,
+    P2P_PORT,
+    REPLAY,
+    Socket,
+    event_sockets,
+    host_of,
+    is_loopback,
+    is_own,
+    port_of,
+    processes,
+    rank_of,
+    side_channels,
+    topics,
+)
+from dashboard.rules.registry import Scope, rule
+from dashboard.rules.sentences import name_piece, setting_piece, value_piece, write
+from dashboard.rules.subject import FleetSubject, PoolSubject, setting_value
+
+MASTER = "parallel_config.data_parallel_master_ip"
+RPC_PORT = "parallel_config.data_parallel_rpc_port"
+HOST = "replicas.host"
+SECTION = "parallel_config."
+ENGINE_ID = "kv_transfer_config.engine_id"
+POD_NAME = """\
+env:
+  - name: POD_NAME
+    valueFrom: {fieldRef: {fieldPath: metadata.name}}
+args:
+  - --kv-transfer-config.engine_id=$(POD_NAME)"""
+POD_IP = "env:\n  - name: {name}\n    valueFrom: {{fieldRef: {{fieldPath: status.podIP}}}}"
+EVENT_FLAGS = {ENDPOINT: "--kv-events-config.endpoint", REPLAY: "--kv-events-config.replay_endpoint"}
+
+Claims = dict[tuple[str, int], list[Socket]]  # by host and port
+
+
+@rule(
+    id="ID-01",
+    name="ranks-of-one-engine-differ",
+    family=Family.IDENTITY,
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
+    needs=(MASTER, DP_RANK),
+)
+def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
+    """Ranks of one data-parallel engine have different parallel settings.
+
+    Ranks belong to one engine when they have the same master and port, and different ranks.
+
+    Why it matters:
+        - any pool: Ranks synchronize in every step. One with other settings waits for a step that the others never
+          take, and all of them hang.
+
+    How to fix:
+        Start every rank with the same command line, except for its rank and addresses.
+
+    Exceptions:
+        Ranks with the master `localhost` belong together only on the same host. Replicas that do not report master and
+        rank are not evaluated.
+
+    Evidence:
+        - vllm/v1/engine/utils.py (newer versions refuse to start such an engine)
+        - vllm/config/parallel.py (which settings may differ between ranks, and which are checked)
+        - vllm-project/vllm#26187
+        - vllm-project/vllm#26218
+
+    Example:
+        One of eight ranks behind eight addresses was started without `--enable-eplb`. When the others move experts for
+        the first time, all requests stop.
+    """
+    for (master, host), ranks in _engines(pool).items():
+        part = replace(pool, all_replicas=tuple(each for each in pool.all_replicas if each.id in ranks))
+        where = [Evidence(MASTER, *setting_value(master), ranks)]
+        where += [Evidence(HOST, json.dumps(host), State.REPORTED, ranks)] if host else []
+        paths = {path for member in part.members for path in part.settings(member) if path.startswith(SECTION)}
+        for draft in pool_differences(part, sorted(paths)):
+            text = write("Ranks of one data-parallel engine differ: ", draft.text)
+            yield replace(draft, text=text, evidence=(*draft.evidence, *where))
+
+
+def _engines(pool: PoolSubject) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the replicas of each engine with several addresses, by master and, if that is the loopback, host."""
+    masters, ports = pool.identity(MASTER), pool.identity(RPC_PORT)
+    sizes, ranks = pool.identity(DP_SIZE), pool.identity(DP_RANK)
+    members: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for replica, master in masters.items():
+        rank, port = rank_of(sizes.get(replica), ranks.get(replica)), port_of(ports.get(replica))
+        if rank is not None and port is not None and isinstance(master, str):
+            members[f"{master}:{port}", host_of(replica) if is_loopback(master) else ""][replica] = rank
+    return {
+        engine: tuple(sorted(found))
+        for engine, found in members.items()
+        if len(set(found.values())) == len(found) > 1  # two of one rank are two engines with equal settings
+    }
+
+
+@rule(
+    id="ID-02",
+    name="engine-id-shared",
+    family=Family.IDENTITY,
+    scope=Scope.FLEET,
+    severity={ImpactContext.MODEL: Severity.CRITICAL},
+    needs=(ENGINE_ID,),
+)
+def engine_id_shared(fleet: FleetSubject) -> Iterator[Draft]:
+    """Engines that exchange KV cache have the same engine id.
+
+    Why it matters:
+        - any pool: Peers distinguish engines by this id. With a duplicate they reuse the connection of the first for
+          the second, and the transfer fails or returns wrong blocks.
+
+    How to fix:
+        Remove `engine_id` from `--kv-transfer-config`: vLLM then chooses a random one. Where it must be known, derive
+        it from the pod's name.
+
+    Exceptions:
+        Ranks of one data-parallel engine may have one id: vLLM appends the rank. Two addresses of one process have one
+        id and are reported by ID-07.
+
+    Evidence:
+        - vllm/config/kv_transfer.py (a random id unless one is given)
+        - vllm/v1/engine/core.py (the data-parallel rank is appended)
+        - vllm-project/vllm#39907
+        - vllm-project/vllm#42928
+
+    Example:
+        The YAML of a Deployment with three replicas has the id `decode`. Prefill connects to one of them, and transfers
+        to the other two fail.
+    """
+    for name, replicas in _shared_ids(fleet).items():
+        value = setting_value(name)
+        yield Draft(
+            tuple(sorted(replicas)),
+            write(setting_piece(ENGINE_ID), " is ", value_piece(value), f" on {count(len(replicas), 'replica')}."),
+            (Evidence(ENGINE_ID, *value, tuple(sorted(replicas))),),
+            Remedy(
+                "Remove the engine id from `--kv-transfer-config`, or derive it from the pod's name. Restart these "
+                "replicas.",
+                (Snippet("yaml", POD_NAME),),
+            ),
+        )
+
+
+def _shared_ids(fleet: FleetSubject) -> dict[str, list[str]]:
+    """Return the replicas by an engine id of several processes, ranks of one engine excepted."""
+    sizes, ranks = fleet.identity(DP_SIZE), fleet.identity(DP_RANK)
+    known: dict[tuple[str, int | None], list[str]] = defaultdict(list)
+    for replica, name in fleet.identity(ENGINE_ID).items():
+        if isinstance(name, str):
+            known[name, rank_of(sizes.get(replica), ranks.get(replica))].append(replica)
+    shared: dict[str, list[str]] = defaultdict(list)
+    for (name, _), replicas in known.items():
+        if len(replicas) > 1 and len(different := processes(replicas, fleet.all_replicas)) > 1:
+            shared[name] += different
+    return shared
+
+
+@rule(
+    id="ID-03",
+    name="address-shared",
+    family=Family.IDENTITY,
+    scope=Scope.FLEET,
+    severity={
+        ImpactContext.MODEL: Severity.WARNING,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.KV_STORE: Severity.CRITICAL,
+        ImpactContext.DISAGGREGATED: Severity.CRITICAL,
+    },
+    needs=(NIXL_HOST, ENDPOINT, EVENT_TOPIC),
+)
+def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
+    """Replicas report the same address.
+
+    Compared are the side channels of NIXL and of the P2P tier, the endpoints of KV events, and the pod in their topics.
+    Addresses such as `*` and `localhost` are compared between replicas on the same host only.
+
+    Why it matters:
+        - any pool: Requests for one replica reach the other.
+        - kv-events: The router assigns the blocks of both replicas to one of them, and sends requests to a replica
+          without their prefix.
+        - kv-store: A peer requests blocks of one replica from the other, which refuses.
+        - disaggregated: Decode replicas fetch from the wrong prefill replica. Requests fail or are computed twice.
+
+    How to fix:
+        Derive hosts from the pod's address, and use one port per replica on a shared host. vLLM adds the rank to the
+        ports where one engine has several data-parallel ranks.
+
+    Exceptions:
+        Replicas connect to an event endpoint with a router's host: it may be the same for all. Containers with separate
+        networks may use one port on one host: suppress the finding where clients use other ports.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_scheduler.py (host and port, plus the rank)
+        - vllm/distributed/kv_events.py (which endpoints are bound, and which are connected to)
+        - vllm-project/vllm#55844
+        - vllm-project/production-stack#1062
+
+    Example:
+        `VLLM_NIXL_SIDE_CHANNEL_HOST` was set to the address of the first pod, and the Deployment was scaled to three.
+    """
+    named: Claims = defaultdict(list)
+    local: Claims = defaultdict(list)
+    for socket in (*side_channels(fleet), *event_sockets(fleet)):
+        host = host_of(socket.replica)
+        if not is_own(socket.host):
+            named[socket.host, socket.port].append(socket)
+        elif not is_loopback(host):  # a tunnel to anywhere may begin at this machine's own address
+            local[host, socket.port].append(socket)
+    yield from (_same_address(shared, host, port) for (host, port), shared in _shared(fleet, named))
+    yield from (_same_port(shared, host, port) for (host, port), shared in _shared(fleet, local))
+    yield from _same_topics(fleet)
+
+
+def _shared(fleet: FleetSubject, claims: Claims) -> Iterator[tuple[tuple[str, int], list[Socket]]]:
+    """Yield the addresses of several processes."""
+    for address, sockets in claims.items():
+        if len(sockets) > 1:
+            different = processes((each.replica for each in sockets), fleet.all_replicas)
+            if len(different) > 1:
+                yield address, [each for each in sockets if each.replica in different]
+
+
+def _same_address(sockets: list[Socket], host: str, port: int) -> Draft:
+    replicas = _replicas(sockets)
+    address = value_piece(setting_value(f"{host}:{port}"))
+    return Draft(
+        replicas,
+        write(f"{count(len(replicas), 'replica')} have the same address for {_names(sockets)}: ", address, "."),
+        _evidence(sockets),
+        Remedy("Use the address of each replica's own pod or host and restart the replicas.", _hosts(sockets)),
+    )
+
+
+def _same_port(sockets: list[Socket], host: str, port: int) -> Draft:
+    replicas = _replicas(sockets)
+    number = value_piece(setting_value(port))
+    same = f" have the same port for {_names(sockets)}: "
+    return Draft(
+        replicas,
+        write(f"{count(len(replicas), 'replica')} on ", name_piece(host), same, number, "."),
+        (*_evidence(sockets), Evidence(HOST, json.dumps(host), State.REPORTED, replicas)),
+        Remedy("Use one port per replica on this host and restart the changed replicas.", _ports(sockets)),
+        severity=Severity.WARNING,
+        assumptions=("replicas on one host share its network",),
+    )
+
+
+def _same_topics(fleet: FleetSubject) -> Iterator[Draft]:
+    """Yield topics of several replicas; ranks of one engine on one host may share one."""
+    known: dict[str, dict[str, int | None]] = defaultdict(dict)
+    for replica, rank, topic in topics(fleet):
+        known[topic][replica] = rank
+    for topic, ranks in known.items():
+        if len(ranks) > 1 and len(replicas := processes(ranks, fleet.all_replicas)) > 1:
+            places = {(host_of(each), ranks[each]) for each in replicas}
+            is_one_host = len({host for host, _ in places}) == 1
+            if not is_one_host or None in ranks.values() or len(places) < len(replicas):
+                yield _same_topic(replicas, topic)
+
+
+def _same_topic(replicas: tuple[str, ...], topic: str) -> Draft:
+    value = setting_value(topic)
+    _, pod, model = topic.split("@", 2)
+    own = "$(POD_IP)" + "".join(pod.rpartition(":")[1:]) if ":" in pod else "$(POD_IP)"
+    flag = json.dumps(f"--kv-events-config.topic=kv@{own}@{model}", ensure_ascii=False)
+    return Draft(
+        replicas,
+        write(setting_piece(EVENT_TOPIC), " is ", value_piece(value), f" on {count(len(replicas), 'replica')}."),
+        (Evidence(EVENT_TOPIC, *value, replicas),),
+        Remedy(
+            "Use the address of its own pod in the topic of each replica, in the form that the router expects. Restart "
+            "the replicas.",
+            (Snippet("yaml", f"{POD_IP.format(name='POD_IP')}\nargs:\n  - {flag}"),),
+        ),
+    )
+
+
+def _replicas(sockets: Iterable[Socket]) -> tuple[str, ...]:
+    return tuple(sorted({each.replica for each in sockets}))
+
+
+def _names(sockets: Iterable[Socket]) -> str:
+    return joined(list(dict.fromkeys(each.name for each in sockets)))
+
+
+def _evidence(sockets: Iterable[Socket]) -> tuple[Evidence, ...]:
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for socket in sockets:
+        found[socket.path, socket.value].append(socket.replica)
+    return tuple(Evidence(path, value, State.REPORTED, tuple(ids)) for (path, value), ids in found.items())
+
+
+def _hosts(sockets: Iterable[Socket]) -> tuple[Snippet, ...]:
+    """Return what gives each replica its own host."""
+    every = list(sockets)
+    names = dict.fromkeys(P2P_HOST if each.path == P2P_PORT else NIXL_HOST for each in every if each.path != REPLAY)
+    hosts = [Snippet("yaml", POD_IP.format(name=name.removeprefix("env."))) for name in names]
+    return (*hosts, *_ports(each for each in every if each.path == REPLAY))
+
+
+def _ports(sockets: Iterable[Socket]) -> tuple[Snippet, ...]:
+    """Return what gives one more replica the next port."""
+    snippets = []
+    for path, port in dict.fromkeys((each.path, each.port + 1) for each in sockets):
+        flag = EVENT_FLAGS.get(path)
+        events = f"{flag} 'tcp://*:{port}'"
+        variable = f"export {path.removeprefix('env.')}={port}"
+        snippets.append(Snippet("flag", events) if flag else Snippet("env", variable))
+    return tuple(snippets)

@@ -1,0 +1,307 @@
+"""RT-02, RT-03 and RT-17: tokens of a block, of a hash, and of the smallest reusable prefix."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dashboard.compare.encoding import lookup_setting
+from dashboard.compare.prefix import digests
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.fleet.pieces import value
+from dashboard.rules import remedy
+from dashboard.rules.connector_options import native
+from dashboard.rules.differences import differences, pool_differences
+from dashboard.rules.domain import ImpactContext, Router
+from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+from dashboard.rules.routing.hashes import count_equal_hashes_as_one
+from dashboard.rules.routing.router import expectation
+from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of
+from dashboard.rules.sentences import MAX_VALUES, write
+from dashboard.rules.subject import NOT_SET, Holders, PoolSubject
+from dashboard.vllm.lookahead import METHODS, lookahead_setting
+
+BLOCK_SIZE = "cache_config.block_size"
+EFFECTIVE = "cache_config.effective_attention_block_size"
+DCP = "parallel_config.decode_context_parallel_size"
+MATCH_UNIT = "cache_config.prefix_match_unit"
+HASH_BLOCK = "cache_config.hash_block_size"
+ALIGNMENT = "cache_config.cache_hit_alignment_tokens"
+METHOD = "speculative_config.method"
+NO_DROP = "speculative_config.disable_eagle_block_drop"
+# Routers that split or estimate blocks lose little where a block is a multiple of theirs.
+MULTIPLES = {Router.KV_EVENTS: Severity.WARNING, Router.APPROXIMATE: Severity.INFO}
+WHY_MULTIPLES = {
+    Router.KV_EVENTS: "Dynamo's router discards every event of another block size, so these caches are never hit. "
+    "llm-d's splits blocks and finds everything.",
+    Router.APPROXIMATE: "The router counts smaller blocks than the replicas cache, so it overestimates cached prefixes "
+    "a little.",
+}
+
+
+@rule(
+    id="RT-02",
+    name="block-size-not-the-routers",
+    family=Family.ROUTING,
+    severity={
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.APPROXIMATE: Severity.WARNING,
+    },
+    needs=(BLOCK_SIZE,),
+    least=1,
+    expects="block_size",
+)
+def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas use another block size than the router.
+
+    Compared are the tokens of a block: with decode context parallelism the block size times its degree. The router's
+    size is `expects.block_size` in fleet.yaml.
+
+    Why it matters:
+        - prefix-hash: The router hashes blocks of its own size. It never matches the blocks of these replicas.
+        - kv-events: Some routers discard every event of another block size. Others cannot use blocks that are shorter
+          than theirs, and lose all blocks that follow.
+        - approximate: The router estimates cached prefixes in blocks of another size, so its estimates are wrong.
+
+    How to fix:
+        Restart the replicas with the router's size. Where most of the pool has another size, set the router's size to
+        that one, or to a divisor of it if the router can split blocks.
+
+    Exceptions:
+        llm-d computes its own keys from the tokens in events, so a router size that divides the replicas' size works.
+        This is reported one step milder.
+
+    Evidence:
+        - kserve/kserve#5011
+        - ai-dynamo/dynamo#13904
+        - vllm/v1/core/kv_cache_utils.py (what a block covers with decode context parallelism)
+
+    Example:
+        The router has `blockSizeTokens: 64`, the replicas run with vLLM's 16. No event fills one of the router's
+        blocks, and every replica looks cold.
+    """
+    expected = pool.domain.expects.block_size
+    part = caching(pool)
+    sizes = {size: ids for size, ids in part.values(BLOCK_SIZE, tokens_of_block).items() if is_size(_loaded(size))}
+    for size, replicas in sizes.items():
+        tokens = _loaded(size)
+        if not expected or tokens == expected or pool.is_ignored(BLOCK_SIZE):
+            continue
+        router = pool.domain.router if tokens % expected == 0 else Router.NONE
+        rows = evidence_of(part, (BLOCK_SIZE, EFFECTIVE, DCP), replicas)
+        yield Draft(
+            replicas,
+            write("A block has ", value(f"{tokens:,}"), " tokens; the router expects ", value(f"{expected:,}"), "."),
+            (*rows, expectation(BLOCK_SIZE, expected)),
+            _router_remedy(part, sizes, size, expected),
+            severity=MULTIPLES.get(router),
+            why=WHY_MULTIPLES.get(router),
+            assumptions=pool.domain.assumptions if router in MULTIPLES else (),
+        )
+
+
+def tokens_of_block(size: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Return the tokens of a block: reported by vLLM, else the block size times the context parallel size."""
+    effective, own, dcp = native(settings, EFFECTIVE), _loaded(size), native(settings, DCP)
+    tokens = effective if is_size(effective) else own * (dcp if is_size(dcp) else 1) if is_size(own) else own
+    return SettingValue(json.dumps(tokens), size.state)
+
+
+def is_size(size: Any) -> bool:
+    """Tell whether a foreign value is a positive number of tokens."""
+    return isinstance(size, int) and not isinstance(size, bool) and size > 0
+
+
+def _loaded(size: SettingValue) -> Any:
+    return json.loads(size.value)
+
+
+def _router_remedy(pool: PoolSubject, sizes: Holders, own: SettingValue, expected: int) -> Remedy:
+    """Return how to change these replicas, or where most of the pool equals them, the router."""
+    total, replicas = sum(map(len, sizes.values())), sizes[own]
+    wanted = SettingValue(json.dumps(expected), State.REPORTED)
+    matching = sizes.get(wanted, ())
+    flags = _block_flags(pool.only(replicas), own, pool.only(matching[:1]), wanted)
+    restart = f"these replicas with {expected:,} tokens per block"
+    if len(replicas) * 2 <= total:
+        others = f", as {len(matching):,} of {total:,} replicas" if matching else ""
+        return Remedy(f"Restart {restart}{others}.", flags)
+    tokens = _loaded(own)
+    share = "all replicas" if len(replicas) == total else f"{len(replicas):,} of {total:,} replicas"
+    sentence = (
+        f"Set the router's block size and `expects.block_size` in fleet.yaml to {tokens:,}, as on {share}. "
+        f"Or restart {restart}."
+    )
+    router = []
+    if pool.domain.router is Router.KV_EVENTS:  # llm-d and Dynamo
+        router = [
+            Snippet("yaml", f"tokenProcessorConfig:\n  blockSizeTokens: {tokens}"),
+            Snippet("env", f"export DYN_KV_CACHE_BLOCK_SIZE={tokens}"),
+        ]
+    return Remedy(sentence, (*router, *flags), any_of=True)
+
+
+def _block_flags(
+    odd: PoolSubject, own: SettingValue, matching: PoolSubject, expected: SettingValue
+) -> tuple[Snippet, ...]:
+    """Return the flags of a replica with the router's size; without one, the block size if it alone decides."""
+    if matching.members:
+        wanted = [(path, size) for path in (BLOCK_SIZE, DCP) for size in matching.values(path)]
+    else:
+        wanted = [(BLOCK_SIZE, expected)] if tuple(odd.values(BLOCK_SIZE)) == (own,) else []
+    return remedy.set_to([(path, size) for path, size in wanted if tuple(odd.values(path)) != (size,)], "").snippets
+
+
+@rule(
+    id="RT-03",
+    name="match-unit-differs",
+    family=Family.ROUTING,
+    severity={
+        ImpactContext.MODEL: Severity.WARNING,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_STORE: Severity.CRITICAL,
+    },
+    needs=(MATCH_UNIT, HASH_BLOCK, ALIGNMENT),
+)
+def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool compute block hashes over different numbers of tokens.
+
+    The match unit can be finer than the block size. Where unset, vLLM uses the largest size that divides the blocks of
+    all KV cache groups.
+
+    Why it matters:
+        - any pool: Another unit makes other hashes of the same tokens, and cache hits end at other positions.
+        - prefix-hash: The router hashes with one unit. It never matches replicas with another unit.
+        - kv-store: Store keys are hashes per unit. Replicas with another unit share nothing with the others.
+
+    How to fix:
+        Set the same `--prefix-match-unit` on every replica of the pool, or none.
+
+    Exceptions:
+        A unit equal to the block size counts as unset: vLLM uses that where all layers cache alike. Units count as
+        equal where engines report the same hashes. A unit that follows from another block size is left to RT-01.
+
+    Evidence:
+        - vllm/config/cache.py (prefix_match_unit)
+        - vllm/v1/core/kv_cache_utils.py (how the unit is resolved, and that it is the step of hashing)
+        - vllm/v1/kv_offload/file_mapper.py (tokens per hash are part of the key)
+
+    Example:
+        `--prefix-match-unit 32` was tried on one replica of a hybrid model and never removed. Its keys match no others.
+    """
+    hashing = caching(pool)
+    units = count_equal_hashes_as_one(hashing.values(MATCH_UNIT, _effective_unit), hashing.fingerprints(digests))
+    requested = [] if pool.is_ignored(MATCH_UNIT) else list(differences({MATCH_UNIT: units}))
+    resolved = pool_differences(_without_other_block_sizes(hashing), (HASH_BLOCK, ALIGNMENT))
+    yield from requested or (_with_unit(draft) for draft in resolved)
+
+
+def _without_other_block_sizes(hashing: PoolSubject) -> PoolSubject:
+    """Return the pool without replicas that hash per block and have another block size than most: RT-01."""
+    blocks, steps = hashing.values(BLOCK_SIZE), hashing.values(HASH_BLOCK)
+    others = {each for size in list(blocks)[1:] for each in set(blocks[size]).intersection(steps.get(size, ()))}
+    return hashing.without(others)
+
+
+def _with_unit(draft: Draft) -> Draft:
+    """Return a draft on a resolved size with the remedy for the settings behind it."""
+    sizes = [each for each in draft.evidence if each.path == HASH_BLOCK]
+    units = [(MATCH_UNIT, SettingValue(each.value, each.state)) for each in sizes if each.is_reference]
+    if units or not draft.remedy.any_of:
+        sentence = "Set `block_size` and `prefix_match_unit` as on the rest of the pool and restart these replicas."
+        return replace(draft, remedy=remedy.set_to(units, sentence))
+    choices = [remedy.pasteable(MATCH_UNIT, SettingValue(each.value, each.state)) for each in sizes[:MAX_VALUES]]
+    sentence = "Choose one `block_size` and `prefix_match_unit` for the pool and restart the other replicas."
+    return replace(draft, remedy=Remedy(sentence, tuple(each for each in choices if each), any_of=True))
+
+
+def _effective_unit(unit: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Count a unit equal to the block size as not set: vLLM uses that by default."""
+    block = lookup_setting(settings, BLOCK_SIZE)
+    return NOT_SET if block is not None and unit.value == block.value else unit
+
+
+@rule(
+    id="RT-17",
+    name="reusable-prefix-too-long",
+    family=Family.ROUTING,
+    severity={ImpactContext.MODEL: Severity.WARNING},
+    needs=(BLOCK_SIZE, ALIGNMENT),
+    least=1,
+)
+def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> Iterator[Draft]:
+    """Typical prompts are shorter than the smallest reusable prefix.
+
+    A cache hit ends at a multiple of the block size, or of the alignment where the model has several kinds of layers.
+    With EAGLE and MTP the last block of a hit is dropped, so a hit needs two. `prompt_tokens` is the length of a
+    typical prompt.
+
+    Why it matters:
+        - any pool: Shorter prompts never hit the prefix cache. No log and no metric reports why the hit rate is zero.
+
+    How to fix:
+        Use a smaller `--block-size`. For a hybrid model, whose block size vLLM raises itself, set a finer
+        `--prefix-match-unit`. If prompts are longer, set the parameter `prompt_tokens` of this rule.
+
+    Exceptions:
+        Not evaluated with prefix caching off, nor for a `prefix_match_unit` whose alignment is not reported.
+
+    Evidence:
+        - vllm/v1/core/kv_cache_utils.py (resolve_cache_hit_alignment_tokens)
+        - vllm/config/speculative.py (use_eagle_block_drop)
+        - vllm-project/vllm#40696
+        - vllm-project/vllm#53749
+        - vllm-project/vllm-ascend#16639
+
+    Example:
+        vLLM raised the block size of a hybrid model to 2,096 tokens. System prompts of 1,500 tokens are shared by all
+        requests and computed for each.
+    """
+    if pool.is_ignored(BLOCK_SIZE):
+        return
+    found: dict[int, set[str]] = defaultdict(set)
+    for replica, tokens in pool.of_documents(_smallest_hit).items():
+        if tokens is not None and tokens > prompt_tokens:
+            found[tokens].add(replica)
+    for tokens, replicas in sorted(found.items()):
+        rows = evidence_of(pool, (BLOCK_SIZE, ALIGNMENT, METHOD), replicas)
+        yield Draft(
+            tuple(sorted(replicas)),
+            write(
+                "Prefixes below ", value(f"{tokens:,}"), f" tokens are never reused; a prompt has {prompt_tokens:,}."
+            ),
+            tuple(each for each in rows if each.state is State.REPORTED),
+            Remedy(
+                "Use a smaller block size, or a finer prefix match unit for a hybrid model. If prompts are longer, "
+                "raise the parameter `prompt_tokens` of this rule in fleet.yaml.",
+                (
+                    Snippet("flag", "--prefix-match-unit 16"),
+                    Snippet("yaml", f"rules:\n  RT-17: {{parameters: {json.dumps({'prompt_tokens': tokens})}}}"),
+                ),
+                any_of=True,
+            ),
+            Confidence.DERIVED,
+        )
+
+
+def _smallest_hit(settings: Mapping[str, Setting]) -> int | None:
+    """Return the tokens of the smallest cache hit; None where unknown, or without prefix caching."""
+    block, alignment = native(settings, BLOCK_SIZE), native(settings, ALIGNMENT)
+    if native(settings, PREFIX_CACHING) is not True or not is_size(block):
+        return None
+    if not is_size(alignment):
+        if native(settings, MATCH_UNIT) is not None:
+            return None
+        alignment = block
+    return int(alignment) * (2 if _drops_last_block(settings) else 1)
+
+
+def _drops_last_block(settings: Mapping[str, Setting]) -> bool:
+    """Tell whether a hit loses its last block: never with hash lookahead."""
+    if native(settings, METHOD) not in METHODS or native(settings, NO_DROP) is not False:
+        return False
+    ahead = lookahead_setting(settings)
+    return ahead is not None and ahead.value == "0"

@@ -1,0 +1,281 @@
+"""RT-13, RT-14 and RT-16: prefix caching that is off, different tokenizers, offloaded cache that is not counted."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dashboard.fleet import Engine, Replica, Role, Setting, SettingValue, State
+from dashboard.fleet.formatting import count
+from dashboard.fleet.pieces import joined, value
+from dashboard.rules import remedy
+from dashboard.rules.connector_options import CONNECTOR, connectors, native
+from dashboard.rules.differences import differences, pool_differences
+from dashboard.rules.domain import Basis, ImpactContext, Router
+from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
+from dashboard.rules.routing.router import declaration
+from dashboard.rules.selection import PREFIX_CACHING, evidence_of
+from dashboard.rules.sentences import setting_piece, value_piece, write
+from dashboard.rules.subject import NOT_SET, Meaning, PoolSubject
+from dashboard.rules.value_equivalence import NO, YES, assume_if_auto, revisions
+from dashboard.vllm.identity import SNAPSHOT_PATHS, is_folder
+
+TOKENIZER = "model_config.tokenizer"
+TOKENIZER_MODE = "model_config.tokenizer_mode"
+TOKENIZER_REVISION = "model_config.tokenizer_revision"
+SIZE = "cache_config.kv_offloading_size"
+BACKEND = "cache_config.kv_offloading_backend"
+OFFLOADING = ("OffloadingConnector", "SimpleCPUOffload", "LMCache")  # vllm/config/vllm.py makes one of them of the size
+LMCACHE = "lmcache"  # vllm/config/vllm.py: LMCache's server has its own size, the flag's is not passed on
+GIB = 2**30  # the unit of the size (vllm/config/cache.py)
+MAX_GIB = 2**20  # a larger number is no size
+
+
+@rule(
+    id="RT-13",
+    name="prefix-caching-off",
+    family=Family.ROUTING,
+    severity={
+        ImpactContext.MODEL: Severity.WARNING,
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.APPROXIMATE: Severity.CRITICAL,
+    },
+    needs=(PREFIX_CACHING,),
+)
+def prefix_caching_off(pool: PoolSubject) -> Iterator[Draft]:
+    """Prefix caching is on for some replicas only, or off for all behind a prefix-aware router.
+
+    Where the router is only assumed, a pool with prefix caching off everywhere is info.
+
+    Why it matters:
+        - any pool: Time to first token depends on the replica: those without the cache compute every prompt in full.
+        - prefix-hash: The router sends prompts with known prefixes to replicas that cache none. They are computed in
+          full each time.
+        - kv-events: Without prefix caching there are no block events, and nothing to reuse.
+        - approximate: The router assumes that a replica caches what it was sent, and keeps sending similar prompts to
+          one that caches nothing.
+
+    How to fix:
+        Start every replica of the pool with `--enable-prefix-caching`, vLLM's default for most models.
+
+    Exceptions:
+        Prefill and decode may differ, and decode replicas may have it off. Models whose layers keep no KV cache per
+        token run without it: declare `router: none` for their pool.
+
+    Evidence:
+        - vllm/config/cache.py (enable_prefix_caching)
+        - captures/0.32.0/llama_noprefix
+        - measured: a server with `--no-enable-prefix-caching` reports false, and its first block has no hash
+
+    Example:
+        `--no-enable-prefix-caching` was set for a benchmark and stayed in one of three deployments. A third of the
+        repeated prompts is computed in full.
+    """
+    holders = pool.values(PREFIX_CACHING)
+    on, off = holders.get(YES, ()), holders.get(NO, ())
+    is_aware = pool.domain.router is not Router.NONE
+    if not off or pool.is_ignored(PREFIX_CACHING):
+        return
+    if on:
+        is_on_wanted = is_aware or len(on) >= len(off)
+        yield _partly(pool, off, on, is_on_wanted=True) if is_on_wanted else _partly(pool, on, off, is_on_wanted=False)
+    elif is_aware and pool.pool.role is not Role.DECODE:
+        yield _off_everywhere(pool, off)
+
+
+def _partly(pool: PoolSubject, odd: tuple[str, ...], rest: tuple[str, ...], *, is_on_wanted: bool) -> Draft:
+    """Draft the replicas to change: on behind a prefix-aware router, else like the majority."""
+    own, wanted = ("off", "on") if is_on_wanted else ("on", "off")
+    share = f"{len(rest):,} of {len(odd) + len(rest):,} replicas"
+    rows = evidence_of(pool, [PREFIX_CACHING], rest, is_reference=True)
+    return Draft(
+        odd,
+        write("Prefix caching is ", value(own), f"; it is {wanted} on {share}."),
+        (*evidence_of(pool, [PREFIX_CACHING], odd), *rows),
+        remedy.set_to(
+            [(PREFIX_CACHING, YES if is_on_wanted else NO)],
+            f"Switch prefix caching {wanted} on these replicas and restart them.",
+        ),
+    )
+
+
+def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
+    """Draft a pool without prefix caching; where the router is assumed, the remedy also offers to declare none."""
+    is_assumed = pool.domain.router_basis is Basis.ASSUMED
+    behind = "" if is_assumed else "; the router sends prompts by prefix"
+    fix = remedy.set_to([(PREFIX_CACHING, YES)], "Switch prefix caching on and restart the replicas.")
+    if is_assumed:
+        sentence = (
+            f"{fix.sentence} Where no router uses prefixes, set `router: {Router.NONE}` for this pool in fleet.yaml."
+        )
+        snippets = (*fix.snippets, declaration(pool.name, f"router: {Router.NONE}"))
+        fix = Remedy(sentence, snippets, any_of=True)
+    return Draft(
+        off,
+        write("Prefix caching is ", value("off"), f" on all {count(len(off), 'replica')} that report it{behind}."),
+        tuple(evidence_of(pool, [PREFIX_CACHING], off)),
+        fix,
+        severity=Severity.INFO if is_assumed else None,
+        assumptions=pool.domain.assumptions,
+    )
+
+
+@rule(
+    id="RT-14",
+    name="tokenizer-differs",
+    family=Family.ROUTING,
+    severity={
+        ImpactContext.PREFIX_HASH: Severity.CRITICAL,
+        ImpactContext.KV_EVENTS: Severity.CRITICAL,
+        ImpactContext.MODEL: Severity.CRITICAL,
+    },
+    needs=(TOKENIZER, TOKENIZER_MODE, TOKENIZER_REVISION),
+)
+def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool use different tokenizers, or another mode or revision of one.
+
+    The parent folder of a tokenizer is ignored, and a folder `llama` equals the `llama` of any organisation. A snapshot
+    in the hub's cache, which vLLM loads offline, counts as its id and commit.
+
+    Why it matters:
+        - prefix-hash: Hashes depend on token ids. Where router and replica tokenize differently, no prefix is found.
+        - kv-events: Events contain token ids. Where router and replica tokenize differently, no block is found.
+        - any pool: The same text has other tokens, so answers, token counts, costs and length limits depend on the
+          replica.
+
+    How to fix:
+        Use one `--tokenizer`, one `--tokenizer-mode` and one pinned `--tokenizer-revision` on every replica. Let the
+        router use the same tokenizer, or ask a replica for the tokens.
+
+    Exceptions:
+        `auto` may equal the other mode, because no replica reports what it resolves to: such a difference is assumed.
+        So is a folder of another name, which may be a copy.
+
+    Evidence:
+        - vllm/tokenizers/registry.py (how the mode is resolved)
+        - vllm-project/production-stack#1052
+        - vllm-project/production-stack#1045
+
+    Example:
+        One replica follows the tokenizer repository's main branch, the others a pinned commit. After a fix of the
+        special tokens its prompts begin with other ids.
+    """
+    folders = {replica for replica, name in pool.identity(TOKENIZER).items() if is_folder(name)}
+    for draft in pool_differences(pool, [TOKENIZER], _without_organisation(pool)):
+        has_folder = any(not folders.isdisjoint(each.replicas) for each in draft.evidence)
+        yield replace(draft, assumptions=("another name is another tokenizer",)) if has_folder else draft
+    if not pool.is_ignored(TOKENIZER_REVISION):
+        known = revisions(pool, TOKENIZER_REVISION, SNAPSHOT_PATHS[TOKENIZER], NOT_SET)
+        yield from differences({TOKENIZER_REVISION: known})
+    for draft in pool_differences(pool, [TOKENIZER_MODE]):
+        yield assume_if_auto(draft, "auto resolves to another mode")
+
+
+def _without_organisation(pool: PoolSubject) -> Meaning:
+    """Return the meaning that counts `meta/llama` as `llama` where another replica has a folder `llama`."""
+    folders = {each.value for each in pool.values(TOKENIZER) if each.state is State.REPORTED and "/" not in each.value}
+
+    def meaning(tokenizer: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+        loaded = json.loads(tokenizer.value)
+        if not isinstance(loaded, str):
+            return tokenizer
+        name = json.dumps(loaded.rpartition("/")[2], ensure_ascii=False)
+        return SettingValue(name, tokenizer.state) if name in folders else tokenizer
+
+    return meaning
+
+
+@rule(
+    id="RT-16",
+    name="offloaded-cache-not-counted",
+    family=Family.ROUTING,
+    severity={ImpactContext.APPROXIMATE: Severity.WARNING},
+    needs=(SIZE, CONNECTOR),
+    least=1,
+)
+def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas offload KV cache to CPU memory or disk, but the router's index only counts GPU blocks.
+
+    vLLM reports the number of GPU blocks, not what it offloaded. Info where the router is only assumed.
+
+    Why it matters:
+        - approximate: The router's index has the size of the GPU cache. It forgets prefixes that a replica still has
+          and routes such prompts to other replicas.
+
+    How to fix:
+        Configure the router with all blocks of a replica: in llm-d `lruCapacityPerServer`.
+
+    Exceptions:
+        Where the router's capacity is configured already, suppress the finding for this pool.
+
+    Evidence:
+        - llm-d/llm-d-router#2292
+        - llm-d/llm-d-router#1365
+        - vllm/config/cache.py (kv_offloading_size)
+
+    Example:
+        Replicas have 100 GiB of KV cache on GPUs and 400 GiB in CPU memory. The router counts 100, and four of five
+        prefixes are computed again elsewhere.
+    """
+    sizes = {size: ids for size, ids in pool.values(SIZE, _own_size).items() if _is_gib(json.loads(size.value))}
+    connected = pool.values(CONNECTOR, _offloads).get(YES, ())
+    replicas = tuple(sorted({*connected, *(each for ids in sizes.values() for each in ids)}))
+    if not replicas or pool.is_ignored(SIZE):
+        return
+    if sizes:
+        amounts = joined((value_piece(size, SIZE),) for size in sizes)
+        text = write(setting_piece(SIZE), " is ", amounts, "; the router does not count this KV cache.")
+    else:
+        text = write("Replicas offload KV cache; the router does not count it.")
+    yield Draft(
+        replicas,
+        text,
+        tuple(evidence_of(pool, (SIZE, CONNECTOR), replicas)),
+        _capacity_remedy(_fewest_blocks(pool.only(replicas))),
+        Confidence.DERIVED,
+        severity=Severity.INFO if pool.domain.assumptions else None,
+    )
+
+
+def _is_gib(size: Any) -> bool:
+    return isinstance(size, int | float) and not isinstance(size, bool) and 0 < size <= MAX_GIB
+
+
+def _offloads(connector: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    return YES if any(each.name.startswith(OFFLOADING) for each in connectors(settings)) else connector
+
+
+def _own_size(size: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Count a size as not set with LMCache: its server has a size of its own."""
+    return NOT_SET if native(settings, BACKEND) == LMCACHE else size
+
+
+def _fewest_blocks(pool: PoolSubject) -> int | None:
+    """Return the router's blocks that the smallest replica caches in all; None where unknown."""
+    blocks: dict[str, list[int | None]] = {}
+    for member, engine in pool.engines():
+        blocks.setdefault(member.id, []).append(_blocks_of(pool, member, engine))
+    known = [sum(each for each in numbers if each is not None) for numbers in blocks.values() if None not in numbers]
+    return min(known, default=None)
+
+
+def _blocks_of(pool: PoolSubject, member: Replica, engine: Engine) -> int | None:
+    """Return the blocks of one engine; the offloading size is per engine, all its ranks together."""
+    settings = pool.settings(member)
+    size: Any = None if native(settings, BACKEND) == LMCACHE else native(settings, SIZE)
+    block = pool.domain.expects.block_size or native(settings, BLOCK_SIZE)
+    if not (_is_gib(size) and is_size(block) and engine.kv_cache_bytes and engine.kv_cache_size_tokens):
+        return None
+    share = (engine.kv_cache_bytes + size * GIB) / engine.kv_cache_bytes
+    return int(engine.kv_cache_size_tokens * share) // block
+
+
+def _capacity_remedy(blocks: int | None) -> Remedy:
+    sentence = "Set the router's capacity per replica to all of its blocks (llm-d: `lruCapacityPerServer`)."
+    if blocks is None:
+        return Remedy(sentence)
+    yaml = f"- type: approx-prefix-cache-producer\n  parameters:\n    lruCapacityPerServer: {blocks}"
+    return Remedy(sentence, (Snippet("yaml", yaml),))

@@ -1,0 +1,40 @@
+"""Parts of a pool that a rule evaluates, and their values as evidence."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from dashboard.fleet import Setting, SettingValue, State
+from dashboard.rules.connector_options import native
+from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER
+from dashboard.rules.findings import Evidence
+from dashboard.rules.subject import PoolSubject
+from dashboard.rules.value_equivalence import NO, YES
+
+PREFIX_CACHING = "cache_config.enable_prefix_caching"
+
+
+def caching(pool: PoolSubject) -> PoolSubject:
+    """Return the pool without the replicas that report prefix caching as off: they hash no blocks."""
+    return pool.without(pool.values(PREFIX_CACHING).get(NO, ()))
+
+
+def publishing(pool: PoolSubject) -> PoolSubject:
+    """Return the replicas that report that they publish KV events."""
+    return pool.only(pool.values(EVENTS, publication).get(YES, ()))
+
+
+def publication(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Return whether a replica publishes KV events: they are enabled and have a publisher."""
+    if value.state is State.NULL:
+        return NO
+    return NO if value == YES and native(settings, PUBLISHER) == NO_PUBLISHER else value
+
+
+def evidence_of(
+    pool: PoolSubject, paths: Iterable[str], replicas: Collection[str] | None = None, *, is_reference: bool = False
+) -> Iterator[Evidence]:
+    """Yield what these replicas, or all members, report of settings, one row a value."""
+    wanted = frozenset(each.id for each in pool.members) if replicas is None else frozenset(replicas)
+    for path in paths:
+        for value, ids in pool.values(path).items():
+            if part := tuple(each for each in ids if each in wanted):
+                yield Evidence(path, *value, part, is_reference=is_reference)

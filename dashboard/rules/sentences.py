@@ -1,0 +1,87 @@
+"""Parts of the sentences of findings: settings, values and names as pieces of text."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from dashboard.fleet import SettingValue, State
+from dashboard.fleet.formatting import count, middle_cut, one_line, told_text
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, value
+from dashboard.rules.connector_options import EXTRA
+
+MAX_VALUES = 4  # values that a sentence names before it counts the rest
+NAME_LENGTH = 60  # characters of a foreign name
+MAIN_SECTIONS = ("cache_config.", "model_config.", "scheduler_config.", "parallel_config.", f"{EXTRA}.", "env.")
+UNITS = {
+    "cache_config.kv_offloading_size": " GiB",
+    "cache_config.cpu_offload_gb": " GiB",
+    "offload_config.uva.cpu_offload_gb": " GiB",
+}
+
+
+def write(*parts: str | Piece | Text) -> Text:
+    """Return parts as one text: strings are plain."""
+    pieces: list[Piece] = []
+    for part in parts:
+        if isinstance(part, str):
+            pieces += [Piece(part)] if part else []
+        else:
+            pieces += [part] if isinstance(part, Piece) else part
+    return tuple(pieces)
+
+
+def setting_name(path: str) -> str:
+    """Return a setting's path, without its section where that is one of vLLM's main ones."""
+    if path == "version":
+        return "vLLM version"
+    return next((path.removeprefix(each) for each in MAIN_SECTIONS if path.startswith(each)), path)
+
+
+def setting_piece(path: str) -> Piece:
+    """Return a setting's name as a piece that leads to it."""
+    style = Style.PLAIN if path == "version" else Style.CODE
+    return Piece(setting_name(path), style, Target(Kind.SETTING, path))
+
+
+def say(setting: SettingValue, path: str = "") -> str:
+    """Return a value as text, with the unit of its path; `unset` for null."""
+    if setting.state is State.NULL:
+        return "unset"
+    return told_text(setting.value, setting.state) + (UNITS.get(path, "") if setting.state is State.REPORTED else "")
+
+
+def value_piece(setting: SettingValue, path: str = "") -> Piece:
+    """Return a value as a piece; `unset` is plain."""
+    return Piece(say(setting, path)) if setting.state is State.NULL else value(say(setting, path))
+
+
+def values_text(values: Iterable[SettingValue], path: str = "", last: str = " or ") -> Text:
+    """Return the first values of a setting as `16 or 32`."""
+    return joined(((value_piece(each, path),) for each in list(values)[:MAX_VALUES]), last=last)
+
+
+def name_piece(name: str, length: int = NAME_LENGTH) -> Piece:
+    """Return a foreign name as a piece: on one line, cut in the middle."""
+    return value(middle_cut(one_line(name), length))
+
+
+def names_text(names: Sequence[str], most: int = MAX_VALUES, more: str = "more") -> Text:
+    """Return the first foreign names as `a, b and 3 more`."""
+    texts = [(name_piece(each),) for each in names[:most]]
+    return joined([*texts, *([write(f"{len(names) - most:,} {more}")] if len(names) > most else [])])
+
+
+def sides_text(sides: Iterable[tuple[Text, int]], noun: str = "value") -> Text:
+    """Return values with their numbers of replicas: `16 on 2, 32 on 1 and 2 more values`."""
+    texts = [write(text, f" on {number:,}") for text, number in sides]
+    more = len(texts) - MAX_VALUES
+    return joined([*texts[:MAX_VALUES], *([write(count(more, f"more {noun}"))] if more > 0 else [])])
+
+
+def names_of(setting: SettingValue) -> Text:
+    """Return a JSON list of names as text."""
+    return joined((name_piece(name),) for name in json.loads(setting.value))
+
+
+def capital(text: str) -> str:
+    """Return text with a capital first letter."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,122 @@
+"""The rules of simple_rules.yaml: each compares settings of a pool, or of a prefill/decode pair."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from dashboard.fleet import Role
+from dashboard.rules import remedy
+from dashboard.rules.differences import pair_differences, pool_differences
+from dashboard.rules.disaggregation.handshake import warn_unless_nixl
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Draft, Family, Severity
+from dashboard.rules.registry import Page, Rule, Scope, flowing
+from dashboard.rules.selection import caching, publishing
+from dashboard.rules.subject import PairSubject, PoolSubject, setting_value
+from dashboard.rules.value_equivalence import MEANINGS
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Group(_Row):
+    """Settings that are compared together."""
+
+    compare: tuple[str, ...]
+    meaning: str | None = None
+
+    @field_validator("meaning")
+    @classmethod
+    def _is_known(cls, name: str | None) -> str | None:
+        if name is not None and name not in MEANINGS:
+            raise ValueError(f"no such function in value_equivalence.py: {name}")
+        return name
+
+
+class _Impact(_Row):
+    severity: Severity
+    why: str
+
+
+class _Remedy(_Row):
+    sentence: str
+    set: dict[str, Any]
+
+
+class _SimpleRule(_Group):
+    """One row; the head of simple_rules.yaml explains its fields."""
+
+    id: str
+    name: str
+    family: Family
+    scope: Literal[Scope.POOL, Scope.PAIR] = Scope.POOL
+    also: tuple[_Group, ...] = ()
+    needs: tuple[str, ...] = ()
+    replicas: Literal["all", "caching", "publishing", "not prefill"] = "all"
+    nixl: bool = False
+    remedy: _Remedy | None = None
+    problem: str
+    impact: dict[ImpactContext, _Impact]
+    fix: str
+    exceptions: str
+    evidence: tuple[str, ...]
+    example: str
+
+    def as_rule(self) -> Rule:
+        """Return the row as a rule."""
+        groups = (self, *self.also)
+        return Rule(
+            self.id,
+            self.name,
+            self.family,
+            self.scope,
+            {context: each.severity for context, each in self.impact.items()},
+            self.needs or tuple(path for group in groups for path in group.compare),
+            2,
+            partial(_check_pair if self.scope is Scope.PAIR else _check_pool, self, groups),
+            self._page(),
+            {},
+        )
+
+    def _page(self) -> Page:
+        why = {context: each.why for context, each in self.impact.items()}
+        return Page(flowing(self.problem), why, self.fix, self.exceptions, self.evidence, self.example)
+
+
+def simple_rules() -> list[Rule]:
+    """Return the rules of the table."""
+    text = files("dashboard.rules").joinpath("simple_rules.yaml").read_text(encoding="utf-8")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [_SimpleRule(**row).as_rule() for row in yaml.load(text, loader)]  # noqa: S506  both are safe loaders
+
+
+def _check_pool(row: _SimpleRule, groups: tuple[_Group, ...], pool: PoolSubject) -> Iterator[Draft]:
+    if row.replicas == "not prefill" and pool.pool.role is Role.PREFILL:
+        return
+    part = {"caching": caching, "publishing": publishing}.get(row.replicas, lambda whole: whole)(pool)
+    for group in groups:
+        for draft in pool_differences(part, group.compare, _meaning(group)):
+            yield _with_remedy(draft, row.remedy)
+
+
+def _check_pair(row: _SimpleRule, groups: tuple[_Group, ...], pair: PairSubject) -> Iterator[Draft]:
+    for group in groups:
+        drafts = pair_differences(pair, group.compare, _meaning(group))
+        yield from warn_unless_nixl(pair, drafts) if row.nixl else drafts
+
+
+def _meaning(group: _Group) -> Any:
+    return MEANINGS[group.meaning] if group.meaning else None
+
+
+def _with_remedy(draft: Draft, own: _Remedy | None) -> Draft:
+    if own is None:
+        return draft
+    wanted: Mapping[str, Any] = own.set
+    return replace(draft, remedy=remedy.set_to([(path, setting_value(v)) for path, v in wanted.items()], own.sentence))

@@ -1,0 +1,289 @@
+"""SH-01, SH-02, SH-04 and SH-05: settings on which sharing and offloading of KV cache depends."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
+from dashboard.rules import remedy
+from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
+from dashboard.rules.differences import differences, pool_differences
+from dashboard.rules.domain import OFFLOADING, ImpactContext, Store
+from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.registry import rule
+from dashboard.rules.sentences import MAX_VALUES, name_piece, write
+from dashboard.rules.subject import NOT_SET, Holders, PoolSubject, group_by_native
+from dashboard.rules.value_equivalence import (
+    CACHE_DTYPE,
+    default_branch,
+    resolved_kv_dtype,
+    unset_is_true,
+    with_options,
+)
+
+MODEL, REVISION, QUANTIZATION = "model_config.model", "model_config.revision", "model_config.quantization"
+TP, PP = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"
+GROUPS = "kv_cache_groups"
+CONTEXT = ("parallel_config.decode_context_parallel_size", "parallel_config.prefill_context_parallel_size")
+CHUNKS = ("blocks_per_chunk", "block_size", "canonical_layout")  # how an offloading connector splits what it stores
+FULL = ("FullAttentionSpec", "full_attention")  # its pages do not depend on the number of ranks
+UNSHARED = "These replicas share nothing with the others"
+REFUSED = "The others refuse these replicas as peers"
+SILENT = "The store key does not include it, so KV cache is mixed without an error"
+SIZE, BACKEND = "cache_config.kv_offloading_size", "cache_config.kv_offloading_backend"
+BYTES, TIERS, PROMPT_ONLY = "cpu_bytes_to_use", "secondary_tiers", "offload_prompt_only"
+OFFLOADS, BOTH = SettingValue(f'"{OFFLOADING}"', State.REPORTED), SettingValue('"kv_both"', State.REPORTED)
+REMOVE = (
+    "Remove the offloading connector (`--kv-transfer-config`) from these replicas and restart them: without these "
+    "options it does not start."
+)
+LMCACHE = "LMCache"  # prefix of its connectors' names
+LMCACHE_OPTIONS = (
+    "lmcache.chunk_size",
+    "lmcache.pre_caching_hash_algorithm",
+    "lmcache.remote_url",
+    "lmcache.remote_serde",
+)
+ADAPTERS = "adapters"
+
+
+def first_engine_groups(pool: PoolSubject) -> Mapping[str, tuple[KVCacheGroup, ...]]:
+    """Return by replica the KV cache groups of its first engine; replicas without any are left out."""
+    return {
+        member.id: tuple(group for group in member.kv_cache_groups if group.dp_rank == first)
+        for member in pool.members
+        if (first := min((group.dp_rank for group in member.kv_cache_groups), default=None)) is not None
+    }
+
+
+def is_mla(groups: Sequence[KVCacheGroup]) -> bool:
+    """Tell whether groups have multi-head latent attention: each tensor parallel rank has the same cache."""
+    return any("mla" in group.spec_type.lower() for group in groups)
+
+
+@rule(
+    id="SH-01",
+    name="store-namespace-differs",
+    family=Family.STORES,
+    severity={ImpactContext.KV_STORE: Severity.WARNING},
+    needs=(MODEL, CACHE_DTYPE, TP, REVISION, QUANTIZATION, CONNECTOR),
+)
+def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool do not share their entries in the store.
+
+    Compared is what store keys include: the model's path, the KV cache dtype, ranks, chunks and KV cache groups.
+    Revision and quantization are in no key: a difference in them is critical.
+
+    Why it matters:
+        - kv-store: Each namespace is used by its own replicas only, so entries are stored twice and half of the hits
+          are lost; peers refuse each other. Where only the weights differ, answers use KV cache of another model.
+
+    How to fix:
+        Start all replicas of a store with the same model path, revision, quantization, `--kv-cache-dtype` and numbers
+        of ranks.
+
+    Exceptions:
+        Block size, match unit, hash algorithm and hash seed are in the keys too and have their own rules, as has
+        Mooncake. Numbers of ranks count only where the store separates them.
+
+    Evidence:
+        - vllm/v1/kv_offload/file_mapper.py (the folder name of a namespace)
+        - vllm/v1/kv_offload/tiering/p2p/session/session.py (peers with another fingerprint are refused)
+        - vllm/distributed/kv_transfer/kv_connector/v1/offloading/config.py (when ranks do not count)
+        - vllm/distributed/kv_transfer/kv_connector/v1/lmcache_mp_connector.py (model path and world size of LMCache)
+
+    Example:
+        One replica loads the model from `/scratch/llama`, the others from `/models/llama`. Their shared folder has two
+        sub-folders, and every prompt is stored twice.
+    """
+    if pool.domain.kv_store is Store.MOONCAKE:
+        return
+    is_p2p = pool.domain.kv_store is Store.P2P
+    for draft in differences(_keys(pool), REFUSED if is_p2p else UNSHARED):
+        yield replace(draft, severity=Severity.CRITICAL) if is_p2p else draft
+    weights = (path for path in (REVISION, QUANTIZATION) if not pool.is_ignored(path))
+    for draft in differences({path: pool.values(path, default_branch) for path in weights}, SILENT):
+        yield replace(draft, severity=Severity.CRITICAL)
+
+
+def _keys(pool: PoolSubject) -> dict[str, Holders]:
+    """Return the values by path of what the keys of the pool's store include."""
+    chunked = with_options(pool, CHUNKS)
+    keys = {MODEL: group_by_native(pool.identity(MODEL)), CACHE_DTYPE: pool.values(CACHE_DTYPE, resolved_kv_dtype)}
+    keys |= {path: pool.values(path) for path in CONTEXT}
+    keys |= {path: pool.values(path) for path in (TP, PP) if _separates_ranks(pool)}
+    keys |= {f"{EXTRA}.{name}": chunked.values(f"{EXTRA}.{name}") for name in CHUNKS}
+    groups = first_engine_groups(pool).items()
+    keys[GROUPS] = group_by_native({each: sorted([g.spec_type, g.layers] for g in own) for each, own in groups})
+    return {path: holders for path, holders in keys.items() if not pool.is_ignored(path)}
+
+
+def _separates_ranks(pool: PoolSubject) -> bool:
+    """Tell whether numbers of ranks are known to count; with latent or plain full attention they may not."""
+    known = list(first_engine_groups(pool).values())
+    if pool.domain.kv_store is Store.LMCACHE:
+        return not any(map(is_mla, known))
+    return any(len(groups) > 1 or groups[0].spec_type not in FULL for groups in known)
+
+
+@rule(
+    id="SH-02",
+    name="offloading-differs",
+    family=Family.STORES,
+    severity={ImpactContext.MODEL: Severity.WARNING},
+    needs=(SIZE, CONNECTOR),
+)
+def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool offload KV cache differently.
+
+    Why it matters:
+        - any pool: Replicas with less room evict prompts earlier, but the router still sends them requests for these.
+          Prompt-only offloading does not share generated tokens.
+
+    How to fix:
+        Use the same size, backend and tiers on all replicas of the pool.
+
+    Exceptions:
+        Hosts with different memory on purpose: use one pool per type, or suppress the finding.
+
+    Evidence:
+        - vllm/config/cache.py (size and backend)
+        - vllm/config/vllm.py (the resulting connector)
+        - vllm/v1/kv_offload/base.py (offload_prompt_only)
+
+    Example:
+        One replica was started with `--kv-offloading-size 64` as a trial and stayed in the pool.
+    """
+    drafts = list(pool_differences(pool, (SIZE, BACKEND), _where_sized))
+    if drafts:  # the size decides the bytes: they are not reported twice
+        yield from drafts
+        return
+    spelled = with_options(pool, (BYTES, TIERS, PROMPT_ONLY))
+    for draft in pool_differences(spelled, (f"{EXTRA}.{BYTES}", f"{EXTRA}.{TIERS}")):
+        yield replace(draft, remedy=_with_connector(pool, draft))
+    yield from pool_differences(spelled, [f"{EXTRA}.{PROMPT_ONLY}"], unset_is_true)
+
+
+def _with_connector(pool: PoolSubject, draft: Draft) -> Remedy:
+    """Return the remedy with the options' connector, where one side has none.
+
+    An OffloadingConnector without cpu_bytes_to_use does not start (vllm/v1/kv_offload/cpu/spec.py).
+    """
+    sizes = {each.is_reference: each for each in draft.evidence if each.path == f"{EXTRA}.{BYTES}"}
+    if sizes.keys() != {True, False}:
+        return draft.remedy
+    if sizes[True].state is State.NULL:
+        return Remedy(REMOVE)
+    known = {replica: value for value, ids in pool.values(CONNECTOR).items() for replica in ids}
+    if sizes[False].state is not State.NULL or known.get(sizes[True].replicas[0]) != OFFLOADS:
+        return draft.remedy
+    connector = [remedy.pasteable(CONNECTOR, OFFLOADS), remedy.pasteable(ROLE, BOTH)]
+    return remedy.of_snippets([*connector, *draft.remedy.snippets], draft.remedy.sentence)
+
+
+def _where_sized(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Count size and backend as not set without a size: nothing is offloaded then."""
+    return value if native(settings, SIZE) is not None else NOT_SET
+
+
+@rule(
+    id="SH-04",
+    name="lmcache-settings-differ",
+    family=Family.STORES,
+    severity={ImpactContext.KV_STORE: Severity.CRITICAL},
+    needs=(CONNECTOR,),
+)
+def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool use LMCache differently.
+
+    Compared are the connector and the LMCache options of its extra config. LMCache's own file and variables are not
+    reported.
+
+    Why it matters:
+        - kv-store: LMCache's keys are hashes of chunks. Replicas with another chunk size, hash algorithm or store share
+          nothing with the others.
+
+    How to fix:
+        Use the same LMCache version, connector and options on all replicas, best from one file.
+
+    Exceptions:
+        The hash seed, on which LMCache's keys depend too, has its own rule.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/lmcache_integration/vllm_v1_adapter.py (the extra config counts)
+        - vllm/distributed/kv_transfer/kv_connector/v1/lmcache_connector.py (the connectors)
+        - vllm-project/production-stack#1062
+        - LMCache/LMCache#2979
+
+    Example:
+        One replica was tuned with `lmcache.chunk_size` 512. It hits its own entries, but shares none.
+    """
+    if not any(each.name.startswith(LMCACHE) for found in pool.of_documents(connectors).values() for each in found):
+        return
+    paths = (CONNECTOR, *(f"{EXTRA}.{name}" for name in LMCACHE_OPTIONS))
+    for draft in pool_differences(with_options(pool, LMCACHE_OPTIONS), paths):
+        yield replace(draft, remedy=draft.remedy._replace(snippets=_lmcache_snippets(draft)))
+
+
+def _lmcache_snippets(draft: Draft) -> tuple[Snippet, ...]:
+    """Return what to paste: LMCache's names have dots, which are no levels for vLLM, so they are JSON."""
+    references = [each for each in draft.evidence if each.is_reference] or draft.evidence[:1]
+    wanted = {each.path: json.loads(each.value) for each in references if each.state is State.REPORTED}
+    connector = wanted.pop(CONNECTOR, None)
+    options = {path.removeprefix(f"{EXTRA}."): value for path, value in wanted.items()}
+    flags = [f"{remedy.flag_of(CONNECTOR)} {shlex.quote(str(connector))}"] if connector is not None else []
+    flags += [f"{remedy.flag_of(EXTRA)} {shlex.quote(json.dumps(options))}"] if options else []
+    return (Snippet("flag", " ".join(flags)),) if flags else ()
+
+
+@rule(
+    id="SH-05",
+    name="adapter-paths-differ",
+    family=Family.STORES,
+    severity={ImpactContext.KV_STORE: Severity.CRITICAL, ImpactContext.MODEL: Severity.CRITICAL},
+    needs=(ADAPTERS,),
+)
+def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool loaded a LoRA adapter of one name from different paths.
+
+    The path is `root` of the adapter's card in `/v1/models`. The whole path is compared.
+
+    Why it matters:
+        - kv-store: Since vLLM 0.32 the block hash includes the adapter's name and path, so other paths share no KV
+          cache. Another path may have other weights, which give other answers.
+        - any pool: Another path may have another adapter, so answers depend on the replica. Since vLLM 0.32 the path is
+          in the block hash, so a router that knows only the name finds no prefix.
+
+    How to fix:
+        Mount the adapter at one path on every replica and load it from there: `--lora-modules NAME=PATH`, or a call of
+        `/v1/load_lora_adapter` on each replica.
+
+    Exceptions:
+        Before vLLM 0.32 copies of one adapter at different paths share prefixes and answer alike.
+
+    Evidence:
+        - vllm/entrypoints/openai/models/serving.py (`root` of an adapter's card is its path)
+        - vllm/v1/core/kv_cache_utils.py (name and path are extra keys of the block hash)
+        - vllm/distributed/kv_events.py (events have the name alone)
+
+    Example:
+        Three replicas load `sql` from `/adapters/sql-v2`, one still from `/adapters/sql`. Every fourth answer uses the
+        old adapter.
+    """
+    names = sorted({name for member in pool.members for name in member.adapters})
+    for name in names if not pool.is_ignored(ADAPTERS) else ():
+        paths = {each.id: path for each in pool.members if (path := each.adapters.get(name)) is not None}
+        key = f"{ADAPTERS}.{name}"
+        text = write("Path of LoRA adapter ", name_piece(name))
+        for draft in differences({key: group_by_native(paths)}, names={key: text}):
+            yield replace(draft, remedy=_one_path(name, draft))
+
+
+def _one_path(name: str, draft: Draft) -> Remedy:
+    """Return how to load an adapter from the reference's path, or without a majority from one of several."""
+    wanted = [each for each in draft.evidence if each.is_reference] or draft.evidence[:MAX_VALUES]
+    modules = (shlex.quote(f"{name}={json.loads(each.value)}") for each in wanted)
+    snippets = tuple(Snippet("flag", f"--lora-modules {module}") for module in modules)
+    sentence = "Load the adapter from one path on every replica of the pool, also at start so that restarts keep it."
+    return Remedy(sentence, snippets, any_of=len(snippets) > 1)

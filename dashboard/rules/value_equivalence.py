@@ -1,0 +1,127 @@
+"""Values that mean the same: each function returns the value that counts for a comparison.
+
+A row of simple_rules.yaml names one of them under `meaning`.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from dashboard.fleet import Document, Setting, SettingValue, State
+from dashboard.rules.connector_options import EXTRA, native, option, reports_options
+from dashboard.rules.findings import Draft
+from dashboard.rules.subject import NOT_SET, Holders, Meaning, PoolSubject
+from dashboard.vllm.canonical import canonical_text
+
+CACHE_DTYPE, DTYPE = "cache_config.cache_dtype", "model_config.dtype"
+BATCHED_TOKENS = "scheduler_config.max_num_batched_tokens"
+AUTO = SettingValue('"auto"', State.REPORTED)
+YES, NO = SettingValue("true", State.REPORTED), SettingValue("false", State.REPORTED)
+DEFAULT_BRANCH = SettingValue('"main"', State.REPORTED)  # of Hugging Face where no revision is set
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a Python object: another one in every process
+DUMMY = '"dummy"'  # random weights (vllm/config/load.py)
+FP8 = {'"fp8"': '"fp8_e4m3"'}  # two names of one format (vllm/config/cache.py)
+
+
+def resolved_kv_dtype(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Resolve `auto` to the model's dtype, as vLLM does unless the checkpoint names another, and `fp8` to its kind."""
+    if value == AUTO and isinstance(native(settings, DTYPE), str):
+        return SettingValue(settings[DTYPE].value, State.REPORTED)
+    return value._replace(value=FP8.get(value.value, value.value))
+
+
+def default_branch(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Count the branch `main` as not set."""
+    return NOT_SET if value == DEFAULT_BRANCH else value
+
+
+def random_weights(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Count every load format except `dummy` as `auto`: all of them read the real weights."""
+    return value if value.value == DUMMY else AUTO
+
+
+def empty_is_unset(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Count an empty object or text as not set, and remove memory addresses of Python objects."""
+    return NOT_SET if value.value in ("{}", '""') else value._replace(value=ADDRESS.sub("", value.value))
+
+
+def unset_is_false(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Count a switch that is not set as off."""
+    return NO if value.state is State.NULL else value
+
+
+def unset_is_true(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Count a switch that is not set as on."""
+    return YES if value.state is State.NULL else value
+
+
+def number_or_switch(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
+    """Count 0 and 1 as off and on, as numbers or texts; not set is on."""
+    return {"0": NO, "1": YES}.get(str(json.loads(value.value)), YES if value.state is State.NULL else value)
+
+
+def follows_batched_tokens(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Count a limit that equals max_num_batched_tokens as not set: vLLM copies it for some models."""
+    batched = settings.get(BATCHED_TOKENS)
+    return NOT_SET if batched is not None and batched.value == value.value else value
+
+
+MEANINGS: dict[str, Meaning] = {
+    each.__name__: each
+    for each in (
+        resolved_kv_dtype,
+        default_branch,
+        random_weights,
+        empty_is_unset,
+        unset_is_false,
+        unset_is_true,
+        number_or_switch,
+        follows_batched_tokens,
+    )
+}
+
+
+def revisions(pool: PoolSubject, path: str, snapshot: str, unpinned: SettingValue) -> Holders:
+    """Group replicas by revision: the configured one, else the commit of the hub snapshot at the path `snapshot`.
+
+    `unpinned` stands for no revision. Where no replica pins one, it agrees with every commit and is left out.
+    """
+
+    def loaded(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+        if default_branch(value, settings) != NOT_SET:
+            return value
+        has_commit = native(settings, snapshot) is not None
+        return SettingValue(settings[snapshot].value, State.REPORTED) if has_commit else unpinned
+
+    holders = pool.values(path, loaded)
+    is_pinned = pool.values(path, default_branch).keys() - {NOT_SET}
+    commits = {value: replicas for value, replicas in holders.items() if value != unpinned}
+    return commits if commits and not is_pinned else holders
+
+
+def assume_if_auto(draft: Draft, assumption: str) -> Draft:
+    """Mark a difference as assumed where one value is `auto`: what it resolves to is not reported."""
+    is_auto = any(each.value == AUTO.value for each in draft.evidence)
+    return replace(draft, assumptions=(assumption,)) if is_auto else draft
+
+
+def with_options(pool: PoolSubject, names: Collection[str]) -> PoolSubject:
+    """Return a pool whose documents report each of these connector options, null where a config leaves it out.
+
+    An option of a connector inside a MultiConnector has the path that it has outside of it.
+    """
+    keys = {str(member.document) for member in pool.all_replicas} & pool.documents.keys()
+    return replace(pool, documents={key: _with_options(pool.documents[key], names) for key in keys})
+
+
+def _with_options(document: Document, names: Collection[str]) -> Document:
+    if not reports_options(document.settings):
+        return document
+    source = next(iter(document.settings.values())).source
+    options = {}
+    for name in names:
+        value = option(document.settings, name)
+        state = State.NULL if value is None else State.REPORTED
+        options[f"{EXTRA}.{name}"] = Setting(canonical_text(value), state, source)
+    return replace(document, settings={**document.settings, **options})
