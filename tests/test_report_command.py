@@ -82,7 +82,7 @@ def test_what_is_new_is_told_since_the_fleet_that_is_named(tmp_path: Path, file:
     done = run("--snapshot", str(file), "--since", str(before), "--format", "markdown")
 
     assert "This is the first review" not in done.stdout
-    assert "The last review looked at data of" in done.stdout
+    assert "Data of the last review: " in done.stdout
 
 
 def test_notes_and_the_name_of_a_frozen_snapshot_stand_in_its_report(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_an_export_that_is_piped_in_brings_its_notes_too(tmp_path: Path, export:
             ("--snapshot", "{file}", "--format", "docx"),
             "exit 2: wrong usage: --format: 'docx' is not one of",
         ),
-        (("--snapshot", "{file}", "host:8000"), "exit 2: wrong usage: --snapshot: the file says what was asked; "),
+        (("--snapshot", "{file}", "host:8000"), "exit 2: wrong usage: --snapshot cannot be combined with addresses"),
         ((), "exit 2: wrong usage: no targets."),
         (("--snapshot", "live"), "exit 2: wrong usage: --snapshot live: no targets."),
     ],

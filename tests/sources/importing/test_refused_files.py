@@ -36,7 +36,7 @@ def zipped() -> bytes:
         (gzip.compress(b"{}", mtime=0)[:-9], "is cut off"),
         (b"\x1f\x8bnonsense", "not a complete gzip file"),
         (b"hello", "neither JSON nor a /metrics page"),
-        (b"\xff\xfe{\x00}\x00", "neither a saved fleet nor an answer"),
+        (b"\xff\xfe{\x00}\x00", "neither a saved fleet nor a known answer"),
         (b"\xff\xfe{\x00}", "not valid UTF-16"),
         (b'{"vllm_config": "\xff"}', "not JSON (line 1, column 18)"),
         (b'{"vllm_config": ', "is cut off"),
@@ -48,7 +48,7 @@ def zipped() -> bytes:
         (b"-1.5e3", "It is JSON, but only a number:"),
         (b'"vllm:x"', "It is JSON, but only a string:"),
         (b"NaN", "neither JSON nor a /metrics page"),
-        (b"{}", "neither a saved fleet nor an answer"),
+        (b"{}", "neither a saved fleet nor a known answer"),
         (b'{"hello": "world"}', "chat-1.server_info.json"),
         (b'{"vllm_config": "model=llama"}', "save that of /server_info?config_format=json"),
         (b'{"vllm_config": 3}', "JSON of another shape"),
@@ -106,7 +106,7 @@ def test_no_more_files_and_bytes_than_the_limits_are_read(monkeypatch: pytest.Mo
     monkeypatch.setattr(fleets, "MAX_TOTAL_BYTES", 3 * len(LLAMA.answers[SERVER_INFO]) // 2)
     found = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(2)])
     assert len(found.fleets[0].fleet.replicas) == 1
-    assert "import it by itself" in found.refused[0].why
+    assert "import it separately" in found.refused[0].why
 
 
 @given(st.binary(max_size=200), st.text(max_size=20))
