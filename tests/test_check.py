@@ -153,7 +153,7 @@ def test_sentences_about_the_options_name_their_file(tmp_path: Path) -> None:
     (tmp_path / "n.yaml").write_text(yaml.safe_dump({"suppress": [entry], "pools": {"lost": {"router": "none"}}}))
     done = run("check", "--config", "n.yaml")
 
-    assert "suppress[0] in n.yaml (RT-01, ann) matches no finding; take it out." in done.stdout
+    assert "suppress[0] in n.yaml (RT-01, ann) matches no finding; remove it." in done.stdout
     assert "pools.lost in n.yaml matches no pool; correct or remove it." in done.stdout
     assert "No targets: name addresses, list them in n.yaml, or use --config FILE" in done.stderr
     assert "fleet.yaml" not in done.stdout + done.stderr
