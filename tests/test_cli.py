@@ -193,7 +193,7 @@ def test_the_demo_says_where_it_and_its_options_are_and_one_signal_ends_both() -
     assert max(map(len, lines)) <= 120
     assert polled.exit_code == 0
     assert f"http://localhost:{port}" in told[-1]
-    assert "The simulated fleet keeps its snapshots and notes only while it runs." in told
+    assert "Snapshots and notes are deleted when it stops." in told
     assert not options.parent.exists()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)

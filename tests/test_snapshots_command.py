@@ -34,7 +34,7 @@ def test_secrets_leave_the_files_and_the_backup_is_named(store: Snapshots, capsy
 
     said = capsys.readouterr().err
     assert (
-        "Secrets removed from 1 of 1 snapshot in snapshots; the files as they were are in snapshots/before-redaction-"
+        "Secrets removed from 1 of 1 snapshot in snapshots; backup of the files in snapshots/before-redaction-"
         in said
     )
     (backup,) = store.folder.glob("before-redaction-*")
@@ -54,7 +54,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_rewritten(
 
     said = capsys.readouterr().err
     assert "0123456789" in said
-    assert "exit 1: 1 file not read." in said
+    assert "exit 1: 1 file unreadable." in said
     assert len(list((tmp_path / "kept").iterdir())) == 1
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 def test_opening_a_finding_by_keyboard_keeps_the_focus_in_the_list(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/findings")
-    entry = page.get_by_role("link", name="Hash algorithm is xxhash")
+    entry = page.get_by_role("link", name="prefix_caching_hash_algo is xxhash")
     entry.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
@@ -22,7 +22,7 @@ def test_opening_a_finding_by_keyboard_keeps_the_focus_in_the_list(page: Page, f
 
 def test_closing_a_finding_by_keyboard_returns_the_focus_to_its_entry(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/findings")
-    entry = page.get_by_role("link", name="Limit of log probabilities")
+    entry = page.get_by_role("link", name="max_logprobs is")
     entry.focus()
     page.keyboard.press("Enter")
     close = page.get_by_role("link", name="Close")
@@ -36,7 +36,7 @@ def test_closing_a_finding_by_keyboard_returns_the_focus_to_its_entry(page: Page
 
 def test_a_finding_links_to_its_setting_and_back_returns_to_it(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/findings?severity=critical")
-    page.get_by_role("link", name="Hash algorithm is xxhash").click()
+    page.get_by_role("link", name="prefix_caching_hash_algo is xxhash").click()
     expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
     settle(page)
     assert "severity=critical" in page.url
@@ -55,4 +55,4 @@ def test_the_counts_in_the_header_link_to_the_findings(page: Page, frozen_url: s
     visit(page, f"{frozen_url}/capacity")
     page.get_by_role("link", name="critical findings").first.click()
     expect(page).to_have_url(f"{frozen_url}/findings?severity=critical")
-    expect(page.get_by_text("Block size is 32")).to_be_visible()
+    expect(page.get_by_text("block_size is 32")).to_be_visible()

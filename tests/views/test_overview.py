@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dashboard.fleet.pieces import Kind, Target, to_plain
+from dashboard.fleet.pieces import Kind, Target, plain, to_plain
 from dashboard.report.findings.first import MOST
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, Remedy, Severity
 from dashboard.views.blocks import Entries, Paragraph, Section, Tone
@@ -22,7 +22,7 @@ def finding(number: int = 1, **more: Any) -> Finding:
         "pools": ("chat",),
         "replicas": ("http://chat-1:8000",),
         "cohorts": (CohortShare("chat", "B", ("http://chat-1:8000",)),),
-        "sentence": f"Block size is {number}.",
+        "text": plain(f"Block size is {number}."),
         "why": "Prefixes are not found.",
         "remedy": Remedy("Change it."),
         "evidence": (),
@@ -94,6 +94,6 @@ def test_many_replicas_are_shown_by_cohort_and_a_finding_without_pool_is_about_t
 
 
 def test_a_hostile_name_stays_text() -> None:
-    (entry,) = entries(finding(sentence=HOSTILE, pools=(HOSTILE,))).items
+    (entry,) = entries(finding(text=plain(HOSTILE), pools=(HOSTILE,))).items
 
     assert "<script>" in to_plain(entry.head)

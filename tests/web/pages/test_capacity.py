@@ -169,14 +169,14 @@ def test_a_click_on_a_bar_opens_its_replica() -> None:
     app = open_page(uneven(), "capacity")
 
     selection = {"points": [{"customdata": [4]}]}
-    assert clicked(app, "capacity_pool-embed_0_0_0_0_0", selection) == ["replica?replica=http%3A%2F%2Fembed-09%3A8000"]
+    assert clicked(app, "capacity_1_0_0", selection) == ["replica?replica=http%3A%2F%2Fembed-09%3A8000"]
 
 
 def test_a_row_of_the_table_opens_its_replica() -> None:
     app = open_page(uneven(), "capacity")
 
     selection = {"rows": [1], "columns": [], "cells": []}
-    assert clicked(app, "capacity_ranks-embed_0_0", selection) == ["replica?replica=http%3A%2F%2Fembed-02%3A8000"]
+    assert clicked(app, "capacity_3_0", selection) == ["replica?replica=http%3A%2F%2Fembed-02%3A8000"]
 
 
 def test_per_gpu_is_told_in_gib_whatever_is_chosen_elsewhere() -> None:
