@@ -34,8 +34,7 @@ def test_secrets_leave_the_files_and_the_backup_is_named(store: Snapshots, capsy
 
     said = capsys.readouterr().err
     assert (
-        "Secrets removed from 1 of 1 snapshot in snapshots; backup of the files in snapshots/before-redaction-"
-        in said
+        "Secrets removed from 1 of 1 snapshot in snapshots; backup of the files in snapshots/before-redaction-" in said
     )
     (backup,) = store.folder.glob("before-redaction-*")
     assert SECRET in next(backup.iterdir()).read_text()

@@ -32,7 +32,7 @@ def copied(page: Page) -> str:
 
 def test_the_button_copies_the_text_next_to_it_and_confirms(frozen_url: str, plain_http: Page) -> None:
     visit(plain_http, f"{frozen_url}/compare?pool=chat-70b&converge=A")
-    button = plain_http.get_by_role("button", name="Copy Flags", exact=True).first
+    button = plain_http.locator(".paste .copy").first
 
     button.click()
 

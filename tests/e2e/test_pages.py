@@ -61,7 +61,7 @@ def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) ->
         assert page.locator(".st-key-pools .scroll").first.evaluate(overflow) <= 0
         assert bottom < page.locator("h1").evaluate(top)
         assert cards[0] == cards[1] < cards[2]
-        assert len(right) == 8
+        assert len(right) == 7
         assert max(right) <= 390
 
 

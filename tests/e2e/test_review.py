@@ -185,7 +185,7 @@ def test_the_last_section_ends_with_its_last_content_in_sight(page: Page, url: s
         settle(page)
     place = page.locator("[data-testid=stMain]").evaluate("e => e.scrollTop")
 
-    expect(page.get_by_text("Appendix:")).to_be_in_viewport()
+    expect(page.get_by_text("All of it:")).to_be_in_viewport()
     expect(page.locator(".agenda-surface .shown")).to_be_in_viewport(ratio=1)
     agenda = page.locator("nav.agenda").bounding_box()
     last = page.locator(".st-key-review_suppressed textarea").bounding_box()

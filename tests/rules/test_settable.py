@@ -2,8 +2,8 @@
 
 import pytest
 
-from dashboard.fleet import Baseline, SettingValue, State, Tolerance
-from dashboard.rules.apply_method import ApplyMethod, apply_methods, is_misfit, manual_methods
+from dashboard.fleet import Baseline, Setting, SettingValue, Source, State, Tolerance
+from dashboard.rules.apply_method import ApplyMethod, apply_methods, derived_paths, is_misfit, manual_methods
 from dashboard.rules.remedy import pasteable
 from dashboard.vllm.canonical import canonical_text
 
@@ -127,3 +127,13 @@ def test_plugins_stand_in_one_order() -> None:
     order = pasteable("env.VLLM_OTHER", told('["b","a"]')[0])
     assert order is not None
     assert order.text == "export VLLM_OTHER=b,a"
+
+
+def test_a_value_that_follows_from_another_setting_is_derived() -> None:
+    def setting(value: object) -> Setting:
+        return Setting(canonical_text(value), State.REPORTED, Source.SERVER_INFO)
+
+    names, name = "served_model_names", "model_config.served_model_name"
+
+    assert derived_paths({names: setting(["chat", "gpt"]), name: setting("chat")}) == {name}
+    assert derived_paths({names: setting(["chat", "gpt"]), name: setting("gpt")}) == set()

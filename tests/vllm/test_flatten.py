@@ -7,7 +7,7 @@ import pytest
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Source, State
-from dashboard.vllm.fields import MAX_SETTINGS, flatten_config
+from dashboard.vllm.fields import MAX_SETTINGS, flatten_config, settings_of
 from dashboard.vllm.schemas.paths import MAX_PATH, OBJECTS
 from tests.captured import SERVER_INFO, Capture, capture, captures, has_python_api
 
@@ -95,3 +95,10 @@ def test_nothing_of_a_captured_configuration_is_lost(server: Capture) -> None:
     expected = {path for path in leaves("", config) if not path.startswith(copies)}
     assert expected - settings.keys() - identity.keys() == set()
     assert not [path for path, told in settings.items() if told.state is State.REDACTED]
+
+
+def test_a_tokenizer_in_a_folder_of_the_hub_also_names_its_commit() -> None:
+    folder = "/hub/models--org--name/snapshots/abc"
+    settings, _ = settings_of({"fleet": {"model": {"tokenizer": folder}}}, Source.PROVIDER)
+
+    assert settings["tokenizer_snapshot"].value == '"abc"'

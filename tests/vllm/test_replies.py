@@ -163,6 +163,7 @@ def test_a_foreign_field_stands_once_in_the_table_and_only_where_it_means_the_sa
             [4, 5],
         ),
         ({"data_parallel_size": 8, "data_parallel_hybrid_lb": True}, [0]),
+        ({"data_parallel_size": 2, "data_parallel_rank": 1}, [1]),
         ({"data_parallel_size": 1}, [0]),
         ({"data_parallel_size": 10**9}, [0]),
         ({}, [0]),
