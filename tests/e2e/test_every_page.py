@@ -135,7 +135,6 @@ def test_each_term_is_explained_once_and_its_explanation_is_not_covered(shown: P
     assert len(set(ids)) == len(ids)
     for term in terms:
         term.focus()
-        term.evaluate("e => e.scrollIntoView({block: 'center', behavior: 'instant'})")  # Review scrolls smoothly
         assert term.locator(".tooltip").evaluate(IS_UNCOVERED)
     shown.evaluate("document.activeElement.blur()")
 
