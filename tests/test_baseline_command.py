@@ -86,7 +86,7 @@ def test_what_it_writes_a_check_passes_for_those_it_was_made_of_and_fails_for_ot
     only_baselines()
     failed = checked("--baseline", "chat.yaml")
     assert failed.exit_code == 1
-    assert "max_num_seqs" in failed.stdout
+    assert "1 setting deviates from the baseline chat: max_num_seqs is 128, expected 256." in failed.stdout
     assert last(failed) == (
         "exit 1: 1 warning (BL-01 in chat); --fail-on critical, and any deviation from --baseline chat.yaml; "
         "1 of 5 replicas in chat not read, not compared with chat.yaml."

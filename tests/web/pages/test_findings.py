@@ -241,4 +241,6 @@ def test_rules_as_they_are_fill_the_page() -> None:
     worst = next(each for each in told.inspection.findings if each.rule == "RT-01")
 
     assert worst.severity is Severity.CRITICAL
-    assert "<code>block_size</code> is <code>32</code>; " in html(open_page(told, "findings", finding=worst.id))
+    assert "<code>block_size</code> is <code>32</code>; 16 of 17 replicas use <code>16</code>." in html(
+        open_page(told, "findings", finding=worst.id)
+    )

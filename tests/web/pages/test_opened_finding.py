@@ -1,6 +1,7 @@
 """A finding that is opened says what it is, why it matters and what to type."""
 
 import re
+from html import escape
 
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import ImpactContext
@@ -64,7 +65,7 @@ def test_a_reason_of_any_pool_needs_no_word_on_what_the_pool_shares() -> None:
         )
     )
 
-    assert rule.page.why[ImpactContext.MODEL].split(".")[0] in shown
+    assert escape(rule.page.why[ImpactContext.MODEL]) in shown
     assert 'class="basis"' not in shown
 
 

@@ -69,7 +69,7 @@ def test_a_finding_is_a_sentence_with_its_values_and_leads_to_its_details() -> N
     """The reader sees who differs in what from whom, what it breaks, and one click shows the evidence."""
     shown = html(open_page(story()))
 
-    assert "<code>block_size</code> is <code>32</code>; " in shown
+    assert "<code>block_size</code> is <code>32</code>; 16 of 17 replicas use <code>16</code>." in shown
     assert 'href="findings?finding=' in shown
     assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"' in shown
 

@@ -66,7 +66,7 @@ def test_a_finding_says_where_who_why_and_what_to_do_and_leads_to_its_evidence(s
     shown = html(review(told, store))
 
     assert f'href="findings?finding={a_finding(told)}"' in shown
-    assert "<code>block_size</code> is <code>32</code>; " in shown
+    assert "<code>block_size</code> is <code>32</code>; 16 of 17 replicas use <code>16</code>." in shown
     assert "chat-70b-17" in shown
     assert "Why it matters" in shown
     assert "What to do" in shown
@@ -83,7 +83,7 @@ def test_what_is_said_of_several_pools_is_one_entry(store: Snapshots) -> None:
     ]
     shown = html(review(fleet(members, [usual, odd]), store))
 
-    assert shown.count("<code>block_size</code> is <code>32</code>; ") == 1
+    assert shown.count("<code>block_size</code> is <code>32</code>; 3 of 4 replicas use <code>16</code>.") == 1
     assert "<b>east and west</b>" in shown
 
 
@@ -153,7 +153,10 @@ def test_what_changed_since_the_last_review_is_told_by_cohort(store: Snapshots) 
 
     assert "3 of 10 replicas of chat" in shown
     assert "block_size 16 -&gt; 32" in shown
-    assert "block_size" in shown[: shown.index("Differences by pool</h2>")]
+    assert (
+        "<code>block_size</code> is <code>32</code>; 7 of 10 replicas use <code>16</code>."
+        in shown[: shown.index("Differences by pool</h2>")]
+    )
     assert FIRST not in shown
 
 
