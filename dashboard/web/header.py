@@ -155,7 +155,7 @@ def _live_as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, 
     seconds = (now - polled_at).total_seconds()
     prefix = f"{markup.bold('paused')} · " if paused else ""
     clock = f'<b title="{formatting.iso(polled_at)}">{formatting.clock(polled_at)}</b>'
-    age = f'&nbsp;<span class="age">({formatting.age(seconds)})</span>'
+    age = f' <span class="age">({formatting.age(seconds)})</span>'
     if seconds > STALE_INTERVALS * interval_seconds:  # a narrow header shows the age, too
         return f'{prefix}{_STALE}<span class="roomy"> · data as of</span><span class="clock"> {clock}</span>{age}'
     return f'{prefix}<span class="roomy">data as of </span>{clock}<span class="roomy">{age}</span>'

@@ -45,7 +45,7 @@ def test_data_older_than_three_intervals_is_stale_and_a_narrow_header_keeps_its_
 
     assert "stale" not in fresh
     assert "</span> <b>stale</b>" in stale
-    assert '<span class="age"> (46 s ago)</span>' in stale.rpartition('class="roomy"')[2]
+    assert '<span class="age">(46 s ago)</span>' in stale.rpartition('class="roomy"')[2]
     assert 'data-status="The data is stale."' in stale  # for screen readers
 
 
