@@ -37,23 +37,23 @@ class Item(NamedTuple):
 
 
 def draw(page: str) -> None:
-    """Draw the bar of a meeting; on other pages than Review it leads back there, and Escape leaves."""
-    place = st.empty()  # without a meeting too: else the browser mounts anew what follows
+    """Draw the bar of a meeting; outside Review it links back there. Escape ends the meeting."""
+    place = st.empty()  # always: without it the browser would remount what follows
     if not state.is_meeting():
         return
     with place.container(key="meeting"):
         st.html(markup.said("Meeting mode"))
         if page != pages.REVIEW:
             back = markup.link(links.to(pages.REVIEW), "Back to the review", css="back")
-            _mount(f'<nav class="agenda beside" aria-label="Meeting">{back}{_LEAVE}</nav>', ())
+            _mount(f'<nav class="agenda back-to-review" aria-label="Meeting">{back}{_LEAVE}</nav>', ())
 
 
-def agenda(items: Sequence[Item]) -> None:
-    """Draw the agenda above the sections, in a meeting with its keys."""
+def draw_agenda(items: Sequence[Item]) -> None:
+    """Draw the agenda above the sections; a meeting adds its keys."""
     entries = "".join(_entry(number, item) for number, item in enumerate(items, 1))
     keys = f'{_KEYS_BUTTON}{_LEAVE}<p class="keys" id="meeting-keys" hidden>{_keys()}</p>' if state.is_meeting() else ""
     html = (
-        f"{_shown() if state.is_meeting() else ''}"
+        f"{_snapshot_html() if state.is_meeting() else ''}"
         f'<nav class="agenda" aria-label="Agenda"><ol>{entries}</ol>{keys}</nav>'
         '<div class="said" aria-live="polite"></div>'
     )
@@ -61,8 +61,8 @@ def agenda(items: Sequence[Item]) -> None:
         _mount(html, items)
 
 
-def switch() -> None:
-    """Let the reader begin a meeting; the address says whether it goes on. The agenda ends it."""
+def draw_switch() -> None:
+    """Draw the button that starts a meeting. The URL holds its state; the agenda ends it."""
     if not state.is_meeting():
         st.button("Meeting mode", key=BEGIN, on_click=_begin, help=HELP)
 
@@ -71,11 +71,11 @@ def _begin() -> None:
     st.query_params[pages.MEETING] = "1"
 
 
-def _shown() -> str:
-    """Say in one line which snapshot a meeting looks at, and as of when: it stays in sight with the agenda."""
-    fleet, known = state.fleet(), state.stored()
-    called = f"“{known.metadata.name}” " if known and known.metadata.name else ""
-    what = f"Snapshot {called}{short_id(fleet.snapshot)}" if fleet.snapshot else f"{fleet.name}, not frozen"
+def _snapshot_html() -> str:
+    """Return the snapshot and the time of its data; the line stays visible with the agenda."""
+    fleet, stored = state.fleet(), state.stored()
+    name = f"“{stored.metadata.name}” " if stored and stored.metadata.name else ""
+    what = f"Snapshot {name}{short_id(fleet.snapshot)}" if fleet.snapshot else f"{fleet.name}, not frozen"
     when = as_of(fleet) or "waiting for the first poll"
     return f'<p class="shown"><span>{markup.text(what)}</span> · {markup.text(when)}</p>'
 
@@ -94,8 +94,7 @@ def _entry(number: int, item: Item) -> str:
 
 
 def _keys() -> str:
-    told = ((" ".join(f"<kbd>{key}</kbd>" for key in keys), words) for *keys, words in KEYS)
-    return " · ".join(f"{keys} {words}" for keys, words in told)
+    return " · ".join(f"{' '.join(f'<kbd>{key}</kbd>' for key in keys)} {action}" for *keys, action in KEYS)
 
 
 _KEYS_BUTTON = (

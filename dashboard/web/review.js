@@ -1,21 +1,21 @@
-// The agenda of the review, and in a meeting the keys that lead through it. The sections arrive by the class of their container.
+// The agenda of the review and the keys of a meeting. Sections are found by the class of their container.
 const TYPED_IN = "input, textarea, select, [contenteditable=true], [role=combobox], [role=listbox], [role=dialog], [role=slider]";
 const STEPS = { j: 1, n: 1, ArrowRight: 1, k: -1, p: -1, ArrowLeft: -1 };
-const PRESSED = "button, summary, [role=button]"; // Space works them
+const PRESSED = "button, summary, [role=button]"; // activated by Space
 const MEETING = "meeting"; // as in links.py
-const BEGIN = ".st-key-begin_meeting"; // the button that begins one, as in meeting.py
+const BEGIN = ".st-key-begin_meeting"; // the start button, as in meeting.py
 const UNSAVED = "data-unsaved";
-const NOTE = "[class*=st-key-note_]"; // the fields of one, as in review_notes.py
-const SCREEN = 0.85; // of the window that Page Down goes on by: a few lines stay in sight
+const NOTE = "[class*=st-key-note_]"; // the fields of a note, as in review_notes.py
+const SCREEN = 0.85; // of the window height per Page Down: a few lines stay visible
 
-const NEAR = 80; // pixels below the agenda: a heading above this line has begun
-const STILL = 4; // pixels that are no scrolling
+const NEAR = 80; // pixels below the agenda: a heading above this line is current
+const STILL = 4; // pixels of tolerance: less is not scrolling
 
 const main = () => document.querySelector("[data-testid=stMain]");
 const section = (key) => document.querySelector(`.st-key-${key}`);
 const title = (key) => section(key)?.querySelector("h1, h2");
 
-// The address changes as it does when the reader goes back, and Streamlit follows.
+// A popstate event makes Streamlit read the changed URL.
 function leave() {
   const address = new URL(window.location.href);
   if (!address.searchParams.has(MEETING)) return;
@@ -30,26 +30,26 @@ class Agenda {
     this.all = items.map((item) => item.key);
   }
 
-  // The sections that are drawn: the agenda is there before them.
+  // The sections drawn so far: the agenda is mounted first.
   get keys() {
     return this.all.filter(section);
   }
 
-  // How far down the window a section begins when it is the current one: below the header and the agenda, which stay.
+  // Where the current section begins: below the sticky header and agenda.
   top() {
     const header = document.querySelector("[data-testid=stHeader]")?.getBoundingClientRect().bottom ?? 0;
     return header + this.root.getBoundingClientRect().height + 1;
   }
 
-  // The section that is read: the one that a key or a click led to, until the reader scrolls on; else the last one whose
-  // heading stands above a line near the top.
+  // The current section: the target of the last key or click until the reader scrolls, else the last one whose heading is
+  // above a line near the top.
   place() {
     if (this.isAtLed()) return this.keys.indexOf(this.root.fleetLed.key);
     const begun = this.keys.findLastIndex((key) => (title(key) ?? section(key)).getBoundingClientRect().top < this.top() + NEAR);
     return Math.max(begun, 0); // at the top of the page none has begun
   }
 
-  // Rows that grow above move the page or the section, each alone; a reader who scrolls moves both.
+  // Growing rows above move either the page or the section; scrolling moves both.
   isAtLed() {
     const led = this.root.fleetLed;
     if (!led || !this.keys.includes(led.key)) return false;
@@ -57,7 +57,7 @@ class Agenda {
     return Math.abs(section(led.key).getBoundingClientRect().top - led.top) < STILL;
   }
 
-  // The list is one line, and scrolls sideways where it is narrow.
+  // The list is one line that scrolls sideways on narrow screens.
   current(button) {
     if (button.hasAttribute("aria-current")) return;
     button.setAttribute("aria-current", "step");
@@ -87,7 +87,7 @@ class Agenda {
     this.mark();
   }
 
-  // A meeting begins or ends, and the type grows or shrinks: the section that was read stays until the reader does something.
+  // Type size changes when a meeting starts or ends: keep the current section in place until the next input.
   hold(key) {
     const watch = new ResizeObserver(() => this.go(this.keys.indexOf(key)));
     const end = () => watch.disconnect();
@@ -95,13 +95,12 @@ class Agenda {
     for (const name of ["wheel", "keydown", "pointerdown"]) document.addEventListener(name, end, { once: true, capture: true });
   }
 
-  // Which section to hold: none at the top of the page.
+  // The section to keep in place; none at the top of the page.
   held() {
     return main().scrollTop < STILL ? undefined : this.keys[this.place()];
   }
 
-  // Page Down, Space, and the button of a presenter: through a long section screen by screen, then to the next one. The
-  // last one goes on to the end of the page, and no further.
+  // Page Down, Space and presenter buttons scroll a long section by screens, then move to the next one.
   page(direction) {
     const [place, last] = [this.place(), this.keys.length - 1];
     const box = section(this.keys[place]).getBoundingClientRect();
@@ -112,7 +111,7 @@ class Agenda {
     else if (direction < 0 || place < last) this.go(Math.max(place + direction, 0));
   }
 
-  // Which way a key goes on screen by screen, if it does.
+  // The scroll direction of a key: 1, -1, or 0 for other keys.
   screen(event) {
     if (event.key === " ") return event.target.closest?.(PRESSED) ? 0 : event.shiftKey ? -1 : 1;
     return { PageDown: 1, PageUp: -1 }[event.key] ?? 0;
@@ -133,10 +132,11 @@ class Agenda {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.composedPath().some((node) => node.matches?.(TYPED_IN))) return;
     if (document.querySelector("[role=dialog]")) return;
+    const direction = this.screen(event);
     if (event.key === "Escape") this.leave();
     else if (!this.keys.length) return;
     else if (event.key in STEPS) this.go(this.place() + STEPS[event.key]);
-    else if (this.screen(event)) this.page(this.screen(event));
+    else if (direction) this.page(direction);
     else if (event.key >= "1" && event.key <= "9") this.go(Number(event.key) - 1);
     else if (event.key === "?") this.explain();
     else return;
@@ -144,7 +144,7 @@ class Agenda {
   }
 }
 
-// Escape leaves the field of a note, and so keeps it; the meeting goes on. Control and Enter keep it, and Enter an owner.
+// Escape leaves the field of a note, which saves it; the meeting continues. Ctrl+Enter saves, Enter too in the owner field.
 function pressedIn(event) {
   const field = event.target.closest?.(`${NOTE} :is(input, textarea)`);
   if (!field || event.isComposing) return;
@@ -155,12 +155,12 @@ function pressedIn(event) {
   field.blur();
 }
 
-// What is typed is not saved before the field is left; until then look_review.css says so.
+// Text is unsaved until its field is left; look_review.css shows this.
 function unsaved(event, isUnsaved) {
   event.target.closest?.(NOTE)?.toggleAttribute(UNSAVED, isUnsaved);
 }
 
-// Whoever leaves the page in the middle of a note is asked, as of any form; meanwhile the note is kept, for its field was left.
+// Leaving the page with unsaved text asks for confirmation; blur saves the note meanwhile.
 function leaving(event) {
   const field = document.activeElement;
   if (!field?.closest(NOTE)?.hasAttribute(UNSAVED)) return;

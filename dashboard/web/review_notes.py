@@ -13,12 +13,12 @@ from dashboard.store.notes_file import LONGEST_NAME, LONGEST_NOTE
 from dashboard.web import audit, markup, state
 
 NOTHING = Note("")
-BOTH_KEPT = "Somebody else wrote here at the same time: both are kept."
-TOO_LONG = f"Together with what somebody else wrote this is longer than {LONGEST_NOTE:,} characters. Shorten it."
+BOTH_KEPT = "Edited by two people at the same time: both texts are kept."
+TOO_LONG = f"With the other person's text the note exceeds {LONGEST_NOTE:,} characters. Shorten it."
 
 
 class _Names(NamedTuple):
-    """Where the session keeps what belongs to one note: two fields, what was seen on disk, what was not saved."""
+    """Session keys of one note: its two fields, the last note seen on disk, the unsaved note, the remark."""
 
     text: str
     owner: str
@@ -27,10 +27,10 @@ class _Names(NamedTuple):
     remark: str
 
 
-def draw(snapshot: str, about: str, label: str, there: Note | None) -> None:
-    """Draw the fields of one note. `label` is our own text; `there` is what stands beside the snapshot now."""
+def draw(snapshot: str, about: str, label: str, stored: Note | None) -> None:
+    """Draw the fields of one note. `label` is our own text; `stored` is the saved note."""
     names = _names(snapshot, about)
-    _follow(names, there or NOTHING)
+    _follow(names, stored or NOTHING)
     with st.container(key=f"note_{about}", gap="xxsmall"):
         st.text_input(
             f"Owner of {label}",
@@ -51,11 +51,11 @@ def draw(snapshot: str, about: str, label: str, there: Note | None) -> None:
             args=(snapshot, about),
             label_visibility="collapsed",
         )
-        _draw_remark(names, there, snapshot, about)
+        _draw_remark(names, stored, snapshot, about)
 
 
 def merged(base: Note, theirs: Note, mine: Note) -> Note:
-    """Put together what two people made of one note: where both changed it, what both wrote is kept."""
+    """Merge two edits of one note; where both changed it, both texts are kept."""
     text = _merged(base.text, theirs.text, mine.text, "\n")
     return Note(text, _merged(base.owner, theirs.owner, mine.owner, ", "), mine.at)
 
@@ -70,36 +70,36 @@ def _names(snapshot: str, about: str) -> _Names:
     return _Names(*(f"note {snapshot} {about} {part}" for part in _Names._fields))
 
 
-def _follow(names: _Names, there: Note) -> None:
-    """Show what stands on disk where it is new to this session; what could not be saved is never overwritten."""
-    kept = st.session_state
-    unsaved: Note | None = kept.get(names.unsaved)
-    is_news = kept.get(names.seen) != there and unsaved is None
-    shown = unsaved or there
+def _follow(names: _Names, stored: Note) -> None:
+    """Show the saved note where it is new to this session; an unsaved one is never overwritten."""
+    session = st.session_state
+    unsaved: Note | None = session.get(names.unsaved)
+    is_new = session.get(names.seen) != stored and unsaved is None
+    shown = unsaved or stored
     for name, value in ((names.text, shown.text), (names.owner, shown.owner)):
-        # Writing what is there already, which is kept without the space around it, would disturb somebody who types on;
-        # what another page did not draw is forgotten.
-        if name not in kept or (is_news and kept[name].strip() != value):
-            kept[name] = value
-    if is_news:
-        kept[names.seen] = there
+        # Rewriting an equal value (saved without surrounding space) would interrupt typing. Streamlit drops the state
+        # of fields that another page does not draw.
+        if name not in session or (is_new and session[name].strip() != value):
+            session[name] = value
+    if is_new:
+        session[names.seen] = stored
 
 
 def _save(snapshot: str, about: str) -> None:
-    """Keep what was typed. What somebody else wrote meanwhile stays, and a failed write loses nothing."""
-    names, kept = _names(snapshot, about), st.session_state
-    mine = Note(kept[names.text].strip(), kept[names.owner].strip(), service.now())
+    """Save the note, merged with a concurrent edit; after a failed write the session keeps it."""
+    names, session = _names(snapshot, about), st.session_state
+    mine = Note(session[names.text].strip(), session[names.owner].strip(), service.now())
     try:
-        note = _written(snapshot, about, kept.get(names.seen, NOTHING), mine)
+        note = _write(snapshot, about, session.get(names.seen, NOTHING), mine)
     except SnapshotError as error:
-        kept[names.unsaved], kept[names.remark] = mine, str(error)
+        session[names.unsaved], session[names.remark] = mine, str(error)
         return
-    kept[names.unsaved] = None
-    kept[names.remark] = BOTH_KEPT if note[:2] != mine[:2] else ""
+    session[names.unsaved] = None
+    session[names.remark] = BOTH_KEPT if note[:2] != mine[:2] else ""
 
 
-def _written(snapshot: str, about: str, base: Note, mine: Note) -> Note:
-    """Write a note, put together with what stands there by now; an empty one is taken away."""
+def _write(snapshot: str, about: str, base: Note, mine: Note) -> Note:
+    """Merge a note with the saved one and write it; an empty note is deleted. Return what was written."""
     theirs = service.snapshots().get(snapshot).notes.get(about, NOTHING)
     note = merged(base, theirs, mine)
     if len(note.text) > LONGEST_NOTE or len(note.owner) > LONGEST_NAME:
@@ -109,18 +109,18 @@ def _written(snapshot: str, about: str, base: Note, mine: Note) -> Note:
     return note
 
 
-def _draw_remark(names: _Names, there: Note | None, snapshot: str, about: str) -> None:
-    """Say below the fields what became of them: when they were saved, or why not."""
+def _draw_remark(names: _Names, stored: Note | None, snapshot: str, about: str) -> None:
+    """Draw the result of the last save below the fields: its time, or why it failed."""
     remark = str(st.session_state.get(names.remark) or "")
     if st.session_state.get(names.unsaved) is not None:
         st.html(f'<p class="saved" role="alert">{markup.glyph("warning", "")} Not saved. {markup.text(remark)}</p>')
         st.button("Save again", key=f"save_{about}", on_click=_save, args=(snapshot, about))
         return
-    if there is not None and there.at is not None:
-        when = f'<span title="{iso(there.at)}">saved {_when(there.at)}</span>'
+    if stored is not None and stored.at is not None:
+        when = f'<span title="{iso(stored.at)}">saved {_format_time(stored.at)}</span>'
         st.html(f'<p class="saved" role="status">{when} {markup.text(remark)}</p>')
 
 
-def _when(at: datetime) -> str:
-    """Write a time of day, and the day where it is not that of the data."""
+def _format_time(at: datetime) -> str:
+    """Return the time of day, with the date unless it is that of the data."""
     return f"{at:%H:%M}" if at.date() == state.now().date() else f"{at:%Y-%m-%d %H:%M}"

@@ -153,8 +153,8 @@ def report(fleet: Fleet, last: Last) -> View:
 
 
 def draw_agenda(sections: tuple[AgendaSection, ...]) -> None:
-    """Draw the agenda, which leads to every section."""
-    meeting.agenda(
+    """Draw the agenda with a link to every section."""
+    meeting.draw_agenda(
         [Item(each.key, AGENDA[each.anchor], f"{each.amount:,}" if each.amount else "") for each in sections]
     )
 
@@ -171,7 +171,7 @@ def draw_controls(fleet: Fleet) -> None:
         else:
             st.html(f'<p class="foot">{markup.bold("Freeze to take notes.")} {WHY_FREEZE}</p>')
             st.button("Freeze", key=FREEZE, on_click=_freeze, args=(fleet,))
-        meeting.switch()
+        meeting.draw_switch()
     for problem in (str(st.session_state.pop(PROBLEM, "")), unread):
         if problem:
             st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(problem)}"))
@@ -258,7 +258,7 @@ def _draw_topic(topic: Topic, snapshot: str, notes: Notes) -> None:
     noted = [each for each in topic.ids if each in notes] or [topic.ids[0]]
     with st.container(key=f"topic_{noted[0]}"):
         st.html(topic.html)
-        with st.container(key=f"beside_{noted[0]}", gap="xxsmall"):
+        with st.container(key=f"notes_{noted[0]}", gap="xxsmall"):
             if quotes := "".join(_quotes(notes[each] for each in noted[1:])):
                 st.html(quotes)
             _draw_note(snapshot, noted[0], topic.label, notes.get(noted[0]))

@@ -149,7 +149,7 @@ def test_two_who_write_the_same_note_at_once_lose_nothing(store: Snapshots) -> N
 
     assert store.get(key).notes[about][:2] == ("Theirs.\nMine.", "bo")
     assert app.text_area(key=field(key, about)).value == "Theirs.\nMine."
-    assert "both are kept" in html(app)
+    assert "both texts are kept" in html(app)
 
 
 def test_a_note_that_cannot_be_written_stays_in_its_field_and_is_saved_on_demand(
