@@ -77,12 +77,13 @@ def worst(rule: Rule) -> str:
 def severities(rule: Rule) -> str:
     """Return the severities by impact context, the worst first: `prefix-hash critical, any pool warning`."""
     by_rank = sorted(rule.severity.items(), key=lambda each: each[1].rank)
-    return ", ".join(f"{facet} {severity}" for facet, severity in by_rank)
+    return ", ".join(f"{context} {severity}" for context, severity in by_rank)
 
 
 def _severities(rule: Rule) -> str:
     rows = [
-        f"| {facet} | {severity} | {_cell(rule.page.why.get(facet, ''))} |" for facet, severity in rule.severity.items()
+        f"| {context} | {severity} | {_cell(rule.page.why.get(context, ''))} |"
+        for context, severity in rule.severity.items()
     ]
     return "\n".join(["| context | severity | reason |", "| --- | --- | --- |", *rows])
 

@@ -27,7 +27,7 @@ from dashboard.rules.apply_method import (
 )
 from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import name_piece, setting_name, setting_piece, value_piece, write
 from dashboard.rules.subject import PoolSubject, setting_value
@@ -42,16 +42,13 @@ _PASTED = frozenset({ApplyMethod.FLAG, ApplyMethod.VARIABLE, ApplyMethod.NO_VARI
 
 
 @rule(
-    id="BL-01",
-    name="deviates-from-baseline",
-    family=Family.BASELINE,
-    severity={
+    "BL-01",
+    {
         ImpactContext.MODEL: Severity.WARNING,
         ImpactContext.PREFIX_HASH: Severity.CRITICAL,
         ImpactContext.KV_EVENTS: Severity.CRITICAL,
         ImpactContext.KV_STORE: Severity.CRITICAL,
     },
-    needs=(),
     least=1,
     needs_baseline=True,
 )

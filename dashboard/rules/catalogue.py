@@ -4,7 +4,7 @@ from dashboard.rules import baseline
 from dashboard.rules.behaviour import development_mode, prompts, requests, weights
 from dashboard.rules.capacity import devices, graphs, kv_cache
 from dashboard.rules.disaggregation import handshake, memory, partners, roles, transfer
-from dashboard.rules.findings import Family
+from dashboard.rules.findings import FAMILIES
 from dashboard.rules.identity import coverage, engines
 from dashboard.rules.registry import Rule
 from dashboard.rules.routing import blocks, event_topics, events, hash_root, hashes, prefix_caching
@@ -13,15 +13,6 @@ from dashboard.rules.stores import mooncake, sharing
 
 # Raise it with every changed verdict (tests/rules/rule_set.txt). Reports and snapshots print it.
 RULE_SET = 7
-FAMILIES = (
-    Family.ROUTING,
-    Family.DISAGGREGATION,
-    Family.STORES,
-    Family.BEHAVIOUR,
-    Family.CAPACITY,
-    Family.IDENTITY,
-    Family.BASELINE,
-)
 MODULES = (
     *(blocks, event_topics, events, hash_root, hashes, prefix_caching),
     *(handshake, memory, partners, roles, transfer),
@@ -33,10 +24,7 @@ MODULES = (
 )
 
 
-def _all_rules() -> tuple[Rule, ...]:
-    coded = (each for module in MODULES for each in vars(module).values() if isinstance(each, Rule))
-    return tuple(sorted([*simple_rules(), *coded], key=lambda rule: (FAMILIES.index(rule.family), rule.id)))
-
-
-ALL_RULES: tuple[Rule, ...] = _all_rules()
+_CODED = (each for module in MODULES for each in vars(module).values() if isinstance(each, Rule))
+_PREFIXES = tuple(FAMILIES)
+ALL_RULES = tuple(sorted([*simple_rules(), *_CODED], key=lambda rule: (_PREFIXES.index(rule.id[:2]), rule.id)))
 BY_ID = {rule.id: rule for rule in ALL_RULES}

@@ -90,22 +90,22 @@ class Domain:
     expects: Expectations = Expectations()
 
     @property
-    def facets(self) -> frozenset[ImpactContext]:
+    def contexts(self) -> frozenset[ImpactContext]:
         """Return the impact contexts of this pool."""
-        facets = {ImpactContext.MODEL}
+        contexts = {ImpactContext.MODEL}
         if self.router is not Router.NONE:
-            facets.add(ImpactContext(self.router))
+            contexts.add(ImpactContext(self.router))
         if self.kv_store is not Store.NONE:
-            facets.add(ImpactContext.KV_STORE)
+            contexts.add(ImpactContext.KV_STORE)
         if self.disaggregated:
-            facets.add(ImpactContext.DISAGGREGATED)
-        return frozenset(facets)
+            contexts.add(ImpactContext.DISAGGREGATED)
+        return frozenset(contexts)
 
     @property
-    def known_facets(self) -> frozenset[ImpactContext]:
+    def known_contexts(self) -> frozenset[ImpactContext]:
         """Return the contexts that are declared or inferred: only a router is ever assumed."""
         assumed = self.router.value if self.router_basis is Basis.ASSUMED else None
-        return frozenset(each for each in self.facets if each.value != assumed)
+        return frozenset(each for each in self.contexts if each.value != assumed)
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ REASON_LENGTH = 200  # characters of an exception
 ID_DIGITS = 10
 
 
-class _Context(NamedTuple):
+class _FleetData(NamedTuple):
     """The fleet's data that a finding needs."""
 
     replicas: Mapping[str, Replica]
@@ -60,7 +60,7 @@ def inspect_fleet(
     `now` decides which rollouts are in progress, `today` (default: the day of `now`) which suppressions expired.
     """
     subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore)
-    context = _Context({each.id: each for each in replicas}, cohort_letters(pools), policy.file)
+    data = _FleetData({each.id: each for each in replicas}, cohort_letters(pools), policy.file)
     by_scope: dict[Scope, Sequence[Subject]] = {
         Scope.POOL: subjects,
         Scope.PAIR: list(_pairs(subjects)),
@@ -71,17 +71,17 @@ def inspect_fleet(
     for rule in rules:
         change = policy.rules.get(rule.id, RuleChange())
         for subject in by_scope[rule.scope]:
-            outcome, found = _evaluate(rule, change, subject, context)
+            outcome, found = _evaluate(rule, change, subject, data)
             outcomes.append(outcome)
             findings += found
 
     fleet_wide = {each.id for each in rules if each.scope is Scope.FLEET}
 
     def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
-        pools = _pools_of(part, context) if finding.rule in fleet_wide else finding.pools
-        return replace(finding, pools=pools, replicas=part, cohorts=_cohorts(part, context))
+        pools = _pools_of(part, data) if finding.rule in fleet_wide else finding.pools
+        return replace(finding, pools=pools, replicas=part, cohorts=_cohorts(part, data))
 
-    result = suppress(findings, policy.suppressions, today or now.date(), context.replicas, narrowed)
+    result = suppress(findings, policy.suppressions, today or now.date(), data.replicas, narrowed)
     return Inspection(
         findings=_worst_first(result.active, rules),
         suppressed=_worst_first(result.suppressed, rules),
@@ -127,11 +127,11 @@ def _serves(subject: PoolSubject) -> set[str]:
     return {name for each in subject.members for name in each.served_model_names}
 
 
-def _evaluate(rule: Rule, change: RuleChange, subject: Subject, context: _Context) -> tuple[Outcome, list[Finding]]:
+def _evaluate(rule: Rule, change: RuleChange, subject: Subject, data: _FleetData) -> tuple[Outcome, list[Finding]]:
     """Return the outcome and the findings of one rule on one subject."""
-    worst = rule.severity_in(subject.facets, subject.known_facets)
+    worst = rule.severity_in(subject.contexts, subject.known_contexts)
     whole = Outcome(rule.id, subject.name, subject.pools, OutcomeKind.PASSED, total=len(subject.all_replicas))
-    reason = _inapplicable(rule, change, subject, context.file)
+    reason = _inapplicable(rule, change, subject, data.file)
     if worst is None or reason:
         reason = reason or f"Only for {' or '.join(rule.severity)}."
         return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason=reason), []
@@ -147,7 +147,7 @@ def _evaluate(rule: Rule, change: RuleChange, subject: Subject, context: _Contex
     unknown = [each for each in results if isinstance(each, NotEvaluated)]
     whole = whole._replace(unknown=max([whole.unknown, *(len(each.replicas) for each in unknown)]))
     drafts = [each for each in results if isinstance(each, Draft)]
-    found = [_finding(draft, rule, whole, worst, change.severity, subject, context) for draft in drafts]
+    found = [_finding(draft, rule, whole, worst, change.severity, subject, data) for draft in drafts]
     if found:
         return whole._replace(kind=OutcomeKind.FAILED, findings=len(found)), found
     reason = next((each.reason for each in unknown if each.reason), "")
@@ -192,18 +192,18 @@ def _finding(
     worst: tuple[ImpactContext, Severity],
     override: Severity | None,
     subject: Subject,
-    context: _Context,
+    data: _FleetData,
 ) -> Finding:
     """Return a draft as a finding. An assumption limits its severity to warning, unless the operator set that.
 
     A difference along a rollout is one step milder.
     """
-    facet, severity = worst[0], draft.severity or worst[1]
-    why = rule.page.why.get(facet, "")
+    context, severity = worst[0], draft.severity or worst[1]
+    why = rule.page.why.get(context, "")
     assumptions = draft.assumptions
-    if facet not in subject.known_facets and (draft.severity is None or draft.why is None):
-        assumptions = (*assumptions, assumed_router(facet))
-        why = f"If the router is {facet}: {uncapitalized(why)}"
+    if context not in subject.known_contexts and (draft.severity is None or draft.why is None):
+        assumptions = (*assumptions, assumed_router(context))
+        why = f"If the router is {context}: {uncapitalized(why)}"
     confidence = Confidence.ASSUMED if assumptions else draft.confidence
     if confidence is Confidence.ASSUMED:
         severity = severity.assumed
@@ -214,7 +214,7 @@ def _finding(
     if rollout is not None:
         severity, behind = severity.milder, tuple((router, other.milder) for router, other in behind)
     replicas = tuple(sorted(set(draft.replicas)))
-    pools = subject.pools or _pools_of(replicas, context)
+    pools = subject.pools or _pools_of(replicas, data)
     return Finding(
         id=_id(outcome, draft),
         rule=outcome.rule,
@@ -223,7 +223,7 @@ def _finding(
         subject=subject.name,
         pools=pools,
         replicas=replicas,
-        cohorts=_cohorts(replicas, context),
+        cohorts=_cohorts(replicas, data),
         text=draft.text,
         why=draft.why or why,
         remedy=draft.remedy if rollout is None else remedy_along(rollout, draft),
@@ -232,7 +232,7 @@ def _finding(
         total=outcome.total,
         is_rollout=rollout is not None,
         assumptions=assumptions,
-        facet=None if draft.why else facet,
+        context=None if draft.why else context,
         severity_behind=tuple((router, other) for router, other in behind if other.rank < severity.rank),
     )
 
@@ -275,14 +275,14 @@ def _id(outcome: Outcome, draft: Draft) -> str:
     return hashlib.sha256(repr((outcome.rule, outcome.subject, what)).encode()).hexdigest()[:ID_DIGITS]
 
 
-def _pools_of(replicas: Sequence[str], context: _Context) -> tuple[str, ...]:
-    return tuple(sorted({pool for each in replicas if (pool := context.replicas[each].pool)}))
+def _pools_of(replicas: Sequence[str], data: _FleetData) -> tuple[str, ...]:
+    return tuple(sorted({pool for each in replicas if (pool := data.replicas[each].pool)}))
 
 
-def _cohorts(replicas: Sequence[str], context: _Context) -> tuple[CohortShare, ...]:
+def _cohorts(replicas: Sequence[str], data: _FleetData) -> tuple[CohortShare, ...]:
     members: dict[tuple[str, str], list[str]] = defaultdict(list)
     for each in replicas:
-        members[context.replicas[each].pool or "", context.letters.get(each, "")].append(each)
+        members[data.replicas[each].pool or "", data.letters.get(each, "")].append(each)
     return tuple(CohortShare(pool, letter, tuple(members[pool, letter])) for pool, letter in sorted(members))
 
 

@@ -48,13 +48,25 @@ class Confidence(StrEnum):
 class Family(StrEnum):
     """The topic of a rule. Of equally bad findings those of the first family are listed first."""
 
-    ROUTING = "routing"  # RT
-    DISAGGREGATION = "disaggregation"  # PD
-    STORES = "stores"  # SH
-    CAPACITY = "capacity"  # CP
-    BEHAVIOUR = "behaviour"  # CO
-    IDENTITY = "identity"  # ID
-    BASELINE = "baseline"  # BL
+    ROUTING = "routing"
+    DISAGGREGATION = "disaggregation"
+    STORES = "stores"
+    CAPACITY = "capacity"
+    BEHAVIOUR = "behaviour"
+    IDENTITY = "identity"
+    BASELINE = "baseline"
+
+
+# By the prefix of rule ids, in the order in which rules are listed.
+FAMILIES = {
+    "RT": Family.ROUTING,
+    "PD": Family.DISAGGREGATION,
+    "SH": Family.STORES,
+    "CO": Family.BEHAVIOUR,
+    "CP": Family.CAPACITY,
+    "ID": Family.IDENTITY,
+    "BL": Family.BASELINE,
+}
 
 
 class Evidence(NamedTuple):
@@ -151,7 +163,7 @@ class Finding:
     """One problem: where it is, what it breaks, what to do.
 
     `id` is the same in every poll while rule, pools and values are. `unknown` counts the replicas of the subject that
-    do not report the settings that it names. `expired` is a suppression that ended. `facet` is the impact context of
+    do not report the settings that it names. `expired` is a suppression that ended. `context` is the impact context of
     `why`. `severity_behind` lists the routers behind which it would be worse, where the pool's router is not declared.
     """
 
@@ -173,7 +185,7 @@ class Finding:
     suppression: Suppression | None = None
     expired: Suppression | None = None
     assumptions: tuple[str, ...] = ()
-    facet: ImpactContext | None = None
+    context: ImpactContext | None = None
     severity_behind: tuple[tuple[ImpactContext, Severity], ...] = ()
 
     @property

@@ -3,13 +3,13 @@
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from textwrap import dedent
 from typing import Any
 
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Family, Severity
+from dashboard.rules.findings import FAMILIES, Family, Severity
 
 WHY, FIX, EXCEPTIONS, EVIDENCE, EXAMPLE = "Why it matters", "How to fix", "Exceptions", "Evidence", "Example"
 _HEAD = re.compile(rf"^({WHY}|{FIX}|{EXCEPTIONS}|{EVIDENCE}|{EXAMPLE}):[ \t]*$", re.MULTILINE)
@@ -41,7 +41,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: its names, when it applies, how severe it is, its function and its page.
+    """A rule: its id and name, when it applies, how severe it is, its function and its page.
 
     `severity` is by impact context: the worst of those that the subject has counts; without one the rule is n/a. It is
     skipped where fewer than `least` replicas report any of `needs`. `expects` names the expectation of the router
@@ -50,51 +50,57 @@ class Rule:
 
     id: str
     name: str
-    family: Family
-    scope: Scope
     severity: Mapping[ImpactContext, Severity]
     needs: tuple[str, ...]
-    least: int
     check: Check
     page: Page
-    parameters: Mapping[str, Any]
+    scope: Scope = Scope.POOL
+    least: int = 2
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     expects: str | None = None
     needs_baseline: bool = False
 
+    @property
+    def family(self) -> Family:
+        """Return the family that the first two letters of its id name."""
+        return FAMILIES[self.id[:2]]
+
     def severity_in(
-        self, facets: frozenset[ImpactContext], known: frozenset[ImpactContext]
+        self, contexts: frozenset[ImpactContext], known: frozenset[ImpactContext]
     ) -> tuple[ImpactContext, Severity] | None:
         """Return the impact context with the worst severity, and that; None where the rule does not apply.
 
         A context that is not `known` but assumed is never worse than warning; of equals a known one decides.
         """
         candidates = [
-            (facet, severity if facet in known else severity.assumed)
-            for facet, severity in self.severity.items()
-            if facet in facets
+            (context, severity if context in known else severity.assumed)
+            for context, severity in self.severity.items()
+            if context in contexts
         ]
         return min(candidates, key=lambda each: (each[1].rank, each[0] not in known)) if candidates else None
 
 
 def rule(
-    *,
-    id: str,  # noqa: A002  as it is called everywhere
-    name: str,
-    family: Family,
+    id_: str,
     severity: Mapping[ImpactContext, Severity],
-    needs: tuple[str, ...],
+    *,
+    needs: tuple[str, ...] = (),
     scope: Scope = Scope.POOL,
     least: int = 2,
     expects: str | None = None,
     needs_baseline: bool = False,
 ) -> Callable[[Check], Rule]:
-    """Declare a rule. The function takes its subject, and parameters by keyword, each with a default."""
+    """Declare a rule: its name is that of its function.
+
+    The function takes its subject, and parameters by keyword, each with a default.
+    """
 
     def declared(check: Check) -> Rule:
         keywords = list(inspect.signature(check).parameters.values())[1:]
         parameters = {each.name: each.default for each in keywords}
+        name = check.__name__.replace("_", "-")
         page = page_of(inspect.getdoc(check) or "")
-        return Rule(id, name, family, scope, severity, needs, least, check, page, parameters, expects, needs_baseline)
+        return Rule(id_, name, severity, needs, check, page, scope, least, parameters, expects, needs_baseline)
 
     return declared
 

@@ -14,7 +14,7 @@ from dashboard.rules import remedy
 from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation.handshake import warn_unless_nixl
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Family, Severity
+from dashboard.rules.findings import Draft, Severity
 from dashboard.rules.registry import Page, Rule, Scope, flowing
 from dashboard.rules.selection import caching, publishing
 from dashboard.rules.subject import PairSubject, PoolSubject, setting_value
@@ -54,7 +54,6 @@ class _SimpleRule(_Group):
 
     id: str
     name: str
-    family: Family
     scope: Literal[Scope.POOL, Scope.PAIR] = Scope.POOL
     also: tuple[_Group, ...] = ()
     needs: tuple[str, ...] = ()
@@ -74,14 +73,11 @@ class _SimpleRule(_Group):
         return Rule(
             self.id,
             self.name,
-            self.family,
-            self.scope,
             {context: each.severity for context, each in self.impact.items()},
             self.needs or tuple(path for group in groups for path in group.compare),
-            2,
             partial(_check_pair if self.scope is Scope.PAIR else _check_pool, self, groups),
             self._page(),
-            {},
+            self.scope,
         )
 
     def _page(self) -> Page:

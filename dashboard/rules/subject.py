@@ -121,14 +121,14 @@ class PoolSubject:
         return (self.pool.name,)
 
     @property
-    def facets(self) -> frozenset[ImpactContext]:
+    def contexts(self) -> frozenset[ImpactContext]:
         """Return the impact contexts of the pool."""
-        return self.domain.facets
+        return self.domain.contexts
 
     @property
-    def known_facets(self) -> frozenset[ImpactContext]:
+    def known_contexts(self) -> frozenset[ImpactContext]:
         """Return those that are not assumed."""
-        return self.domain.known_facets
+        return self.domain.known_contexts
 
     def is_ignored(self, path: str) -> bool:
         """Tell whether fleet.yaml excludes a path from comparison."""
@@ -272,14 +272,14 @@ class PairSubject:
         return (self.prefill.name, self.decode.name)
 
     @property
-    def facets(self) -> frozenset[ImpactContext]:
+    def contexts(self) -> frozenset[ImpactContext]:
         """Return the impact contexts of either pool."""
-        return self.prefill.facets | self.decode.facets
+        return self.prefill.contexts | self.decode.contexts
 
     @property
-    def known_facets(self) -> frozenset[ImpactContext]:
+    def known_contexts(self) -> frozenset[ImpactContext]:
         """Return those that are known of either pool."""
-        return self.prefill.known_facets | self.decode.known_facets
+        return self.prefill.known_contexts | self.decode.known_contexts
 
     @property
     def sides(self) -> tuple[PoolSubject, PoolSubject]:
@@ -319,14 +319,14 @@ class FleetSubject:
         return ()
 
     @property
-    def facets(self) -> frozenset[ImpactContext]:
+    def contexts(self) -> frozenset[ImpactContext]:
         """Return the impact contexts of any pool."""
-        return frozenset({ImpactContext.MODEL}).union(*(each.facets for each in self.subjects))
+        return frozenset({ImpactContext.MODEL}).union(*(each.contexts for each in self.subjects))
 
     @property
-    def known_facets(self) -> frozenset[ImpactContext]:
+    def known_contexts(self) -> frozenset[ImpactContext]:
         """Return those that are known of any pool."""
-        return frozenset({ImpactContext.MODEL}).union(*(each.known_facets for each in self.subjects))
+        return frozenset({ImpactContext.MODEL}).union(*(each.known_contexts for each in self.subjects))
 
     def identity(self, path: str) -> Mapping[str, Any]:
         """Return per replica of any pool the whole value of an identity setting, as native JSON."""

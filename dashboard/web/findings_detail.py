@@ -43,7 +43,7 @@ def draw(found: Known, listed: Listed, fleet: Fleet, address: Mapping[str, str])
     _draw_remedy(finding.remedy)
     if finding.rule in BY_ID:
         with st.expander(f"About rule {rule_title(finding.rule)}"):
-            st.html(rule_html(BY_ID[finding.rule], finding.facet))
+            st.html(rule_html(BY_ID[finding.rule], finding.context))
 
 
 def head(finding: Finding, address: Mapping[str, str]) -> str:

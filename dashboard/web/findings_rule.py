@@ -14,11 +14,11 @@ INDENT = "    "  # a paragraph that is all indented is something typed
 
 
 def rule_html(rule: Rule, here: ImpactContext | None = None) -> str:
-    """Write a rule's page. `here` is the facet that counts in the pool at hand."""
+    """Write a rule's page. `here` is the context that counts in the pool at hand."""
     page = rule.page
     reasons = "".join(
-        _reason(facet, rule.severity.get(facet), sentence, is_here=facet is here)
-        for facet, sentence in page.why.items()
+        _reason(context, rule.severity.get(context), sentence, is_here=context is here)
+        for context, sentence in page.why.items()
     )
     evidence = "".join(f"<li>{_source(line)}</li>" for line in page.evidence)
     parts = [
@@ -37,10 +37,10 @@ def marked(text: str) -> str:
     return _CODE.sub(r"<code>\1</code>", markup.text(text))
 
 
-def _reason(facet: ImpactContext, severity: Severity | None, sentence: str, *, is_here: bool) -> str:
+def _reason(context: ImpactContext, severity: Severity | None, sentence: str, *, is_here: bool) -> str:
     how = f" {markup.muted(severity)}" if severity else ""
     here = ' <span class="tag">here</span>' if is_here else ""
-    return f"<li>{markup.bold(facet)}{how}{here}: {marked(sentence)}</li>"
+    return f"<li>{markup.bold(context)}{how}{here}: {marked(sentence)}</li>"
 
 
 def _part(title: str, content: str) -> str:

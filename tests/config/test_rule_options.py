@@ -11,7 +11,7 @@ from dashboard.config import load_options, policy_of
 from dashboard.config.rules import options_of
 from dashboard.errors import OptionsError
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Family, Severity
+from dashboard.rules.findings import Draft, Severity
 from dashboard.rules.policy import RuleChange
 from dashboard.rules.registry import Rule, rule
 
@@ -41,10 +41,7 @@ def made() -> Rule:
     ) -> tuple[Draft, ...]:
         raise AssertionError(tolerance, least, strict, unit)
 
-    declared = rule(
-        id="XX-01", name="made-up", family=Family.CAPACITY, severity={ImpactContext.MODEL: Severity.INFO}, needs=()
-    )
-    return declared(check)
+    return rule("CP-99", {ImpactContext.MODEL: Severity.INFO})(check)
 
 
 def test_parameters_become_what_their_defaults_are_and_only_those_written_are_kept() -> None:

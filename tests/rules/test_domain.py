@@ -49,8 +49,8 @@ def test_a_router_that_nobody_declared_and_no_setting_shows_is_assumed_to_be_app
     assert (domain.router, domain.router_basis) == (Router.APPROXIMATE, Basis.ASSUMED)
     assert (domain.kv_store, domain.kv_store_basis) == (Store.NONE, Basis.ASSUMED)
     assert (domain.disaggregated, domain.disaggregated_basis) == (False, Basis.ASSUMED)
-    assert domain.facets == {ImpactContext.MODEL, ImpactContext.APPROXIMATE}
-    assert domain.known_facets == {ImpactContext.MODEL}
+    assert domain.contexts == {ImpactContext.MODEL, ImpactContext.APPROXIMATE}
+    assert domain.known_contexts == {ImpactContext.MODEL}
     assert domain.assumptions == ("router is approximate",)
 
 
@@ -62,7 +62,7 @@ def test_what_fleet_yaml_says_counts_more_than_what_is_shown() -> None:
     assert (domain.router, domain.kv_store, domain.disaggregated) == (Router.NONE, Store.NONE, False)
     assert {domain.router_basis, domain.kv_store_basis, domain.disaggregated_basis} == {Basis.DECLARED}
     assert domain.expects.block_size == 16
-    assert domain.facets == domain.known_facets == {ImpactContext.MODEL}
+    assert domain.contexts == domain.known_contexts == {ImpactContext.MODEL}
     assert domain.assumptions == ()
 
 
@@ -149,7 +149,7 @@ def test_a_role_shows_that_a_model_is_served_in_parts(
 def test_each_part_of_a_domain_is_a_reason_for_harm() -> None:
     declared = Declared(Router.APPROXIMATE, Store.FILE, disaggregated=True)
 
-    assert inferred({}, declared=declared).facets == {
+    assert inferred({}, declared=declared).contexts == {
         ImpactContext.MODEL,
         ImpactContext.APPROXIMATE,
         ImpactContext.KV_STORE,

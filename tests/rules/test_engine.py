@@ -16,7 +16,6 @@ from dashboard.rules.findings import (
     Confidence,
     Draft,
     Evidence,
-    Family,
     Inspection,
     NotEvaluated,
     OutcomeKind,
@@ -37,14 +36,7 @@ SEVERITY = {ImpactContext.MODEL: Severity.WARNING, ImpactContext.KV_EVENTS: Seve
 
 def made(check: Any, **more: Any) -> Rule:
     """A rule that is only here."""
-    given = {
-        "id": "XX-01",
-        "name": "made-up-rule",
-        "family": Family.ROUTING,
-        "severity": SEVERITY,
-        "needs": (BLOCKS,),
-        "least": 1,
-    }
+    given = {"id_": "RT-91", "severity": SEVERITY, "needs": (BLOCKS,), "least": 1}
     return rule(**{**given, **more})(check)
 
 
@@ -128,7 +120,7 @@ def test_a_router_that_is_only_assumed_makes_nothing_worse_than_a_warning_and_is
     assert (known.severity, known.confidence, known.assumptions) == (Severity.CRITICAL, Confidence.REPORTED, ())
     assert known.why == "The router guesses wrong."
     assert assumed.id == known.id
-    assert assumed.facet is known.facet is ImpactContext.APPROXIMATE
+    assert assumed.context is known.context is ImpactContext.APPROXIMATE
 
 
 def test_a_reason_that_is_known_goes_before_one_as_bad_that_is_assumed() -> None:
@@ -163,7 +155,7 @@ def test_what_a_rule_calls_critical_itself_is_a_warning_too_where_it_rests_on_an
     (known,) = inspected([made(for_another_reason, severity=severity)], blocks(32)).findings
 
     assert (assumed.severity, assumed.assumptions) == (Severity.WARNING, ("router is approximate",))
-    assert (known.severity, known.assumptions, known.facet) == (Severity.CRITICAL, (), None)
+    assert (known.severity, known.assumptions, known.context) == (Severity.CRITICAL, (), None)
 
 
 def test_a_finding_names_the_routers_behind_which_it_would_be_worse_where_none_is_declared() -> None:
@@ -199,7 +191,7 @@ def test_a_router_that_settings_show_is_not_declared_either() -> None:
 
 
 def test_a_severity_that_the_operator_set_stays_whatever_is_assumed() -> None:
-    policy = Policy(rules={"XX-01": RuleChange(severity=Severity.CRITICAL)})
+    policy = Policy(rules={"RT-91": RuleChange(severity=Severity.CRITICAL)})
     (finding,) = inspected([approximately()], blocks(32), policy=policy).findings
 
     assert (finding.severity, finding.assumptions) == (Severity.CRITICAL, ("router is approximate",))
@@ -241,7 +233,7 @@ def test_a_rule_that_raises_is_an_error_and_costs_the_others_nothing() -> None:
         raise KeyError("x" * 500)
         yield
 
-    found = inspected([made(broken, id="XX-00", name="a-b"), made(fails)], blocks(32))
+    found = inspected([made(broken, id_="RT-90"), made(fails)], blocks(32))
 
     assert [each.kind for each in found.outcomes] == [OutcomeKind.ERROR, OutcomeKind.FAILED]
     assert found.outcomes[0].reason.startswith("KeyError: 'xxx")
@@ -288,9 +280,9 @@ def test_a_rule_can_be_disabled_made_milder_and_given_parameters() -> None:
             if subject.value(replica.id, BLOCKS) == wrong:
                 yield Draft((replica.id,), plain("Wrong."), (), FIX)
 
-    changes = {"XX-01": RuleChange(severity=Severity.INFO, parameters={"wrong": 16})}
+    changes = {"RT-91": RuleChange(severity=Severity.INFO, parameters={"wrong": 16})}
     (finding,) = inspected([made(with_parameter)], blocks(16), policy=Policy(rules=changes)).findings
-    off = inspected([made(fails)], blocks(32), policy=Policy(rules={"XX-01": RuleChange(enabled=False)}))
+    off = inspected([made(fails)], blocks(32), policy=Policy(rules={"RT-91": RuleChange(enabled=False)}))
 
     assert finding.severity is Severity.INFO
     assert [each.reason for each in off.outcomes] == ["Disabled in fleet.yaml."]
@@ -381,7 +373,7 @@ def test_along_a_rollout_other_routers_are_named_only_where_it_would_still_be_wo
 
 
 def test_findings_are_sorted_worst_first() -> None:
-    mild = made(fails, id="XX-00", name="a-b", severity={ImpactContext.MODEL: Severity.INFO})
+    mild = made(fails, id_="RT-90", severity={ImpactContext.MODEL: Severity.INFO})
     found = inspected([mild, made(fails)], blocks(32), blocks(64, pool="other"))
 
     assert [(each.severity, each.subject) for each in found.findings] == [
@@ -402,7 +394,7 @@ def test_a_finding_keeps_its_id_while_it_says_the_same() -> None:
 
 def test_what_is_suppressed_is_kept_apart_with_its_cohorts_counted_anew() -> None:
     until = builders.NOW.date() + timedelta(days=1)
-    policy = Policy(suppressions=(Suppression("XX-01", "me", "known", until, replicas=("chat-4",), number=1),))
+    policy = Policy(suppressions=(Suppression("RT-91", "me", "known", until, replicas=("chat-4",), number=1),))
     found = inspected([made(fails)], blocks(16, replicas=3), blocks(32, replicas=2), policy=policy)
 
     assert [each.cohorts for each in found.findings] == [(CohortShare("chat", "B", ("http://chat-5:8000",)),)]
@@ -412,11 +404,11 @@ def test_what_is_suppressed_is_kept_apart_with_its_cohorts_counted_anew() -> Non
 def test_options_that_match_nothing_are_told() -> None:
     policy = Policy(
         pools={"caht": Declared(), "c*": Declared()},
-        suppressions=(Suppression("XX-09", "me", "known", date(2027, 1, 1), number=1),),
+        suppressions=(Suppression("RT-99", "me", "known", date(2027, 1, 1), number=1),),
     )
 
     assert inspected([made(passes)], blocks(16), policy=policy).notes == (
-        "suppress[0] in fleet.yaml (XX-09, me) matches no finding; remove it.",
+        "suppress[0] in fleet.yaml (RT-99, me) matches no finding; remove it.",
         "pools.caht in fleet.yaml matches no pool; correct or remove it.",
     )
 

@@ -55,5 +55,5 @@ def test_what_is_missing_is_empty() -> None:
 
 
 def test_a_facet_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match="no such facet"):
-        page_of("Blocks differ.\n\nWhy it matters:\n    - no such facet: A sentence.\n")
+    with pytest.raises(ValueError, match="no such context"):
+        page_of("Blocks differ.\n\nWhy it matters:\n    - no such context: A sentence.\n")

@@ -50,7 +50,7 @@ def test_a_rule_has_a_whole_page(rule: Rule) -> None:
 
     assert page.problem.endswith(".")
     assert "\n" not in page.problem.split("\n\n")[0]
-    assert page.why.keys() == rule.severity.keys(), "a sentence for every facet that has a severity"
+    assert page.why.keys() == rule.severity.keys(), "a sentence for every context that has a severity"
     assert all(re.match(r"[A-Z`0-9]", sentence) and sentence.endswith(".") for sentence in page.why.values())
     assert page.fix.endswith(".")
     assert page.exceptions.endswith(".")

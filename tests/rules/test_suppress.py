@@ -18,7 +18,6 @@ from dashboard.rules.findings import (
     Confidence,
     Draft,
     Evidence,
-    Family,
     Finding,
     Remedy,
     Severity,
@@ -237,15 +236,7 @@ def test_what_is_suppressed_in_one_pool_no_longer_counts_there() -> None:
         ids = tuple(each.id for each in fleet.all_replicas)
         yield Draft(ids, plain("Shared."), (Evidence("x", '"y"', State.REPORTED, ids),), Remedy("Part them."))
 
-    made = rule(
-        id="ID-99",
-        name="made-up",
-        family=Family.IDENTITY,
-        severity={ImpactContext.MODEL: Severity.WARNING},
-        needs=(),
-        scope=Scope.FLEET,
-        least=1,
-    )(shared)
+    made = rule("ID-99", {ImpactContext.MODEL: Severity.WARNING}, scope=Scope.FLEET, least=1)(shared)
     document = builders.document()
     members = [
         builders.replica("a-1", pool="a", document=document),

@@ -117,8 +117,8 @@ def assumed(finding: Finding) -> str:
 def undeclared(finding: Finding) -> str:
     """Write `Router not declared: critical behind prefix-hash or kv-events.`; nothing where that changes nothing."""
     by_severity: dict[Severity, list[str]] = {}
-    for facet, severity in finding.severity_behind:
-        by_severity.setdefault(severity, []).append(facet)
+    for context, severity in finding.severity_behind:
+        by_severity.setdefault(severity, []).append(context)
     worse = ", ".join(f"{severity} behind {' or '.join(routers)}" for severity, routers in by_severity.items())
     return f"Router not declared: {worse}." if worse else ""
 

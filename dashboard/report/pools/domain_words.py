@@ -8,13 +8,13 @@ from dashboard.rules.sentences import capital
 HOW_KNOWN = {Basis.DECLARED: "fleet.yaml", Basis.INFERRED: "detected", Basis.ASSUMED: "assumed"}
 
 
-def domain_words(domain: Domain, facet: ImpactContext) -> str:
+def domain_words(domain: Domain, context: ImpactContext) -> str:
     """Write why a difference matters in a pool, and how that is known; empty if it matters in any pool."""
-    if facet is ImpactContext.MODEL:
+    if context is ImpactContext.MODEL:
         return ""
-    if facet is ImpactContext.KV_STORE:
+    if context is ImpactContext.KV_STORE:
         words, basis = _store(domain), domain.kv_store_basis
-    elif facet is ImpactContext.DISAGGREGATED:
+    elif context is ImpactContext.DISAGGREGATED:
         words, basis = f"prefill and decode: separate ({HOW_KNOWN[domain.disaggregated_basis]})", Basis.DECLARED
     else:
         words, basis = _router(domain), domain.router_basis
@@ -46,5 +46,5 @@ def rollout_words(rollout: Rollout) -> str:
 def known_how(finding: Finding, inspection: Inspection) -> str:
     """Write how it is known that a finding matters in its pools; empty if it matters in any pool."""
     domains = [inspection.domains[pool] for pool in finding.pools if pool in inspection.domains]
-    held = next((domain for domain in domains if finding.facet in domain.facets), None)
-    return domain_words(held, finding.facet) if held and finding.facet else ""
+    held = next((domain for domain in domains if finding.context in domain.contexts), None)
+    return domain_words(held, finding.context) if held and finding.context else ""

@@ -10,7 +10,7 @@ from dashboard.fleet.pieces import Text, joined
 from dashboard.rules.behaviour.weights import is_on
 from dashboard.rules.differences import differences
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import name_piece, setting_piece, write
 from dashboard.rules.subject import Holders, PoolSubject, group_by_value, setting_value
@@ -46,14 +46,7 @@ def is_older(version: str | None) -> bool:
     return has_change(version, TESTED_SINCE) is False
 
 
-@rule(
-    id="CO-14",
-    name="development-routes-open",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=("sources",),
-    least=1,
-)
+@rule("CO-14", {ImpactContext.MODEL: Severity.WARNING}, needs=("sources",), least=1)
 def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas run in development mode, whose routes let anyone stop or change them.
 

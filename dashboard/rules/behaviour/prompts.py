@@ -7,7 +7,7 @@ from dataclasses import replace
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import differences, pool_differences
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.subject import Holders, PoolSubject, group_by_value
 from dashboard.rules.value_equivalence import AUTO, assume_if_auto, empty_is_unset
@@ -28,13 +28,7 @@ SAME_FILE = (
 )
 
 
-@rule(
-    id="CO-05",
-    name="sampling-defaults-differ",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=(GENERATION_CONFIG, OVERRIDE),
-)
+@rule("CO-05", {ImpactContext.MODEL: Severity.WARNING}, needs=(GENERATION_CONFIG, OVERRIDE))
 def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different sampling defaults.
 
@@ -77,10 +71,8 @@ def _sources(pool: PoolSubject) -> Holders:
 
 
 @rule(
-    id="CO-06",
-    name="chat-template-differs",
-    family=Family.BEHAVIOUR,
-    severity={
+    "CO-06",
+    {
         ImpactContext.PREFIX_HASH: Severity.CRITICAL,
         ImpactContext.KV_EVENTS: Severity.CRITICAL,
         ImpactContext.MODEL: Severity.CRITICAL,

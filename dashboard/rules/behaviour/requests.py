@@ -10,7 +10,7 @@ from dashboard.fleet import Replica, Setting, SettingValue, Source, State
 from dashboard.fleet.pieces import Text, joined, value
 from dashboard.rules.differences import extended, pool_differences
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import MAX_VALUES, name_piece, names_text, setting_piece, write
@@ -35,13 +35,7 @@ RANKS = "parallel_config.data_parallel_size"
 QUEUE_LIMITS = ("scheduler_config.max_num_queued_reqs", "scheduler_config.max_num_queued_tokens")
 
 
-@rule(
-    id="CO-01",
-    name="context-length-differs",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.MODEL: Severity.CRITICAL},
-    needs=(MAX_MODEL_LEN,),
-)
+@rule("CO-01", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(MAX_MODEL_LEN,))
 def context_length_differs(pool: PoolSubject, *, length_aware: bool = False) -> Iterator[Draft]:
     """Replicas of one pool accept requests of different lengths.
 
@@ -84,13 +78,7 @@ def _refused_length(draft: Draft) -> Text:
     return write(f" Requests above {min(lengths)} tokens fail with 400 there.") if len(lengths) > 1 else ()
 
 
-@rule(
-    id="CO-02",
-    name="served-names-differ",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.MODEL: Severity.CRITICAL},
-    needs=(NAMES,),
-)
+@rule("CO-02", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(NAMES,))
 def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool serve different model names.
 
@@ -153,13 +141,7 @@ def _listed(names: set[str]) -> Text:
     return names_text(sorted(names), MAX_NAMES)
 
 
-@rule(
-    id="CO-09",
-    name="adapters-differ",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.MODEL: Severity.CRITICAL},
-    needs=(NAMES,),
-)
+@rule("CO-09", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(NAMES,))
 def adapters_differ(pool: PoolSubject, *, lora_aware: bool = False) -> Iterator[Draft]:
     """Replicas of one pool have different LoRA adapters loaded.
 
@@ -238,13 +220,7 @@ def _adapter_evidence(replicas: Sequence[Replica], asked: Sequence[Replica]) -> 
         yield Evidence(ADAPTERS, *setting_value(list(names)), tuple(ids), is_reference=is_other)
 
 
-@rule(
-    id="CO-10",
-    name="lora-limits-differ",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=(MAX_RANK,),
-)
+@rule("CO-10", {ImpactContext.MODEL: Severity.WARNING}, needs=(MAX_RANK,))
 def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different LoRA limits.
 
@@ -288,13 +264,7 @@ def _enabled(rank: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
     return setting_value("disabled" if rank.state is State.NULL else "enabled")
 
 
-@rule(
-    id="CO-11",
-    name="queue-limits-differ",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=QUEUE_LIMITS,
-)
+@rule("CO-11", {ImpactContext.MODEL: Severity.WARNING}, needs=QUEUE_LIMITS)
 def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool refuse requests at different loads.
 

@@ -9,7 +9,7 @@ from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import differences, pool_differences
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import names_of, sides_text, write
@@ -76,10 +76,8 @@ SKIP_TOKENIZER = "model_config.skip_tokenizer_init"
 
 
 @rule(
-    id="CO-03",
-    name="weights-differ",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.KV_STORE: Severity.CRITICAL, ImpactContext.MODEL: Severity.CRITICAL},
+    "CO-03",
+    {ImpactContext.KV_STORE: Severity.CRITICAL, ImpactContext.MODEL: Severity.CRITICAL},
     needs=(REVISION, CODE_REVISION, MODEL, LOAD_FORMAT),
 )
 def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
@@ -158,13 +156,7 @@ def _without_owner(model: SettingValue, _: Mapping[str, Setting]) -> SettingValu
     return SettingValue(json.dumps(name.rstrip("/").rpartition("/")[2], ensure_ascii=False), model.state)
 
 
-@rule(
-    id="CO-04",
-    name="precision-differs",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=(QUANTIZATION, DTYPE, CACHE_DTYPE),
-)
+@rule("CO-04", {ImpactContext.MODEL: Severity.WARNING}, needs=(QUANTIZATION, DTYPE, CACHE_DTYPE))
 def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool use different quantization or dtypes.
 
@@ -194,7 +186,7 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
     """
     for draft in pool_differences(pool, (QUANTIZATION, DTYPE)):
         yield replace(draft, remedy=draft.remedy._replace(sentence=f"{draft.remedy.sentence} {MODEL_FILES}"))
-    if len(pool.values(CACHE_DTYPE)) > 1 and pool.facets.isdisjoint(OTHER_RULES):
+    if len(pool.values(CACHE_DTYPE)) > 1 and pool.contexts.isdisjoint(OTHER_RULES):
         yield from pool_differences(pool, [CACHE_DTYPE], resolved_kv_dtype)
     yield from pool_differences(pool, [SKIPPED_LAYERS])
     for draft in pool_differences(pool, MAMBA, _where_mamba):
@@ -207,13 +199,7 @@ def _where_mamba(dtype: SettingValue, settings: Mapping[str, Setting]) -> Settin
     return NOT_SET if block is not None and block.state is State.NULL else dtype
 
 
-@rule(
-    id="CO-13",
-    name="numerics-differ",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.MODEL: Severity.INFO},
-    needs=(TP, BACKEND, DEVICES),
-)
+@rule("CO-13", {ImpactContext.MODEL: Severity.INFO}, needs=(TP, BACKEND, DEVICES))
 def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool add numbers in a different order, so answers may differ.
 
@@ -280,13 +266,7 @@ def _different_devices(devices: Holders) -> Draft:
     )
 
 
-@rule(
-    id="CO-15",
-    name="model-setup-differs",
-    family=Family.BEHAVIOUR,
-    severity={ImpactContext.MODEL: Severity.CRITICAL},
-    needs=(*OVERRIDES, RUNNER, CONVERT, SKIP_TOKENIZER),
-)
+@rule("CO-15", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(*OVERRIDES, RUNNER, CONVERT, SKIP_TOKENIZER))
 def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool set the model up differently.
 

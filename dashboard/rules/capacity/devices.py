@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dashboard.fleet import SettingValue, State
 from dashboard.rules.differences import majority
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import sides_text, value_piece, write
 from dashboard.rules.subject import PoolSubject, group_by_value
@@ -15,13 +15,7 @@ NAME = "devices.name"
 POOL_LENGTH = 100  # characters of a pool's name to paste
 
 
-@rule(
-    id="CP-07",
-    name="devices-differ",
-    family=Family.CAPACITY,
-    severity={ImpactContext.MODEL: Severity.INFO},
-    needs=("devices",),
-)
+@rule("CP-07", {ImpactContext.MODEL: Severity.INFO}, needs=("devices",))
 def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool run on different device types.
 

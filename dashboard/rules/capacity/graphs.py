@@ -10,7 +10,7 @@ from dashboard.fleet.pieces import Text
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Family, Severity
+from dashboard.rules.findings import Draft, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import NOT_SET, PoolSubject
@@ -37,13 +37,7 @@ STEP, LARGER_STEP, LARGER_FROM = 8, 16, 256  # batches between two graphs
 MIN_SHARE = 0.5  # some options remove sizes, such as those that tensor parallel ranks cannot share evenly
 
 
-@rule(
-    id="CP-05",
-    name="compilation-differs",
-    family=Family.CAPACITY,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=(EAGER, GRAPH_MODE, *COMPILED, LARGEST, SIZES),
-)
+@rule("CP-05", {ImpactContext.MODEL: Severity.WARNING}, needs=(EAGER, GRAPH_MODE, *COMPILED, LARGEST, SIZES))
 def compilation_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool are compiled differently, or one of them runs in eager mode.
 

@@ -14,7 +14,7 @@ from dashboard.rules.capacity.peers import Kind, Odd, kinds
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import Contrast, code, majority, use_majority
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import name_piece, say, setting_name, write
 from dashboard.rules.subject import PoolSubject
@@ -49,14 +49,7 @@ USED, AVAILABLE = "engines.kv_cache_bytes_per_device", "engines.kv_cache_availab
 GIB = 2**30
 
 
-@rule(
-    id="CP-01",
-    name="kv-cache-capacity-differs",
-    family=Family.CAPACITY,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=("engines",),
-    least=1,  # ranks of one replica are compared too
-)
+@rule("CP-01", {ImpactContext.MODEL: Severity.WARNING}, needs=("engines",), least=1)
 def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE) -> Iterator[Draft]:
     """Engines of one pool have much more or less KV cache than the others on the same devices.
 
@@ -197,14 +190,7 @@ def _remedy(pool: PoolSubject, kind: Kind, causes: Sequence[Contrast], replicas:
     return Remedy(LESS if kind.odd[0].share < 0 else MORE, (Snippet("shell", PROCESSES),))
 
 
-@rule(
-    id="CP-12",
-    name="kv-cache-memory-stranded",
-    family=Family.CAPACITY,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=("engines",),
-    least=1,
-)
+@rule("CP-12", {ImpactContext.MODEL: Severity.WARNING}, needs=("engines",), least=1)
 def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Iterator[Draft]:
     """Memory is reserved for the KV cache on a device, but no block uses it.
 

@@ -12,7 +12,7 @@ from dashboard.fleet.pieces import value
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, native, option
 from dashboard.rules.differences import are_unequal, pair_difference, pair_differences
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
@@ -62,15 +62,8 @@ def has_group(pair: PairSubject, kind: str) -> bool:
     return any(kind in group.spec_type.lower() for member in members for group in member.kv_cache_groups)
 
 
-@rule(
-    id="PD-02",
-    name="prefill-decode-model-path-differs",
-    family=Family.DISAGGREGATION,
-    scope=Scope.PAIR,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(MODEL,),
-)
-def model_path_differs(pair: PairSubject) -> Iterator[Draft]:
+@rule("PD-02", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(MODEL,), scope=Scope.PAIR)
+def prefill_decode_model_path_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have different model paths.
 
     The whole text of `--model` is compared.
@@ -100,15 +93,8 @@ def model_path_differs(pair: PairSubject) -> Iterator[Draft]:
         yield from warn_unless_nixl(pair, [pair_difference(pair, MODEL, sides)])
 
 
-@rule(
-    id="PD-05",
-    name="prefill-decode-kv-cache-dtype-differs",
-    family=Family.DISAGGREGATION,
-    scope=Scope.PAIR,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(CACHE_DTYPE,),
-)
-def kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
+@rule("PD-05", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(CACHE_DTYPE,), scope=Scope.PAIR)
+def prefill_decode_kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different KV cache dtypes.
 
     With NIXL the option is compared as written: `auto` differs from `bfloat16`, even where both mean the same.
@@ -146,15 +132,8 @@ class _Gpu(NamedTuple):
     replicas: tuple[str, ...]
 
 
-@rule(
-    id="PD-06",
-    name="prefill-decode-attention-backend-differs",
-    family=Family.DISAGGREGATION,
-    scope=Scope.PAIR,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(BACKEND, BACKEND_VARIABLE),
-)
-def attention_backend_differs(pair: PairSubject) -> Iterator[Draft]:
+@rule("PD-06", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(BACKEND, BACKEND_VARIABLE), scope=Scope.PAIR)
+def prefill_decode_attention_backend_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different attention backends.
 
     No replica reports a backend that vLLM chose. Where neither side sets one, their GPU generations are compared.
@@ -222,15 +201,8 @@ def _gpus(side: PoolSubject) -> list[_Gpu]:
     return [_Gpu(*kind, tuple(sorted(found[kind]))) for kind in sorted(found)]
 
 
-@rule(
-    id="PD-08",
-    name="prefill-decode-speculation-differs",
-    family=Family.DISAGGREGATION,
-    scope=Scope.PAIR,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(METHOD,),
-)
-def speculation_differs(pair: PairSubject) -> Iterator[Draft]:
+@rule("PD-08", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(METHOD,), scope=Scope.PAIR)
+def prefill_decode_speculation_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different speculative decoding.
 
     Methods that use the prompt alone (ngram, suffix) transfer no state: a difference between them is info.
@@ -277,14 +249,7 @@ def _inherited_dtype(dtype: SettingValue, settings: Mapping[str, Setting]) -> Se
     return dtype
 
 
-@rule(
-    id="PD-15",
-    name="handshake-check-is-off",
-    family=Family.DISAGGREGATION,
-    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
-    needs=(CONNECTOR,),
-    least=1,
-)
+@rule("PD-15", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=(CONNECTOR,), least=1)
 def handshake_check_is_off(pool: PoolSubject) -> Iterator[Draft]:
     """NIXL's compatibility check of prefill and decode is off.
 

@@ -13,7 +13,7 @@ from dashboard.rules.connector_options import SECTION, connectors, native
 from dashboard.rules.differences import are_unequal, pair_difference
 from dashboard.rules.disaggregation.handshake import NIXL, is_mla
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native
@@ -39,14 +39,12 @@ BLOCKS = "engines.num_gpu_blocks"
 
 
 @rule(
-    id="PD-13",
-    name="prefill-decode-layout-differs",
-    family=Family.DISAGGREGATION,
-    scope=Scope.PAIR,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
+    "PD-13",
+    {ImpactContext.DISAGGREGATED: Severity.CRITICAL},
     needs=(LAYOUT, LAYOUT_VARIABLE, "version"),
+    scope=Scope.PAIR,
 )
-def layout_differs(pair: PairSubject) -> Iterator[Draft]:
+def prefill_decode_layout_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different KV cache layouts.
 
     The effective layout is compared, else the variable that requests one. NIXL's default without the variable is HND.
@@ -100,15 +98,8 @@ def _requested_layout(settings: Mapping[str, Setting]) -> SettingValue | None:
     return HND if is_nixl and any(path.startswith("env.VLLM_") for path in settings) else None
 
 
-@rule(
-    id="PD-14",
-    name="prefill-decode-kv-cache-groups-differ",
-    family=Family.DISAGGREGATION,
-    scope=Scope.PAIR,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(GROUPS,),
-)
-def kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
+@rule("PD-14", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(GROUPS,), scope=Scope.PAIR)
+def prefill_decode_kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have different KV cache groups.
 
     Compared are kinds, layers, windows and head sizes of the first engine's groups: they do not depend on the number of
@@ -175,14 +166,7 @@ def _groups_text(side: PoolSubject) -> Text:
     return joined((value(f"{count(each['layers'], 'layer')} {each['spec_type']}"),) for each in groups)
 
 
-@rule(
-    id="PD-20",
-    name="rank-blocks-differ",
-    family=Family.DISAGGREGATION,
-    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
-    needs=("engines",),
-    least=1,
-)
+@rule("PD-20", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=("engines",), least=1)
 def rank_blocks_differ(pool: PoolSubject, *, blocks: int = 1000) -> Iterator[Draft]:
     """DP ranks of one replica have very different numbers of blocks.
 

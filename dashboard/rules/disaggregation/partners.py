@@ -9,7 +9,7 @@ from dashboard.rules.connector_options import connectors, native
 from dashboard.rules.differences import are_unequal, code
 from dashboard.rules.disaggregation.handshake import NIXL
 from dashboard.rules.domain import ENCODER_ROLE, ImpactContext
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
 from dashboard.rules.sentences import setting_name, setting_piece, values_text, write
@@ -45,15 +45,7 @@ def model_names(subject: PoolSubject) -> set[str]:
     return {stem} | {name for each in subject.all_replicas for name in each.served_model_names}
 
 
-@rule(
-    id="PD-17",
-    name="side-channel-on-loopback",
-    family=Family.DISAGGREGATION,
-    scope=Scope.FLEET,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(HOST,),
-    least=1,
-)
+@rule("PD-17", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(HOST,), scope=Scope.FLEET, least=1)
 def side_channel_on_loopback(fleet: FleetSubject) -> Iterator[Draft]:
     """NIXL's side channel is not reachable from other hosts.
 
@@ -125,14 +117,7 @@ def is_local(host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-@rule(
-    id="PD-19",
-    name="encoder-settings-differ",
-    family=Family.DISAGGREGATION,
-    scope=Scope.FLEET,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(ENCODER_ROLE,),
-)
+@rule("PD-19", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(ENCODER_ROLE,), scope=Scope.FLEET)
 def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:
     """Multimodal encoders and their readers have different settings.
 

@@ -10,7 +10,7 @@ from dashboard.fleet.pieces import value
 from dashboard.rules.connector_options import ROLE, connectors
 from dashboard.rules.disaggregation.partners import model_names, partners
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
 from dashboard.rules.sentences import setting_piece, values_text, write
@@ -47,16 +47,8 @@ class _Member:
         return next(iter(self.roles)) if len(self.roles) == 1 and BOTH not in self.roles else ""
 
 
-@rule(
-    id="PD-10",
-    name="prefill-decode-roles-do-not-fit",
-    family=Family.DISAGGREGATION,
-    scope=Scope.FLEET,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(ROLE,),
-    least=1,
-)
-def roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
+@rule("PD-10", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(ROLE,), scope=Scope.FLEET, least=1)
+def prefill_decode_roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
     """Prefill and decode replicas have roles that do not fit together.
 
     A replica's role contradicts its label; a pool mixes producers with consumers; a model has one kind and not the

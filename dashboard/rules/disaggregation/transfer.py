@@ -10,7 +10,7 @@ from dashboard.rules.connector_options import CONNECTOR, SECTION, Connector, con
 from dashboard.rules.differences import extended, pair_difference, pair_differences
 from dashboard.rules.disaggregation.handshake import has_group, has_nixl, is_mla
 from dashboard.rules.domain import OFFLOADING, ImpactContext, tiers_of
-from dashboard.rules.findings import Confidence, Draft, Family, Severity
+from dashboard.rules.findings import Confidence, Draft, Severity
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.subject import Holders, PairSubject, PoolSubject, reported, setting_value
 
@@ -27,15 +27,8 @@ BUFFER = f"{SECTION}.kv_buffer_device"
 LENGTH = "model_config.max_model_len"
 
 
-@rule(
-    id="PD-09",
-    name="prefill-decode-connector-differs",
-    family=Family.DISAGGREGATION,
-    scope=Scope.PAIR,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(CONNECTOR,),
-)
-def connector_differs(pair: PairSubject) -> Iterator[Draft]:
+@rule("PD-09", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(CONNECTOR,), scope=Scope.PAIR)
+def prefill_decode_connector_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have no common connector.
 
     The connectors inside a MultiConnector are compared one by one. `NixlConnector` equals `NixlPullConnector`; push and
@@ -94,15 +87,8 @@ def _names(connector: SettingValue) -> list[str]:
     return [names] if isinstance(names, str) else names
 
 
-@rule(
-    id="PD-11",
-    name="prefill-decode-parallel-sizes-clash",
-    family=Family.DISAGGREGATION,
-    scope=Scope.PAIR,
-    severity={ImpactContext.DISAGGREGATED: Severity.CRITICAL},
-    needs=(TP, DCP),
-)
-def parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft]:
+@rule("PD-11", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(TP, DCP), scope=Scope.PAIR)
+def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have incompatible parallel sizes.
 
     Different sizes are supported as long as one is a multiple of the other.
@@ -178,15 +164,8 @@ def _unequal_mamba(pair: PairSubject) -> str:
     return "a model with Mamba layers needs equal sizes" if is_broken else ""
 
 
-@rule(
-    id="PD-12",
-    name="prefill-decode-block-size-differs",
-    family=Family.DISAGGREGATION,
-    scope=Scope.PAIR,
-    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
-    needs=(BLOCK_SIZE,),
-)
-def block_size_differs(pair: PairSubject) -> Iterator[Draft]:
+@rule("PD-12", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=(BLOCK_SIZE,), scope=Scope.PAIR)
+def prefill_decode_block_size_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different block sizes.
 
     NIXL can copy blocks into larger ones, but not in every configuration: where it cannot, the finding is critical.
@@ -234,14 +213,7 @@ def _refusal(pair: PairSubject) -> str:
     return ""
 
 
-@rule(
-    id="PD-18",
-    name="prefill-accepts-longer-requests",
-    family=Family.DISAGGREGATION,
-    scope=Scope.PAIR,
-    severity={ImpactContext.DISAGGREGATED: Severity.WARNING},
-    needs=(LENGTH,),
-)
+@rule("PD-18", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=(LENGTH,), scope=Scope.PAIR)
 def prefill_accepts_longer_requests(pair: PairSubject) -> Iterator[Draft]:
     """Prefill accepts longer requests than decode.
 

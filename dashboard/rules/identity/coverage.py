@@ -11,7 +11,7 @@ from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Rollout, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Remedy, Rollout, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, value_piece, write
 from dashboard.rules.subject import FleetSubject, PoolSubject, setting_value
@@ -88,15 +88,7 @@ EQUAL_HASHES = (
 )
 
 
-@rule(
-    id="ID-05",
-    name="replicas-not-read",
-    family=Family.IDENTITY,
-    scope=Scope.FLEET,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=(),
-    least=1,
-)
+@rule("ID-05", {ImpactContext.MODEL: Severity.WARNING}, scope=Scope.FLEET, least=1)
 def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas are unreachable, stale or partially read, so their configuration is unknown.
 
@@ -190,14 +182,7 @@ def _reasons(replicas: Sequence[Replica], state: str) -> tuple[Evidence, ...]:
     return tuple(Evidence(REASON, detail, State.REPORTED, ids) for detail, ids in rows[:MAX_ROWS])
 
 
-@rule(
-    id="ID-06",
-    name="sources-contradict",
-    family=Family.IDENTITY,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=("sources",),
-    least=1,
-)
+@rule("ID-06", {ImpactContext.MODEL: Severity.WARNING}, needs=("sources",), least=1)
 def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
     """Two sources of one replica report different values of one setting.
 
@@ -286,14 +271,7 @@ def _value(setting: Setting) -> SettingValue:
     return SettingValue(setting.value, setting.state)
 
 
-@rule(
-    id="ID-07",
-    name="process-listed-twice",
-    family=Family.IDENTITY,
-    scope=Scope.FLEET,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=(INSTANCE,),
-)
+@rule("ID-07", {ImpactContext.MODEL: Severity.WARNING}, needs=(INSTANCE,), scope=Scope.FLEET)
 def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:
     """One vLLM process has two addresses in the targets.
 
@@ -334,13 +312,7 @@ def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:
         )
 
 
-@rule(
-    id="ID-08",
-    name="vllm-version-differs",
-    family=Family.IDENTITY,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=(VERSION,),
-)
+@rule("ID-08", {ImpactContext.MODEL: Severity.WARNING}, needs=(VERSION,))
 def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool run different vLLM versions.
 

@@ -9,7 +9,7 @@ from dashboard.fleet import State
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import (
     DP_RANK,
     DP_SIZE,
@@ -51,13 +51,7 @@ EVENT_FLAGS = {ENDPOINT: "--kv-events-config.endpoint", REPLAY: "--kv-events-con
 Claims = dict[tuple[str, int], list[Socket]]  # by host and port
 
 
-@rule(
-    id="ID-01",
-    name="ranks-of-one-engine-differ",
-    family=Family.IDENTITY,
-    severity={ImpactContext.MODEL: Severity.CRITICAL},
-    needs=(MASTER, DP_RANK),
-)
+@rule("ID-01", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(MASTER, DP_RANK))
 def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Ranks of one data-parallel engine have different parallel settings.
 
@@ -110,14 +104,7 @@ def _engines(pool: PoolSubject) -> dict[tuple[str, str], tuple[str, ...]]:
     }
 
 
-@rule(
-    id="ID-02",
-    name="engine-id-shared",
-    family=Family.IDENTITY,
-    scope=Scope.FLEET,
-    severity={ImpactContext.MODEL: Severity.CRITICAL},
-    needs=(ENGINE_ID,),
-)
+@rule("ID-02", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(ENGINE_ID,), scope=Scope.FLEET)
 def engine_id_shared(fleet: FleetSubject) -> Iterator[Draft]:
     """Engines that exchange KV cache have the same engine id.
 
@@ -172,17 +159,15 @@ def _shared_ids(fleet: FleetSubject) -> dict[str, list[str]]:
 
 
 @rule(
-    id="ID-03",
-    name="address-shared",
-    family=Family.IDENTITY,
-    scope=Scope.FLEET,
-    severity={
+    "ID-03",
+    {
         ImpactContext.MODEL: Severity.WARNING,
         ImpactContext.KV_EVENTS: Severity.CRITICAL,
         ImpactContext.KV_STORE: Severity.CRITICAL,
         ImpactContext.DISAGGREGATED: Severity.CRITICAL,
     },
     needs=(NIXL_HOST, ENDPOINT, EVENT_TOPIC),
+    scope=Scope.FLEET,
 )
 def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas report the same address.

@@ -14,7 +14,7 @@ from dashboard.rules import remedy
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import differences, pool_differences
 from dashboard.rules.domain import ImpactContext, Router
-from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.hashes import count_equal_hashes_as_one
 from dashboard.rules.routing.router import expectation
@@ -42,10 +42,8 @@ WHY_MULTIPLES = {
 
 
 @rule(
-    id="RT-02",
-    name="block-size-not-the-routers",
-    family=Family.ROUTING,
-    severity={
+    "RT-02",
+    {
         ImpactContext.PREFIX_HASH: Severity.CRITICAL,
         ImpactContext.KV_EVENTS: Severity.CRITICAL,
         ImpactContext.APPROXIMATE: Severity.WARNING,
@@ -156,10 +154,8 @@ def _block_flags(
 
 
 @rule(
-    id="RT-03",
-    name="match-unit-differs",
-    family=Family.ROUTING,
-    severity={
+    "RT-03",
+    {
         ImpactContext.MODEL: Severity.WARNING,
         ImpactContext.PREFIX_HASH: Severity.CRITICAL,
         ImpactContext.KV_STORE: Severity.CRITICAL,
@@ -224,14 +220,7 @@ def _effective_unit(unit: SettingValue, settings: Mapping[str, Setting]) -> Sett
     return NOT_SET if block is not None and unit.value == block.value else unit
 
 
-@rule(
-    id="RT-17",
-    name="reusable-prefix-too-long",
-    family=Family.ROUTING,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=(BLOCK_SIZE, ALIGNMENT),
-    least=1,
-)
+@rule("RT-17", {ImpactContext.MODEL: Severity.WARNING}, needs=(BLOCK_SIZE, ALIGNMENT), least=1)
 def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> Iterator[Draft]:
     """Typical prompts are shorter than the smallest reusable prefix.
 

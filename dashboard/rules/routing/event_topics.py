@@ -12,7 +12,7 @@ from dashboard.fleet.pieces import Text
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.router import expectation
 from dashboard.rules.selection import evidence_of, publishing
@@ -35,14 +35,7 @@ ONE_FORM = "Choose one form of topic for the pool, the one that the router reads
 SERVED = "Set a topic with a served model name on these replicas and restart them."
 
 
-@rule(
-    id="RT-10",
-    name="event-topic-differs",
-    family=Family.ROUTING,
-    severity={ImpactContext.KV_EVENTS: Severity.CRITICAL},
-    needs=(PATH,),
-    least=1,
-)
+@rule("RT-10", {ImpactContext.KV_EVENTS: Severity.CRITICAL}, needs=(PATH,), least=1)
 def event_topic_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas publish KV events under topics of different form, or not in the router's form.
 

@@ -11,7 +11,7 @@ from dashboard.fleet.formatting import count
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import EVENTS, PUBLISHER, Basis, ImpactContext, Router
-from dashboard.rules.findings import Confidence, Draft, Evidence, Family, NotEvaluated, Remedy, Severity
+from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.router import VERSION, most_used_version
 from dashboard.rules.selection import evidence_of, publication, publishing
@@ -33,13 +33,7 @@ PORT = re.compile(r":\d+$")
 WILDCARD = "*"
 
 
-@rule(
-    id="RT-08",
-    name="event-format-differs",
-    family=Family.ROUTING,
-    severity={ImpactContext.KV_EVENTS: Severity.CRITICAL},
-    needs=(VERSION,),
-)
+@rule("RT-08", {ImpactContext.KV_EVENTS: Severity.CRITICAL}, needs=(VERSION,))
 def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
     """Replicas of one pool run vLLM versions with different KV event formats.
 
@@ -119,12 +113,7 @@ def _upgrade(version: SettingValue) -> Remedy:
 
 
 @rule(
-    id="RT-09",
-    name="events-not-published",
-    family=Family.ROUTING,
-    severity={ImpactContext.MODEL: Severity.INFO, ImpactContext.KV_EVENTS: Severity.CRITICAL},
-    needs=(EVENTS,),
-    least=1,
+    "RT-09", {ImpactContext.MODEL: Severity.INFO, ImpactContext.KV_EVENTS: Severity.CRITICAL}, needs=(EVENTS,), least=1
 )
 def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas publish no KV events while others do, or while the router reads them.
@@ -170,13 +159,7 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     )
 
 
-@rule(
-    id="RT-11",
-    name="event-endpoint-differs",
-    family=Family.ROUTING,
-    severity={ImpactContext.KV_EVENTS: Severity.WARNING},
-    needs=(ENDPOINT,),
-)
+@rule("RT-11", {ImpactContext.KV_EVENTS: Severity.WARNING}, needs=(ENDPOINT,))
 def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool publish KV events at different kinds of endpoints.
 

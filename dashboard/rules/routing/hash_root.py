@@ -6,7 +6,7 @@ from dataclasses import replace
 from dashboard.compare.prefix import SeedKind
 from dashboard.fleet.formatting import count
 from dashboard.rules.domain import ImpactContext, SeedPolicy, Store
-from dashboard.rules.findings import Draft, Family, NotEvaluated, Severity
+from dashboard.rules.findings import Draft, NotEvaluated, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.hash_seed import (
     SEED,
@@ -35,14 +35,13 @@ from dashboard.rules.subject import FINGERPRINT, PoolSubject
 COMPARING = (ImpactContext.PREFIX_HASH, ImpactContext.KV_STORE, ImpactContext.KV_EVENTS)
 
 
+# kv-events is before any pool: of equal severities the first reason counts.
 @rule(
-    id="RT-06",
-    name="hash-root-differs",
-    family=Family.ROUTING,
-    severity={
+    "RT-06",
+    {
         ImpactContext.PREFIX_HASH: Severity.CRITICAL,
         ImpactContext.KV_STORE: Severity.CRITICAL,
-        ImpactContext.KV_EVENTS: Severity.INFO,  # before any pool: of equal severities the first reason counts
+        ImpactContext.KV_EVENTS: Severity.INFO,
         ImpactContext.MODEL: Severity.INFO,
     },
     needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM),
@@ -101,7 +100,7 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
         yield from (replace(each, severity=Severity.CRITICAL, why=_why(pool, FIXED_SEED)) for each in drafts)
     else:
         # Where nothing compares hashes, an assumed random seed is not reported.
-        is_compared = not pool.facets.isdisjoint(COMPARING)
+        is_compared = not pool.contexts.isdisjoint(COMPARING)
         yield from (each for each in _unlike_each_other(hashing, seeds) if is_compared or not each.assumptions)
 
 
@@ -118,7 +117,7 @@ def _unknown(hashing: PoolSubject, seeds: Seeds) -> Iterator[NotEvaluated]:
 
 def _why(pool: PoolSubject, source: str) -> str | None:
     """Return the impact of another seed than the router's; None where the rule's own reasons apply."""
-    if not pool.facets.isdisjoint((ImpactContext.PREFIX_HASH, ImpactContext.KV_STORE)):
+    if not pool.contexts.isdisjoint((ImpactContext.PREFIX_HASH, ImpactContext.KV_STORE)):
         return None
     return (
         f"The router computes hashes that start from {source}. Another seed makes other hashes of the same tokens, so "

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dashboard.fleet import SettingValue, State
 from dashboard.rules.differences import differences, majority
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Family, Severity
+from dashboard.rules.findings import Draft, Evidence, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.router import differs_from_router
 from dashboard.rules.selection import caching
@@ -66,14 +66,13 @@ def digest_evidence(hashes: Hashes, replicas: Collection[str], *, is_reference: 
         yield Evidence(FINGERPRINT, value, State.REPORTED, group.replicas, is_reference=is_reference)
 
 
+# kv-events is before any pool: of equal severities the first reason counts.
 @rule(
-    id="RT-05",
-    name="hash-algorithm-differs",
-    family=Family.ROUTING,
-    severity={
+    "RT-05",
+    {
         ImpactContext.PREFIX_HASH: Severity.CRITICAL,
         ImpactContext.KV_STORE: Severity.CRITICAL,
-        ImpactContext.KV_EVENTS: Severity.INFO,  # before any pool: of equal severities the first reason counts
+        ImpactContext.KV_EVENTS: Severity.INFO,
         ImpactContext.MODEL: Severity.INFO,
     },
     needs=(HASH_ALGORITHM,),

@@ -12,7 +12,7 @@ from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, connectors, native
 from dashboard.rules.differences import differences, pool_differences
 from dashboard.rules.domain import Basis, ImpactContext, Router
-from dashboard.rules.findings import Confidence, Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
 from dashboard.rules.routing.router import declaration
@@ -34,10 +34,8 @@ MAX_GIB = 2**20  # a larger number is no size
 
 
 @rule(
-    id="RT-13",
-    name="prefix-caching-off",
-    family=Family.ROUTING,
-    severity={
+    "RT-13",
+    {
         ImpactContext.MODEL: Severity.WARNING,
         ImpactContext.PREFIX_HASH: Severity.CRITICAL,
         ImpactContext.KV_EVENTS: Severity.CRITICAL,
@@ -124,10 +122,8 @@ def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
 
 
 @rule(
-    id="RT-14",
-    name="tokenizer-differs",
-    family=Family.ROUTING,
-    severity={
+    "RT-14",
+    {
         ImpactContext.PREFIX_HASH: Severity.CRITICAL,
         ImpactContext.KV_EVENTS: Severity.CRITICAL,
         ImpactContext.MODEL: Severity.CRITICAL,
@@ -188,14 +184,7 @@ def _without_organisation(pool: PoolSubject) -> Meaning:
     return meaning
 
 
-@rule(
-    id="RT-16",
-    name="offloaded-cache-not-counted",
-    family=Family.ROUTING,
-    severity={ImpactContext.APPROXIMATE: Severity.WARNING},
-    needs=(SIZE, CONNECTOR),
-    least=1,
-)
+@rule("RT-16", {ImpactContext.APPROXIMATE: Severity.WARNING}, needs=(SIZE, CONNECTOR), least=1)
 def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas offload KV cache to CPU memory or disk, but the router's index only counts GPU blocks.
 

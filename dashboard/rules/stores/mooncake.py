@@ -11,7 +11,7 @@ from dashboard.fleet.formatting import count
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, reports_options
 from dashboard.rules.differences import code, differences
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import (
     MAX_VALUES,
@@ -64,14 +64,7 @@ class _Writer:
         return f"{self.prefix}@{name}" if self.prefix else name
 
 
-@rule(
-    id="SH-03",
-    name="mooncake-keys-collide",
-    family=Family.STORES,
-    scope=Scope.FLEET,
-    severity={ImpactContext.KV_STORE: Severity.CRITICAL},
-    needs=(CONNECTOR,),
-)
+@rule("SH-03", {ImpactContext.KV_STORE: Severity.CRITICAL}, needs=(CONNECTOR,), scope=Scope.FLEET)
 def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
     """Replicas with different KV cache have the same keys in Mooncake's store.
 

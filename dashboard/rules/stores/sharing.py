@@ -10,7 +10,7 @@ from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
 from dashboard.rules.differences import differences, pool_differences
 from dashboard.rules.domain import OFFLOADING, ImpactContext, Store
-from dashboard.rules.findings import Draft, Family, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import MAX_VALUES, name_piece, write
 from dashboard.rules.subject import NOT_SET, Holders, PoolSubject, group_by_native
@@ -63,10 +63,8 @@ def is_mla(groups: Sequence[KVCacheGroup]) -> bool:
 
 
 @rule(
-    id="SH-01",
-    name="store-namespace-differs",
-    family=Family.STORES,
-    severity={ImpactContext.KV_STORE: Severity.WARNING},
+    "SH-01",
+    {ImpactContext.KV_STORE: Severity.WARNING},
     needs=(MODEL, CACHE_DTYPE, TP, REVISION, QUANTIZATION, CONNECTOR),
 )
 def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
@@ -127,13 +125,7 @@ def _separates_ranks(pool: PoolSubject) -> bool:
     return any(len(groups) > 1 or groups[0].spec_type not in FULL for groups in known)
 
 
-@rule(
-    id="SH-02",
-    name="offloading-differs",
-    family=Family.STORES,
-    severity={ImpactContext.MODEL: Severity.WARNING},
-    needs=(SIZE, CONNECTOR),
-)
+@rule("SH-02", {ImpactContext.MODEL: Severity.WARNING}, needs=(SIZE, CONNECTOR))
 def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool offload KV cache differently.
 
@@ -187,13 +179,7 @@ def _where_sized(value: SettingValue, settings: Mapping[str, Setting]) -> Settin
     return value if native(settings, SIZE) is not None else NOT_SET
 
 
-@rule(
-    id="SH-04",
-    name="lmcache-settings-differ",
-    family=Family.STORES,
-    severity={ImpactContext.KV_STORE: Severity.CRITICAL},
-    needs=(CONNECTOR,),
-)
+@rule("SH-04", {ImpactContext.KV_STORE: Severity.CRITICAL}, needs=(CONNECTOR,))
 def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool use LMCache differently.
 
@@ -237,13 +223,7 @@ def _lmcache_snippets(draft: Draft) -> tuple[Snippet, ...]:
     return (Snippet("flag", " ".join(flags)),) if flags else ()
 
 
-@rule(
-    id="SH-05",
-    name="adapter-paths-differ",
-    family=Family.STORES,
-    severity={ImpactContext.KV_STORE: Severity.CRITICAL, ImpactContext.MODEL: Severity.CRITICAL},
-    needs=(ADAPTERS,),
-)
+@rule("SH-05", {ImpactContext.KV_STORE: Severity.CRITICAL, ImpactContext.MODEL: Severity.CRITICAL}, needs=(ADAPTERS,))
 def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool loaded a LoRA adapter of one name from different paths.
 

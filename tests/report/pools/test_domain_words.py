@@ -13,7 +13,7 @@ from tests.findings_builder import DOMAIN
 
 
 @pytest.mark.parametrize(
-    ("change", "facet", "words"),
+    ("change", "context", "words"),
     [
         (
             {"router": Router.APPROXIMATE, "router_basis": Basis.ASSUMED},
@@ -44,10 +44,10 @@ from tests.findings_builder import DOMAIN
     ],
 )
 def test_how_the_deciding_part_of_a_domain_is_known_is_said(
-    change: dict[str, object], facet: ImpactContext, words: str
+    change: dict[str, object], context: ImpactContext, words: str
 ) -> None:
     """Declared, inferred, or assumed and then how to say otherwise; of what hurts in any pool, nothing."""
-    assert domain_words.domain_words(replace(DOMAIN, **change), facet) == words  # type: ignore[arg-type]
+    assert domain_words.domain_words(replace(DOMAIN, **change), context) == words  # type: ignore[arg-type]
 
 
 def test_what_a_pool_shares_is_said_with_how_that_is_known() -> None:

@@ -10,15 +10,13 @@ from dashboard.render.console import to_rule_table
 from dashboard.report.rule_pages import headline, rule_index, rule_page, severities, worst
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Family, Severity
+from dashboard.rules.findings import Draft, Severity
 from dashboard.rules.registry import Scope, rule
 
 
 @rule(
-    id="CP-99",
-    name="too-small",
-    family=Family.CAPACITY,
-    severity={ImpactContext.MODEL: Severity.INFO},
+    "CP-99",
+    {ImpactContext.MODEL: Severity.INFO},
     needs=("engines",),
     scope=Scope.FLEET,
     least=1,
@@ -62,13 +60,7 @@ def test_parameters_are_told_with_their_defaults() -> None:
 
 
 def test_what_one_replica_tells_is_enough_for_some_rules_and_some_need_nothing() -> None:
-    needless = rule(
-        id="CP-98",
-        name="no-need",
-        family=Family.CAPACITY,
-        severity={ImpactContext.MODEL: Severity.WARNING},
-        needs=(),
-    )(made_up.check)
+    needless = rule("CP-98", {ImpactContext.MODEL: Severity.WARNING})(made_up.check)
 
     assert "Skipped unless at least one replica reports one of these:\n\n- `engines`" in rule_page(made_up)
     assert "Never skipped." in rule_page(needless)

@@ -58,7 +58,7 @@ def test_a_reason_of_any_pool_needs_no_word_on_what_the_pool_shares() -> None:
     shown = html(
         open_page(
             with_findings(
-                told, finding(told, rule="CO-01", why=rule.page.why[ImpactContext.MODEL], facet=ImpactContext.MODEL)
+                told, finding(told, rule="CO-01", why=rule.page.why[ImpactContext.MODEL], context=ImpactContext.MODEL)
             ),
             "findings",
             finding="0123456789",
