@@ -1,4 +1,4 @@
-"""Capacity in words: numbers with their unit and bound, one sentence that says how it is."""
+"""Capacity as text: numbers with unit and bound, the title, the lead, outliers and the naive estimate."""
 
 from dataclasses import replace
 
@@ -6,12 +6,13 @@ import pytest
 
 from dashboard.capacity.outliers import Outlier
 from dashboard.fleet import Basis, Replica
-from dashboard.views import capacity_text as words
+from dashboard.views import capacity_text
 from dashboard.views.capacity_data import Measure, Rank, Sum, outliers_of, pools_of, ranks_of
 from tests.builders import alike, document, engine, fleet, replica
 
 DOCUMENT = document()
 TOKENS, GIB, REQUESTS = Measure
+EVEN = "No rank is more than 10 % off the median of its pool and device."
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ TOKENS, GIB, REQUESTS = Measure
     ],
 )
 def test_an_amount_is_whole_and_requests_are_rounded_down(number: float, measure: Measure, text: str) -> None:
-    assert words.amount(number, measure) == text
+    assert capacity_text.amount(number, measure) == text
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_an_amount_is_whole_and_requests_are_rounded_down(number: float, measure
     ],
 )
 def test_a_label_is_brief(number: float, measure: Measure, text: str) -> None:
-    assert words.brief(number, measure) == text
+    assert capacity_text.brief(number, measure) == text
 
 
 @pytest.mark.parametrize(
@@ -57,15 +58,15 @@ def test_a_label_is_brief(number: float, measure: Measure, text: str) -> None:
     ],
 )
 def test_an_axis_has_one_scale(marks: tuple[float, ...], measure: Measure, texts: list[str]) -> None:
-    assert words.tick_texts(marks, measure) == texts
+    assert capacity_text.tick_texts(marks, measure) == texts
 
 
 def test_a_share_has_a_sign() -> None:
-    assert (words.percent(-0.183), words.percent(0.12)) == ("−18 %", "+12 %")
+    assert (capacity_text.percent(-0.183), capacity_text.percent(0.12)) == ("−18 %", "+12 %")
 
 
 def ranks(*tokens: int | None, basis: Basis = Basis.REPORTED) -> tuple[Rank, ...]:
-    """Ranks of one pool that hold this many tokens."""
+    """Ranks of one pool with these tokens."""
     members = [
         replica(f"chat-{place}", document=DOCUMENT, engines=(engine(held, basis=basis, reason="Because."),))
         for place, held in enumerate(tokens)
@@ -86,36 +87,35 @@ def ranks(*tokens: int | None, basis: Basis = Basis.REPORTED) -> tuple[Rank, ...
         ([], "No engine data"),
     ],
 )
-def test_the_title_says_how_it_is(tokens: list[int | None], title: str) -> None:
+def test_the_title_is_the_state_of_the_fleet(tokens: list[int | None], title: str) -> None:
     found = ranks(*tokens)
-    assert words.title(found, outliers_of(found, TOKENS), TOKENS) == title
-
-
-def test_the_lead_says_where_and_of_how_many() -> None:
-    found = ranks(100, 100, 100, 80, None)
-    lead = words.lead(found, outliers_of(found, TOKENS), TOKENS, 0)
-    assert lead.startswith("chat: ")
-    assert lead.endswith("4 of 5 ranks known.")
+    assert capacity_text.title(found, outliers_of(found, TOKENS), TOKENS) == title
 
 
 @pytest.mark.parametrize(
-    ("tokens", "silent", "told"),
+    ("tokens", "silent", "lead"),
     [
-        ([100, 100], 0, " 2 ranks known."),
-        ([100, 100], 3, " 2 ranks known; 3 replicas without engine data."),
-        ([100, None], 1, " 1 of 2 ranks known; 1 replica without engine data."),
+        ([100, 100, 100, 80, None], 0, "chat: under even load these ranks fill first. 4 of 5 ranks known."),
+        ([100, 100], 0, f"{EVEN} 2 ranks known."),
+        ([100, 100], 3, f"{EVEN} 2 ranks known; 3 replicas without engine data."),
+        ([100, None], 1, f"{EVEN} 1 of 2 ranks known; 1 replica without engine data."),
+        ([None, None], 0, "Because."),
+        ([], 0, ""),
     ],
 )
-def test_the_lead_never_calls_all_ranks_known_where_replicas_are_silent(
-    tokens: list[int | None], silent: int, told: str
+def test_the_lead_is_the_consequence_and_the_number_of_known_ranks(
+    tokens: list[int | None], silent: int, lead: str
 ) -> None:
-    """Nobody knows how many ranks a replica has that was not read."""
-    assert words.lead(ranks(*tokens), {}, TOKENS, silent).endswith(told)
+    """The number of ranks of an unreachable replica is unknown, so "all" would be wrong."""
+    found = ranks(*tokens)
+
+    assert capacity_text.lead(found, outliers_of(found, TOKENS), TOKENS, silent) == lead
 
 
-def test_the_lead_names_few_pools() -> None:
+def test_the_lead_names_three_pools() -> None:
     found = [rank for each in "abcde" for rank in ranks_of(fleet(_short_pool(each), [DOCUMENT]), None)]
-    lead = words.lead(found, outliers_of(found, TOKENS), TOKENS, 0)
+    lead = capacity_text.lead(found, outliers_of(found, TOKENS), TOKENS, 0)
+
     assert lead.startswith("pool-a, pool-b, pool-c and 2 more pools: ")
 
 
@@ -124,75 +124,64 @@ def _short_pool(name: str) -> list[Replica]:
     return [*members[:3], replace(members[3], engines=(engine(800_000),))]
 
 
-def test_the_lead_of_a_calm_fleet_says_what_would_be_named() -> None:
-    found = ranks(100, 100, 100)
-    assert words.lead(found, {}, TOKENS, 0).startswith("No rank is more than 10 % off the median")
+def test_an_outlier_is_compared_with_the_median() -> None:
+    (rank,) = ranks(80, basis=Basis.ASSUMED)
+    low, high = Outlier(0, 80, 100, -0.2), Outlier(0, 120, 100, 0.2)
+
+    assert capacity_text.outlier_sentence(rank, low, TOKENS) == "≤ 80 tokens, 20 % less than the median (100)"
+    assert capacity_text.outlier_sentence(rank, high, TOKENS) == "≤ 120 tokens, 20 % more than the median (100)"
 
 
-def test_the_lead_of_an_unknown_fleet_says_why() -> None:
-    assert words.lead(ranks(None, None), {}, TOKENS, 0) == "Because."
-    assert words.lead((), {}, TOKENS, 0) == ""
+def test_a_rank_has_its_number_where_its_replica_has_several() -> None:
+    found = ranks_of(fleet([replica("a"), replica("b", engines=(engine(dp_rank=0), engine(dp_rank=1)))]), None)
 
-
-def test_an_outlier_is_told_beside_the_median() -> None:
-    rank = ranks(80, basis=Basis.ASSUMED)[0]
-    told = words.outlier_sentence(rank, Outlier(0, 80, 100, -0.2), TOKENS)
-    assert told == "≤ 80 tokens, 20 % less than the median (100)"
-    assert "20 % more" in words.outlier_sentence(rank, Outlier(0, 120, 100, 0.2), TOKENS)
-
-
-def test_a_rank_is_named_by_number_where_its_replica_has_several() -> None:
-    one, two, _ = ranks_of(
-        fleet([replica("a"), replica("b", engines=(engine(dp_rank=0), engine(dp_rank=1)))]),
-        None,
-    )
-    assert (words.rank_name(one), words.rank_name(two)) == ("a", "b, rank 0")
-
-
-def test_a_sum_says_when_it_is_a_bound_or_not_known() -> None:
-    assert words.sum_text(Sum(4_400_000, 3, at_most=True), TOKENS) == "≤ 4,400,000"
-    assert words.sum_text(Sum(4_400_000, 3, at_most=False), TOKENS) == "4,400,000"
-    assert words.sum_text(Sum(None, 0, at_most=False), TOKENS) == "not known"
-
-
-def naive(tokens: int | None, would: int | None, basis: Basis = Basis.REPORTED) -> tuple[bool, str]:
-    """What is said of a pool of one rank."""
-    one = engine(tokens, naive_tokens=would, basis=basis, reason="A bound." if basis is Basis.ASSUMED else None)
-    (pool,) = pools_of(ranks_of(fleet([replica(engines=(one,))]), None))
-    return words.naive_text(pool)
+    assert [capacity_text.rank_name(each) for each in found] == ["a", "b, rank 0", "b, rank 1"]
 
 
 @pytest.mark.parametrize(
-    ("tokens", "would", "said"),
+    ("total", "text"),
     [
-        (1000, 1000, (False, "equal")),
-        (1000, 1004, (False, "equal")),
-        (1000, 6300, (True, "6,300: 6.3 × too much")),
-        (1000, 1200, (True, "1,200: 20 % too much")),
-        (1000, 700, (True, "700: 30 % too little")),
-        (None, None, (False, "Unknown: no rank reports both.")),
+        (Sum(4_400_000, 3, at_most=True), "≤ 4,400,000"),
+        (Sum(4_400_000, 3, at_most=False), "4,400,000"),
+        (Sum(None, 0, at_most=False), "not known"),
     ],
 )
-def test_naive_tokens_are_told_where_they_mislead(
-    tokens: int | None, would: int | None, said: tuple[bool, str]
+def test_a_sum_is_marked_as_a_bound_or_unknown(total: Sum, text: str) -> None:
+    assert capacity_text.sum_text(total, TOKENS) == text
+
+
+@pytest.mark.parametrize(
+    ("tokens", "naive", "basis", "expected"),
+    [
+        (1000, 1000, Basis.REPORTED, (False, "equal")),
+        (1000, 1004, Basis.REPORTED, (False, "equal")),
+        (1000, 6300, Basis.REPORTED, (True, "6,300: 6.3 × too much")),
+        (1000, 1200, Basis.REPORTED, (True, "1,200: 20 % too much")),
+        (1000, 700, Basis.REPORTED, (True, "700: 30 % too little")),
+        (None, None, Basis.REPORTED, (False, "Unknown: no rank reports both.")),
+        (1000, 1000, Basis.ASSUMED, (False, "Because.")),
+    ],
+)
+def test_the_naive_estimate_is_compared_with_reported_tokens(
+    tokens: int | None, naive: int | None, basis: Basis, expected: tuple[bool, str]
 ) -> None:
-    assert naive(tokens, would) == said
+    one = engine(tokens, naive_tokens=naive, basis=basis, reason="Because." if basis is Basis.ASSUMED else None)
+    (pool,) = pools_of(ranks_of(fleet([replica(engines=(one,))]), None))
+
+    assert capacity_text.naive_text(pool) == expected
 
 
-def test_what_is_partly_assumed_is_compared_where_vllm_tells() -> None:
+def test_the_naive_estimate_of_a_partly_assumed_pool_is_of_the_reporting_ranks() -> None:
     members = [replica("a", engines=(engine(100),)), replica("b", engines=(engine(100, basis=Basis.ASSUMED),))]
     (pool,) = pools_of(ranks_of(fleet(members), None))
-    assert words.naive_text(pool) == (False, "equal (of ranks that report their tokens)")
+
+    assert capacity_text.naive_text(pool) == (False, "equal (of ranks that report their tokens)")
 
 
-def test_an_assumed_pool_says_why_it_is_a_bound() -> None:
-    assert naive(1000, 1000, Basis.ASSUMED) == (False, "A bound.")
+def test_known_ranks_are_counted_unless_all_are_known() -> None:
+    (some,), (all_known,) = pools_of(ranks(100, None)), pools_of(ranks(100, 100))
 
-
-def test_known_ranks_are_counted_when_not_all_are() -> None:
-    (some,) = pools_of(ranks(100, None))
-    (whole,) = pools_of(ranks(100, 100))
-    assert (words.ranks_text(some), words.ranks_text(whole)) == ("1 of 2 known", "2")
+    assert (capacity_text.ranks_text(some), capacity_text.ranks_text(all_known)) == ("1 of 2 known", "2")
 
 
 @pytest.mark.parametrize(
@@ -200,9 +189,9 @@ def test_known_ranks_are_counted_when_not_all_are() -> None:
     [("32768", 32768), ("32,768", 32768), ("32k", 32768), (" 128 K ", 131072), ("50000 tokens", 50000)]
     + [(text, None) for text in ("own length", "", "0", "-1", "1e9", "٣", "9" * 13, "k", "<b>")],
 )
-def test_a_length_is_read_or_refused(text: str, length: int | None) -> None:
-    assert words.parse_length(text) == length
+def test_a_length_is_parsed_or_rejected(text: str, length: int | None) -> None:
+    assert capacity_text.parse_length(text) == length
 
 
-def test_a_length_is_named_shortly() -> None:
-    assert [words.length_words(each) for each in (None, 32768, 50000)] == ["own length", "32 k", "50,000"]
+def test_a_length_is_written_short() -> None:
+    assert [capacity_text.length_words(each) for each in (None, 32768, 50000)] == ["own length", "32 k", "50,000"]
