@@ -70,7 +70,7 @@ def finding(fleet: Fleet, replicas: Iterable[str] = ("chat-70b-17",), **more: An
         ),
         "evidence": (evidence(replicas=ids), evidence(value="16", replicas=rest, is_reference=True)),
         "total": len(rest) + len(ids),
-        "facet": ImpactContext.PREFIX_HASH,
+        "context": ImpactContext.PREFIX_HASH,
     }
     known = {**given, **more}
     return Finding(text=plain(known.pop("sentence")), **known)

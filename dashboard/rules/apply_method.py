@@ -122,7 +122,7 @@ def _is_as_derived(settings: Mapping[str, Setting], path: str) -> bool:
 
 
 def _is_open(baseline: Baseline, path: str, values: Callable[[str], Collection[SettingValue]]) -> bool:
-    """Tell whether vLLM derives an expected value from settings with several allowed values."""
+    """Return whether vLLM derives an expected value from settings with several allowed values."""
     opened = open_sources(baseline, path)
     if not opened:
         return False
@@ -186,7 +186,7 @@ def removable_text(flags: Iterable[str]) -> str:
 
 
 def is_misfit(path: str, wanted: SettingValue, values: Collection[SettingValue]) -> bool:
-    """Tell whether a value has another type than the reported ones: text instead of a number or switch."""
+    """Return whether a value has another type than the reported ones: text instead of a number or switch."""
     if wanted.state is not State.REPORTED or path in _NUMBERED:
         return False
     kinds = {_kind(each) for each in values if each.state is State.REPORTED}
@@ -206,12 +206,12 @@ def _set_or_remove(path: str, wanted: SettingValue, is_set: ApplyMethod, is_not_
 
 
 def _is_derived(path: str, changed: AbstractSet[str], *, derives_sizes: bool) -> bool:
-    """Tell whether vLLM derives a setting from others that change with it."""
+    """Return whether vLLM derives a setting from others that change with it."""
     return not changed.isdisjoint(FOLLOWS_FROM.get(path, ())) and (derives_sizes or path not in {SIZES, LARGEST})
 
 
 def _is_part(path: str, value: str) -> bool:
-    """Tell whether a value lacks the part that is each replica's own: host, pod or folder."""
+    """Return whether a value lacks the part that is each replica's own: host, pod or folder."""
     if path in EVENT_ADDRESSES or path == EVENT_TOPIC:
         return "{" in value
     return path in PATHS_OF_FILES and "/" not in value

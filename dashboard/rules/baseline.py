@@ -238,7 +238,7 @@ def shown_part(text: str) -> str:
 
 
 def _is_unreported(path: str, documents: Iterable[Mapping[str, Setting]]) -> bool:
-    """Tell whether no document reports a path, nor anything below it."""
+    """Return whether no document reports a path, nor anything below it."""
     inner = f"{path}."
     return all(
         lookup_setting(settings, path) is None and not any(each.startswith(inner) for each in settings)

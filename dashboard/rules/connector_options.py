@@ -37,7 +37,7 @@ def connectors(settings: Mapping[str, Setting]) -> tuple[Connector, ...]:
 
 
 def reports_options(settings: Mapping[str, Setting]) -> bool:
-    """Tell whether a document reports its connectors' options, so that a missing one is not set."""
+    """Return whether a document reports its connectors' options, so that a missing one is not set."""
     above = settings.get(SECTION)
     if above is not None and above.state is State.NULL:
         return True

@@ -154,7 +154,7 @@ def pair_differences(pair: PairSubject, paths: Iterable[str], meaning: Meaning |
 
 
 def are_unequal(sides: Sequence[Holders]) -> bool:
-    """Tell whether both sides report a setting, and more than one value of it."""
+    """Return whether both sides report a setting, and more than one value of it."""
     return all(sides) and len(sides[0].keys() | sides[1].keys()) > 1
 
 

@@ -102,7 +102,7 @@ class Remedy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a rule yields; the engine makes a finding of it.
+    """What a rule yields; the engine completes it to a finding.
 
     `replicas` are the ids of those to change. The text names values, never replicas: a suppression may exclude some of
     them. `severity` and `why` are set only where they differ from the rule's. `assumptions` are clauses such as
@@ -158,8 +158,8 @@ class CohortShare(NamedTuple):
         return len(self.replicas)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(Draft):
     """One problem: where it is, what it breaks, what to do.
 
     `id` is the same in every poll while rule, pools and values are. `unknown` counts the replicas of the subject that
@@ -170,28 +170,17 @@ class Finding:
     id: str
     rule: str
     severity: Severity
-    confidence: Confidence
+    why: str
     subject: str
     pools: tuple[str, ...]
-    replicas: tuple[str, ...]
     cohorts: tuple[CohortShare, ...]
-    text: Text
-    why: str
-    remedy: Remedy
-    evidence: tuple[Evidence, ...]
     unknown: int = 0
     total: int = 0
     is_rollout: bool = False
     suppression: Suppression | None = None
     expired: Suppression | None = None
-    assumptions: tuple[str, ...] = ()
     context: ImpactContext | None = None
     severity_behind: tuple[tuple[ImpactContext, Severity], ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """Return its text without styles."""
-        return to_plain(self.text)
 
     @property
     def paths(self) -> tuple[str, ...]:

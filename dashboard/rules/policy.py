@@ -105,7 +105,7 @@ def _mark_expired(finding: Finding, expired: Iterable[Suppression], replicas: Ma
 
 
 def _matches(suppression: Suppression, finding: Finding, replicas: Mapping[str, Replica]) -> bool:
-    """Tell whether a suppression covers a finding, or some of its replicas.
+    """Return whether a suppression covers a finding, or some of its replicas.
 
     A finding without replicas is matched by rule and pools, never by a suppression with replicas or labels.
     """
@@ -122,7 +122,7 @@ def _covered(suppression: Suppression, finding: Finding, replicas: Mapping[str, 
 
 
 def _names(suppression: Suppression, replica: Replica) -> bool:
-    """Tell whether a suppression covers a replica: all of its pool, names and labels must match."""
+    """Return whether a suppression covers a replica: all of its pool, names and labels must match."""
     names = (replica.name, replica.id)
     return (
         _matches_any(suppression.pool, [replica.pool or ""])
@@ -132,5 +132,5 @@ def _names(suppression: Suppression, replica: Replica) -> bool:
 
 
 def _matches_any(glob: str | None, texts: Iterable[str]) -> bool:
-    """Tell whether a glob matches or equals any of the texts: brackets of an IPv6 address are no glob."""
+    """Return whether a glob matches or equals any of the texts: brackets of an IPv6 address are no glob."""
     return glob is None or any(text == glob or fnmatchcase(text, glob) for text in texts)

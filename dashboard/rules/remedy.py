@@ -55,12 +55,12 @@ def pasteable(path: str, value: SettingValue) -> Snippet | None:
 
 
 def is_default(path: str, value: SettingValue) -> bool:
-    """Tell whether a variable's value is its default."""
+    """Return whether a variable's value is its default."""
     return value.value in DEFAULTS.get(path, ())
 
 
 def is_known(path: str) -> bool:
-    """Tell whether a path has a flag of its own in the version of `flags.json`."""
+    """Return whether a path has a flag of its own in the version of `flags.json`."""
     return path in _flags()
 
 

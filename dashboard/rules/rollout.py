@@ -56,7 +56,7 @@ def remedy_along(rollout: Rollout, draft: Draft) -> Remedy:
 
 
 def is_along(settings: Iterable[Holders], rollout: Rollout, members: Sequence[Replica]) -> bool:
-    """Tell whether settings differ along the rollout: replicas of one version report each value.
+    """Return whether settings differ along the rollout: replicas of one version report each value.
 
     `settings` has the values of each setting with their replicas. Equal settings do not count.
     """

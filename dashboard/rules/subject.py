@@ -62,7 +62,7 @@ class _Reporters(NamedTuple):
     by_document: bool
 
     def is_possible(self, version: str | None) -> bool:
-        """Tell whether a replica of this version may have it."""
+        """Return whether a replica of this version may have it."""
         return not is_unsupported(version, self.need)
 
     def missing(self, document: str, replicas: Sequence[str]) -> Iterable[str]:
@@ -131,7 +131,7 @@ class PoolSubject:
         return self.domain.known_contexts
 
     def is_ignored(self, path: str) -> bool:
-        """Tell whether fleet.yaml excludes a path from comparison."""
+        """Return whether fleet.yaml excludes a path from comparison."""
         return any(fnmatchcase(path, glob) for glob in self.ignore)
 
     def only(self, replicas: Collection[str]) -> "PoolSubject":
@@ -255,68 +255,16 @@ class PoolSubject:
 
 
 @dataclass(frozen=True, slots=True)
-class PairSubject:
-    """The prefill and the decode pool of one model."""
-
-    prefill: PoolSubject
-    decode: PoolSubject
-
-    @property
-    def name(self) -> str:
-        """Return both pools' names."""
-        return f"{self.prefill.name} + {self.decode.name}"
-
-    @property
-    def pools(self) -> tuple[str, ...]:
-        """Return the names of the pools that it covers."""
-        return (self.prefill.name, self.decode.name)
-
-    @property
-    def contexts(self) -> frozenset[ImpactContext]:
-        """Return the impact contexts of either pool."""
-        return self.prefill.contexts | self.decode.contexts
-
-    @property
-    def known_contexts(self) -> frozenset[ImpactContext]:
-        """Return those that are known of either pool."""
-        return self.prefill.known_contexts | self.decode.known_contexts
-
-    @property
-    def sides(self) -> tuple[PoolSubject, PoolSubject]:
-        """Return both pools: prefill, decode."""
-        return (self.prefill, self.decode)
-
-    @property
-    def all_replicas(self) -> tuple[Replica, ...]:
-        """Return the replicas of both pools."""
-        return self.prefill.all_replicas + self.decode.all_replicas
-
-    def is_ignored(self, path: str) -> bool:
-        """Tell whether fleet.yaml excludes a path from comparison."""
-        return self.prefill.is_ignored(path)
-
-    def reporting(self, need: str) -> int:
-        """Count the members that report a need; 0 unless both sides have one."""
-        numbers = [side.reporting(need) for side in self.sides]
-        return sum(numbers) if all(numbers) else 0
-
-    def missing(self, needs: Sequence[str]) -> int:
-        """Count the replicas of both pools that do not report one of these needs though they could."""
-        return self.prefill.missing(needs) + self.decode.missing(needs)
-
-
-@dataclass(frozen=True, slots=True)
 class FleetSubject:
-    """All pools, and the replicas without a pool because they were never read."""
+    """All pools, and the replicas without a pool because they were never read.
+
+    `pools` is empty: a finding belongs to the pools of its replicas.
+    """
 
     subjects: tuple[PoolSubject, ...]
     all_replicas: tuple[Replica, ...]
     name: str = "fleet"
-
-    @property
-    def pools(self) -> tuple[str, ...]:
-        """Return no name: a finding belongs to the pools of its replicas."""
-        return ()
+    pools: tuple[str, ...] = ()
 
     @property
     def contexts(self) -> frozenset[ImpactContext]:
@@ -342,7 +290,40 @@ class FleetSubject:
         return without_pool + sum(each.missing(needs) for each in self.subjects)
 
 
-Subject = PoolSubject | PairSubject | FleetSubject
+class PairSubject(FleetSubject):
+    """The prefill and the decode pool of one model."""
+
+    def __init__(self, prefill: PoolSubject, decode: PoolSubject) -> None:
+        """Name it by both pools."""
+        pools = (prefill.name, decode.name)
+        super().__init__((prefill, decode), prefill.all_replicas + decode.all_replicas, " + ".join(pools), pools)
+
+    @property
+    def prefill(self) -> PoolSubject:
+        """Return the prefill pool."""
+        return self.subjects[0]
+
+    @property
+    def decode(self) -> PoolSubject:
+        """Return the decode pool."""
+        return self.subjects[1]
+
+    @property
+    def sides(self) -> tuple[PoolSubject, ...]:
+        """Return both pools: prefill, decode."""
+        return self.subjects
+
+    def is_ignored(self, path: str) -> bool:
+        """Return whether fleet.yaml excludes a path from comparison."""
+        return self.prefill.is_ignored(path)
+
+    def reporting(self, need: str) -> int:
+        """Count the members that report a need; 0 unless both sides have one."""
+        numbers = [side.reporting(need) for side in self.sides]
+        return sum(numbers) if all(numbers) else 0
+
+
+Subject = PoolSubject | FleetSubject
 
 
 def _place(value: SettingValue) -> tuple[bool, float, SettingValue]:

@@ -16,7 +16,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.config import Options
 from dashboard.fleet.pieces import plain
-from dashboard.rules.findings import Confidence, Finding, Inspection, Outcome, OutcomeKind, Remedy, Severity
+from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Remedy, Severity
 from dashboard.web import server
 from tests.frozen import AT
 
@@ -41,9 +41,18 @@ def get(path: str, method: str = "GET") -> httpx.Response:
 
 
 def finding(*pools: str, severity: Severity = Severity.CRITICAL) -> Finding:
-    remedy = Remedy("Set it to 16."), ()
     return Finding(
-        "1", "RT-01", severity, Confidence.REPORTED, "x", pools, (), (), plain("It is 32."), "It hurts.", *remedy
+        (),
+        plain("It is 32."),
+        (),
+        Remedy("Set it to 16."),
+        id="1",
+        rule="RT-01",
+        severity=severity,
+        why="It hurts.",
+        subject="x",
+        pools=pools,
+        cohorts=(),
     )
 
 

@@ -42,7 +42,7 @@ MAX_PLUGINS = 3  # plugins in a sentence before the rest is counted
 
 
 def is_older(version: str | None) -> bool:
-    """Tell whether a vLLM is older than all that the provider was tested with; an unknown one is not."""
+    """Return whether a vLLM is older than all that the provider was tested with; an unknown one is not."""
     return has_change(version, TESTED_SINCE) is False
 
 

@@ -238,7 +238,7 @@ def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
 
 
 def is_on(switch: SettingValue) -> bool:
-    """Tell whether a switch of the environment is on."""
+    """Return whether a switch of the environment is on."""
     return switch.value in ON
 
 

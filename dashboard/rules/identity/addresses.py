@@ -113,12 +113,12 @@ def host_of(replica: str) -> str:
 
 
 def is_own(host: str) -> bool:
-    """Tell whether a host is that of the reporting machine: a wildcard or the loopback."""
+    """Return whether a host is that of the reporting machine: a wildcard or the loopback."""
     return host in _WILDCARDS or is_loopback(host)
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is the loopback."""
+    """Return whether a host is the loopback."""
     return _LOOPBACK.fullmatch(host) is not None
 
 

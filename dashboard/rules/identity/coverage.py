@@ -224,7 +224,7 @@ def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
 
 
 def _is_miscounted(contradiction: Contradiction) -> bool:
-    """Tell whether a plugin counts tokens differently from vLLM."""
+    """Return whether a plugin counts tokens differently from vLLM."""
     path, kept, other = contradiction
     return path == TOKENS and other.source is Source.PLUGIN and kept.source in VLLMS_OWN
 
@@ -348,12 +348,12 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
 
 
 def _is_one_version(draft: Draft) -> bool:
-    """Tell whether versions differ only in their local part, which names the platform of the build."""
+    """Return whether versions differ only in their local part, which names the platform of the build."""
     return len({json.loads(each.value).partition("+")[0] for each in draft.evidence}) == 1
 
 
 def _has_equal_hashes(pool: PoolSubject, draft: Draft) -> bool:
-    """Tell whether the engines of all these replicas computed the same block hashes."""
+    """Return whether the engines of all these replicas computed the same block hashes."""
     hashes = pool.fingerprints()
     concerned = {replica for each in draft.evidence for replica in each.replicas}
     return concerned <= hashes.keys() and len({hashes[each] for each in concerned}) == 1
