@@ -11,7 +11,7 @@ from dashboard.cli import cli
 from dashboard.fleet import Failure, FailureKind, ReplicaState
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import alike, document, down, fleet, replica
-from tests.report.saved_fleets import saved
+from tests.saved_fleets import saved
 
 BEGIN = "version: 1\npool: chat\n"
 SEQS = "scheduler_config.max_num_seqs"

@@ -17,8 +17,8 @@ from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import story
 from tests.captured import AT, capture
-from tests.report.saved_fleets import saved
 from tests.rules.test_false_alarms import OPEN, replicas
+from tests.saved_fleets import saved
 from tests.serving import free_port
 
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16

@@ -12,7 +12,7 @@ from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.store import Snapshots
 from tests.analysis.changes.sides import LATER, NEW, RESTARTED, chat, fleet
 from tests.builders import down
-from tests.report.saved_fleets import saved
+from tests.saved_fleets import saved
 
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 THEN = fleet(*chat(4), down("chat-05"))

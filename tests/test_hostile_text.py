@@ -23,7 +23,7 @@ from dashboard.views.review import review_report
 from tests.builders import devices, document, down, fleet, replica
 from tests.fleet.test_text import RUN, UNSEEN
 from tests.page_runner import open_page
-from tests.report.saved_fleets import saved
+from tests.saved_fleets import saved
 from tests.sources.polling.hostile import HostileServer, answers, changed_metrics
 
 COMMANDS = (

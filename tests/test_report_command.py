@@ -14,7 +14,7 @@ from dashboard.cli import cli
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
 from tests.builders import alike, document, fleet, story
-from tests.report.saved_fleets import saved
+from tests.saved_fleets import saved
 from tests.serving import ROOT
 
 AT = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -15,7 +15,7 @@ from dashboard.render.export import Format, written
 from dashboard.store import Snapshots
 from tests.builders import NOW, alike, document, fleet
 from tests.page_runner import WEEK, a_finding, earlier, frozen, review
-from tests.report.saved_fleets import saved
+from tests.saved_fleets import saved
 
 FIRST = "First review of this fleet"
 NOT_OPENED = "The last review cannot be opened, so what is new since then is unknown."

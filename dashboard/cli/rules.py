@@ -7,7 +7,7 @@ import typer
 from dashboard.cli.terminal import is_terminal, put, width, wrong
 from dashboard.config.rules import no_such_rule
 from dashboard.render.console import to_rule_table
-from dashboard.report.rule_pages import rule_page
+from dashboard.render.rule_markdown import rule_page
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 
 

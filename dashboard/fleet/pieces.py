@@ -12,6 +12,7 @@ class Style(StrEnum):
     STRONG = "strong"
     CODE = "code"
     MUTED = "muted"
+    TAG = "tag"  # a word or two in a small box
 
 
 class Kind(StrEnum):
@@ -25,12 +26,14 @@ class Kind(StrEnum):
     FINDING = "finding"
     PAGE = "page"
     SECTION = "section"  # of the same view, by its anchor
+    WEB = "web"  # another site, by its URL
 
 
 class Target(NamedTuple):
     """What a piece of text names: on a page a link to it, in an export a link to the section about it.
 
-    `key` is a setting's path, a replica's id, a pool's name, a cohort's letter, a rule's or a finding's id, or a page.
+    `key` is a setting's path, a replica's id, a pool's name, a cohort's letter, a rule's or a finding's id, a page, or
+    a URL.
     `choices` are URL parameters: of a page, or the snapshot where it is not the one that is shown. `anchor` is the
     section of an export that shows the same.
     """

@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from dashboard.fleet.formatting import without_commands
-from dashboard.report.rule_pages import headline, worst
+from dashboard.render.rule_markdown import headline, worst
 from dashboard.rules.registry import Rule
 
 NAMES_FROM = 120  # columns: with fewer the names would leave the problems too little room

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import end_cut, without_commands
 from dashboard.render.verdict import Verdict
-from dashboard.report.findings import words
-from dashboard.report.findings.rule_coverage import rules_words
-from dashboard.rules.findings import Finding, Inspection, Remedy, Severity, Snippet
+from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Remedy, Severity, Snippet
+from dashboard.views import finding_text
+from dashboard.views.findings_summary import rules_text
 from dashboard.views.names import replica_names
 
 LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
@@ -30,12 +30,12 @@ def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
         lines.append(command("error", "coverage", verdict.too_little))
     found = list(_findings(inspection, names))
     lines += [line for level, line in found if level == "error"]
-    lines += [command("error", "rule error", each) for each in words.raised(inspection)]
+    lines += [command("error", "rule error", each) for each in finding_text.reasons_of(inspection, OutcomeKind.ERROR)]
     lines += [line for level, line in found if level == "warning"]
     lines += _together("warning", "options", inspection.notes)
     lines += [line for level, line in found if level == "notice"]
-    lines += _together("notice", "rollout", words.rollouts(inspection))
-    lines += _together("notice", "suppressed", words.suppressed(inspection, names))
+    lines += _together("notice", "rollout", finding_text.rollouts(inspection))
+    lines += _together("notice", "suppressed", finding_text.suppressed(inspection, names))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -47,8 +47,8 @@ def command(level: str, title: str, message: str) -> str:
 
 def _summary(fleet: Fleet) -> str:
     found, hidden = fleet.inspection.findings, len(fleet.inspection.suppressed)
-    counts = f"{words.counted(found)}; {hidden:,} suppressed; {words.answered(fleet)}"
-    return f"{fleet.name}: {counts}. {rules_words(fleet.inspection)}."
+    counts = f"{finding_text.severity_counts(found)}; {hidden:,} suppressed; {finding_text.answered(fleet)}"
+    return f"{fleet.name}: {counts}. {rules_text(fleet.inspection)}."
 
 
 def _together(level: str, title: str, lines: Sequence[str]) -> list[str]:
@@ -67,21 +67,21 @@ def _findings(inspection: Inspection, names: Mapping[str, str]) -> Iterator[tupl
     for (_, severity, why, remedy), same in alike.items():
         fresh = tuple(each for each in remedy.snippets if each.kind != YAML or each not in shown)
         shown.update(fresh)
-        described = [words.describe(each, names) for each in same]
+        described = [finding_text.describe(each, names) for each in same]
         lines = [
             *(_where(each, is_only=len(same) == 1) for each in described),
             *([f"Why: {why}"] if why else []),
             f"Do: {remedy.sentence}",
-            *words.pasteable(remedy._replace(snippets=fresh)),
+            *finding_text.paste_lines(remedy._replace(snippets=fresh)),
         ]
-        places = dict.fromkeys(place for each in same for place in words.places(each))
-        title = f"{described[0].rule} in {words.named(places)}"
+        places = dict.fromkeys(place for each in same for place in finding_text.places(each))
+        title = f"{described[0].rule} in {finding_text.first_names(places)}"
         yield LEVELS[severity], command(LEVELS[severity], title, "\n".join(lines))
 
 
-def _where(described: words.Described, *, is_only: bool) -> str:
+def _where(described: finding_text.DescribedFinding, *, is_only: bool) -> str:
     place = "" if is_only else f"{described.where}, "
-    return " ".join([f"{place}{described.who}: {described.sentence}", *described.remarks])
+    return " ".join([f"{place}{described.replicas}: {described.finding.sentence}", *described.remarks])
 
 
 def _escaped(text: str, rules: dict[str, str]) -> str:

@@ -146,7 +146,7 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.globals.update(glyphs=GLYPHS, colour=colour)
-    environment.tests["text_only"] = lambda cell: cell == (cell.text, Tone.PLAIN, "", cell.value, None, "", (), "")
+    environment.tests["text_only"] = lambda cell: cell == (cell.text, Tone.PLAIN, "", cell.value, None, "", (), "", ())
     environment.filters.update(
         breakable=lambda text: Markup(breakable(str(escape(_clean(text))))),  # noqa: S704  # escaped before
         classes=_classes,

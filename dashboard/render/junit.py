@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import end_cut, visible, without_commands
 from dashboard.render.verdict import Verdict, failing
-from dashboard.report.findings import words
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
+from dashboard.views import finding_text
 from dashboard.views.names import replica_names
 
 LONGEST = 1000  # characters of an attribute
@@ -69,7 +69,7 @@ def _case(
     case = ET.Element("testcase", classname=_line(outcome.subject), name=name)
     if failed:
         more = f" (and {len(failed) - 1:,} more)" if len(failed) > 1 else ""
-        where = words.where(failed[0])
+        where = finding_text.where(failed[0])
         place = "" if where == outcome.subject else f"{where}: "
         _result(case, "failure", failed[0].severity, f"{place}{failed[0].sentence}{more}", _texts(failed, names))
     elif outcome.kind is OutcomeKind.ERROR:
@@ -77,7 +77,7 @@ def _case(
     elif outcome.kind in NOT_EVALUATED:
         _result(case, "skipped", outcome.kind, outcome.reason)
     elif suppressed and not active:
-        _result(case, "skipped", "suppressed", words.suppressions(suppressed))
+        _result(case, "skipped", "suppressed", finding_text.suppressions(suppressed))
     if rest := [*(each for each in active if each not in failed), *suppressed]:
         ET.SubElement(case, "system-out").text = visible(_texts(rest, names))
     return case
@@ -86,7 +86,7 @@ def _case(
 def _coverage(fleet: Fleet, verdict: Verdict) -> ET.Element:
     case = ET.Element("testcase", classname="targets", name="enough replicas answered")
     if verdict.too_little:
-        _result(case, "failure", "unread", verdict.too_little, "\n".join(words.unread(fleet)))
+        _result(case, "failure", "unread", verdict.too_little, "\n".join(finding_text.unreachable(fleet)))
     return case
 
 
@@ -97,16 +97,16 @@ def _result(case: ET.Element, tag: str, kind: str, message: str, text: str = "")
 
 def _texts(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
     """Return findings in full, a paragraph each."""
-    return "\n\n".join("\n".join(_text(words.describe(each, names))) for each in findings)
+    return "\n\n".join("\n".join(_text(finding_text.describe(each, names))) for each in findings)
 
 
-def _text(described: words.Described) -> list[str]:
-    suppressed = words.suppressions([described.finding])
+def _text(described: finding_text.DescribedFinding) -> list[str]:
+    suppressed = finding_text.suppressions([described.finding])
     return [
-        f"{described.finding.severity}: {described.sentence}",
-        f"Where: {described.where}, {described.who}",
-        f"Why: {described.why}",
-        f"Do: {described.action}",
+        f"{described.finding.severity}: {described.finding.sentence}",
+        f"Where: {described.where}, {described.replicas}",
+        f"Why: {described.finding.why}",
+        f"Do: {described.finding.remedy.sentence}",
         *described.paste,
         *described.remarks,
         *([f"{suppressed[:1].upper()}{suppressed[1:]}."] if suppressed else []),

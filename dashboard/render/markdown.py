@@ -11,7 +11,6 @@ from dashboard.fleet.formatting import count, end_cut, first_of, without_command
 from dashboard.fleet.pieces import Piece, Style
 from dashboard.render.matrix_html import cell_text, is_cohort
 from dashboard.render.svg_chart import amount, told
-from dashboard.report.findings.words import GLYPHS
 from dashboard.views.blocks import (
     MOST_COLUMNS,
     Cell,
@@ -31,6 +30,7 @@ from dashboard.views.blocks import (
     flat_blocks,
 )
 from dashboard.views.context import context_line
+from dashboard.views.finding_text import GLYPHS
 
 MOST_CHARACTERS = 60_000  # GitHub refuses comments of more than 65,536
 LONGEST = 1000  # characters of one sentence

@@ -12,12 +12,12 @@ from urllib.parse import quote
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import end_cut, iso, safe_json
+from dashboard.render.rule_markdown import headline, page_path, rule_page, severities
 from dashboard.render.verdict import PASSED, Verdict
-from dashboard.report.findings import words
-from dashboard.report.rule_pages import headline, page_path, rule_page, severities
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.rules.registry import Rule
+from dashboard.views import finding_text
 from dashboard.views.names import replica_names
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -46,9 +46,9 @@ def to_sarif(fleet: Fleet, verdict: Verdict, file: str) -> str:
         "columnKind": "unicodeCodePoints",
         "properties": {
             "fleet": _text(fleet.name),
-            "answered": words.answered(fleet),
+            "answered": finding_text.answered(fleet),
             "notes": [_text(each) for each in inspection.notes],
-            "rollouts": [_text(each) for each in words.rollouts(inspection)],
+            "rollouts": [_text(each) for each in finding_text.rollouts(inspection)],
         },
     }
     document = json.dumps({"$schema": SCHEMA, "version": VERSION, "runs": [run]}, indent=2)
@@ -97,11 +97,11 @@ def _notification(outcome: Outcome) -> Json:
 
 
 def _result(finding: Finding, names: Mapping[str, str], file: str) -> Json:
-    described = words.describe(finding, names)
+    described = finding_text.describe(finding, names)
     lines = [
-        f"{described.where}, {described.who}: {described.sentence}",
-        described.why,
-        described.action,
+        f"{described.where}, {described.replicas}: {described.finding.sentence}",
+        described.finding.why,
+        described.finding.remedy.sentence,
         *(line for text in described.paste for line in text.splitlines()),
         *described.remarks,
     ]
@@ -119,7 +119,7 @@ def _result(finding: Finding, names: Mapping[str, str], file: str) -> Json:
         ],
         "partialFingerprints": {FINGERPRINT: f"{finding.id}:1"},
         "suppressions": _suppressions(finding),
-        "properties": _properties(finding, described.who),
+        "properties": _properties(finding, described.replicas),
     }
 
 

@@ -38,7 +38,7 @@ GLYPHS = {
     Tone.PLAIN: ("·", "dim"),
 }
 CELL_STYLES = {Tone.CRITICAL: "red", Tone.WARNING: "yellow", Tone.GOOD: "green"}
-STYLES = {Style.PLAIN: "", Style.STRONG: "bold", Style.CODE: "cyan", Style.MUTED: "dim"}
+STYLES = {Style.PLAIN: "", Style.STRONG: "bold", Style.CODE: "cyan", Style.MUTED: "dim", Style.TAG: "dim"}
 
 
 def to_terminal(view: View, *, width: int, colour: bool) -> str:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, end_cut, joined
-from dashboard.report.findings.words import answered, counted, named, places
 from dashboard.rules.baseline import deviates_from_baseline
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
+from dashboard.views.finding_text import answered, first_names, places, severity_counts
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
 NOUNS = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Severity.INFO: "info finding"}
@@ -77,7 +77,9 @@ def _level(fail_on: Severity | None, baselines: Sequence[str]) -> str:
     level = f"--fail-on {fail_on or 'never'}"
     if not baselines or fail_on is None:
         return level
-    return f"{level}, and any deviation from --baseline {named(end_cut(each, LONGEST_NAME) for each in baselines)}"
+    return (
+        f"{level}, and any deviation from --baseline {first_names(end_cut(each, LONGEST_NAME) for each in baselines)}"
+    )
 
 
 def _outcomes(fleet: Fleet, file: str) -> list[Outcome]:
@@ -142,14 +144,14 @@ def _listed(failed: Sequence[Finding]) -> str:
 def _place(finding: Finding) -> tuple[str, str]:
     """Return `RT-01 in chat`, and when its suppression expired."""
     expired = f", suppression expired on {finding.expired.until}" if finding.expired else ""
-    return f"{finding.rule} in {named(end_cut(place, LONGEST_NAME) for place in places(finding))}", expired
+    return f"{finding.rule} in {first_names(end_cut(place, LONGEST_NAME) for place in places(finding))}", expired
 
 
 def _found(fleet: Fleet, fail_on: Severity | None) -> str:
     found = fleet.inspection.findings
     if not found:
         return "no findings"
-    return f"{f'no findings at or above {fail_on}' if fail_on else 'findings never fail'} ({counted(found)})"
+    return f"{f'no findings at or above {fail_on}' if fail_on else 'findings never fail'} ({severity_counts(found)})"
 
 
 def _too_little(fleet: Fleet, min_coverage: float, unread_lists: Sequence[str]) -> str:
@@ -157,11 +159,11 @@ def _too_little(fleet: Fleet, min_coverage: float, unread_lists: Sequence[str]) 
     if counts.targets == 0:
         return "no targets, nothing was checked"
     if unread_lists and min_coverage > 0:
-        why = named(end_cut(each.rstrip("."), LONGEST_REASON) for each in unread_lists)
+        why = first_names(end_cut(each.rstrip("."), LONGEST_REASON) for each in unread_lists)
         return f"{count(len(unread_lists), 'target list')} could not be read ({why})"
     if counts.answered * 100 >= min_coverage * counts.targets:
         return ""
-    down = named(end_cut(each.name, LONGEST_NAME) for each in fleet.replicas if each.state is ReplicaState.DOWN)
+    down = first_names(end_cut(each.name, LONGEST_NAME) for each in fleet.replicas if each.state is ReplicaState.DOWN)
     return f"only {answered(fleet)}, below --min-coverage {min_coverage:g} % (unreachable: {down})"
 
 

@@ -63,6 +63,7 @@ class Entry:
 
     `anchor` is its id in an export, which targets name. `target` is the page about it: its head is a link there.
     `fold` is the title under which a page folds the lines from the second on and the snippets; empty: all is open.
+    `where` is a column of a grid, see Entries; `is_current`: it is the one that is open.
     """
 
     tone: Tone
@@ -74,6 +75,8 @@ class Entry:
     notes: tuple[Line, ...] = ()
     target: Target | None = None
     fold: str = ""
+    where: str = ""
+    is_current: bool = False
 
     @property
     def side_text(self) -> str:
@@ -83,10 +86,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A list of statements, each with its tone. `data` is what a program reads in its place."""
+    """A list of statements, each with its tone. `data` is what a program reads in its place.
+
+    `is_grid`: a page draws tone, head with the first line, `where` and side of an entry as columns.
+    """
 
     items: tuple[Entry, ...]
     data: Table | None = None
+    is_grid: bool = False
 
 
 class Column(NamedTuple):
@@ -115,8 +122,7 @@ class Cell(NamedTuple):
     `value` is what a program reads in place of the text: a plain number, or a list whole. `target` is what the text
     names; that of the first cell is also what a row of a large table opens. `note` is a second, quiet line.
     `shares` are cohorts' letters with their replicas, which a page draws as a bar in place of the text; a name in lower
-    case is drawn grey. `hint` is a
-    tooltip of a page.
+    case is drawn grey. `hint` is a tooltip of a page, `pieces` what it draws in place of the text, on its tone.
     """
 
     text: str
@@ -127,6 +133,7 @@ class Cell(NamedTuple):
     note: str = ""
     shares: tuple[tuple[str, int], ...] = ()
     hint: str = ""
+    pieces: Text = ()
 
     @property
     def whole_text(self) -> str:
@@ -269,8 +276,18 @@ class Columns:
     shares: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """The head of the item that is open on a page: its tone, a quiet line, its title, and the page without it."""
+
+    tone: Tone
+    line: Text
+    title: Text
+    close: Target
+
+
 PlainBlock = Paragraph | Figures | Entries | Table | DifferenceTable | Chart
-Block = PlainBlock | Gauges | Columns
+Block = PlainBlock | Gauges | Columns | Banner
 
 
 def flat_blocks(blocks: Iterable[Block]) -> Iterator[PlainBlock]:
@@ -280,7 +297,13 @@ def flat_blocks(blocks: Iterable[Block]) -> Iterator[PlainBlock]:
             for column in block.columns:
                 yield from flat_blocks(column)
         else:
-            yield block.table if isinstance(block, Gauges) else block
+            yield _flat(block)
+
+
+def _flat(block: PlainBlock | Gauges | Banner) -> PlainBlock:
+    if isinstance(block, Banner):
+        return Paragraph(block.title, block.tone)
+    return block.table if isinstance(block, Gauges) else block
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from dashboard.analysis.changes import Changes, FindingChanges, OtherSideStatus
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Piece, plain, section
-from dashboard.report.findings.words import counted
 from dashboard.rules.findings import Finding
 from dashboard.views import changes_entries as entries
 from dashboard.views import changes_tables as tables
@@ -15,6 +14,7 @@ from dashboard.views import changes_text as text
 from dashboard.views.blocks import Block, Entries, Figure, Figures, Paragraph, Section, Table, Tone, View
 from dashboard.views.changes_entries import Sides, sides_of
 from dashboard.views.context import Context, compared
+from dashboard.views.finding_text import severity_counts
 
 MOST_ENTRIES = 40  # of one list; the appendix and the JSON document have all
 MOST_PATHS = 6  # settings that a sentence names
@@ -46,7 +46,7 @@ def _glance(changes: Changes, before: Context, after: Context) -> Iterator[Block
 def _figures(changes: Changes) -> Iterator[Figure]:
     found, replicas, settings = changes.findings, changes.replicas, changes.settings
     new, hidden = [each.finding for each in found.standing], len(found.new) - len(found.standing)
-    note = "; ".join([*([counted(new)] if new else []), *([f"{hidden:,} suppressed"] if hidden else [])])
+    note = "; ".join([*([severity_counts(new)] if new else []), *([f"{hidden:,} suppressed"] if hidden else [])])
     yield Figure("New findings", f"{len(new):,}", note, _worst(new), section("findings"))
     if found.spread:
         worst = _worst(each.after for each in found.spread)

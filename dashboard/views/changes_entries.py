@@ -19,13 +19,13 @@ from dashboard.compare.prefix import short_name
 from dashboard.fleet import ReplicaState, SettingChange
 from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, one_line, told_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain
-from dashboard.report.findings.words import suppressions
 from dashboard.report.replicas.standing import mark
 from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Table, Tone, data_cell
 from dashboard.views.finding_data import COLUMNS, finding_row
-from dashboard.views.finding_entries import MOST_POOLS, head_of, pools_of, rule_words, side_of
+from dashboard.views.finding_entries import MOST_POOLS, head_of, side_of
+from dashboard.views.finding_text import pools_of, rule_title, suppressions
 from dashboard.views.names import MOST_NAMED, brief, replica_text
 from dashboard.views.pages import LIVE, SNAPSHOT
 
@@ -108,7 +108,7 @@ def _findings(change: str, told: Iterable[tuple[Finding, Tone, tuple[Text, ...]]
 
 def _finding(found: Sequence[Finding], tone: Tone, lines: Iterable[Text], sides: Sides, *, is_before: bool) -> Entry:
     rule = found[0].rule
-    named = Piece(rule_words(rule), Style.MUTED, sides.target(Kind.RULE, rule, is_before=is_before))
+    named = Piece(rule_title(rule), Style.MUTED, sides.target(Kind.RULE, rule, is_before=is_before))
     pools = pools_of(found)
     where = [plain(f"In {first_of(map(brief, pools), MOST_LINES)}.")] if len(pools) > MOST_POOLS else []
     return Entry(tone, head_of(found), side_of(found, sides.names), ((named,), *lines, *where))

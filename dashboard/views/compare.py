@@ -8,11 +8,10 @@ from dashboard.compare import MAJORITY
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import plain
-from dashboard.report.findings import listed as listed_findings
-from dashboard.report.findings.listed import grouped, kept, known_findings
 from dashboard.views.blocks import Block, Paragraph, Section, View
 from dashboard.views.context import context_of
 from dashboard.views.finding_entries import FindingContext, full_entries
+from dashboard.views.finding_list import FindingFilter, group_findings, list_findings
 from dashboard.views.glossary import COHORT, REFERENCE, glossary
 from dashboard.views.pages import COLUMNS, POOL, SEARCH, SECTION, SHOW
 from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
@@ -96,10 +95,10 @@ def settings_section(pool: Pool, members: list[Replica], found: Comparison, choi
 
 
 def _findings(fleet: Fleet, pool: Pool) -> Section:
-    known = known_findings(fleet)
-    own = kept(known.active, listed_findings.Choice(pool=pool.name))
+    known = list_findings(fleet)
+    own = list(filter(FindingFilter(pool=pool.name).matches, known.active))
     block: Block = Paragraph(plain("No findings in this pool."))
     if own:
-        block = full_entries(grouped(own), FindingContext(known.names, fleet.inspection))
+        block = full_entries(group_findings(own), FindingContext(known.names, fleet.inspection))
     title = count(len(own), "finding") if own else "Findings"
     return Section("findings", title, (block,), is_exported_only=True)

@@ -11,7 +11,7 @@ from dashboard.report.replicas.sources import SOURCES
 from dashboard.rules.findings import Finding
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Tone
-from dashboard.views.finding_entries import rule_words
+from dashboard.views.finding_text import rule_title
 from dashboard.views.names import replica_names, replica_text
 from dashboard.views.pages import COMPARE, CONVERGE, POOL, REFERENCE
 from dashboard.views.pool_comparison import findings_by_path
@@ -53,7 +53,7 @@ def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
 
 
 def _finding(finding: Finding) -> Entry:
-    rule = (Piece(rule_words(finding.rule), Style.MUTED),)
+    rule = (Piece(rule_title(finding.rule), Style.MUTED),)
     head = finding.text
     return Entry(Tone(finding.severity), head, lines=(rule,), target=Target(Kind.FINDING, finding.id))
 

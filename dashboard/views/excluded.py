@@ -1,16 +1,14 @@
-"""What a view does not evaluate or count, and why: unreadable replicas, skipped rules, suppressed findings."""
+"""What a view does not count, and why: unreachable replicas, suppressed findings, ignored settings."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import Replica, ReplicaState, formatting
-from dashboard.fleet.formatting import count, first_of, middle_cut, one_line
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, page, plain, to_plain
-from dashboard.report.findings.cohorts import are_few, named_cohorts
-from dashboard.report.findings.words import remarks
+from dashboard.fleet import Replica, ReplicaState
+from dashboard.fleet.formatting import FAILURE_WORDS, count, first_of, iso, one_line
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, page, plain, to_plain
 from dashboard.report.replicas.standing import mark, reason
-from dashboard.rules.findings import Finding, Outcome, OutcomeKind
+from dashboard.rules.findings import Finding
 from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
@@ -23,17 +21,18 @@ from dashboard.views.blocks import (
     Tone,
     data_cell,
     data_table,
-    list_cell,
+    number_cell,
 )
 from dashboard.views.finding_data import COLUMNS, finding_row, findings_data
-from dashboard.views.finding_entries import rule_words, side_of, where_of
-from dashboard.views.names import brief, replica_names, replica_text
+from dashboard.views.finding_entries import side_of, where_of
+from dashboard.views.finding_list import FindingList, ListedFinding
+from dashboard.views.finding_text import are_few, named_cohorts, remarks
+from dashboard.views.names import brief, replica_text
 
 MOST_GROUPS = 24  # of replicas that are unreadable for the same reason
-MOST_NAMED = 12  # replicas or pools that one entry names
-MOST_ROWS = 100  # of the table of suppressed findings
-MOST_REASONS = 2  # of one rule, the most frequent first
-LONGEST_REASON = 240  # characters
+MOST_NAMED = 12  # replicas that one entry names
+MOST_ROWS = 100  # of a table
+MOST_PATHS = 8  # ignored settings that a cell names
 _SUPPRESSED = (Column("Finding"), Column("Where"), Column("Suppressed by"), Column("Until"), Column("Reason"))
 
 
@@ -41,7 +40,7 @@ def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tupl
     """Return the replicas that are down or partial, grouped by reason, at most `most` groups; empty without any."""
     groups: dict[tuple[ReplicaState, str, str], list[Replica]] = defaultdict(list)
     for replica in replicas:
-        kind = formatting.FAILURE_WORDS[replica.failure.kind] if replica.failure else ""
+        kind = FAILURE_WORDS[replica.failure.kind] if replica.failure else ""
         groups[replica.state, kind, reason(replica)].append(replica)
     items = [_unread(*key, members) for key, members in list(groups.items())[:most]]
     if rest := sum(map(len, list(groups.values())[most:])):
@@ -50,18 +49,17 @@ def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tupl
     return (Entries(tuple(items), data),) if items else ()
 
 
-def suppressed_blocks(fleet: Fleet) -> tuple[Block, ...]:
+def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
     """Return the suppressed findings, the first to expire first, expired suppressions, and entries without effect."""
-    found = sorted(fleet.inspection.suppressed, key=_end)
-    names = replica_names(fleet)
-    expired = _expired(fleet.inspection.findings, names)
+    expired = _expired(fleet.inspection.findings, known.names)
     notes: tuple[Block, ...] = (*expired, *(Paragraph(plain(note), Tone.WARNING) for note in fleet.inspection.notes))
-    if not found:
+    if not known.suppressed:
         return (Paragraph(plain("No suppressed findings.")), *notes)
+    found = sorted(known.suppressed, key=lambda each: _texts(each.finding)[1])
     left = len(found) - MOST_ROWS
-    rows = tuple(_suppressed(each, names) for each in found[:MOST_ROWS])
+    rows = tuple(_suppressed(each, known.names) for each in found[:MOST_ROWS])
     note = f"{left:,} more not listed." if left > 0 else ""
-    data = _suppressed_data(found, names)
+    data = _suppressed_data((each.finding for each in found), known.names)
     return (Table("suppressed", "Suppressed findings", _SUPPRESSED, rows, note, data), *notes)
 
 
@@ -69,35 +67,27 @@ def ignored_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:
     """Return which settings fleet.yaml ignores, and in how many pools they differ."""
     if not fleet.ignored:
         return ()
-    pools = sum(bool(pool.ignored) for pool in fleet.pools)
-    globs = tuple(piece for glob in fleet.ignored for piece in (Piece(glob, Style.CODE), Piece(", ")))[:-1]
+    pools = sum(bool(each.ignored) for each in fleet.pools)
+    globs = joined(((Piece(glob, Style.CODE),) for glob in fleet.ignored), last=", ")
     differ = f"these differ in {count(pools, 'pool')}" if pools else "these differ in no pool"
     return (Paragraph((Piece("Ignored by fleet.yaml: "), *globs, Piece(f" ({differ})."))),)
 
 
-def raised_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:
-    """Return which rules raised an error, which is a bug of this program; empty where none did."""
-    raised = _by_rule(fleet.inspection.outcomes, OutcomeKind.ERROR)
-    if not raised:
-        return ()
-    title = f"Rule errors, {count(len(raised), 'rule')} not evaluated: "
-    rules = first_of([f"{rule_words(rule)} on {_places(own)}" for rule, own in raised.items()], MOST_NAMED)
-    text = f"{rules}. This is a bug in the dashboard, not in the fleet: please report it."
-    return (Paragraph((Piece(title, Style.STRONG), Piece(text)), Tone.CRITICAL),)
-
-
-def skipped_table(outcomes: Sequence[Outcome]) -> Table | None:
-    """Return the rules that were skipped somewhere, with the reasons; None where there is none."""
-    rows = [
+def ignored_table(fleet: Fleet) -> Table | None:
+    """Return the ignored differences, a row for each pool; None without any."""
+    own = [each for each in fleet.pools if each.ignored]
+    rows = tuple(
         (
-            Cell(rule_words(rule), target=Target(Kind.RULE, rule)),
-            list_cell(_places(own), (each.subject for each in own)),
-            list_cell(_reasons(own), dict.fromkeys(each.reason for each in own)),
+            Cell(brief(each.name), target=Target(Kind.POOL, each.name)),
+            number_cell(f"{len(each.ignored):,}", len(each.ignored)),
+            Cell(first_of(each.ignored, MOST_PATHS), value=tuple(each.ignored)),
         )
-        for rule, own in sorted(_by_rule(outcomes, OutcomeKind.SKIPPED).items())
-    ]
-    columns = (Column("Rule"), Column("Where"), Column("Why not"))
-    return Table("rules-not-judged", "Skipped rules", columns, tuple(rows)) if rows else None
+        for each in own[:MOST_ROWS]
+    )
+    columns = (Column("Pool"), Column("Differences", is_number=True), Column("Settings"))
+    left = len(own) - MOST_ROWS
+    note = f"{count(left, 'more pool')} not listed." if left > 0 else ""
+    return Table("ignored", "Ignored differences", columns, rows, note) if rows else None
 
 
 def _unread_data(replicas: Iterable[Replica]) -> Table:
@@ -110,7 +100,7 @@ def _unread_data(replicas: Iterable[Replica]) -> Table:
             each.state.value,
             each.failure.kind.value if each.failure else "",
             reason(each),
-            formatting.iso(each.observed_at) if each.observed_at else "",
+            iso(each.observed_at) if each.observed_at else "",
         )
         for each in replicas
     )
@@ -124,22 +114,26 @@ def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]
     side = count(len(members), "replica") if len(members) > 1 else ""
     lines: list[Text] = [plain(one_line(why))]
     if state is ReplicaState.DOWN and len(members) == 1 and members[0].observed_at is not None:
-        lines.append(plain(f"Last read {formatting.iso(members[0].observed_at)} (values kept, marked stale)."))
+        lines.append(plain(f"Last read {iso(members[0].observed_at)} (values kept, marked stale)."))
     return Entry(mark(state), head, side, tuple(lines))
 
 
-def _suppressed(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
-    by = finding.suppression
-    texts = (brief(by.owner), f"{by.until}", one_line(by.reason)) if by else ("", "", "")
+def _suppressed(listed: ListedFinding, names: Mapping[str, str]) -> tuple[Cell, ...]:
+    finding = listed.finding
     in_order = [brief(name) for each in named_cohorts(finding, names) for name in each.names]
     many = "" if are_few(finding) else first_of(in_order, MOST_NAMED)
     where = " · ".join(filter(None, (where_of(finding), to_plain(side_of([finding], names)), many)))
     what = f"{finding.severity}: {finding.rule} {finding.sentence}"
-    return (Cell(what, Tone(finding.severity), target=Target(Kind.FINDING, finding.id)), Cell(where), *map(Cell, texts))
+    return (
+        Cell(what, Tone(finding.severity), target=Target(Kind.FINDING, listed.key)),
+        *map(Cell, (where, *_texts(finding))),
+    )
 
 
-def _end(finding: Finding) -> str:
-    return f"{finding.suppression.until}" if finding.suppression else ""
+def _texts(finding: Finding) -> tuple[str, str, str]:
+    """Return owner, last day and reason of a suppression."""
+    by = finding.suppression
+    return (brief(by.owner), f"{by.until}", one_line(by.reason)) if by else ("", "", "")
 
 
 def _suppressed_data(found: Iterable[Finding], names: Mapping[str, str]) -> Table:
@@ -165,25 +159,3 @@ def _expired(findings: Iterable[Finding], names: Mapping[str, str]) -> Iterator[
     )
     if items:
         yield Entries(items, findings_data(found, names))
-
-
-def _by_rule(outcomes: Iterable[Outcome], kind: OutcomeKind) -> dict[str, list[Outcome]]:
-    by_rule: dict[str, list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        if outcome.kind is kind:
-            by_rule[outcome.rule].append(outcome)
-    return by_rule
-
-
-def _places(outcomes: Sequence[Outcome]) -> str:
-    named = [brief(each.subject) if each.pools else "the whole fleet" for each in outcomes]
-    noun = "pair" if all(len(each.pools) > 1 for each in outcomes) else "pool"
-    return ", ".join(named) if len(named) <= MOST_REASONS + 1 else count(len(named), noun)
-
-
-def _reasons(outcomes: Sequence[Outcome]) -> str:
-    """Return the reasons, the most frequent first, without the part after a colon, which is about one replica."""
-    found = Counter(one_line(each.reason).rpartition(": ")[0] or one_line(each.reason) for each in outcomes)
-    texts = [middle_cut(text.rstrip("."), LONGEST_REASON) for text, _ in found.most_common(MOST_REASONS)]
-    more = [f"{len(found) - MOST_REASONS:,} more reasons"] if len(found) > MOST_REASONS else []
-    return "; ".join([*texts, *more]) + "."

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-from dashboard.report.findings.cohorts import named_cohorts
-from dashboard.report.findings.words import shares
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Cell, Column, Table, Value, data_cell
+from dashboard.views.finding_text import cohorts_text, named_cohorts
 
 FINDINGS = "findings"  # the table of all that stand; of the findings of many lists one file is made
 COLUMNS = (
@@ -50,7 +49,7 @@ def finding_row(finding: Finding, names: Mapping[str, str]) -> tuple[Cell, ...]:
         finding.pools,
         tuple(name for each in cohorts for name in each.names),
         tuple(replica for each in cohorts for replica in each.replicas),
-        shares(finding),
+        cohorts_text(finding),
         finding.sentence,
         finding.why,
         finding.remedy.sentence,

@@ -1,191 +1,152 @@
-"""Findings as entries of a list: where and what, whom it concerns, why it matters, what to do, who takes it on."""
+"""Findings as entries of a list: pool and sentence, replicas, cause, fix, notes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dashboard.fleet import Note, formatting
+from dashboard.fleet import Note
 from dashboard.fleet.formatting import count, first_of, iso, natural
+from dashboard.fleet.formatting import joined as joined_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, cohort, joined, plain, replica, section
-from dashboard.report.findings.cohorts import are_few, named_cohorts
-from dashboard.report.findings.listed import Listed
-from dashboard.report.findings.sentence_lines import with_code
-from dashboard.report.findings.words import are_several, assumed, how_sure, named, places
-from dashboard.report.pools.domain_words import known_how, rollout_words
-from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import CohortShare, Finding, Inspection
-from dashboard.views.blocks import Entries, Entry, Line, Table, Tone
+from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, Remedy
+from dashboard.views.blocks import Entries, Entry, Tone
+from dashboard.views.domain_text import context_text
 from dashboard.views.finding_data import findings_data
+from dashboard.views.finding_list import Group, ListedFinding
+from dashboard.views.finding_text import (
+    are_few,
+    assumed,
+    has_several_pools,
+    named_cohorts,
+    places,
+    pools_of,
+    remarks,
+    rule_title,
+    with_code,
+)
 from dashboard.views.names import brief, names_of
 
 MOST_POOLS = 2  # pools in the head of one entry; more are counted there, and named below
 MOST_PLACES = 12  # pools or replicas that a line names
-MOST_ALIKE = 3  # findings of one rule with other values that are told one by one
+MOST_ALIKE = 3  # findings of one rule with other values that have an entry each
 MOST_CHIPS = 4  # cohorts at the side of an entry
+MUCH_UNKNOWN = 4  # a list marks a finding that was not evaluated on a quarter of the replicas or more
+EITHER = "One of these is enough:"
 
 
 class FindingContext(NamedTuple):
-    """What entries are told with: names by the replicas' ids, what was judged, and notes by the findings' ids.
-
-    `before_notes` are those of the last review.
-    """
+    """Names by replica id, the inspection, and notes by finding id; `before_notes` are those of the last review."""
 
     names: Mapping[str, str]
     inspection: Inspection
     notes: Mapping[str, Note] = {}
     before_notes: Mapping[str, Note] = {}
 
-    def note_lines(self, finding: str) -> tuple[Line, ...]:
-        """Return what was written on a finding."""
-        return note_lines(self.notes.get(finding), self.before_notes.get(finding))
-
 
 def finding_anchor(key: str) -> str:
-    """Return where in a report a finding stands. `key` is its id, numbered where parts of it stand apart."""
+    """Return the anchor of a finding in an export. `key` is that of the URL."""
     return f"finding-{key.replace('.', '-')}"
 
 
-def brief_entries(groups: Iterable[Sequence[Listed]], names: Mapping[str, str], *, is_linked: bool = False) -> Entries:
-    """List findings with their reason. `is_linked`: each as one line that leads to where the report tells it whole."""
-    told = list(groups)
-    return Entries(tuple(_brief(group, names, is_linked=is_linked) for group in told), _data(told, names))
+def row_entries(
+    groups: Iterable[Group], names: Mapping[str, str], choices: tuple[tuple[str, str], ...], opened: str | None
+) -> Entries:
+    """Return one row a group for the page Findings. Links keep the `choices` of the URL; `opened` is a key."""
+    items = []
+    for group in groups:
+        findings = _findings(group)
+        keys = [each.key for each in group]
+        is_current = opened in keys
+        pools = pools_of(findings)
+        where = "\n".join(map(brief, pools)) if len(pools) <= MOST_POOLS else count(len(pools), "pool")
+        items.append(
+            Entry(
+                tone=Tone(findings[0].severity),
+                head=findings[0].text,
+                side=side_of(findings, names),
+                lines=((Piece(rule_title(findings[0].rule)), *tags(findings[0])),),
+                target=Target(Kind.FINDING, opened if opened and is_current else keys[0], choices=choices),
+                where=where,
+                is_current=is_current,
+            )
+        )
+    return Entries(tuple(items), is_grid=True)
+
+
+def tags(finding: Finding) -> Text:
+    """Return what limits a finding as tags: assumptions, confidence, rollout, expired suppression, missing data."""
+    words = [f"assumed: {each}" for each in finding.assumptions]
+    words += [str(finding.confidence)] if finding.confidence is Confidence.DERIVED else []
+    words += ["rollout"] if finding.is_rollout else []
+    words += ["suppression expired"] if finding.expired else []
+    if finding.unknown * MUCH_UNKNOWN >= max(finding.total, 1):
+        words.append(f"unknown on {finding.unknown:,} of {finding.total:,}")
+    return tuple(piece for word in words for piece in (Piece(" "), Piece(word, Style.TAG)))
+
+
+def brief_entries(groups: Iterable[Group], names: Mapping[str, str], *, is_linked: bool = False) -> Entries:
+    """Return findings with their cause. `is_linked`: one line each, which leads to the full entry in the same view."""
+    items, every = [], []
+    for group in groups:
+        findings, key = _findings(group), group[0].key
+        first = findings[0]
+        target = section(finding_anchor(key)) if is_linked else Target(Kind.FINDING, key)
+        limits = [*filter(None, [assumed(first)]), *(["Rollout in progress."] if first.is_rollout else [])]
+        lines = () if is_linked else (with_code(first.why), *map(plain, limits))
+        items.append(Entry(Tone(first.severity), head_of(findings, target), side_of(findings, names), lines))
+        every += findings
+    return Entries(tuple(items), findings_data(every, names))
 
 
 def full_entries(
-    groups: Iterable[Sequence[Listed]], told: FindingContext, listed: Iterable[Listed] | None = None
+    groups: Iterable[Group], context: FindingContext, listed: Iterable[ListedFinding] | None = None
 ) -> Entries:
-    """List findings with all that a reader needs to act; many of one rule with other values are one entry.
+    """Return findings with cause and fix. Many of one rule with other values are one entry.
 
-    `listed` are those that programs read, where that is more than these groups.
+    `listed` are the findings for programs, if they are more than those of the groups.
     """
-    held = list(groups)
-    whole = held if listed is None else [list(listed)]
-    return Entries(tuple(_full(bundle, told) for bundle in bundled(held)), _data(whole, told.names))
+    own = list(groups)
+    every = [each for group in own for each in group] if listed is None else listed
+    items = tuple(_full(bundle, context) for bundle in bundled(own))
+    return Entries(items, findings_data(_findings(every), context.names))
 
 
 def where_of(finding: Finding) -> str:
-    """Write where one finding is: its pool, its pair, the pools of a rule on the whole fleet."""
-    return named(map(brief, places(finding)), MOST_PLACES)
+    """Return the place of a finding: its pool, its pair, or the pools of a rule on the whole fleet."""
+    return first_of(map(brief, places(finding)), MOST_PLACES)
 
 
-def bundled(groups: Iterable[Sequence[Listed]]) -> list[list[Sequence[Listed]]]:
-    """Put groups together that have reason and remedy in common, where these are more than a reader would compare."""
-    alike: dict[object, list[Sequence[Listed]]] = {}
+def bundled(groups: Iterable[Group]) -> list[list[Group]]:
+    """Return groups with equal cause and fix in one bundle, if they are more than MOST_ALIKE."""
+    alike: dict[object, list[Group]] = {}
     for group in groups:
         finding = group[0].finding
         alike.setdefault((finding.severity, finding.rule, finding.why, finding.remedy), []).append(group)
-    bundles: list[list[Sequence[Listed]]] = []
-    for held in alike.values():
-        bundles += [held] if len(held) > MOST_ALIKE else [[group] for group in held]
+    bundles: list[list[Group]] = []
+    for own in alike.values():
+        bundles += [own] if len(own) > MOST_ALIKE else [[group] for group in own]
     return bundles
 
 
-def note_lines(note: Note | None, before: Note | None = None) -> tuple[Line, ...]:
-    """Write who takes something on and what was agreed; then what stood there at the last review, if it says more."""
+def note_lines(note: Note | None, before: Note | None = None) -> tuple[Text, ...]:
+    """Return a note, and the note of the last review if it differs."""
     lines = [_note(note, "Note")] if note else []
     lines += [_note(before, "At the last review")] if before and before != note else []
     return tuple(lines)
 
 
-def rule_words(rule: str) -> str:
-    """Write a rule as id and name; a rule that is no longer known as its id."""
-    return f"{rule} {BY_ID[rule].name}" if rule in BY_ID else rule
+def head_of(findings: Sequence[Finding], target: Target | None = None) -> Text:
+    """Return the pools of findings with equal text, as a link to `target`, and the text."""
+    pools = pools_of(findings)
+    where = joined_text([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
+    return (Piece(where or "fleet", Style.STRONG, target), Piece(" "), *findings[0].text)
 
 
-def _brief(group: Sequence[Listed], names: Mapping[str, str], *, is_linked: bool) -> Entry:
-    finding = group[0].finding
-    key = group[0].key
-    target = section(finding_anchor(key)) if is_linked else Target(Kind.FINDING, key)
-    return Entry(
-        tone=Tone(finding.severity),
-        head=head_of(_findings(group), target),
-        side=side_of(_findings(group), names),
-        lines=() if is_linked else (with_code(finding.why), *map(plain, _tags(group[0]))),
-    )
-
-
-def _full(bundle: Sequence[Sequence[Listed]], told: FindingContext) -> Entry:
-    group = bundle[0]
-    finding = group[0].finding
-    either = "One of these is enough:" if finding.remedy.any_of and len(finding.remedy.snippets) > 1 else ""
-    written = [told.note_lines(each.finding.id) for held in bundle for each in held]
-    lines = [
-        (Piece(rule_words(finding.rule), Style.MUTED),),
-        *who_lines(_findings(group), told.names),
-        *([_labelled("Where", plain(_where(group)))] if len(pools_of(_findings(group))) > MOST_POOLS else []),
-        *_others(bundle[1:]),
-        _labelled(f"Why it matters{_here(group, 'why')}", with_code(finding.why)),
-        *map(plain, _common_remarks(group, told.inspection)),
-        _labelled(f"What to do{_here(group, 'remedy')}", with_code(finding.remedy.sentence)),
-        *([plain(either)] if either else []),
-    ]
-    return Entry(
-        tone=Tone(finding.severity),
-        head=head_of(_findings(group)),
-        side=side_of(_findings(group), told.names),
-        lines=tuple(lines),
-        snippets=tuple(snippet.text for snippet in finding.remedy.snippets),
-        anchor=finding_anchor(group[0].key),
-        notes=tuple(dict.fromkeys(line for held in written for line in held)),
-    )
-
-
-def _here(group: Sequence[Listed], field: str) -> str:
-    """Name the pool of the first finding where another one of the group says something else."""
-    told = {getattr(each.finding, field) for each in group}
-    return f" in {where_of(group[0].finding)}" if len(told) > 1 else ""
-
-
-def _common_remarks(group: Sequence[Listed], inspection: Inspection) -> list[str]:
-    """Say what holds of every finding of the group."""
-    first, *rest = (_remarks(each, inspection) for each in group)
-    return [remark for remark in first if all(remark in each for each in rest)]
-
-
-def _others(groups: Sequence[Sequence[Listed]]) -> list[Line]:
-    """Write what the same rule found elsewhere with other values: the first ones, and where the others are."""
-    if not groups:
-        return []
-    number = sum(map(len, groups))
-    lines: list[Line] = [_labelled("Also", plain(f"{count(number, 'more finding')} of this rule, with other values."))]
-    lines += [head_of(_findings(group)) for group in groups[:MOST_ALIKE]]
-    if rest := groups[MOST_ALIKE:]:
-        pools = list(dict.fromkeys(brief(pool) for group in rest for pool in pools_of(_findings(group))))
-        lines.append(plain(f"And in {named(pools, MOST_PLACES)}."))
-    return lines
-
-
-def _labelled(label: str, line: Line) -> Line:
-    return (Piece(f"{label}: ", Style.STRONG), *line)
-
-
-def _note(note: Note, label: str) -> Line:
-    who = f"{label}, {brief(note.owner)}: " if note.owner else f"{label}: "
-    when = (Piece(f" ({iso(note.at)})", Style.MUTED),) if note.at else ()
-    return (Piece(who, Style.STRONG), Piece(note.text or "takes it on."), *when)
-
-
-def pools_of(alike: Iterable[Finding]) -> list[str]:
-    """Return the pools of findings, each once."""
-    return list(dict.fromkeys(pool for each in alike for pool in each.pools))
-
-
-def head_of(alike: Sequence[Finding], target: Target | None = None) -> Line:
-    """Return the pools of findings with one sentence, as a link to `target`, and the sentence."""
-    first, pools = alike[0], pools_of(alike)
-    where = formatting.joined([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
-    return (
-        Piece(where or "fleet", Style.STRONG, target),
-        Piece(" "),
-        *first.text,
-    )
-
-
-def side_of(alike: Sequence[Finding], names: Mapping[str, str]) -> Text:
+def side_of(findings: Sequence[Finding], names: Mapping[str, str]) -> Text:
     """Return the cohorts of a finding, with their replicas if these are few; of several findings the number."""
-    first = alike[0]
-    if len(alike) > 1:
-        return plain(count(len(_replicas(alike)), "replica"))
-    several = are_several(first.cohorts)
+    first = findings[0]
+    if len(findings) > 1:
+        return plain(count(len(_replicas(findings)), "replica"))
+    several = has_several_pools(first.cohorts)
     if not are_few(first):
         chips = [_chip(share, several=several) for share in first.cohorts[:MOST_CHIPS]]
         more = len(first.cohorts) - MOST_CHIPS
@@ -198,55 +159,92 @@ def side_of(alike: Sequence[Finding], names: Mapping[str, str]) -> Text:
     return joined(cohorts, last=", ")
 
 
-def who_lines(alike: Sequence[Finding], names: Mapping[str, str]) -> list[Line]:
-    """Name the replicas in a line where the side of the entry counts them and names none; of many the first ones."""
-    replicas = _replicas(alike)
-    if len(alike) == 1 and are_few(alike[0]):
+def replica_lines(findings: Sequence[Finding], names: Mapping[str, str]) -> list[Text]:
+    """Return the names of replicas in a line, if the side of the entry only counts them."""
+    if len(findings) == 1 and are_few(findings[0]):
         return []
-    told = first_of(map(brief, names_of(replicas, names)), MOST_PLACES)
-    return [_labelled("Who", plain(f"{count(len(replicas), 'replica')}: {told}."))]
+    replicas = _replicas(findings)
+    shown = first_of(map(brief, names_of(replicas, names)), MOST_PLACES)
+    return [_labelled("Replicas", plain(f"{count(len(replicas), 'replica')}: {shown}."))]
 
 
-def _data(groups: Iterable[Sequence[Listed]], names: Mapping[str, str]) -> Table:
-    return findings_data((each.finding for group in groups for each in group), names)
+def has_alternatives(remedy: Remedy) -> bool:
+    """Return whether one of several snippets is enough."""
+    return remedy.any_of and len(remedy.snippets) > 1
 
 
-def _findings(group: Iterable[Listed]) -> list[Finding]:
+def _full(bundle: Sequence[Group], context: FindingContext) -> Entry:
+    group = bundle[0]
+    findings = _findings(group)
+    first = findings[0]
+    pools = sorted(pools_of(findings), key=natural)
+    ids = [each.finding.id for own in bundle for each in own]
+    notes = [line for key in ids for line in note_lines(context.notes.get(key), context.before_notes.get(key))]
+    lines = [
+        (Piece(rule_title(first.rule), Style.MUTED),),
+        *replica_lines(findings, context.names),
+        *([_labelled("Where", plain(f"{_first_places(pools)}."))] if len(pools) > MOST_POOLS else []),
+        *_others(bundle[1:]),
+        _labelled(f"Why it matters{_differing(findings, 'why')}", with_code(first.why)),
+        *map(plain, _common_remarks(findings, context.inspection)),
+        _labelled(f"What to do{_differing(findings, 'remedy')}", with_code(first.remedy.sentence)),
+        *([plain(EITHER)] if has_alternatives(first.remedy) else []),
+    ]
+    return Entry(
+        tone=Tone(first.severity),
+        head=head_of(findings),
+        side=side_of(findings, context.names),
+        lines=tuple(lines),
+        snippets=tuple(snippet.text for snippet in first.remedy.snippets),
+        anchor=finding_anchor(group[0].key),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _differing(findings: Sequence[Finding], field: str) -> str:
+    """Return the pool of the first finding, if another one of the group has another value."""
+    return f" in {where_of(findings[0])}" if len({getattr(each, field) for each in findings}) > 1 else ""
+
+
+def _common_remarks(findings: Sequence[Finding], inspection: Inspection) -> list[str]:
+    """Return the remarks that all findings of a group share."""
+    first, *rest = ([*filter(None, [context_text(each, inspection)]), *remarks(each, inspection)] for each in findings)
+    return [remark for remark in first if all(remark in each for each in rest)]
+
+
+def _others(groups: Sequence[Group]) -> list[Text]:
+    """Return the findings of the same rule with other values: the first ones, and the pools of the rest."""
+    if not groups:
+        return []
+    number = sum(map(len, groups))
+    lines: list[Text] = [_labelled("Also", plain(f"{count(number, 'more finding')} of this rule, with other values."))]
+    lines += [head_of(_findings(group)) for group in groups[:MOST_ALIKE]]
+    if rest := groups[MOST_ALIKE:]:
+        pools = dict.fromkeys(pool for group in rest for pool in pools_of(_findings(group)))
+        lines.append(plain(f"And in {_first_places(pools)}."))
+    return lines
+
+
+def _first_places(pools: Iterable[str]) -> str:
+    return first_of(map(brief, pools), MOST_PLACES)
+
+
+def _labelled(label: str, line: Text) -> Text:
+    return (Piece(f"{label}: ", Style.STRONG), *line)
+
+
+def _note(note: Note, label: str) -> Text:
+    owner = f"{label}, {brief(note.owner)}: " if note.owner else f"{label}: "
+    time = (Piece(f" ({iso(note.at)})", Style.MUTED),) if note.at else ()
+    return (Piece(owner, Style.STRONG), Piece(note.text or "owner assigned, no text"), *time)
+
+
+def _findings(group: Iterable[ListedFinding]) -> list[Finding]:
     return [each.finding for each in group]
 
 
-def _where(group: Sequence[Listed]) -> str:
-    return f"{named(map(brief, sorted(pools_of(_findings(group)), key=natural)), MOST_PLACES)}."
-
-
-def _replicas(alike: Iterable[Finding]) -> list[str]:
-    return list(dict.fromkeys(replica for each in alike for replica in each.replicas))
-
-
-def _tags(listed: Listed) -> list[str]:
-    """Say in a few words what else is to be known of a finding."""
-    finding = listed.finding
-    return [*filter(None, [assumed(finding)]), *(["Rollout in progress."] if finding.is_rollout else [])]
-
-
-def _remarks(listed: Listed, inspection: Inspection) -> list[str]:
-    """Say what else holds of a finding, a sentence each."""
-    finding = listed.finding
-    known = known_how(finding, inspection)
-    said = [known] if known else []
-    said += [_ended(finding)] if finding.expired else []
-    if finding.is_rollout:
-        said += [rollout_words(inspection.rollouts[pool]) for pool in finding.pools if pool in inspection.rollouts]
-    said += how_sure(finding)
-    if finding.unknown:
-        silent = f"{finding.unknown:,} of {count(finding.total, 'replica')}"
-        said.append(f"Unknown on {silent}: the settings that it names are not told there.")
-    return said
-
-
-def _ended(finding: Finding) -> str:
-    by = finding.expired
-    return f"Was suppressed by {by.owner} until {by.until}, which is over: {by.reason}" if by else ""
+def _replicas(findings: Iterable[Finding]) -> list[str]:
+    return list(dict.fromkeys(replica for each in findings for replica in each.replicas))
 
 
 def _chip(share: CohortShare, *, several: bool) -> Text:

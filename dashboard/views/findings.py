@@ -1,98 +1,148 @@
-"""What the page Findings says, as a report: all findings that the filters leave, and what was not judged."""
+"""The page Findings: the list, the finding that is open, the outcomes of all rules; and its export."""
 
 from collections.abc import Sequence
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, first_of
-from dashboard.fleet.pieces import plain
-from dashboard.report.findings.head import NOUNS, is_clean, lead, no_findings_text, title
-from dashboard.report.findings.listed import Choice, Known, Listed, grouped, kept, known_findings
-from dashboard.report.findings.rule_coverage import rule_coverage
-from dashboard.rules.findings import Severity
-from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View
+from dashboard.fleet.pieces import Piece, Style, plain
+from dashboard.rules.findings import OutcomeKind, Severity
+from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.excluded import ignored_blocks, raised_blocks, skipped_table, suppressed_blocks
+from dashboard.views.excluded import ignored_blocks, ignored_table, suppressed_blocks
 from dashboard.views.finding_data import FINDINGS, findings_data
-from dashboard.views.finding_entries import FindingContext, full_entries, where_of
+from dashboard.views.finding_entries import FindingContext, full_entries, row_entries, where_of
+from dashboard.views.finding_list import FindingFilter, FindingList, ListedFinding, group_findings, list_findings
+from dashboard.views.findings_summary import (
+    SEVERITY_TERMS,
+    findings_lead,
+    findings_title,
+    is_clean,
+    no_findings_text,
+)
 from dashboard.views.glossary import COHORT, SEVERITY, glossary
-from dashboard.views.names import MOST_NAMED, brief, names_of, replica_names
+from dashboard.views.names import MOST_NAMED, brief, names_of
+from dashboard.views.rule_outcomes import error_blocks, outcome_table
 
-EVERYTHING = Choice()
-MOST_ROWS = 2_000  # of the table of all findings
-MOST_ENTRIES = 200  # of one severity; more are counted
+EVERYTHING = FindingFilter()
+MOST_TABLE_ROWS = 2_000  # of the table of all findings
+MOST_ENTRIES = 200  # of one severity in an export
+MOST_ROWS = 40  # of the list on the page: filters narrow it
+# Lists of rules, findings and settings on the page. The names are also values of the URL.
+SUPPRESSED, IGNORED = "Suppressed", "Ignored"
+OUTCOMES = {
+    "Passed": OutcomeKind.PASSED,
+    "Skipped": OutcomeKind.SKIPPED,
+    "Not applicable": OutcomeKind.NOT_APPLICABLE,
+}
+RULE_LISTS = (*OUTCOMES, SUPPRESSED, IGNORED)
 
 
-def findings_report(fleet: Fleet, choice: Choice = EVERYTHING, *, name: str = "") -> View:
-    """Report the findings that a choice leaves. `name` is the snapshot's."""
-    known = known_findings(fleet)
-    told = kept(known.active, choice)
-    hidden = f" {count(len(told), 'finding')} of {len(known.active):,} shown." if len(told) < len(known.active) else ""
-    table = skipped_table(fleet.inspection.outcomes)
+def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING, *, name: str = "") -> View:
+    """Return the export: all findings that match, with cause and fix. `name` is the snapshot's."""
+    known = list_findings(fleet)
+    found = list(filter(chosen.matches, known.active))
+    hidden = (
+        f" {count(len(found), 'finding')} of {len(known.active):,} shown." if len(found) < len(known.active) else ""
+    )
+    errors, skipped = error_blocks(fleet.inspection), outcome_table(fleet.inspection, OutcomeKind.SKIPPED)
+    ignored = ignored_table(fleet)
+    excluded = (*suppressed_blocks(fleet, known), *ignored_blocks(fleet), *([ignored] if ignored else []))
     parts = [
-        *([Section("raised", "Rules that failed to run", raised)] if (raised := raised_blocks(fleet)) else []),
-        *(severity_parts(told, FindingContext(known.names, fleet.inspection)) or [_none(fleet, known)]),
-        Section("suppressed", "Suppressed and ignored", (*suppressed_blocks(fleet), *ignored_blocks(fleet))),
+        *([Section("raised", "Rule errors", errors)] if errors else []),
+        *(severity_parts(found, FindingContext(known.names, fleet.inspection)) or [_none(fleet, known)]),
+        Section("suppressed", "Suppressed and ignored", excluded),
         glossary((SEVERITY, COHORT)),
-        *([Section("not-judged", "Not judged", (table,), is_appendix=True)] if table else []),
+        *([Section("not-judged", "Skipped rules", (skipped,), is_appendix=True)] if skipped else []),
     ]
     return View(
         title="Findings",
-        headline=title(fleet.inspection),
-        lead=f"{lead(fleet)}.{hidden}",
-        context=context_of(fleet, name=name, filters=_filters(choice)),
+        headline=findings_title(fleet.inspection),
+        lead=f"{findings_lead(fleet)}.{hidden}",
+        context=context_of(
+            fleet, name=name, filters=[(key, str(value)) for key, value in chosen._asdict().items() if value]
+        ),
         parts=tuple(parts),
     )
 
 
-def severity_parts(listed: Sequence[Listed], told: FindingContext) -> list[Section]:
-    """Return a part for each severity of which there are findings; what is said of several pools is one entry."""
+def list_section(
+    known: FindingList, found: Sequence[ListedFinding], choices: tuple[tuple[str, str], ...], opened: str | None
+) -> Section:
+    """Return the list on the page. `found` are the findings that match, `choices` what links keep of the URL."""
+    groups = group_findings(found)
+    total = len(known.active)
+    shown = f"{len(found):,} of {count(total, 'finding')} shown" if len(found) < total else count(total, "finding")
+    together = f" in {count(len(groups), 'entry', 'entries')}" if len(groups) < len(found) else ""
+    left = len(groups) - MOST_ROWS
+    more = f" {left:,} more entries not shown: use the filters." if left > 0 else ""
+    entries = row_entries(groups[:MOST_ROWS], known.names, choices, opened)
+    return Section("findings", "", (entries, Paragraph((Piece(f"{shown}{together}.{more}", Style.MUTED),))))
+
+
+def rules_blocks(fleet: Fleet, known: FindingList, chosen: FindingFilter, shown: str) -> tuple[Block, ...]:
+    """Return one of RULE_LISTS. Of the filters, pool, family and rule apply to the outcomes of rules."""
+    if shown == SUPPRESSED:
+        return suppressed_blocks(fleet, known)
+    if shown == IGNORED:
+        ignored = ignored_table(fleet)
+        return (*(ignored_blocks(fleet) or _muted("fleet.yaml ignores no settings.")), *([ignored] if ignored else []))
+    table = outcome_table(fleet.inspection, OUTCOMES[shown], chosen)
+    return (table,) if table else _muted("No rules.")
+
+
+def rule_counts(fleet: Fleet, chosen: FindingFilter) -> dict[str, int]:
+    """Return the number of rows of each of RULE_LISTS."""
+    tables = {name: outcome_table(fleet.inspection, kind, chosen) for name, kind in OUTCOMES.items()}
+    return {
+        **{name: len(table.rows) if table else 0 for name, table in tables.items()},
+        SUPPRESSED: len(fleet.inspection.suppressed),
+        IGNORED: sum(len(pool.ignored) for pool in fleet.pools),
+    }
+
+
+def severity_parts(listed: Sequence[ListedFinding], context: FindingContext) -> list[Section]:
+    """Return a section for each severity with findings; the same finding of several pools is one entry."""
     parts = []
     for severity in Severity:
         own = [each for each in listed if each.finding.severity is severity]
-        groups = grouped(own)
+        groups = group_findings(own)
         if not groups:
             continue
-        left = groups[MOST_ENTRIES:]
-        entries = full_entries(groups[:MOST_ENTRIES], told, own)
-        more = [Paragraph(plain(f"And {count(sum(map(len, left)), 'more finding')}."))] if left else []
-        parts.append(Section(f"severity-{severity}", _title(len(own), len(groups), severity), (entries, *more)))
+        left = sum(map(len, groups[MOST_ENTRIES:]))
+        more = [Paragraph(plain(f"And {count(left, 'more finding')}."))] if left else []
+        distinct = f" ({len(groups):,} distinct)" if len(groups) < len(own) else ""
+        title = f"{count(len(own), *SEVERITY_TERMS[severity])}{distinct}"
+        parts.append(Section(f"severity-{severity}", title, (full_entries(groups[:MOST_ENTRIES], context, own), *more)))
     return parts
 
 
-def findings_table(fleet: Fleet) -> Table:
-    """List all findings that stand, a row each, the worst first."""
-    names, found = replica_names(fleet), fleet.inspection.findings
-    columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Who"))
+def findings_table(known: FindingList) -> Table:
+    """Return all active findings, a row each, the worst first."""
+    found = [each.finding for each in known.active]
+    columns = (Column("Finding"), Column("Rule"), Column("Where"), Column("Replicas", key="Who"))
     rows = [
         (
             Cell(each.sentence, Tone(each.severity)),
             Cell(each.rule),
             Cell(where_of(each)),
-            Cell(first_of(map(brief, names_of(each.replicas, names)), MOST_NAMED)),
+            Cell(first_of(map(brief, names_of(each.replicas, known.names)), MOST_NAMED)),
         )
-        for each in found[:MOST_ROWS]
+        for each in found[:MOST_TABLE_ROWS]
     ]
-    left = len(found) - MOST_ROWS
-    note = f"{left:,} more are not listed." if left > 0 else ""
-    return Table(FINDINGS, "All findings", columns, tuple(rows), note, findings_data(found, names))
+    left = len(found) - MOST_TABLE_ROWS
+    note = f"{left:,} more not listed." if left > 0 else ""
+    return Table(FINDINGS, "All findings", columns, tuple(rows), note, findings_data(found, known.names))
 
 
-def _title(findings: int, entries: int, severity: Severity) -> str:
-    """Write `48 warnings, 6 different ones`: of many pools the same thing is told once."""
-    words = count(findings, *NOUNS[severity])
-    return f"{words}, {entries:,} different" if entries < findings else words
-
-
-def _none(fleet: Fleet, known: Known) -> Section:
+def _none(fleet: Fleet, known: FindingList) -> Section:
     if known.active:
-        said, tone = f"The filters hide all {count(len(known.active), 'finding')}.", Tone.PLAIN
-    elif is_clean(fleet, told := rule_coverage(fleet.inspection)):
-        said, tone = f"No rule is broken. {no_findings_text(fleet, told)}", Tone.GOOD
+        text, tone = f"The filters hide all {count(len(known.active), 'finding')}.", Tone.PLAIN
+    elif is_clean(fleet):
+        text, tone = f"No findings. {no_findings_text(fleet)}", Tone.GOOD
     else:
-        said, tone = "No rule on settings could be judged; the reasons stand below.", Tone.UNKNOWN
-    return Section("findings", "Findings", (Paragraph(plain(said), tone),))
+        text, tone = "No rule on settings was evaluated; see the reasons below.", Tone.UNKNOWN
+    return Section("findings", "Findings", (Paragraph(plain(text), tone),))
 
 
-def _filters(choice: Choice) -> list[tuple[str, str]]:
-    """Return what was chosen, by the names that stand in the address of the page."""
-    return [(name, str(value)) for name, value in choice._asdict().items() if value]
+def _muted(text: str) -> tuple[Paragraph, ...]:
+    return (Paragraph((Piece(text, Style.MUTED),)),)

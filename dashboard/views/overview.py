@@ -8,20 +8,25 @@ from dashboard.compare import SharingVerdict
 from dashboard.fleet import Basis, formatting
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Piece, Style, page, plain
-from dashboard.report.findings import headline
-from dashboard.report.findings.first import first_findings
-from dashboard.report.findings.headline import FleetSummary
-from dashboard.report.pools.order import ordered
-from dashboard.report.pools.sharing import is_doubtful, is_needed, is_unshared, sharing_verdicts, suppressed_pools
 from dashboard.rules.findings import Severity
-from dashboard.views import pages
+from dashboard.views import fleet_summary, pages
 from dashboard.views.blocks import Block, Figure, Figures, Paragraph, Section, Tone, View
 from dashboard.views.capacity_data import total
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
 from dashboard.views.finding_entries import brief_entries
+from dashboard.views.finding_list import list_findings, top_findings
+from dashboard.views.fleet_summary import FleetSummary
 from dashboard.views.glossary import BASIS, COHORT, POOL, glossary
 from dashboard.views.pools_table import pools_table
+from dashboard.views.sharing import (
+    is_doubtful,
+    is_needed,
+    is_unshared,
+    pools_by_urgency,
+    sharing_verdicts,
+    suppressed_pools,
+)
 
 NUMBERS, POOLS, FIRST, UNREAD = "numbers", "pools", "first", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
@@ -40,12 +45,12 @@ class OverviewFigures(NamedTuple):
 
 def overview_report(fleet: Fleet, name: str = "") -> View:
     """Return the view of a fleet. `name` is the snapshot's."""
-    now, verdicts = headline.standing(fleet), sharing_verdicts(fleet)
-    order = {pool.name: verdicts[pool.name] for pool in ordered(fleet, verdicts, now.by_pool)}
+    now, verdicts = fleet_summary.summarize(fleet), sharing_verdicts(fleet)
+    order = {pool.name: verdicts[pool.name] for pool in pools_by_urgency(fleet, verdicts, now.by_pool)}
     incomplete = Section(UNREAD, "Incomplete data", unread_entries(now.unread, MOST_UNREAD))
     return View(
         title="Overview",
-        headline=headline.title(now),
+        headline=fleet_summary.fleet_title(now),
         lead=more_words(fleet, now, order),
         context=context_of(fleet, name=name),
         parts=(
@@ -64,14 +69,14 @@ def more_words(fleet: Fleet, now: FleetSummary, verdicts: Mapping[str, SharingVe
     needed = {name: verdict for name, verdict in verdicts.items() if is_needed(domains.get(name))}
     unshared, doubtful = ([name for name in needed if so(needed[name])] for so in (is_unshared, is_doubtful))
     suppressed = suppressed_pools(fleet.inspection)
-    return headline.more(now, unshared, fleet.inspection, doubtful=doubtful, suppressed=suppressed)
+    return fleet_summary.fleet_lead(now, unshared, fleet.inspection, doubtful=doubtful, suppressed=suppressed)
 
 
 def calm_paragraph(fleet: Fleet, now: FleetSummary) -> Paragraph:
     """Return what "no findings" is based on; unknown where no settings were read."""
     if not now.read:
         return Paragraph(plain("No pool reports its settings, so no rule was evaluated."), Tone.UNKNOWN)
-    first, *rest = headline.calm(now, fleet)
+    first, *rest = fleet_summary.no_findings_sentences(now, fleet)
     return Paragraph((Piece(first, Style.STRONG), Piece("".join(f" {each}" for each in rest))), Tone.GOOD)
 
 
@@ -88,7 +93,7 @@ def overview_figures(fleet: Fleet, now: FleetSummary) -> OverviewFigures:
 
 
 def _top_findings(fleet: Fleet, now: FleetSummary) -> Section:
-    found = first_findings(fleet)
+    found = top_findings(list_findings(fleet))
     blocks: list[Block] = [brief_entries(found.groups, found.names)] if found.groups else [calm_paragraph(fleet, now)]
     if found.left:
         number = count(found.left, "more finding" if found.groups else "finding")

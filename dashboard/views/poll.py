@@ -7,9 +7,9 @@ from dashboard.compare import sharing_text
 from dashboard.fleet import Basis, Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, told_text
 from dashboard.fleet.pieces import plain
-from dashboard.report.pools.sharing import pool_verdict
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
+from dashboard.views.sharing import pool_verdict
 
 MOST_DIFFERENCES = 12  # of a pool; the rest is counted
 TONES = {ReplicaState.UP: Tone.GOOD, ReplicaState.PARTIAL: Tone.WARNING, ReplicaState.DOWN: Tone.CRITICAL}

@@ -8,11 +8,11 @@ from dashboard.compare.sharing import MOST_COHORTS, within
 from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import count, first_of, told_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target
-from dashboard.report.pools.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
 from dashboard.views.blocks import Block, Cell, Column, DifferenceTable, Paragraph, Table, Tone, list_cell, number_cell
 from dashboard.views.capacity_text import name_of
 from dashboard.views.names import brief, names_of
 from dashboard.views.pool_comparison import Comparison
+from dashboard.views.sharing import ABOUT, SHARE_WORDS, SPLIT, group_lines
 
 MOST_NAMED = 12  # replicas of one cohort by name
 MOST_SETTINGS = 4  # that distinguish a cohort

@@ -22,16 +22,16 @@ from dashboard.compare.prefix import SEED_PATHS
 from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import count, first_of, natural
 from dashboard.fleet.pieces import Text
-from dashboard.report.findings.words import answered
-from dashboard.report.pools.domain_words import shared_words
-from dashboard.report.pools.sharing import severity
 from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.views.blocks import MOST_COLUMNS
 from dashboard.views.capacity_data import device_words
 from dashboard.views.context import as_of
+from dashboard.views.domain_text import shared_texts
+from dashboard.views.finding_text import answered
 from dashboard.views.names import brief
+from dashboard.views.sharing import severity
 
 MOST_NAMED = 3  # replicas that are not compared, by name
 
@@ -134,7 +134,7 @@ def head_text(pool: Pool, members: Sequence[Replica], domain: Domain | None) -> 
     """Return replicas, cohorts, role, devices, router and store of a pool in one line."""
     parts = [f"{count(len(pool.replicas), 'replica')} in {count(len(pool.cohorts), 'cohort')}"]
     parts += [str(pool.role)] if pool.role != "both" else []
-    parts += [device_words(members), *(shared_words(domain) if domain else ())]
+    parts += [device_words(members), *(shared_texts(domain) if domain else ())]
     return " · ".join(filter(None, parts))
 
 

@@ -6,16 +6,15 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingVerdict
 from dashboard.fleet import Pool, Replica, Role, formatting
 from dashboard.fleet.pieces import Kind, Target, page
-from dashboard.report.findings.head import tally_words
-from dashboard.report.findings.headline import FleetSummary
-from dashboard.report.pools.order import ordered, versions_text
-from dashboard.report.pools.sharing import is_needed, severity, short_text
 from dashboard.rules.findings import Tally
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, Tone, number_cell
 from dashboard.views.capacity_data import device_words, total
 from dashboard.views.capacity_text import name_of
+from dashboard.views.findings_summary import tally_text
+from dashboard.views.fleet_summary import FleetSummary
 from dashboard.views.pool_comparison import worst_by_path
+from dashboard.views.sharing import is_needed, pools_by_urgency, severity, short_text, versions_text
 
 MOST_COHORTS = 6  # named in a cell; more are counted
 _COLUMNS = (
@@ -37,7 +36,7 @@ def pools_table(fleet: Fleet, now: FleetSummary, verdicts: Mapping[str, SharingV
             members[replica.pool].append(replica)
     rows = [
         _row(fleet, pool, members[pool.name], verdicts[pool.name], now.by_pool[pool.name])
-        for pool in ordered(fleet, verdicts, now.by_pool)
+        for pool in pools_by_urgency(fleet, verdicts, now.by_pool)
     ]
     return Table("pools", "Pools and their cohorts", _COLUMNS, tuple(rows))
 
@@ -84,7 +83,7 @@ def _findings(fleet: Fleet, pool: Pool, tally: Tally) -> Cell:
     rollout = ", rollout" if pool.name in fleet.inspection.rollouts else ""
     if tally.worst:
         target = page(pages.FINDINGS, pool=pool.name)
-        return Cell(f"{tally_words(tally)}{rollout}", Tone(tally.worst), target=target)
+        return Cell(f"{tally_text(tally)}{rollout}", Tone(tally.worst), target=target)
     is_read = bool(pool.cohorts)
     return Cell(f"{'none' if is_read else formatting.NOT_KNOWN}{rollout}", Tone.GOOD if is_read else Tone.PLAIN)
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Pool, Replica, formatting
 from dashboard.fleet.pieces import plain
-from dashboard.report.findings.listed import grouped, known_findings
-from dashboard.report.pools.domain_words import shared_words
 from dashboard.report.replicas.beside import beside_its_pool
 from dashboard.report.replicas.differences import Apart, from_majority
 from dashboard.report.replicas.settings import POOL_HAS, ReadCoverage, identity_table
@@ -20,7 +18,9 @@ from dashboard.views.capacity_blocks import PoolRanks
 from dashboard.views.capacity_data import ranks_of, total
 from dashboard.views.capacity_tables import ranks_table
 from dashboard.views.context import context_of
+from dashboard.views.domain_text import shared_texts
 from dashboard.views.finding_entries import FindingContext, full_entries
+from dashboard.views.finding_list import group_findings, list_findings
 from dashboard.views.glossary import BASIS, COHORT, REFERENCE, glossary
 from dashboard.views.names import brief, replica_names
 from dashboard.views.slugs import slug
@@ -102,14 +102,14 @@ def _warnings(fleet: Fleet, replica: Replica) -> list[Paragraph]:
             "Its capacity is counted once."
         )
     domain = fleet.inspection.domains.get(replica.pool or "")
-    shared = [Paragraph(plain(f"Its pool: {', '.join(shared_words(domain))}."))] if domain else []
+    shared = [Paragraph(plain(f"Its pool: {', '.join(shared_texts(domain))}."))] if domain else []
     return [*(Paragraph(plain(each), Tone.WARNING) for each in said), *shared]
 
 
 def _findings(fleet: Fleet, replica: Replica) -> list[Section]:
-    known = known_findings(fleet)
+    known = list_findings(fleet)
     own = [each for each in known.active if replica.id in each.finding.replicas]
-    entries = full_entries(grouped(own), FindingContext(known.names, fleet.inspection))
+    entries = full_entries(group_findings(own), FindingContext(known.names, fleet.inspection))
     return [Section("findings", formatting.count(len(own), "finding"), (entries,))] if own else []
 
 

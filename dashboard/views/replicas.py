@@ -3,8 +3,8 @@
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import plain
-from dashboard.report.findings import headline
 from dashboard.report.replicas import table as replica_table
+from dashboard.views import fleet_summary
 from dashboard.views.blocks import Block, Paragraph, Section, View
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
@@ -16,7 +16,7 @@ def replicas_report(
     fleet: Fleet, *, pool: str | None = None, state: str | None = None, search: str = "", name: str = ""
 ) -> View:
     """Report the replicas of a pool, in a state, that hold every word of a search. `name` is the snapshot's."""
-    now = headline.standing(fleet)
+    now = fleet_summary.summarize(fleet)
     rows = replica_table.filtered(replica_table.rows_of(fleet), pool=pool, state=state, search=search)
     filters = {"pool": pool, "state": state, "search": search}
     shown = set(rows["id"])
@@ -24,7 +24,7 @@ def replicas_report(
     told: Block = replicas_table(rows) if len(rows) else Paragraph(plain("The filters leave no replica."))
     return View(
         title="Replicas",
-        headline=headline.replicas_title(now),
+        headline=fleet_summary.replicas_title(now),
         lead=f"{_number(len(rows), now.replicas)} in {count(now.pools, 'pool')}.",
         context=context_of(fleet, name=name, filters=[(key, value) for key, value in filters.items() if value]),
         parts=(

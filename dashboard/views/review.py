@@ -7,27 +7,18 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, ReplicaState
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
-from dashboard.report.findings import headline
-from dashboard.report.findings.first import first_findings
-from dashboard.report.findings.headline import FleetSummary
-from dashboard.report.findings.listed import Known, grouped, known_findings
-from dashboard.report.findings.rule_coverage import rules_words
-from dashboard.report.findings.words import answered, assumptions, rollouts
-from dashboard.report.pools.sharing import sharing_verdicts
 from dashboard.report.replicas import table as replica_table
-from dashboard.rules.findings import Severity
-from dashboard.views import pages
+from dashboard.rules.findings import OutcomeKind, Severity
+from dashboard.views import fleet_summary, pages
 from dashboard.views.blocks import Block, Entries, Entry, Figures, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.excluded import (
-    ignored_blocks,
-    raised_blocks,
-    skipped_table,
-    suppressed_blocks,
-    unread_entries,
-)
+from dashboard.views.excluded import ignored_blocks, suppressed_blocks, unread_entries
 from dashboard.views.finding_entries import FindingContext, brief_entries, bundled, finding_anchor, note_lines
+from dashboard.views.finding_list import FindingList, group_findings, list_findings, top_findings
+from dashboard.views.finding_text import answered, assumptions, rollouts
 from dashboard.views.findings import findings_table, severity_parts
+from dashboard.views.findings_summary import rules_text
+from dashboard.views.fleet_summary import FleetSummary
 from dashboard.views.glossary import ALL_TERMS, glossary
 from dashboard.views.overview import calm_paragraph, more_words, overview_figures
 from dashboard.views.replica_rows import replicas_table
@@ -35,6 +26,8 @@ from dashboard.views.review_agreed import agreed_part, noted_data
 from dashboard.views.review_capacity import CAPACITY, capacity_parts
 from dashboard.views.review_differences import DIFFERENCES, differences_part, differing_pools, full_differences
 from dashboard.views.review_new import NEW, Alone, new_parts
+from dashboard.views.rule_outcomes import error_blocks, outcome_table
+from dashboard.views.sharing import sharing_verdicts
 
 FINE, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
 NOT_JUDGED = "not-judged"
@@ -65,14 +58,14 @@ def review_report(
 
     Notes are by what they are about: a finding's id, or an anchor of `AGENDA`. `name` is the snapshot's.
     """
-    now, sentences = headline.standing(fleet), sharing_verdicts(fleet)
+    now, sentences = fleet_summary.summarize(fleet), sharing_verdicts(fleet)
 
     def noted(anchor: str) -> tuple[Block, ...]:
         lines = note_lines(notes.get(anchor), before_notes.get(anchor))
         head = (Piece("Notes on this section", Style.MUTED),)
         return (Entries((Entry(Tone.PLAIN, head, notes=lines),), noted_data((), {})),) if lines else ()
 
-    known = known_findings(fleet)
+    known = list_findings(fleet)
     differing = differing_pools(fleet, sentences)
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
     new, all_changes = new_parts(fleet, alone if before is None else before, before_notes, noted(NEW))
@@ -84,11 +77,13 @@ def review_report(
         differences_part(fleet, differing, noted(DIFFERENCES)),
         capacity,
         _unread(now, noted(NOT_READ)),
-        Section(SUPPRESSED, "Suppressed", (*noted(SUPPRESSED), *suppressed_blocks(fleet), *ignored_blocks(fleet))),
+        Section(
+            SUPPRESSED, "Suppressed", (*noted(SUPPRESSED), *suppressed_blocks(fleet, known), *ignored_blocks(fleet))
+        ),
     )
     return View(
         title=f"Review of {fleet.name}",
-        headline=headline.title(now),
+        headline=fleet_summary.fleet_title(now),
         lead=f"{fleet_text(fleet, now)} {more_words(fleet, now, sentences)}",
         context=context_of(fleet, name=name),
         parts=(
@@ -124,7 +119,7 @@ def fleet_text(fleet: Fleet, now: FleetSummary) -> str:
     return f"Fleet {fleet.name}: {count(now.replicas, 'vLLM replica')}{where}; {answered(fleet)}."
 
 
-def _status(fleet: Fleet, now: FleetSummary, known: Known, noted: tuple[Block, ...]) -> Section:
+def _status(fleet: Fleet, now: FleetSummary, known: FindingList, noted: tuple[Block, ...]) -> Section:
     figures = overview_figures(fleet, now)
     critical, warning = (
         page(pages.FINDINGS, f"severity-{each}", severity=each) for each in (Severity.CRITICAL, Severity.WARNING)
@@ -139,7 +134,7 @@ def _status(fleet: Fleet, now: FleetSummary, known: Known, noted: tuple[Block, .
         figures.capacity._replace(target=page(pages.CAPACITY, CAPACITY)),
     )
     blocks: list[Block] = [Figures(shown), *noted, *_rollouts(fleet)]
-    first = first_findings(fleet, known)
+    first = top_findings(known)
     if not first.groups:
         return Section(FINE, "Status", (*blocks, calm_paragraph(fleet, now)))
     listed = brief_entries(first.groups, first.names, is_linked=True)
@@ -147,15 +142,15 @@ def _status(fleet: Fleet, now: FleetSummary, known: Known, noted: tuple[Block, .
     return Section(FINE, "Status", tuple(blocks), (top,))
 
 
-def _findings(fleet: Fleet, known: Known, context: FindingContext, noted: tuple[Block, ...]) -> Section:
+def _findings(fleet: Fleet, known: FindingList, context: FindingContext, noted: tuple[Block, ...]) -> Section:
     keys = {finding_anchor(each.key): each.key for each in known.active}
     parts = tuple(_folded(each, keys) for each in severity_parts(known.active, context))
     lines = [f"Assumed of {each}" for each in assumptions(fleet.inspection)]
     more = [f"And of {count(len(lines) - MOST_LINES, 'more pool')}."] if len(lines) > MOST_LINES else []
-    quiet = [f"{rules_words(fleet.inspection)}.", *lines[:MOST_LINES], *more]
+    quiet = [f"{rules_text(fleet.inspection)}.", *lines[:MOST_LINES], *more]
     basis, *assumed = (Paragraph((Piece(line, Style.MUTED),)) for line in quiet)
     none = () if parts else (Paragraph(plain("No findings in what was read.")),)
-    return Section(FINDINGS, "Findings", (*none, basis, *raised_blocks(fleet), *assumed, *noted), parts)
+    return Section(FINDINGS, "Findings", (*none, basis, *error_blocks(fleet.inspection), *assumed, *noted), parts)
 
 
 def _folded(part: Section, keys: Mapping[str, str]) -> Section:
@@ -193,11 +188,11 @@ def _unread(now: FleetSummary, noted: tuple[Block, ...]) -> Section:
     return Section(NOT_READ, "Unreachable or partial", tuple(blocks))
 
 
-def _appendices(fleet: Fleet, known: Known) -> list[Section]:
+def _appendices(fleet: Fleet, known: FindingList) -> list[Section]:
     """Return all findings, where entries are about several, and all replicas."""
     sections = []
-    if len(bundled(grouped(known.active))) < len(known.active):
-        sections.append(Section("all-findings", "All findings", (findings_table(fleet),), is_appendix=True))
+    if len(bundled(group_findings(known.active))) < len(known.active):
+        sections.append(Section("all-findings", "All findings", (findings_table(known),), is_appendix=True))
     if fleet.replicas:
         table = replicas_table(replica_table.rows_of(fleet), is_short=True)
         target = page(pages.REPLICAS)
@@ -206,6 +201,6 @@ def _appendices(fleet: Fleet, known: Known) -> list[Section]:
 
 
 def _skipped(fleet: Fleet) -> tuple[Section, ...]:
-    table = skipped_table(fleet.inspection.outcomes)
+    table = outcome_table(fleet.inspection, OutcomeKind.SKIPPED)
     target = page(pages.FINDINGS, rules="Skipped")
     return (Section(NOT_JUDGED, "Skipped rules", (table,), is_appendix=True, target=target),) if table else ()

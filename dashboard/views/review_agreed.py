@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.pieces import Piece, Style, plain, section, to_plain
-from dashboard.report.findings.listed import Known, Listed, grouped
 from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Section, Table, Tone, data_cell
 from dashboard.views.finding_data import COLUMNS, finding_row
-from dashboard.views.finding_entries import bundled, finding_anchor, head_of, note_lines, rule_words, side_of, who_lines
+from dashboard.views.finding_entries import bundled, finding_anchor, head_of, note_lines, replica_lines, side_of
+from dashboard.views.finding_list import FindingList, ListedFinding, group_findings
+from dashboard.views.finding_text import rule_title
 
 AGREED = "agreed"
 TITLE = "Notes"
@@ -20,7 +21,7 @@ About = tuple[Entry, Finding | None]  # an entry without notes, and the finding 
 
 
 def agreed_part(
-    known: Known, agenda: Sequence[Section], suppressed: str, notes: Mapping[str, Note]
+    known: FindingList, agenda: Sequence[Section], suppressed: str, notes: Mapping[str, Note]
 ) -> tuple[Section, ...]:
     """Return the notes on findings, the worst first, then those on sections of the agenda; empty without notes.
 
@@ -55,18 +56,18 @@ def _row(about: str, finding: Finding | None, note: Note, names: Mapping[str, st
     return (*map(data_cell, own), *(finding_row(finding, names) if finding else _NO_FINDING))
 
 
-def _findings(known: Known, suppressed: str, notes: Mapping[str, Note]) -> Iterator[tuple[str, About]]:
+def _findings(known: FindingList, suppressed: str, notes: Mapping[str, Note]) -> Iterator[tuple[str, About]]:
     """Yield each finding with a note by its id; its head leads to the entry that has all about it."""
     for listed, anchor in (*_places(known), *((each, suppressed) for each in known.suppressed)):
         finding = listed.finding
         if finding.id in notes:
-            lines = ((Piece(rule_words(finding.rule), Style.MUTED),), *who_lines([finding], known.names))
+            lines = ((Piece(rule_title(finding.rule), Style.MUTED),), *replica_lines([finding], known.names))
             side = side_of([finding], known.names)
             yield finding.id, (Entry(Tone(finding.severity), head_of([finding], section(anchor)), side, lines), finding)
 
 
-def _places(known: Known) -> Iterator[tuple[Listed, str]]:
+def _places(known: FindingList) -> Iterator[tuple[ListedFinding, str]]:
     """Yield each finding with the anchor of its entry, which may be about several."""
-    for bundle in bundled(grouped(known.active)):
+    for bundle in bundled(group_findings(known.active)):
         for group in bundle:
             yield from ((each, finding_anchor(bundle[0][0].key)) for each in group)

@@ -9,12 +9,10 @@ from dashboard.compare import PREFIX_PATHS, Matrix, SharingVerdict, Verdict
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
-from dashboard.report.findings.headline import is_split
-from dashboard.report.pools.order import ordered
-from dashboard.report.pools.sharing import severity
 from dashboard.rules.findings import Severity, tally_pools
 from dashboard.views.blocks import Block, Paragraph, Section
 from dashboard.views.capacity_text import name_of
+from dashboard.views.fleet_summary import is_split
 from dashboard.views.names import replica_names
 from dashboard.views.pages import COMPARE
 from dashboard.views.pool_blocks import cohorts_table, difference_table, sharing_band
@@ -27,6 +25,7 @@ from dashboard.views.pool_comparison import (
     uncovered_text,
     worst_by_path,
 )
+from dashboard.views.sharing import pools_by_urgency, severity
 from dashboard.views.slugs import slugs
 
 DIFFERENCES = "differences"
@@ -60,7 +59,7 @@ def differing_pools(fleet: Fleet, sentences: Mapping[str, SharingVerdict]) -> tu
     """Compare the pools with several cohorts, the worst first; equal ones are one group."""
     names = slugs(pool.name for pool in fleet.pools)
     groups: dict[object, list[Pool]] = {}
-    for pool in filter(is_split, ordered(fleet, sentences, tally_pools(fleet.inspection))):
+    for pool in filter(is_split, pools_by_urgency(fleet, sentences, tally_pools(fleet.inspection))):
         named = worst_by_path(fleet.inspection, pool.name)
         rows = tuple(
             (each.path, each.majority, tuple((value.value, value.state, value.cohorts) for value in each.values))

@@ -40,7 +40,8 @@ from dashboard.views.blocks import (
     number_cell,
 )
 from dashboard.views.finding_data import findings_data
-from dashboard.views.finding_entries import rule_words, side_of, who_lines
+from dashboard.views.finding_entries import replica_lines, side_of
+from dashboard.views.finding_text import rule_title
 from dashboard.views.names import brief, replica_names, replica_text
 from dashboard.views.slugs import slug
 
@@ -74,7 +75,7 @@ def _findings(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
                 Tone(each.severity),
                 each.text,
                 side_of([each], names),
-                (_rule(each), *who_lines([each], names)),
+                (_rule(each), *replica_lines([each], names)),
             )
             for each in found
         )
@@ -83,7 +84,7 @@ def _findings(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:
 
 
 def _rule(finding: Finding) -> Text:
-    return (Piece(rule_words(finding.rule), Style.MUTED, Target(Kind.RULE, finding.rule)),)
+    return (Piece(rule_title(finding.rule), Style.MUTED, Target(Kind.RULE, finding.rule)),)
 
 
 def _capacity(what: WhatIf, names: Mapping[str, str]) -> Iterator[Section]:

@@ -1,7 +1,7 @@
 // Keeps the place in the list: scrolls to the entry of the opened finding, and back to it when it closes. Redrawn elements
 // lose the focus, so the entry gets it.
 const PANEL = ".finding-head";
-const OPENED = ".st-key-findings_beside .findings [aria-current] .what a";
+const OPENED = ".st-key-findings_narrow .findings [aria-current] .what a";
 const ENTRIES = ".findings .what a";
 const TRIES = 40;
 const PAUSE = 50; // milliseconds between them: two seconds for drawing a page

@@ -9,12 +9,12 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import formatting
-from dashboard.report.findings.words import answered
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import tally_fleet
 from dashboard.store import Stored
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_words, context_of, context_parts, seen_with
+from dashboard.views.finding_text import answered
 from dashboard.web import links, markup, state
 from dashboard.web.changes_sides import Sides
 

@@ -62,6 +62,8 @@ def address(target: Target) -> str | None:
             return to(pages.COMPARE, **{pages.POOL: pool, pages.COHORT: key, **choices})
         case Kind.PAGE:
             return to(key, **choices)
+        case Kind.WEB:
+            return key
         case Kind.POOL | Kind.REPLICA | Kind.RULE | Kind.FINDING:
             page, name = PAGES_OF[target.kind]
             return to(page, **{name: key, **choices})

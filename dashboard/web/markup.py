@@ -7,9 +7,9 @@ from types import MappingProxyType
 from dashboard.fleet.formatting import count, visible
 from dashboard.fleet.pieces import Style, Text
 from dashboard.render.matrix_html import colour
-from dashboard.report.findings.head import NOUNS
 from dashboard.rules.findings import Severity, Tally
 from dashboard.views import pages
+from dashboard.views.findings_summary import SEVERITY_TERMS
 from dashboard.views.glossary import TERMS
 from dashboard.web import links
 
@@ -39,7 +39,7 @@ def bold(value: object) -> str:
 
 def pieces(shown: Text) -> str:
     """Set text in pieces: claims in bold, values in monospace, bases quiet."""
-    styles = {Style.STRONG: bold, Style.CODE: code, Style.MUTED: muted, Style.PLAIN: text}
+    styles = {Style.STRONG: bold, Style.CODE: code, Style.MUTED: muted, Style.TAG: muted, Style.PLAIN: text}
     return "".join(styles[each.style](each.text) for each in shown)
 
 
@@ -169,8 +169,8 @@ def tally_glyphs(tally: Tally, **choices: str) -> str:
     return " ".join(
         link(
             links.to(pages.FINDINGS, severity=severity, **choices),
-            f"{glyph(severity, '')}{bold(f'{number:,}')}{said(count(number, *NOUNS[severity]))}",
-            title=count(number, *NOUNS[severity]),
+            f"{glyph(severity, '')}{bold(f'{number:,}')}{said(count(number, *SEVERITY_TERMS[severity]))}",
+            title=count(number, *SEVERITY_TERMS[severity]),
             css="count",
         )
         for severity, number in counts

@@ -4,18 +4,17 @@ from collections.abc import Iterable
 
 from dashboard.rules.findings import Finding
 from dashboard.views import pages
-from dashboard.web import findings_words, links, markup
-from dashboard.web.findings_controls import rule_title
+from dashboard.views.finding_text import rule_title
+from dashboard.web import links, markup
 
 
 def finding_lines(findings: Iterable[Finding]) -> str:
-    """List findings, each with its sentence and a link to it. HTML."""
+    """Return findings as HTML, each with its text and a link to it."""
     return markup.entries((finding.severity, _sentence(finding), _rule(finding)) for finding in findings)
 
 
 def _sentence(finding: Finding) -> str:
-    glyph = markup.glyph(finding.severity, f"{finding.severity}:")
-    return f"{glyph} {findings_words.text_html(finding.text)}"
+    return f"{markup.glyph(finding.severity, f'{finding.severity}:')} {markup.pieces(finding.text)}"
 
 
 def _rule(finding: Finding) -> str:

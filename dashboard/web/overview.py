@@ -3,11 +3,10 @@
 from datetime import datetime
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.report.findings import headline
-from dashboard.report.pools.order import ordered
-from dashboard.report.pools.sharing import sharing_verdicts
+from dashboard.views import fleet_summary
 from dashboard.views.blocks import View
 from dashboard.views.overview import overview_report
+from dashboard.views.sharing import pools_by_urgency, sharing_verdicts
 from dashboard.web.state import shared
 
 
@@ -20,5 +19,5 @@ def overview_view(generation: int, polled_at: datetime | None, name: str, _fleet
 @shared(max_entries=4)
 def pool_order(generation: int, polled_at: datetime | None, _fleet: Fleet) -> tuple[str, ...]:  # noqa: ARG001
     """Return the names of the pools, those with problems first."""
-    pools = ordered(_fleet, sharing_verdicts(_fleet), headline.standing(_fleet).by_pool)
+    pools = pools_by_urgency(_fleet, sharing_verdicts(_fleet), fleet_summary.summarize(_fleet).by_pool)
     return tuple(pool.name for pool in pools)

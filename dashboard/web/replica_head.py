@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.fleet import Cohort, Contradiction, Pool, Replica, ReplicaState, formatting
-from dashboard.report.findings.head import NOUNS
 from dashboard.report.replicas.differences import Apart, from_majority
 from dashboard.report.replicas.settings import ReadCoverage
 from dashboard.report.replicas.sources import SOURCES
@@ -13,6 +12,7 @@ from dashboard.rules.findings import Severity
 from dashboard.views import pages
 from dashboard.views.blocks import Tone
 from dashboard.views.capacity_data import total
+from dashboard.views.findings_summary import SEVERITY_TERMS
 from dashboard.web import links, markup
 
 LONGEST_NAME = 60  # characters
@@ -36,7 +36,7 @@ def _marks(state: ReplicaState, worst: Severity | None) -> str:
     """Draw what is not read whole, then how bad its findings are, each with its word."""
     standing = mark(state)
     drawn = [markup.glyph(standing, f"{state}:")] if standing is not Tone.PLAIN else []
-    drawn += [markup.glyph(worst, f"{NOUNS[worst][0]}:")] if worst else []
+    drawn += [markup.glyph(worst, f"{SEVERITY_TERMS[worst][0]}:")] if worst else []
     return "".join(f"{each} " for each in drawn)
 
 

@@ -9,9 +9,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState, formatting
-from dashboard.report.findings import headline
 from dashboard.report.replicas import table as replica_table
-from dashboard.views import pages
+from dashboard.views import fleet_summary, pages
 from dashboard.views.context import as_of
 from dashboard.web import links, markup
 from dashboard.web.state import shared
@@ -53,9 +52,9 @@ def rows(generation: int, polled_at: datetime | None, _fleet: Fleet) -> pd.DataF
 
 def draw_head(fleet: Fleet) -> None:
     """Say how many replicas there are and how they stand."""
-    now = headline.standing(fleet)
+    now = fleet_summary.summarize(fleet)
     lead = f"{formatting.count(now.pools, 'pool')}. {HINT}"
-    st.html(markup.heading(markup.text(headline.replicas_title(now)), markup.text(lead)))
+    st.html(markup.heading(markup.text(fleet_summary.replicas_title(now)), markup.text(lead)))
 
 
 def choose(fleet: Fleet, row: DeltaGenerator) -> Choice:

@@ -13,7 +13,6 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import first_of
 from dashboard.fleet.pools import Notes
-from dashboard.report.findings.listed import Listed, grouped, known_findings
 from dashboard.store import Stored
 from dashboard.store.reviews import Earlier, Last, last_review, opened
 from dashboard.store.snapshots import READ_ONLY
@@ -21,6 +20,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
 from dashboard.views.capacity_text import name_of
 from dashboard.views.finding_entries import finding_anchor, note_lines
+from dashboard.views.finding_list import ListedFinding, group_findings, list_findings
 from dashboard.views.review import AGENDA, FINE, agenda_counts, review_report
 from dashboard.views.review_new import Alone
 from dashboard.web import audit, draw, links, markup, meeting, review_notes, state
@@ -89,7 +89,7 @@ def review(  # the arguments up to `_fleet` are the cache's key
 ) -> Review:
     """Prepare the review of a fleet; sessions with the same fleets and notes share the result."""
     view = review_report(_fleet, before=_before, before_notes=dict(noted), alone=alone)
-    groups = {finding_anchor(group[0].key): group for group in grouped(known_findings(_fleet).active)}
+    groups = {finding_anchor(group[0].key): group for group in group_findings(list_findings(_fleet).active)}
     counts = agenda_counts(_fleet)
     targets = [(each.title, links.address(each.target)) for each in view.parts if each.is_appendix and each.target]
     appendix = " · ".join(markup.link(url, markup.text(title)) for title, url in targets if url)
@@ -100,7 +100,9 @@ def review(  # the arguments up to `_fleet` are the cache's key
     )
 
 
-def _section(section: Section, counts: Mapping[str, int], groups: Mapping[str, Sequence[Listed]]) -> AgendaSection:
+def _section(
+    section: Section, counts: Mapping[str, int], groups: Mapping[str, Sequence[ListedFinding]]
+) -> AgendaSection:
     labels = Counter[str]()
     listed = {each.anchor: _topics(each, groups, labels) for each in section.parts}
     others = [each for each in section.parts if not listed[each.anchor]]
@@ -117,13 +119,13 @@ def _section(section: Section, counts: Mapping[str, int], groups: Mapping[str, S
     )
 
 
-def _topics(section: Section, groups: Mapping[str, Sequence[Listed]], labels: Counter[str]) -> tuple[Topic, ...]:
+def _topics(section: Section, groups: Mapping[str, Sequence[ListedFinding]], labels: Counter[str]) -> tuple[Topic, ...]:
     """Return the entries of a section that are about findings, each with a label of its own."""
     items = [item for block in section.blocks if isinstance(block, Entries) for item in block.items]
     return tuple(_topic(item, groups[item.anchor], labels) for item in items if item.anchor in groups)
 
 
-def _topic(entry: Entry, group: Sequence[Listed], labels: Counter[str]) -> Topic:
+def _topic(entry: Entry, group: Sequence[ListedFinding], labels: Counter[str]) -> Topic:
     """Return an entry with the label of its fields: the rule, its pools, and a number where several are equal."""
     found = [each.finding for each in group]
     pools = dict.fromkeys(pool for each in found for pool in each.pools)

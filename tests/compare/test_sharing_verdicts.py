@@ -9,7 +9,7 @@ from pathlib import Path
 from dashboard.analysis.assembly import Fleet
 from tests.compare.sharing_pools import drawn_pools, verdict_line
 from tests.frozen import frozen_fleet
-from tests.report.saved_fleets import built_of_captures
+from tests.saved_fleets import built_of_captures
 
 FILE = Path(__file__).parent / "sharing_verdicts.txt"
 DRAWN = 250

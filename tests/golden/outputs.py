@@ -32,7 +32,7 @@ from tests.captured import capture
 from tests.e2e.frozen_store import fleet_before
 from tests.frozen import frozen_fleet
 from tests.page_runner import open_page
-from tests.report.saved_fleets import built_of_captures
+from tests.saved_fleets import built_of_captures
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest

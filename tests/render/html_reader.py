@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from dashboard.fleet.formatting import HIDDEN
 from dashboard.render.html_page import to_html
 from dashboard.views.blocks import Block
-from tests.report.sample_reports import report
+from tests.sample_reports import report
 
 VOID = {"meta", "br", "col", "wbr", "rect", "path"}
 TAGS = (

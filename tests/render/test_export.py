@@ -9,7 +9,7 @@ import pytest
 from dashboard.fleet.pieces import plain
 from dashboard.render.export import EXPORTS, Format, written
 from dashboard.views.blocks import Cell, Chart, Column, Entries, Entry, Section, Table, Tone
-from tests.report.sample_reports import meeting
+from tests.sample_reports import meeting
 
 CHEAP = [each for each in Format if each is not Format.PDF]  # which test_pdf.py makes
 

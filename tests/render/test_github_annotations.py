@@ -7,7 +7,7 @@ from dashboard.render.github_annotations import command, to_github_annotations
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
-from tests.report.judged import evil, finding, fleet, outcome, suppression
+from tests.inspected_fleets import evil, finding, fleet, outcome, suppression
 
 CRITICAL, WARNING, INFO = Severity
 COMMAND = re.compile(r"::(error|warning|notice) title=([^:,\r\n]+)::([^\r\n]*)")

@@ -9,7 +9,7 @@ from dashboard.fleet.formatting import one_line, without_commands
 from dashboard.render.html_page import css_string, to_html
 from dashboard.views.context import Context
 from tests.render.html_reader import harmless
-from tests.report.sample_reports import AT, attack, report
+from tests.sample_reports import AT, attack, report
 
 
 def test_an_attack_stays_text_everywhere() -> None:

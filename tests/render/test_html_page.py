@@ -11,7 +11,7 @@ from dashboard.render.html_page import POLICY, to_html
 from dashboard.views.blocks import Paragraph, Section
 from dashboard.views.context import Context, context_line
 from tests.render.html_reader import Reader, harmless, page
-from tests.report.sample_reports import CONTEXT, attack, large, meeting, report
+from tests.sample_reports import CONTEXT, attack, large, meeting, report
 
 
 def test_a_report_of_a_meeting_is_read_in_order() -> None:

@@ -6,7 +6,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.render.junit import to_junit
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.findings import OutcomeKind, Severity
-from tests.report.judged import evil, finding, fleet, outcome, suppression
+from tests.inspected_fleets import evil, finding, fleet, outcome, suppression
 
 CRITICAL, WARNING, INFO = Severity
 # Jenkins' junit-10.xsd: per element its attributes, those that it must have, and what may stand in it.

@@ -18,7 +18,7 @@ from dashboard.render.export import Format, written
 from dashboard.render.html_page import to_html
 from dashboard.render.pdf import to_pdf
 from dashboard.views.blocks import Entries, Entry, Section, Tone
-from tests.report.sample_reports import attack, meeting, replica_table, report
+from tests.sample_reports import attack, meeting, replica_table, report
 
 
 def streams(pdf: bytes) -> bytes:

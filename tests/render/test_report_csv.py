@@ -11,7 +11,7 @@ from dashboard.render.csv_table import to_table_csv
 from dashboard.views.blocks import Cell, Column, Table, data_table, list_cell, number_cell
 from dashboard.views.context import context_line
 from tests.builders import HOSTILE, story
-from tests.report.sample_reports import CONTEXT, differences
+from tests.sample_reports import CONTEXT, differences
 
 COLUMNS = (Column("pool"), Column("tokens", is_number=True))
 

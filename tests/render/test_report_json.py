@@ -22,7 +22,7 @@ from dashboard.views.blocks import (
     number_cell,
 )
 from tests.builders import story
-from tests.report.sample_reports import attack, differences, report
+from tests.sample_reports import attack, differences, report
 
 
 def told(of: View) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.context import context_line
 from tests.builders import document, fleet, replica, story
-from tests.report.sample_reports import CONTEXT, attack, meeting, ranks, replica_table, report
+from tests.sample_reports import CONTEXT, attack, meeting, ranks, replica_table, report
 
 FORGES_LIMIT = 65_536  # characters of a comment on GitHub
 FENCED = re.compile(r"^( *)(`{3,})\n.*?\n\1\2$", re.DOTALL | re.MULTILINE)

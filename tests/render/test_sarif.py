@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.render.rule_markdown import rule_page
 from dashboard.render.sarif import to_sarif
 from dashboard.render.verdict import verdict_of
-from dashboard.report.rule_pages import rule_page
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.findings import OutcomeKind, Severity
-from tests.report.judged import evil, finding, fleet, outcome, suppression
+from tests.inspected_fleets import evil, finding, fleet, outcome, suppression
 
 CRITICAL, WARNING, INFO = Severity
 

@@ -8,7 +8,7 @@ from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
 from tests.analysis.changes.sides import NEW, RESTARTED, chat, fleet
 from tests.builders import engine
-from tests.report.judged import EVIL
+from tests.inspected_fleets import EVIL
 
 
 def table(width: int = 160, *, colour: bool = False) -> str:

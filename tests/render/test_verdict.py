@@ -10,7 +10,7 @@ from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Evidence, OutcomeKind, Severity
 from dashboard.rules.policy import Policy
 from tests import builders
-from tests.report.judged import EVIL, finding, fleet, outcome, suppression
+from tests.inspected_fleets import EVIL, finding, fleet, outcome, suppression
 
 CRITICAL, WARNING, INFO = Severity
 NEVER = None

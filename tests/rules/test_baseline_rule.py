@@ -11,8 +11,9 @@ from dashboard.rules.apply_method import IMAGE_FIRST
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.findings import Evidence, Finding, Severity
 from dashboard.rules.policy import Policy, RuleChange
+from dashboard.views.finding_detail import Members, evidence_blocks
 from dashboard.vllm.canonical import canonical_text
-from dashboard.web.findings_evidence import People, evidence_table
+from dashboard.web import draw
 from tests.builders import HOSTILE, NOW, alike, document, fleet, replica
 
 SEQS = "scheduler_config.max_num_seqs"
@@ -41,7 +42,7 @@ def test_the_evidence_names_the_file_and_what_people_wrote_in_it() -> None:
     assert finding.remedy.sentence == (
         "Set the expected values on these replicas and restart them. Or change the values in baselines/agreed.yaml."
     )
-    table = evidence_table(finding, People({}, {}, {}, {}))
+    table = draw.html_of(evidence_blocks(finding, Members({}, {}, {}, {})))
     assert "baselines/agreed.yaml" in table
     assert "“fits the GPU”" in table
 
@@ -94,7 +95,7 @@ def test_what_people_write_is_shown_on_one_line_and_never_as_markup() -> None:
 
     assert len(finding.sentence.splitlines()) == 1
     assert len(finding.sentence) < 300
-    assert "<script" not in evidence_table(finding, People({}, {}, {}, {}))
+    assert "<script" not in draw.html_of(evidence_blocks(finding, Members({}, {}, {}, {})))
 
 
 def test_a_path_that_no_replica_tells_gets_the_one_that_was_probably_meant() -> None:
@@ -214,7 +215,7 @@ def test_a_value_outside_a_range_is_shown_beside_the_whole_range() -> None:
 
     assert finding.sentence.endswith(": gpu_memory_utilization is 0.9501, tolerated 0.9 to 0.95.")
     assert [each.value for each in finding.evidence] == ["0.9501", '"0.9 to 0.95"']
-    assert "0.9 to 0.95" in evidence_table(finding, People({}, {}, {}, {}))
+    assert "0.9 to 0.95" in draw.html_of(evidence_blocks(finding, Members({}, {}, {}, {})))
 
 
 def pinned_sizes(**more: object) -> Finding:

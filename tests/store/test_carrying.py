@@ -13,7 +13,7 @@ from dashboard.store.notes_file import MOST_BYTES, ExportMetadata, read_export_m
 from dashboard.store.packing import commented, id_of, packed, unpacked
 from tests import builders
 from tests.builders import NOW, POLLED_AT
-from tests.report.saved_fleets import built_of_captures
+from tests.saved_fleets import built_of_captures
 
 NOTE = Note("Ana restarts it.\nAsk Bo: größer?", "ana", datetime(2026, 3, 2, tzinfo=UTC))
 SIMPLE = packed(b"{}")

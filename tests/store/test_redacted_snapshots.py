@@ -16,7 +16,7 @@ from dashboard.store.notes_file import read_export_metadata
 from dashboard.store.packing import clean_content, content_of, id_of, packed, unpacked, without_secrets
 from dashboard.vllm.redaction import MARKER
 from tests.builders import NOW
-from tests.report.saved_fleets import built_of_captures
+from tests.saved_fleets import built_of_captures
 from tests.store.folders import a_fleet
 
 SECRET = "SESAME7QX"

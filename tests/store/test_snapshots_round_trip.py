@@ -15,7 +15,7 @@ from tests.captured import AT, METRICS, capture, captures
 from tests.captured import snapshot as said
 from tests.polled_fleets import built
 from tests.provider_answers import with_provider
-from tests.report.saved_fleets import built_of_captures
+from tests.saved_fleets import built_of_captures
 from tests.sources.polling.hostile import changed_metrics
 
 LATER = AT + timedelta(days=40)

@@ -11,8 +11,8 @@ from pathlib import Path
 from dashboard.rules.catalogue import BY_ID, RULE_SET
 from dashboard.rules.findings import Finding, Inspection
 from tests.frozen import frozen_fleet
-from tests.report.saved_fleets import built_of_captures
 from tests.rules.case import cases
+from tests.saved_fleets import built_of_captures
 
 COMMITTED = Path(__file__).parents[1] / "rules" / "rule_set.txt"
 

@@ -7,7 +7,7 @@ from dashboard.analysis.documents.findings import findings_schema
 from dashboard.analysis.documents.fleet import fleet_schema
 from dashboard.render.changes_json import changes_schema
 from dashboard.render.report_json import report_schema
-from dashboard.report.rule_pages import NOTE, page_path, rule_index, rule_page
+from dashboard.render.rule_markdown import NOTE, page_path, rule_index, rule_page
 from dashboard.rules.catalogue import ALL_RULES
 from tests.tools import command_line, config_api
 

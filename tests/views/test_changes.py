@@ -20,9 +20,9 @@ from dashboard.views.blocks import Entry, Figure, Paragraph, Table, Tone, View
 from dashboard.views.changes import changes_report
 from dashboard.views.changes_entries import changed_entries, fixed_entries, new_entries, sides_of
 from dashboard.views.context import context_of
+from tests import inspected_fleets
 from tests.analysis.changes.sides import BLOCK_SIZE, LATER, NEW, OLD, RESTARTED, SEQS, between, chat, fleet, ids, silent
 from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, engine, hostile, replica
-from tests.report import judged
 from tests.views.walking import blocks_of, entries_of, figures_of, part, parts_of, tables_of
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]
@@ -92,16 +92,16 @@ def test_the_headline_names_the_setting_that_decides_prefix_sharing_first() -> N
 
 
 def test_a_finding_on_more_replicas_is_worse_unless_it_is_suppressed_or_info_or_was_unreadable() -> None:
-    wider = judged.finding(replicas=ids("chat-01", "chat-02", "chat-03"))
+    wider = inspected_fleets.finding(replicas=ids("chat-01", "chat-02", "chat-03"))
 
     def now(*found: Finding) -> Changes:
-        return changes_between(judged_as(judged.finding(replicas=ids("chat-01"))), judged_as(*found))
+        return changes_between(judged_as(inspected_fleets.finding(replicas=ids("chat-01"))), judged_as(*found))
 
     assert changes_text.headline(now(wider)) == "1 finding spread to 2 more replicas"
     assert changes_text.headline(now(replace(wider, severity=Severity.INFO))) == "1 finding changed"
     hidden = PersistingFinding(wider, wider, joined=ids("chat-02"), is_suppressed_after=True)
     assert (hidden.spread, replace(hidden, is_suppressed_after=False, unread=ids("chat-02")).spread) == ((), ())
-    figures = figures_of(of(judged_as(judged.finding(replicas=ids("chat-01"))), judged_as(wider)).parts)
+    figures = figures_of(of(judged_as(inspected_fleets.finding(replicas=ids("chat-01"))), judged_as(wider)).parts)
     assert (figures[1].label, figures[1].note, figures[1].tone) == ("Spread", "to 2 more replicas", Tone.CRITICAL)
 
 
@@ -110,7 +110,10 @@ def test_the_lead_counts_what_was_compared_and_what_did_not_change() -> None:
         "Settings compared on 4 of 5 common replicas; 1 unreachable; 1 finding changed; 1 finding unchanged."
     )
     assert changes_text.lead(between(chat(1), chat(1, first=2))).startswith("No settings compared: the sides have no ")
-    same = judged_as(judged.finding(id="a"), suppressed=[judged.finding(id="b", suppression=judged.suppression())])
+    same = judged_as(
+        inspected_fleets.finding(id="a"),
+        suppressed=[inspected_fleets.finding(id="b", suppression=inspected_fleets.suppression())],
+    )
     assert changes_text.unchanged_findings(changes_between(same, same)) == "2 findings unchanged (1 suppressed)"
     assert paragraphs(of(same, same), "findings") == ["2 findings unchanged (1 suppressed)."]
 
@@ -183,7 +186,7 @@ def figure(shown: View, label: str) -> Figure:
 
 
 def test_a_new_finding_that_is_suppressed_is_counted_apart() -> None:
-    hidden = judged.finding(id="b", replicas=ids("chat-01"), suppression=judged.suppression())
+    hidden = inspected_fleets.finding(id="b", replicas=ids("chat-01"), suppression=inspected_fleets.suppression())
     shown = of(judged_as(), judged_as(suppressed=[hidden], polled_at=LATER))
 
     assert figure(shown, "New findings")[1:3] == ("0", "1 suppressed")
@@ -222,7 +225,7 @@ def test_a_finding_on_one_side_says_why() -> None:
 def test_a_rule_that_failed_on_the_other_side_says_so() -> None:
     changes = between(ODD, STALE)
     raised = replace(changes.findings.gone[0], outcome=OutcomeKind.ERROR, reason="ValueError: no.")
-    whole = replace(between(ODD, chat(4)).findings.gone[0], finding=judged.finding(replicas=()))
+    whole = replace(between(ODD, chat(4)).findings.gone[0], finding=inspected_fleets.finding(replicas=()))
     shown = [lines(each)[1:] for each in fixed_entries([raised, whole], sides_of(changes)).items]
 
     assert shown == [
@@ -238,18 +241,21 @@ def test_a_rule_that_failed_on_the_other_side_says_so() -> None:
         ({"left": ids("chat-03", "chat-01")}, "No longer on chat-01 and chat-03."),
         ({"joined": ids("chat-02"), "unread": ids("chat-02")}, "Also on chat-02 (unreachable before)."),
         ({"left": ids("chat-02"), "unread": ids("chat-02")}, "No longer evaluated on chat-02 (unreachable)."),
-        ({"ended": judged.suppression()}, "Suppression by ann expired on 2026-04-30 (canary)."),
+        ({"ended": inspected_fleets.suppression()}, "Suppression by ann expired on 2026-04-30 (canary)."),
         ({"is_suppressed_before": True}, "No longer suppressed."),
         ({"suppressed_after": ids("chat-01")}, "Suppressed only on chat-01."),
-        ({"before": judged.finding(severity=Severity.INFO)}, "Severity info -> critical."),
+        ({"before": inspected_fleets.finding(severity=Severity.INFO)}, "Severity info -> critical."),
         (
-            {"is_suppressed_after": True, "after": judged.finding(suppression=judged.suppression())},
+            {
+                "is_suppressed_after": True,
+                "after": inspected_fleets.finding(suppression=inspected_fleets.suppression()),
+            },
             "Now suppressed until 2026-04-30 by ann: canary.",
         ),
     ],
 )
 def test_a_finding_of_both_sides_says_how_it_changed(more: dict[str, Any], line: str) -> None:
-    same = PersistingFinding(**{"before": judged.finding(), "after": judged.finding(), **more})
+    same = PersistingFinding(**{"before": inspected_fleets.finding(), "after": inspected_fleets.finding(), **more})
 
     assert lines(changed_entries([same], sides_of(between(chat(3), chat(3)))).items[0])[1:] == [line]
 
@@ -283,14 +289,14 @@ def test_the_same_finding_and_the_same_change_in_many_pools_are_one_entry() -> N
 
 
 def test_changed_findings_and_expired_suppressions_have_lists_of_their_own() -> None:
-    entry = judged.suppression()
+    entry = inspected_fleets.suppression()
     then = judged_as(
-        judged.finding(id="a", replicas=ids("chat-01")),
-        suppressed=[judged.finding(id="b", replicas=(), suppression=entry)],
+        inspected_fleets.finding(id="a", replicas=ids("chat-01")),
+        suppressed=[inspected_fleets.finding(id="b", replicas=(), suppression=entry)],
     )
     now = judged_as(
-        judged.finding(id="a", replicas=ids("chat-01", "chat-02")),
-        judged.finding(id="b", replicas=(), expired=entry),
+        inspected_fleets.finding(id="a", replicas=ids("chat-01", "chat-02")),
+        inspected_fleets.finding(id="b", replicas=(), expired=entry),
         polled_at=LATER,
     )
     shown = of(then, now)
@@ -299,7 +305,7 @@ def test_changed_findings_and_expired_suppressions_have_lists_of_their_own() -> 
 
 
 def test_long_lists_are_cut_and_counted() -> None:
-    found = [judged.finding(id=f"{number}", sentence=f"Number {number}.") for number in range(45)]
+    found = [inspected_fleets.finding(id=f"{number}", sentence=f"Number {number}.") for number in range(45)]
     shown = of(judged_as(), judged_as(*found, polled_at=LATER))
     assert len(entries(shown, "new-findings")) == 40
     assert paragraphs(shown, "new-findings") == ["5 more in the JSON document."]

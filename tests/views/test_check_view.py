@@ -10,7 +10,7 @@ from dashboard.render.terminal import to_terminal
 from dashboard.rules.domain import Basis, Router
 from dashboard.rules.findings import CohortShare, OutcomeKind, Remedy, Snippet
 from dashboard.views.check import check_view
-from tests.report.judged import EVIL, domain, evil, finding, fleet, outcome, suppression
+from tests.inspected_fleets import EVIL, domain, evil, finding, fleet, outcome, suppression
 
 ACTION = "What to do: Give these replicas the same block size."
 

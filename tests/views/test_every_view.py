@@ -20,7 +20,7 @@ from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replicas_report
 from dashboard.views.review import review_report
 from tests.builders import HOSTILE, document, down, fleet, hostile, story
-from tests.report.saved_fleets import built_of_captures
+from tests.saved_fleets import built_of_captures
 from tests.views.walking import anchors_led_to, blocks_of, entries_of, files_of, parts_of
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

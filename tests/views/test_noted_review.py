@@ -36,7 +36,7 @@ def test_owner_notes_stand_with_what_they_belong_to() -> None:
     assert "Note, ann: drained tonight (2026-03-02T12:00:00Z)" in lines
     assert "At the last review, bob: look at it" in lines
     assert "Note, bob: two GPUs are ordered" in text_of(part(report, "capacity"))
-    assert "Note, cyd: takes it on." in text_of(part(report, "fine"))
+    assert "Note, cyd: owner assigned, no text" in text_of(part(report, "fine"))
 
 
 def test_a_note_that_was_kept_is_told_once() -> None:

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from dashboard.fleet.pieces import Kind, Target, plain, to_plain
-from dashboard.report.findings.first import MOST
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, Remedy, Severity
 from dashboard.views.blocks import Entries, Paragraph, Section, Tone
+from dashboard.views.finding_list import MOST_TOP
 from dashboard.views.overview import FIRST, overview_report
 from tests.builders import HOSTILE, fleet, replica
 from tests.findings_builder import DOMAIN
@@ -59,9 +59,9 @@ def test_an_entry_links_its_finding_its_cohort_and_its_replica() -> None:
 
 def test_findings_beyond_the_first_are_counted_and_info_only_if_nothing_else_was_found() -> None:
     info = finding(99, severity=Severity.INFO)
-    many = [finding(number) for number in range(MOST + 3)]
+    many = [finding(number) for number in range(MOST_TOP + 3)]
 
-    assert len(entries(*many, info).items) == MOST
+    assert len(entries(*many, info).items) == MOST_TOP
     assert left(*many, info) == "4 more findings"
     assert len(entries(info).items) == 1
 

@@ -20,7 +20,7 @@ def test_replicas_are_listed_with_what_is_wrong_first() -> None:
     report = replicas_report(STORY)
     first = [cell.text for cell in tables_of([part(report, "replicas")])[0].rows[0]]
 
-    assert report.headline == "40 replicas: 1 down and 1 read in part"
+    assert report.headline == "40 replicas: 1 down and 1 partial"
     assert first[:3] == ["chat-70b-18", "down, timeout", "chat-70b"]
     assert tables_of([part(report, "replicas")])[0].rows[0][1].tone is Tone.UNKNOWN
     assert first[7] == f"{POLLED_AT - timedelta(minutes=14) + timedelta(seconds=8):%Y-%m-%dT%H:%M:%SZ}"

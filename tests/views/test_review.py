@@ -210,7 +210,7 @@ def test_an_empty_fleet_and_one_that_is_down_are_told_truly() -> None:
     empty, silent = review_report(empty_fleet("nobody")), review_report(fleet([down("a")], []))
 
     assert "Fleet nobody has no replicas." in empty.lead
-    assert silent.headline == "No replica answers"
+    assert silent.headline == "No replica answered"
     for report in (empty, silent):
         assert "No pool reports its settings, so no rule was evaluated." in text_of(part(report, "fine"))
         assert "found nothing" not in text_of(report)

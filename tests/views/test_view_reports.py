@@ -6,12 +6,12 @@ from dashboard.analysis.assembly import inspected
 from dashboard.compare import MAJORITY, parse_reference
 from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.fleet import Basis
-from dashboard.report.findings.listed import Choice as FindingsChoice
 from dashboard.rules.findings import OutcomeKind, Rollout, Severity
 from dashboard.views.blocks import Chart, DifferenceTable
 from dashboard.views.capacity import capacity_report
 from dashboard.views.capacity_data import Measure
 from dashboard.views.compare import compare_report
+from dashboard.views.finding_list import FindingFilter
 from dashboard.views.findings import findings_report
 from dashboard.views.overview import overview_report
 from dashboard.views.pool_comparison import ONLY_DIFFERENCES, MatrixChoice
@@ -37,8 +37,8 @@ def test_a_calm_overview_says_how_far_that_goes() -> None:
     """No finding is good news only for what was judged."""
     calm = with_findings(fleet(alike("chat", 3, document()), [document()]), outcomes=(outcome(pool="chat"),))
 
-    assert text_of(part(overview_report(calm), "first")).endswith("1 rule found nothing.")
-    assert "No rule is broken. " in text_of(part(findings_report(calm), "findings"))
+    assert text_of(part(overview_report(calm), "first")).endswith("No findings from 1 rule.")
+    assert "No findings. 1 rule evaluated." in text_of(part(findings_report(calm), "findings"))
     assert "not-read" not in {each.anchor for each in overview_report(calm).parts}
 
 
@@ -46,14 +46,14 @@ def test_a_fleet_that_tells_no_settings_has_no_calm_report() -> None:
     """A rule on the whole fleet passed; of the others nobody knows."""
     silent = inspected(fleet([replica("chat-1"), replica("chat-2")]), NOW)
 
-    assert overview_report(silent).headline == "Nothing could be judged"
-    assert "No rule on settings could be judged" in text_of(part(findings_report(silent), "findings"))
+    assert overview_report(silent).headline == "No rule was evaluated"
+    assert "No rule on settings was evaluated" in text_of(part(findings_report(silent), "findings"))
 
 
 def test_findings_that_the_filters_hide_are_counted_and_the_filters_named() -> None:
     """A report of a part must not look like the whole."""
     built = with_findings(STORY, finding(STORY), finding(STORY, id="b", severity=Severity.INFO, rule="CO-02"))
-    report = findings_report(built, FindingsChoice(severity=Severity.CRITICAL, search="block"))
+    report = findings_report(built, FindingFilter(severity=Severity.CRITICAL, search="block"))
 
     assert [each.anchor for each in report.parts if each.anchor.startswith("severity")] == ["severity-critical"]
     assert "1 finding of 2 shown." in report.lead
@@ -62,7 +62,7 @@ def test_findings_that_the_filters_hide_are_counted_and_the_filters_named() -> N
 
 def test_filters_that_hide_all_findings_say_so() -> None:
     """It is not calm."""
-    report = findings_report(with_findings(STORY, finding(STORY)), FindingsChoice(search="nowhere"))
+    report = findings_report(with_findings(STORY, finding(STORY)), FindingFilter(search="nowhere"))
 
     assert "The filters hide all 1 finding." in text_of(part(report, "findings"))
 
@@ -78,9 +78,9 @@ def test_rules_that_failed_to_run_and_rules_that_were_skipped_are_named_with_the
     )
     report = findings_report(built)
 
-    assert "Rule errors, 1 rule not evaluated: RT-01 block-size-differs on chat-70b" in text_of(part(report, "raised"))
+    assert "RT-01 block-size-differs on chat-70b" in text_of(part(report, "raised"))
     row = tables_of([part(report, "not-judged")])[0].rows[0]
-    assert [cell.text for cell in row][1:] == ["chat-70b", "Not told by any replica."]
+    assert [cell.text for cell in row][2:] == ["chat-70b", "Not told by any replica: cache_config.block_size."]
 
 
 def test_compare_shows_the_pool_as_chosen() -> None:
@@ -222,7 +222,7 @@ def test_a_suppression_that_is_over_is_told_with_the_finding() -> None:
     by = suppression()
     entry = text_of(part(findings_report(with_findings(STORY, finding(STORY, expired=by))), "severity-critical"))
 
-    assert f"Was suppressed by {by.owner} until {by.until}, which is over: {by.reason}" in entry
+    assert f"Suppression by {by.owner} expired on {by.until} ({by.reason})." in entry
 
 
 def test_a_rollout_is_told_with_the_finding_that_runs_along_it() -> None:

@@ -1,32 +1,19 @@
-"""Findings: what is wrong, on which replicas, what it breaks, what to do."""
+"""Findings: causes, replicas, impact and fixes, the worst first."""
 
 import streamlit as st
 
-from dashboard.views import pages
 from dashboard.views.findings import findings_report
-from dashboard.web import empty, findings_view, share, state
+from dashboard.web import empty, findings_page, share, state
 
 fleet = state.fleet()
 if not fleet.pools and not fleet.inspection.findings:
     empty.nothing_answered()
     st.stop()
 
-found = findings_view.known(fleet)
-findings_view.draw_head(fleet)
-choice = findings_view.choose(fleet, found)
-asked = st.query_params.get(pages.FINDING)
-opened = found.find(asked) if asked else None
-findings_view.reveal(opened.key if opened else None)
-if asked and opened is None:
-    findings_view.draw_gone()
-if opened is None:
-    findings_view.draw_list(fleet, found, choice)
-else:
-    beside, panel = findings_view.split()
-    with beside:
-        findings_view.draw_list(fleet, found, choice, opened.key)
-    with panel:
-        findings_view.draw_detail(fleet, found, opened)
-findings_view.draw_rules(fleet, found, choice)
-called = state.snapshot_name()
-share.offer(lambda: findings_report(fleet, choice, name=called))
+known = findings_page.known_findings(fleet.generation, fleet.since, fleet)
+findings_page.draw_head(fleet)
+chosen = findings_page.choose(fleet, known)
+findings_page.draw_findings(fleet, known, chosen)
+findings_page.draw_rules(fleet, known, chosen)
+name = state.snapshot_name()
+share.offer(lambda: findings_report(fleet, chosen, name=name))

@@ -14,7 +14,7 @@ from dashboard.fleet import ReplicaState
 from dashboard.rules.findings import Inspection
 from tests.analysis.changes.sides import ADDRESS, between, chat, fleet
 from tests.builders import NOW, document, down, engine, hostile, replica, story
-from tests.report.saved_fleets import built_of_captures
+from tests.saved_fleets import built_of_captures
 
 DOCUMENTS = [
     document({"cache_config.block_size": size, "scheduler_config.max_num_seqs": seqs, **more})

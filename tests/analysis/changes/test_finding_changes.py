@@ -18,9 +18,9 @@ from dashboard.fleet import Replica, State
 from dashboard.rules.findings import Evidence, Finding, Inspection, OutcomeKind, Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.subject import FINGERPRINT
+from tests import inspected_fleets
 from tests.analysis.changes.sides import BLOCK_SIZE, LATER, NEW, between, chat, fleet, ids, silent
 from tests.builders import HASHING, NOW, document, down, engine, hashing, setting
-from tests.report import judged
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]  # RT-01: the fourth cuts blocks of 32
 EVEN = chat(4)
@@ -126,7 +126,7 @@ def test_measured_hashes_are_needed_only_by_the_rule_that_needs_them() -> None:
 def test_what_a_replica_never_told_here_is_not_missed_there_but_identity_is() -> None:
     """ID findings rest on identity: an address that is no longer told cannot clash any more."""
     told = {"kv_events_config.endpoint": setting("tcp://h:1")}
-    named = judged.finding(
+    named = inspected_fleets.finding(
         replicas=ids("chat-01"), evidence=(Evidence("kv_events_config.endpoint", '"tcp://h:1"', State.REPORTED),)
     )
     then = replace(fleet(*chat(4, identity=told)), inspection=Inspection((named,)))
@@ -139,7 +139,7 @@ def test_what_a_replica_never_told_here_is_not_missed_there_but_identity_is() ->
 
 def test_hashes_beside_settings_are_not_missed_by_a_rule_that_does_not_need_them() -> None:
     beside = (Evidence(BLOCK_SIZE, "32", State.REPORTED), Evidence(FINGERPRINT, '"a"', State.REPORTED))
-    found = judged.finding(replicas=ids("chat-01"), evidence=beside)
+    found = inspected_fleets.finding(replicas=ids("chat-01"), evidence=beside)
     then = replace(fleet(*chat(4, engines=hashing("a"))), inspection=Inspection((found,)))
 
     assert changes_between(then, fleet(*EVEN)).findings.gone[0].elsewhere is OtherSideStatus.JUDGED
@@ -147,7 +147,7 @@ def test_hashes_beside_settings_are_not_missed_by_a_rule_that_does_not_need_them
 
 def test_a_replica_that_neither_side_read_does_not_hinder_judging() -> None:
     lost = [*chat(3), down("chat-04")]
-    then = replace(fleet(*lost), inspection=Inspection((judged.finding(replicas=ids("chat-04")),)))
+    then = replace(fleet(*lost), inspection=Inspection((inspected_fleets.finding(replicas=ids("chat-04")),)))
 
     assert changes_between(then, fleet(*lost)).findings.gone[0].unread == ()
 
@@ -167,7 +167,7 @@ def one(changes: FindingChanges) -> PersistingFinding:
 
 
 def finding(*names: str, **more: Any) -> Finding:
-    return judged.finding(replicas=ids(*names), **more)
+    return inspected_fleets.finding(replicas=ids(*names), **more)
 
 
 def test_a_finding_of_both_sides_is_the_same_and_not_changed() -> None:

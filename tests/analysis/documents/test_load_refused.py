@@ -21,7 +21,7 @@ from dashboard.errors import SnapshotError
 from dashboard.render.terminal import to_terminal
 from dashboard.views.poll import poll_view
 from tests.captured import AT, capture
-from tests.report.saved_fleets import built_of_captures, saved
+from tests.saved_fleets import built_of_captures, saved
 
 
 def refusal(raw: bytes) -> str:

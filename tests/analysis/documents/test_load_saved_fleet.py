@@ -17,7 +17,7 @@ from tests import builders
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, Capture, capture, captures, snapshot
 from tests.polled_fleets import INTERVAL
 from tests.provider_answers import with_provider
-from tests.report.saved_fleets import built_of_captures, saved
+from tests.saved_fleets import built_of_captures, saved
 from tests.sources.polling.hostile import changed_metrics
 
 LAST_DAY = date(2026, 11, 20)  # of the simulated fleet's poll

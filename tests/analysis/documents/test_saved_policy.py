@@ -12,7 +12,7 @@ from dashboard.fleet import Baseline, Tolerance
 from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
-from tests.report.saved_fleets import saved
+from tests.saved_fleets import saved
 
 WHOLE = Policy(
     pools={

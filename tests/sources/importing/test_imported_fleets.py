@@ -11,7 +11,7 @@ from dashboard.store import Snapshots
 from dashboard.vllm.redaction import MARKER
 from tests.builders import HOSTILE
 from tests.captured import SERVER_INFO
-from tests.report.saved_fleets import built_of_captures, saved
+from tests.saved_fleets import built_of_captures, saved
 from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
 
 

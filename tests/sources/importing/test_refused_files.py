@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dashboard.sources.importing import answers as limits
 from dashboard.sources.importing.answers import KINDS
 from tests.captured import SERVER_INFO
-from tests.report.saved_fleets import built_of_captures, saved
+from tests.saved_fleets import built_of_captures, saved
 from tests.sources.importing.dropped import LLAMA, drop, fleet_of, why
 
 SAVED = saved(built_of_captures(LLAMA))

@@ -1,4 +1,4 @@
-"""Findings says what is wrong and on which replicas, narrowed by filters; and how far that goes."""
+"""The page Findings: list, filters in the URL, the finding that is open, outcomes of rules, empty states."""
 
 import html as markup
 import re
@@ -7,63 +7,89 @@ from itertools import count
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
-from dashboard.rules.findings import Finding, OutcomeKind, Remedy, Severity, Snippet
-from dashboard.web.findings_entries import MOST_ENTRIES
+from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.findings import OutcomeKind, Remedy, Severity, Snippet
+from dashboard.views.findings import MOST_ROWS
+from dashboard.views.findings_summary import NO_PAIR
 from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, hostile, replica, story
-from tests.findings_builder import evidence, finding, inspected_story, outcome, suppression, with_findings
-from tests.page_runner import html, open_page, rerun
-from tests.web.pages.finding_entries import entries
+from tests.findings_builder import (
+    BLOCK_SIZE,
+    evidence,
+    finding,
+    inspected_story,
+    outcome,
+    suppression,
+    with_findings,
+)
+from tests.page_runner import address, html, open_page, rerun
+
+ENTRY = re.compile(r'<li class="(critical|warning|info)"([^>]*)><div class="how">.*?</li>')
+
+
+def entries(app: AppTest) -> list[str]:
+    """The entries of the list as HTML, in order."""
+    return [found.group() for found in ENTRY.finditer(html(app))]
 
 
 def many(number: int, sentence: str = "Block size is 32 in {}.") -> Fleet:
-    """As many pools as asked for, each with one finding of its own words."""
-    told = document()
-    members = [each for index in range(number) for each in alike(f"pool-{index:03}", 2, told)]
-    built = fleet(members, [told])
+    """Many pools with one finding each."""
+    shared = document()
+    members = [each for index in range(number) for each in alike(f"pool-{index:03}", 2, shared)]
+    built = fleet(members, [shared])
     names = (f"pool-{index:03}" for index in range(number))
-    said = (finding(built, [f"{name}-01"], id=f"{name}x", sentence=sentence.format(name)) for name in names)
-    return with_findings(built, *said)
+    found = (finding(built, [f"{name}-01"], id=f"{name}x", sentence=sentence.format(name)) for name in names)
+    return with_findings(built, *found)
 
 
-def test_the_head_says_the_worst_first_and_what_it_rests_on() -> None:
-    """Counts by severity; what became of all rules, each once; who answered; what is suppressed."""
-    shown = html(open_page(inspected_story(), "findings"))
+def attacked() -> Fleet:
+    """A fleet whose findings contain hostile text."""
+    built = hostile()
+    names, ids = [each.name for each in built.replicas], [each.id for each in built.replicas]
+    quoted = f'"{"".join(char for char in HOSTILE if char not in chr(34) + chr(10))}"'
+    values = (evidence(HOSTILE, quoted, (ids[0],)), evidence(HOSTILE, "0", (ids[1],), is_reference=True))
+    texts: dict[str, Any] = {"sentence": HOSTILE, "why": HOSTILE, "evidence": values}
+    texts["remedy"] = Remedy(HOSTILE, (Snippet("flag", HOSTILE),))
+    by = suppression(owner=HOSTILE, reason=HOSTILE)
+    return with_findings(
+        built,
+        finding(built, names[:1], **texts, expired=by),
+        suppressed=(finding(built, names[1:2], **texts, id="x", suppression=by),),
+        notes=(HOSTILE,),
+        outcomes=(
+            outcome("RT-01", HOSTILE, OutcomeKind.ERROR, reason=HOSTILE),
+            outcome("RT-02", HOSTILE, OutcomeKind.SKIPPED, reason=HOSTILE),
+        ),
+    )
 
-    assert "<h1>2 critical, 1 warning, 1 info</h1>" in shown
-    assert ": 14 evaluated, 1 skipped, " in shown
-    assert "1 entry of fleet.yaml without effect" in shown
 
+def test_findings_are_listed_the_worst_first_with_tags_rule_pool_and_replicas() -> None:
+    app = open_page(inspected_story(), "findings")
+    found = entries(app)
 
-def test_every_finding_is_an_entry_worst_first_with_its_values_rule_pool_and_replicas() -> None:
-    """Severity as glyph and word, values in monospace, the cohort's letter and the name of a single replica."""
-    found = entries(open_page(inspected_story(), "findings"))
-
-    assert [re.search(r'class="severity">(\w+)<', each).group(1) for each in found] == [  # type: ignore[union-attr]
-        "critical",
-        "critical",
-        "warning",
-        "info",
+    assert "<h1>2 critical, 1 warning, 1 info</h1>" in html(app)
+    assert ": 14 evaluated, 1 skipped, " in html(app)
+    assert "1 entry of fleet.yaml without effect" in html(app)
+    assert [re.findall(r'class="severity">(\w+)<', each) for each in found] == [
+        ["critical"],
+        ["critical"],
+        ["warning"],
+        ["info"],
     ]
-    assert "Hash algorithm is xxhash instead of sha256_cbor, which 16 of 17" in found[0]
-    assert ">RT-05 hash-algorithm-differs" in found[0]
-    assert ">chat-70b</span>" in found[0]
-    assert re.search(r'class="letter c\d">C</span></span> <span class="part">chat-70b-16<', found[0])
-    assert "×5</span>" in found[3]
-    assert "embed-8b-06" not in found[3]
-
-
-def test_what_else_is_to_be_known_stands_as_a_tag() -> None:
-    """What is derived; rollout; a suppression that is over."""
-    tags = [re.findall(r'class="tag">([^<]+)<', each) for each in entries(open_page(inspected_story(), "findings"))]
-
-    assert tags == [
+    assert [re.findall(r'class="tag">([^<]+)<', each) for each in found] == [
         [],
         ["suppression expired"],
         ["derived"],
         ["rollout"],
     ]
+    assert "Hash algorithm is xxhash instead of sha256_cbor" in found[0]
+    assert '<div class="rule">RT-05 hash-algorithm-differs' in found[0]
+    assert '<div class="where">chat-70b</div>' in found[0]
+    assert re.search(r'class="letter c\d">C</span> chat-70b-16<', found[0])
+    assert "×5" in found[3]
+    assert "embed-8b-06" not in found[3]
 
 
 @pytest.mark.parametrize(
@@ -76,31 +102,29 @@ def test_what_else_is_to_be_known_stands_as_a_tag() -> None:
         ({"search": "chat-70b-16"}, ["RT-05"]),
         ({"search": "cache_config HASH"}, ["RT-05"]),
         ({"severity": "critical", "search": "block"}, ["RT-01"]),
-        ({"severity": "nonsense", "rule": "gone", "pool": "gone"}, ["RT-05", "RT-01", "PD-02", "CO-01"]),
+        ({"severity": "nonsense", "rule": "removed", "pool": "removed"}, ["RT-05", "RT-01", "PD-02", "CO-01"]),
     ],
 )
-def test_filters_stand_in_the_url_and_narrow_the_list(choice: dict[str, Any], left: list[str]) -> None:
-    """Severity, family, pool, rule, words of replicas, settings and sentences; what is no option filters nothing."""
+def test_filters_of_the_url_narrow_the_list_and_invalid_ones_are_ignored(
+    choice: dict[str, Any], left: list[str]
+) -> None:
     found = entries(open_page(inspected_story(), "findings", **choice))
 
-    assert [re.search(r'class="rule">(\S+) ', each).group(1) for each in found] == left  # type: ignore[union-attr]
+    assert [re.findall(r'class="rule">(\S+) ', each)[0] for each in found] == left
 
 
-def test_a_filter_that_is_chosen_is_written_into_the_url() -> None:
-    """So the view can be handed on."""
+def test_a_filter_is_written_into_the_url() -> None:
     app = open_page(inspected_story(), "findings")
     app.segmented_control(key="severity").set_value("warning")
     app.selectbox(key="pool").set_value("deepseek-v3/prefill")
     rerun(app)
 
     assert len(entries(app)) == 1
-    assert app.query_params["severity"] in ("warning", ["warning"])
-    assert app.query_params["pool"] in ("deepseek-v3/prefill", ["deepseek-v3/prefill"])
+    assert (address(app, "severity"), address(app, "pool")) == ("warning", "deepseek-v3/prefill")
     assert "1 of 4 findings shown." in html(app)
 
 
-def test_filters_that_hide_all_say_so_and_offer_the_way_back() -> None:
-    """An empty list is explained."""
+def test_filters_that_hide_all_findings_can_be_cleared() -> None:
     shown = html(open_page(inspected_story(), "findings", search="no such thing"))
 
     assert "No matches for these filters" in shown
@@ -108,139 +132,187 @@ def test_filters_that_hide_all_say_so_and_offer_the_way_back() -> None:
     assert '<a href="findings">Clear filters</a>' in shown
 
 
-def test_links_of_the_list_keep_the_filters() -> None:
-    """Opening a finding does not lose what was chosen."""
-    found = entries(open_page(inspected_story(), "findings", severity="critical", rules="Skipped"))
-
-    assert 'href="findings?severity=critical&amp;rules=Skipped&amp;finding=aaaa000001"' in found[0]
-
-
-def test_the_same_finding_of_many_pools_is_one_entry_that_lists_them() -> None:
-    """Three pools, one sentence: one entry; opened, it links the finding of each other pool."""
+def test_the_same_finding_in_several_pools_is_one_entry_with_links_to_the_others() -> None:
     app = open_page(many(3, "Block size is 32."), "findings", finding="pool-001x")
 
     assert len(entries(app)) == 1
-    assert ">3 pools</span>" in entries(app)[0]
-    assert ">3 replicas<" in entries(app)[0]
+    assert '<div class="where">3 pools</div><div class="whose">3 replicas</div>' in entries(app)[0]
     assert 'aria-current="true"' in entries(app)[0]
-    assert 'The same in <a href="findings?finding=pool-000x">pool-000</a>, ' in html(app)
-    assert "3 findings in 1 entries." not in html(app)
+    assert 'Same finding in <a href="findings?finding=pool-000x">pool-000</a> and ' in html(app)
     assert "3 findings in 1 entry." in html(app)
 
 
-def test_only_a_number_of_entries_is_drawn_and_the_rest_is_counted() -> None:
-    """A thousand findings make no page."""
-    app = open_page(many(MOST_ENTRIES + 3), "findings")
+def test_entries_beyond_the_limit_are_counted() -> None:
+    app = open_page(many(MOST_ROWS + 3), "findings")
 
-    assert len(entries(app)) == MOST_ENTRIES
-    assert f"{MOST_ENTRIES + 3} findings. The first {MOST_ENTRIES} entries, and 3 more: narrow them" in html(app)
+    assert len(entries(app)) == MOST_ROWS
+    assert f"{MOST_ROWS + 3} findings. 3 more entries not shown: use the filters." in html(app)
 
 
-def test_no_finding_is_calm_and_says_how_far_that_goes() -> None:
-    """Rules that were judged, rules that could not be, replicas that did not answer."""
+def test_no_findings_says_what_that_is_based_on() -> None:
     kinds = (OutcomeKind.PASSED, OutcomeKind.PASSED, OutcomeKind.SKIPPED)
     outcomes = tuple(outcome(f"XX-{number:02}", kind=kind) for number, kind in zip(count(), kinds, strict=False))
     app = open_page(with_findings(story(), outcomes=outcomes), "findings")
     shown = html(app)
 
     assert "<h1>No findings</h1>" in shown
-    assert ": 2 evaluated, 1 skipped, " in shown
-    assert "<b>No rule is broken.</b> 2 rules evaluated." in shown
+    assert "<b>No findings.</b> 2 rules evaluated." in shown
     assert "1 rule not evaluated on all replicas. 1 replica did not answer." in shown
     assert "search" not in [each.key for each in app.text_input]
 
 
-def test_when_nothing_was_judged_that_is_not_called_calm() -> None:
-    """No finding and no rule: unknown."""
-    shown = html(open_page(with_findings(story(), outcomes=(outcome(kind=OutcomeKind.SKIPPED),)), "findings"))
+@pytest.mark.parametrize(
+    ("built", "title"),
+    [
+        (with_findings(story(), outcomes=(outcome(kind=OutcomeKind.SKIPPED),)), "No rule was evaluated"),
+        (inspected(fleet([replica("chat-1"), replica("chat-2")]), NOW), "No findings"),
+    ],
+)
+def test_no_findings_is_not_good_without_compared_settings(built: Fleet, title: str) -> None:
+    shown = html(open_page(built, "findings"))
 
-    assert "<h1>Nothing could be judged</h1>" in shown
-    assert "<b>No rule on settings could be judged.</b>" in shown
+    assert f"<h1>{title}</h1>" in shown
+    assert "<b>No rule on settings was evaluated.</b>" in shown
     assert 'class="notice good"' not in shown
 
 
-def test_a_rule_that_passed_is_no_good_news_where_no_settings_were_read() -> None:
-    """That every replica answered is all that could be judged."""
-    shown = html(open_page(inspected(fleet([replica("chat-1"), replica("chat-2")]), NOW), "findings"))
-
-    assert ": 1 evaluated, " in shown
-    assert "<b>No rule on settings could be judged.</b>" in shown
-    assert 'class="notice good"' not in shown
-
-
-def test_a_rule_that_raised_stands_on_top() -> None:
-    """A mistake of the program is never hidden, and the rest of the page stands."""
-    told = inspected_story()
+def test_rule_errors_are_above_the_list() -> None:
+    built = inspected_story()
     broken = [outcome("RT-02", pool, OutcomeKind.ERROR, reason="KeyError: 'x'") for pool in ("chat-70b", "gemma-27b")]
-    inspection = replace(told.inspection, outcomes=(*told.inspection.outcomes, *broken))
-    shown = html(open_page(replace(told, inspection=inspection), "findings"))
+    inspection = replace(built.inspection, outcomes=(*built.inspection.outcomes, *broken))
+    shown = html(open_page(replace(built, inspection=inspection), "findings"))
 
-    assert "<b>1 rule failed to run and judged nothing there.</b>" in shown
-    assert ">chat-70b, gemma-27b</span>: KeyError: &#x27;x&#x27;" in shown
+    assert "<b>Rule errors: 1 rule not evaluated.</b>" in shown
+    assert " on chat-70b, gemma-27b: KeyError: &#39;x&#39; (×2)" in shown or "KeyError: &#39;x&#39;." in shown
     assert shown.index("KeyError") < shown.index('class="findings"')
 
 
-def test_nothing_that_servers_or_operators_say_becomes_markup() -> None:
-    """In the list, in the detail, in every table, in what can be copied."""
-    addresses: tuple[dict[str, Any], ...] = (
-        {},
-        {"finding": "0123456789"},
-        {"rules": "Suppressed"},
-        {"rules": "Skipped"},
-    )
-    for address in addresses:
-        app = open_page(attacked(), "findings", **address)
+@pytest.mark.parametrize("choice", [{}, {"finding": "0123456789"}, {"rules": "Suppressed"}, {"rules": "Skipped"}])
+def test_foreign_text_is_never_markup(choice: dict[str, Any]) -> None:
+    app = open_page(attacked(), "findings", **choice)
 
-        assert not re.search(r"<script|<img", html(app), re.IGNORECASE)
-        assert not app.markdown
-        assert markup.escape("<script>alert(1)</script>") in html(app)
+    assert not re.search(r"<script|<img", html(app), re.IGNORECASE)
+    assert not app.markdown
+    assert markup.escape("<script>alert(1)</script>") in html(app)
 
 
-def attacked() -> Fleet:
-    """A fleet whose findings repeat what attackers told."""
-    built = hostile()
-    names = [each.name for each in built.replicas]
-    ids = [each.id for each in built.replicas]
-    quoted = f'"{"".join(char for char in HOSTILE if char not in chr(34) + chr(10))}"'
-    told = (evidence(HOSTILE, quoted, (ids[0],)), evidence(HOSTILE, "0", (ids[1],), is_reference=True))
-    said: dict[str, Any] = {
-        "sentence": HOSTILE,
-        "why": HOSTILE,
-        "remedy": Remedy(HOSTILE, (Snippet("flag", HOSTILE),)),
-        "evidence": told,
-    }
-    by = suppression(owner=HOSTILE, reason=HOSTILE)
-    found: Finding = finding(built, names[:1], **said, expired=by)
-    return with_findings(
-        built,
-        found,
-        suppressed=(finding(built, names[1:2], **said, id="x", suppression=by),),
-        notes=(HOSTILE,),
-        outcomes=(
-            outcome("RT-01", HOSTILE, OutcomeKind.ERROR, reason=HOSTILE),
-            outcome("RT-02", HOSTILE, OutcomeKind.SKIPPED, reason=HOSTILE),
-        ),
-    )
-
-
-def test_without_targets_the_page_says_how_to_begin_and_without_answers_why() -> None:
-    """The empty states of every page; what is found on replicas of no pool is shown nevertheless."""
+def test_without_pools_the_page_says_why_but_shows_findings_on_replicas_without_a_pool() -> None:
     silent = replace(fleet([down("a", pool=None)]), polled_at=POLLED_AT)
-    nothing = with_findings(silent)
     found = with_findings(silent, replace(finding(silent, ["a"]), pools=(), subject="fleet", evidence=()))
 
     assert "No replicas configured" in html(open_page(replace(empty_fleet("x"), polled_at=POLLED_AT), "findings"))
-    assert "No pools to compare" in html(open_page(nothing, "findings"))
+    assert "No pools to compare" in html(open_page(with_findings(silent), "findings"))
     assert "<h1>1 critical</h1>" in html(open_page(found, "findings"))
     assert "<h2>Block size is 32 instead of 16" in html(open_page(found, "findings", finding="0123456789"))
 
 
-def test_rules_as_they_are_fill_the_page() -> None:
-    """The story, judged by the program itself: what the page shows is what the rules find."""
-    told = story()
-    worst = next(each for each in told.inspection.findings if each.rule == "RT-01")
+def test_a_finding_opens_by_its_url_next_to_the_list() -> None:
+    """With the sentence, the cause and how it is known, the evidence, the fix, and the page of the rule."""
+    app = open_page(inspected_story(), "findings", finding="aaaa000004", severity="critical")
+    shown = html(app)
+
+    assert "<h2>Block size is 32 instead of 16, which 16 of 17 replicas have.</h2>" in shown
+    assert "its keys never match the blocks" in shown
+    assert "Router: prefix-hash (fleet.yaml)." in shown
+    assert "Give these replicas the same block size as the rest of the pool, and restart them." in shown
+    assert re.findall(r'<div class="paste"><pre><code>([^<]+)<', shown) == ["--block-size 16"]
+    assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"' in shown
+    assert f'href="compare?pool=chat-70b&amp;path={BLOCK_SIZE}"' in shown
+    assert "Suppression by ana expired on 2026-02-01 (a test of larger blocks)." in shown
+    assert ["aria-current" in each for each in entries(app)] == [False, True]
+    assert '<a href="findings?severity=critical" class="close">Close</a>' in shown
+    assert 'href="findings?finding=aaaa000001&amp;severity=critical"' in entries(app)[0]
+    assert [each.label for each in app.expander] == ["About rule RT-01 block-size-differs"]
+    assert '<b>prefix-hash</b><span class="mute"> critical</span> <span class="tag">here</span>' in shown
+
+
+def test_snippets_have_their_kind_and_alternatives_are_marked() -> None:
+    built = inspected_story()
+    either, all_of = (html(open_page(built, "findings", finding=each)) for each in ("aaaa000003", "aaaa000001"))
+    kinds = re.compile(r'<span class="mute">(Flag|Environment variable|YAML|Command)</span>')
+
+    assert kinds.findall(all_of) == ["Flag", "Environment variable", "YAML"]
+    assert kinds.findall(either) == ["Flag", "Command"]
+    assert ["One of these is enough:" in each for each in (either, all_of)] == [True, False]
+
+
+def test_a_finding_of_a_pair_is_linked_to_both_pools() -> None:
+    shown = html(open_page(inspected_story(), "findings", finding="aaaa000002"))
+
+    assert 'href="compare?pool=deepseek-v3%2Fprefill&amp;path=cache_config.cache_dtype"' in shown
+    assert 'href="compare?pool=deepseek-v3%2Fdecode&amp;path=cache_config.cache_dtype"' in shown
+    assert '<span class="mute">deepseek-v3/decode</span>' in shown
+    assert "Derived from reported settings." in shown
+
+
+def test_a_finding_of_an_unknown_rule_opens_without_the_page_of_the_rule() -> None:
+    app = open_page(with_findings(story(), finding(story(), rule="ZZ-99")), "findings", finding="0123456789")
+
+    assert "<h2>Block size is 32" in html(app)
+    assert not app.expander
+
+
+def test_a_finding_that_does_not_exist_is_reported_above_the_list() -> None:
+    app = open_page(inspected_story(), "findings", finding="ffffffffff", severity="critical")
+
+    assert "Finding not found." in html(app)
+    assert len(entries(app)) == 2
+    assert "What to do" not in html(app)
+
+
+def test_the_parts_of_a_finding_that_a_suppression_divided_have_separate_urls() -> None:
+    built = story()
+    first = finding(built, ["chat-70b-16"], expired=suppression())
+    both = with_findings(built, first, finding(built, ["chat-70b-17"]))
+    second = open_page(both, "findings", finding="0123456789.2")
+
+    assert "http%3A%2F%2Fchat-70b-16" in html(open_page(both, "findings", finding="0123456789")).split("Evidence")[0]
+    assert "<b>1 replica</b> of" in html(second)
+    assert ["aria-current" in each for each in entries(second)] == [False, True]
+
+
+def test_the_lists_of_rules_have_their_counts_and_the_filters_apply() -> None:
+    built = inspected_story()
+    app = open_page(built, "findings")
+    options = [option.content for option in app.segmented_control(key="rules").proto.options]
+    idle = len(ALL_RULES) - len({each.rule for each in built.inspection.outcomes} - {"SH-01"})
+    shown = {name: html(open_page(built, "findings", rules=name)) for name in ("Passed", "Skipped", "Not applicable")}
+
+    assert options == ["Passed 10", "Skipped 1", f"Not applicable {idle}", "Suppressed 1", "Ignored 0"]
+    assert "CO-02 served-names-differ" in shown["Passed"]
+    assert "RT-06 hash-root-differs" in shown["Skipped"]
+    assert "env.PYTHONHASHSEED: told by 0 of 2 replicas (×2); told by 0 of 18" in shown["Skipped"]
+    assert "Only for: kv-store." in shown["Not applicable"]
+    assert NO_PAIR in shown["Not applicable"]
+    assert ">gemma-27b</td>" in html(open_page(built, "findings", pool="gemma-27b", rules="Passed"))
+    assert "No rules." in html(open_page(built, "findings", family="stores", rules="Passed"))
+
+
+def test_suppressed_findings_have_owner_reason_and_last_day_and_can_be_opened() -> None:
+    shown = html(open_page(inspected_story(), "findings", rules="Suppressed"))
+    opened = html(open_page(inspected_story(), "findings", finding="aaaa000005"))
+
+    assert ">ana</td>" in shown
+    assert ">2026-12-24</td>" in shown
+    assert "suppress[2] in fleet.yaml (RT-02, bob) matches no finding; take it out." in shown
+    assert 'href="findings?finding=aaaa000005"' in shown
+    assert "Suppressed until 2026-12-24 by ana: a test of larger blocks" in opened
+
+
+def test_ignored_settings_are_listed() -> None:
+    documents = [document(), document({"model_config.max_logprobs": 5})]
+    members = [each for number, one in enumerate(documents) for each in alike("chat", 1, one, first=number)]
+    built = with_findings(fleet(members, documents, ignore=("model_config.max_*",)))
+
+    assert ">model_config.max_logprobs</td>" in html(open_page(built, "findings", rules="Ignored"))
+    assert "fleet.yaml ignores no settings." in html(open_page(inspected_story(), "findings", rules="Ignored"))
+
+
+def test_findings_of_the_rules_themselves_fill_the_page() -> None:
+    built = story()
+    worst = next(each for each in built.inspection.findings if each.rule == "RT-01")
 
     assert worst.severity is Severity.CRITICAL
     assert "<code>block_size</code> is <code>32</code>; 16 of 17 replicas use <code>16</code>." in html(
-        open_page(told, "findings", finding=worst.id)
+        open_page(built, "findings", finding=worst.id)
     )

@@ -12,7 +12,7 @@ def test_all_replicas_are_listed_with_how_they_stand() -> None:
     app = open_page(story(), "replicas")
 
     table = app.dataframe[0].value
-    assert "<h1>40 replicas: 1 down and 1 read in part</h1>" in html(app)
+    assert "<h1>40 replicas: 1 down and 1 partial</h1>" in html(app)
     assert len(table) == 40
     assert table["Differs in"].max() == 5
     assert dict(zip(table["State"], table["Reason"], strict=True))["? down, timeout"] == "No answer within 5 s."
@@ -35,7 +35,7 @@ def test_where_the_clock_stands_replicas_are_told_with_the_time_at_which_they_we
 def test_a_healthy_fleet_is_called_so() -> None:
     app = open_page(fleet(alike("chat", 2, DOCUMENT), [DOCUMENT]), "replicas")
 
-    assert "<h1>2 replicas, all read</h1>" in html(app)
+    assert "<h1>2 replicas, all up</h1>" in html(app)
 
 
 def test_filters_come_from_the_url() -> None:

@@ -203,7 +203,7 @@ def test_a_calm_fleet_looks_calm(store: Snapshots) -> None:
     told = document()
     shown = html(review(fleet(alike("chat", 3, told, sources=(Source.METRICS,)), [told]), store))
 
-    assert "<h1>Nothing needs attention</h1>" in shown
+    assert "<h1>No critical findings or warnings</h1>" in shown
     assert "No findings in what was read." in shown
     assert 'class="glyph critical"' not in shown
     assert "All replicas were read." in shown
@@ -212,15 +212,15 @@ def test_a_calm_fleet_looks_calm(store: Snapshots) -> None:
 def test_a_fleet_that_tells_no_settings_is_not_called_calm(store: Snapshots) -> None:
     shown = html(review(fleet([replica("chat-1"), replica("chat-2")]), store))
 
-    assert "<h1>Nothing could be judged</h1>" in shown
-    assert "No replica in any pool tells its settings, so no rule could compare them." in shown
+    assert "<h1>No rule was evaluated</h1>" in shown
+    assert "No settings compared: no pool reports its configuration." in shown
 
 
 def test_a_fleet_of_which_nothing_answers_says_so(store: Snapshots) -> None:
     lost = [down(f"chat-{index}", pool=None, kind=FailureKind.DNS, detail="No such name.") for index in range(30)]
     shown = html(review(fleet(lost), store))
 
-    assert "<h1>No replica answers</h1>" in shown
+    assert "<h1>No replica answered</h1>" in shown
     assert "No such name." in shown
     assert "30 replicas" in shown
 

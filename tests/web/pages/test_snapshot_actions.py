@@ -22,7 +22,7 @@ from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.captured import SERVER_INFO, capture
 from tests.page_runner import EVERY_PAGE, address, drop, freeze, html, opened, rerun, show_with_snapshots, visit
-from tests.report.saved_fleets import built_of_captures
+from tests.saved_fleets import built_of_captures
 
 LLAMA = capture("llama").answers[SERVER_INFO]
 

@@ -1,4 +1,4 @@
-"""Prefix sharing on pages and in reports: its severity, its verdict in a few words, and groups of many cohorts."""
+"""Prefix sharing of pools: severity, verdict in a few words, groups of cohorts; and the order of pools by urgency."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -8,10 +8,10 @@ from dashboard.compare import PREFIX_PATHS, Share, SharingVerdict, Verdict, shar
 from dashboard.compare.encoding import is_comparable
 from dashboard.compare.prefix import DECIDING_PATHS, VERSION_PATH
 from dashboard.compare.sharing import between, within
-from dashboard.fleet import Difference, Pool, Replica
+from dashboard.fleet import Difference, Pool, Replica, ReplicaState
 from dashboard.fleet.formatting import count, first_of
 from dashboard.rules.domain import Domain, Router, Store
-from dashboard.rules.findings import Finding, Inspection, Severity
+from dashboard.rules.findings import Finding, Inspection, Severity, Tally
 from dashboard.rules.subject import FINGERPRINT
 
 MOST_LETTERS = 4  # cohorts named in a table's cell
@@ -133,3 +133,30 @@ def _unknown(verdict: SharingVerdict) -> str:
     if len(verdict.cohorts) and total == 1:
         return "one replica"
     return f"unknown for {verdict.not_known:,}" if 0 < verdict.not_known < total else "unknown"
+
+
+MOST_VERSIONS = 2  # versions that are named; of more, the lowest and the highest
+
+
+def pools_by_urgency(fleet: Fleet, sentences: Mapping[str, SharingVerdict], found: Mapping[str, Tally]) -> list[Pool]:
+    """Sort pools by urgency: findings, prefixes not shared, number of cohorts, replicas down, size."""
+    domains = fleet.inspection.domains
+    down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
+
+    def urgency(pool: Pool) -> tuple[object, ...]:
+        tally = found[pool.name]
+        agrees = sentences[pool.name].verdict is not Verdict.DIFFERS or not is_needed(domains.get(pool.name))
+        wrong = (-tally.critical, -tally.warning, agrees, -max(len(pool.cohorts), 1), pool.name not in down)
+        return (*wrong, -len(pool.replicas), pool.name)
+
+    return sorted(fleet.pools, key=urgency)
+
+
+def versions_text(members: Iterable[Replica]) -> str:
+    """Write the versions of some replicas, the lowest first: `0.31.0 → 0.32.0`; empty if none is known."""
+    versions = sorted({replica.version for replica in members if replica.version}, key=_version_key)
+    return " → ".join(versions if len(versions) <= MOST_VERSIONS else [versions[0], "…", versions[-1]])
+
+
+def _version_key(version: str) -> list[tuple[bool, int, str]]:
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in version.split(".")]

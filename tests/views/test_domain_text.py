@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.report.pools import domain_words
 from dashboard.rules.domain import Basis, ImpactContext, Router, Store
 from dashboard.rules.findings import Rollout
+from dashboard.views import domain_text
 from tests.builders import NOW
 from tests.findings_builder import DOMAIN
 
@@ -47,15 +47,15 @@ def test_how_the_deciding_part_of_a_domain_is_known_is_said(
     change: dict[str, object], context: ImpactContext, words: str
 ) -> None:
     """Declared, inferred, or assumed and then how to say otherwise; of what hurts in any pool, nothing."""
-    assert domain_words.domain_words(replace(DOMAIN, **change), context) == words  # type: ignore[arg-type]
+    assert domain_text.domain_text(replace(DOMAIN, **change), context) == words  # type: ignore[arg-type]
 
 
 def test_what_a_pool_shares_is_said_with_how_that_is_known() -> None:
     """A store that nobody speaks of is only assumed not to be there."""
     stored = replace(DOMAIN, kv_store=Store.LMCACHE, kv_store_basis=Basis.INFERRED, router_basis=Basis.ASSUMED)
 
-    assert domain_words.shared_words(DOMAIN) == ["router: prefix-hash (fleet.yaml)"]
-    assert domain_words.shared_words(stored) == [
+    assert domain_text.shared_texts(DOMAIN) == ["router: prefix-hash (fleet.yaml)"]
+    assert domain_text.shared_texts(stored) == [
         "router: prefix-hash (assumed)",
         "KV store: lmcache (detected)",
     ]
@@ -64,7 +64,7 @@ def test_what_a_pool_shares_is_said_with_how_that_is_known() -> None:
 def test_a_rollout_is_told_with_how_far_it_is_and_what_it_changes() -> None:
     began = NOW - timedelta(hours=2)
 
-    assert domain_words.rollout_words(Rollout("chat", "0.31.0", "0.32.0", ("a", "b"), 1200, began, NOW)) == (
+    assert domain_text.rollout_text(Rollout("chat", "0.31.0", "0.32.0", ("a", "b"), 1200, began, NOW)) == (
         "Rollout 0.31.0 → 0.32.0: 2 of 1,200 replicas moved, the last one started "
         "2026-03-02T11:42:13Z. Severity is one step lower during a rollout."
     )

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from dashboard.fleet import Fingerprint, State
-from dashboard.report.pools.sharing import group_lines, is_doubtful, is_needed, is_unshared, severity, short_text
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
+from dashboard.views.sharing import group_lines, is_doubtful, is_needed, is_unshared, severity, short_text
 from tests.builders import setting, story
 from tests.compare.sharing_pools import BLOCK, CACHING, OFF, SILENT, Cohort, verdict_of
 

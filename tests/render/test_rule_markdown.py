@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from dashboard.render.console import to_rule_table
-from dashboard.report.rule_pages import headline, rule_index, rule_page, severities, worst
+from dashboard.render.rule_markdown import headline, rule_index, rule_page, severities, worst
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Severity

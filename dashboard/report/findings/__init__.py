@@ -1,1 +1,0 @@
-"""Findings in words, in order, and as documents. Pure."""

@@ -1,1 +1,0 @@
-"""Pools in order, compared, and who of them can share prefixes. Pure."""

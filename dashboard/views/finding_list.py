@@ -1,0 +1,120 @@
+"""The findings of a fleet as a list: keys for the URL, filters, and groups of equal findings in several pools."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Replica, cohort_letters
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Family, Finding, Severity
+
+MOST_TOP = 8  # groups in the list of top findings
+UNREACHABLE = "ID-05"  # not among the top findings: unreachable replicas have their own list
+
+Group = Sequence["ListedFinding"]  # findings of several pools with the same text
+
+
+class ListedFinding(NamedTuple):
+    """A finding of a list. `key` is its value in the URL; `searched` is the text that a search reads, in lower case."""
+
+    key: str
+    finding: Finding
+    family: Family | None
+    searched: str
+
+    @property
+    def group_key(self) -> tuple[object, ...]:
+        """Return what a list shows of the finding, except its pool."""
+        finding = self.finding
+        tags = (finding.is_rollout, finding.confidence, finding.expired is not None, finding.assumptions)
+        return (finding.severity, finding.rule, finding.sentence, *tags)
+
+
+class FindingFilter(NamedTuple):
+    """The filters of a reader; None selects everything."""
+
+    severity: Severity | None = None
+    family: Family | None = None
+    pool: str | None = None
+    rule: str | None = None
+    search: str = ""
+
+    def matches(self, listed: ListedFinding) -> bool:
+        """Return whether a finding passes; a search needs every one of its words."""
+        finding = listed.finding
+        return (
+            self.severity in {None, finding.severity}
+            and self.family in {None, listed.family}
+            and (self.pool is None or self.pool in finding.pools)
+            and self.rule in {None, finding.rule}
+            and all(word in listed.searched for word in self.search.lower().split())
+        )
+
+
+class FindingList(NamedTuple):
+    """The findings of one fleet. `names` and `letters` (of cohorts) are by replica id; `rules` are ids."""
+
+    active: tuple[ListedFinding, ...]
+    suppressed: tuple[ListedFinding, ...]
+    names: Mapping[str, str]
+    letters: Mapping[str, str]
+    rules: tuple[str, ...]
+
+    def find(self, key: str) -> ListedFinding | None:
+        """Return the finding with this key, also a suppressed one."""
+        return next((each for each in (*self.active, *self.suppressed) if each.key == key), None)
+
+    def same_in_other_pools(self, listed: ListedFinding) -> list[ListedFinding]:
+        """Return the other findings with the same text; none for a suppressed one."""
+        if listed not in self.active:
+            return []
+        return [each for each in self.active if each.group_key == listed.group_key and each.key != listed.key]
+
+
+class TopFindings(NamedTuple):
+    """The worst groups; `left` counts the findings that are in none of them."""
+
+    groups: tuple[Group, ...]
+    left: int
+    names: Mapping[str, str]
+
+
+def list_findings(fleet: Fleet) -> FindingList:
+    """Return the findings of a fleet."""
+    replicas = {each.id: each for each in fleet.replicas}
+    inspection = fleet.inspection
+    seen: Counter[str] = Counter()
+    active = tuple(_listed(each, seen, replicas) for each in inspection.findings)
+    suppressed = tuple(_listed(each, seen, replicas) for each in inspection.suppressed)
+    rules = {each.rule for each in inspection.outcomes}
+    rules |= {each.rule for each in (*inspection.findings, *inspection.suppressed)}
+    names = {key: each.name for key, each in replicas.items()}
+    return FindingList(active, suppressed, names, cohort_letters(fleet.pools), tuple(sorted(rules)))
+
+
+def group_findings(listed: Iterable[ListedFinding]) -> list[Group]:
+    """Return groups of findings with the same text, in the order of their first ones."""
+    groups: dict[tuple[object, ...], list[ListedFinding]] = defaultdict(list)
+    for each in listed:
+        groups[each.group_key].append(each)
+    return list(groups.values())
+
+
+def top_findings(known: FindingList) -> TopFindings:
+    """Return the worst findings; those of severity info only if there is nothing worse."""
+    candidates = [each for each in known.active if each.finding.rule != UNREACHABLE]
+    important = [each for each in candidates if each.finding.severity is not Severity.INFO]
+    shown = group_findings(important or candidates)[:MOST_TOP]
+    return TopFindings(tuple(shown), len(known.active) - sum(map(len, shown)), known.names)
+
+
+def _listed(finding: Finding, seen: Counter[str], replicas: Mapping[str, Replica]) -> ListedFinding:
+    """Return a finding under its id; parts that a suppression divided are numbered."""
+    seen[finding.id] += 1
+    key = finding.id if seen[finding.id] == 1 else f"{finding.id}.{seen[finding.id]}"
+    rule = BY_ID.get(finding.rule)
+    own = [replicas[each] for each in finding.replicas if each in replicas]
+    texts = [finding.rule, rule.name if rule else "", finding.sentence, *finding.paths, *finding.pools]
+    texts += [text for each in own for text in (each.name, each.id, *each.labels.values())]
+    return ListedFinding(key, finding, rule.family if rule else None, "\n".join(texts).lower())

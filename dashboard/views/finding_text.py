@@ -1,0 +1,262 @@
+"""Findings as text, the same in every format. Each format escapes the foreign text in them."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import ReplicaState
+from dashboard.fleet.formatting import count, first_of, iso, natural
+from dashboard.fleet.pieces import Piece, Style, Text
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.domain import Basis, assumed_router
+from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
+from dashboard.rules.registry import Scope
+from dashboard.views.domain_text import rollout_text
+from dashboard.views.names import MOST_NAMED
+
+MOST_NAMES = 4  # replicas or pools that a line names; the rest is counted
+GLYPHS = {Severity.CRITICAL: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
+OR = "or"  # between snippets of which one is enough
+_CODE = re.compile(r"`([^`]+)`")
+
+
+class NamedCohort(NamedTuple):
+    """The replicas of a finding in one cohort: ids and names, in natural order of the names."""
+
+    share: CohortShare
+    replicas: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class DescribedFinding(NamedTuple):
+    """A finding as text: rule, pools, replicas, cause, what to paste, and remarks."""
+
+    finding: Finding
+    rule: str
+    where: str
+    replicas: str
+    paste: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def describe(finding: Finding, names: Mapping[str, str]) -> DescribedFinding:
+    """Return a finding as text. `names` is by replica id."""
+    return DescribedFinding(
+        finding=finding,
+        rule=rule_title(finding.rule),
+        where=where(finding),
+        replicas=replicas_text(finding, names),
+        paste=paste_lines(finding.remedy),
+        remarks=tuple(remarks(finding)),
+    )
+
+
+def rule_title(rule: str) -> str:
+    """Return id and name of a rule; of an unknown rule its id."""
+    return f"{rule} {BY_ID[rule].name}" if rule in BY_ID else rule
+
+
+def with_code(text: str) -> Text:
+    """Return one of the program's sentences; its parts in backticks are code."""
+    parts = _CODE.split(text)
+    return tuple(Piece(part, Style.CODE if place % 2 else Style.PLAIN) for place, part in enumerate(parts) if part)
+
+
+def answered(fleet: Fleet) -> str:
+    """Return `39 of 40 answered`."""
+    return f"{fleet.coverage.answered:,} of {fleet.coverage.targets:,} answered"
+
+
+def severity_counts(findings: Iterable[Finding]) -> str:
+    """Return `2 critical, 1 warning, 0 info`."""
+    counts = Counter(each.severity for each in findings)
+    return ", ".join(f"{counts[severity]:,} {severity}" for severity in Severity)
+
+
+def first_names(names: Iterable[str]) -> str:
+    """Return `a, b, c, d and 12 more`."""
+    return first_of(names, MOST_NAMES)
+
+
+def places(finding: Finding) -> tuple[str, ...]:
+    """Return the pool or pair of a finding; of a rule on the whole fleet its pools."""
+    is_fleet_wide = finding.rule in BY_ID and BY_ID[finding.rule].scope is Scope.FLEET
+    return finding.pools if is_fleet_wide and finding.pools else (finding.subject,)
+
+
+def where(finding: Finding) -> str:
+    """Return the places of a finding: `chat`, `a and b`."""
+    return first_names(places(finding))
+
+
+def named_cohorts(finding: Finding, names: Mapping[str, str]) -> list[NamedCohort]:
+    """Return the cohorts of a finding with the names of their replicas. `names` is by replica id."""
+    found = []
+    for share in finding.cohorts:
+        ids = sorted(share.replicas, key=lambda each: natural(names.get(each, each)))
+        found.append(NamedCohort(share, tuple(ids), tuple(names.get(each, each) for each in ids)))
+    return found
+
+
+def are_few(finding: Finding) -> bool:
+    """Return whether a list names the replicas of a finding, not only its cohorts."""
+    return len(finding.replicas) <= MOST_NAMED
+
+
+def has_several_pools(cohorts: Iterable[CohortShare]) -> bool:
+    """Return whether cohorts are of several pools."""
+    return len({share.pool for share in cohorts}) > 1
+
+
+def cohorts_text(finding: Finding) -> str:
+    """Return the cohorts of a finding: `A x3, B x1`; of several pools with the pool's name."""
+    several = has_several_pools(finding.cohorts)
+    return ", ".join(_cohort(share, several=several) for share in finding.cohorts)
+
+
+def replicas_text(finding: Finding, names: Mapping[str, str]) -> str:
+    """Return the cohorts with names: `B x2 (chat-16 and chat-17), C x1 (chat-18)`; at most MOST_NAMES names.
+
+    `names` is by replica id. The smallest cohorts are named first.
+    """
+    several = has_several_pools(finding.cohorts)
+    cohorts = named_cohorts(finding, names)
+    numbers = [0] * len(cohorts)
+    for place in sorted(range(len(cohorts)), key=lambda place: len(cohorts[place].names)):
+        numbers[place] = min(MOST_NAMES - sum(numbers), len(cohorts[place].names))
+    texts = [
+        f"{_cohort(each.share, several=several)}{f' ({first_of(each.names, most)})' if most else ''}"
+        for each, most in zip(cohorts, numbers, strict=True)
+    ]
+    return ", ".join(texts) or "no replica"
+
+
+def assumed(finding: Finding) -> str:
+    """Return `Assumed: router is approximate.`; empty without assumptions."""
+    return f"Assumed: {'; '.join(finding.assumptions)}." if finding.assumptions else ""
+
+
+def undeclared(finding: Finding) -> str:
+    """Return `Router not declared: critical behind prefix-hash or kv-events.`; empty if that has no effect."""
+    by_severity: dict[Severity, list[str]] = {}
+    for context, severity in finding.severity_behind:
+        by_severity.setdefault(severity, []).append(context)
+    worse = ", ".join(f"{severity} behind {' or '.join(routers)}" for severity, routers in by_severity.items())
+    return f"Router not declared: {worse}." if worse else ""
+
+
+def remarks(finding: Finding, inspection: Inspection | None = None) -> list[str]:
+    """Return a sentence each on expiry, rollout, confidence, and replicas that were not evaluated.
+
+    With an inspection, the sentence on the rollout has its versions and progress.
+    """
+    sentences = []
+    if (ended := finding.expired) is not None:
+        sentences.append(f"Suppression by {ended.owner} expired on {ended.until} ({ended.reason}).")
+    if finding.is_rollout and inspection is None:
+        sentences.append("Follows the rollout in this pool: one severity lower.")
+    elif finding.is_rollout and inspection is not None:
+        rollouts = (inspection.rollouts[pool] for pool in finding.pools if pool in inspection.rollouts)
+        sentences += map(rollout_text, rollouts)
+    is_derived = finding.confidence is Confidence.DERIVED
+    sentences += filter(
+        None, ["Derived from reported settings." if is_derived else assumed(finding), undeclared(finding)]
+    )
+    if finding.unknown:
+        replicas = f"{finding.unknown:,} of {count(finding.total, 'replica')}"
+        sentences.append(f"Not evaluated on {replicas} (setting not reported).")
+    return sentences
+
+
+def assumptions(inspection: Inspection) -> list[str]:
+    """Return the pools of which findings depend on an undeclared router, with the router that is assumed."""
+    routers = {
+        pool: assumed_router(each.router)
+        for pool, each in inspection.domains.items()
+        if each.router_basis is not Basis.DECLARED
+    }
+    affected = {
+        (pool, routers[pool])
+        for finding in inspection.findings
+        for pool in routers.keys() & finding.pools
+        if routers[pool] in finding.assumptions or finding.severity_behind
+    }
+    return [f"{pool}: {each} (assumed); declare it under pools in fleet.yaml." for pool, each in sorted(affected)]
+
+
+def paste_lines(remedy: Remedy) -> tuple[str, ...]:
+    """Return the snippets, with "or" between them where one is enough."""
+    texts = tuple(each.text for each in remedy.snippets)
+    return tuple(line for text in texts for line in (OR, text))[1:] if remedy.any_of else texts
+
+
+def same_as(finding: Finding, earlier: Finding, names: Mapping[str, str]) -> str:
+    """Return which earlier finding has the same cause and fix: by its pool, in the same pool by its replicas."""
+    other = where(earlier)
+    if other == where(finding):
+        other = replicas_text(earlier, names)
+        other = f"{earlier.rule} above" if other == replicas_text(finding, names) else f"{earlier.rule} on {other}"
+    return f"Same cause and fix as {other}."
+
+
+def with_earlier(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Finding | None]]:
+    """Yield each finding with the first earlier one of the same rule, cause and fix, if there is one."""
+    first: dict[tuple[str, str, Remedy], Finding] = {}
+    for finding in findings:
+        kind = (finding.rule, finding.why, finding.remedy)
+        yield finding, first.get(kind)
+        first.setdefault(kind, finding)
+
+
+def suppressed(inspection: Inspection, names: Mapping[str, str]) -> list[str]:
+    """Return a line for each suppressed finding: owner, expiry and reason."""
+    return [
+        f"{each.severity} {each.rule} in {where(each)}, {replicas_text(each, names)}: {suppressions([each])}"
+        for each in inspection.suppressed
+    ]
+
+
+def suppressions(findings: Iterable[Finding]) -> str:
+    """Return the suppressions of findings: `suppressed until 2026-04-30 by ann: canary`."""
+    entries = dict.fromkeys(
+        (each.owner, each.until, each.reason) for finding in findings if (each := finding.suppression)
+    )
+    return "; ".join(f"suppressed until {until} by {owner}: {reason}" for owner, until, reason in entries)
+
+
+def reasons_of(inspection: Inspection, kind: OutcomeKind) -> list[str]:
+    """Return the rules with one kind of outcome, by reason: `RT-01 in a and b: …`."""
+    subjects: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for outcome in inspection.outcomes:
+        if outcome.kind is kind:
+            subjects[outcome.rule, outcome.reason].append(outcome.subject)
+    return [f"{rule} in {first_names(where)}: {reason}" for (rule, reason), where in subjects.items()]
+
+
+def rollouts(inspection: Inspection) -> list[str]:
+    """Return the rollouts in progress: `chat: rollout 0.32.0 -> 0.32.1 (1/7) since 2026-04-30T12:00:00Z`."""
+    return [
+        f"{each.pool}: rollout {each.old} -> {each.new} ({len(each.replicas):,}/{each.total:,}) since {iso(each.began)}"
+        for each in inspection.rollouts.values()
+    ]
+
+
+def unreachable(fleet: Fleet) -> list[str]:
+    """Return each replica that is down with the cause."""
+    return [
+        f"{each.name}: {each.failure.detail if each.failure else 'no usable reply'}"
+        for each in fleet.replicas
+        if each.state is ReplicaState.DOWN
+    ]
+
+
+def pools_of(findings: Sequence[Finding]) -> list[str]:
+    """Return the pools of findings, each once."""
+    return list(dict.fromkeys(pool for each in findings for pool in each.pools))
+
+
+def _cohort(share: CohortShare, *, several: bool) -> str:
+    text = f"{share.letter} x{share.number:,}" if share.letter else f"{share.number:,} not read"
+    return f"{share.pool} {text}" if several and share.pool else text

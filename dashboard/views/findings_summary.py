@@ -1,0 +1,124 @@
+"""Counts of findings by severity, and of rules by outcome, each rule counted once."""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.formatting import count
+from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.findings import Inspection, Outcome, OutcomeKind, Severity, Tally, tally_fleet
+from dashboard.rules.registry import Scope
+from dashboard.views.finding_text import answered
+
+NO_PAIR = "No prefill pool has a decode pool of the same model."
+NO_REPLICA = "No replica reports its configuration."
+NO_RULE = "No rule was evaluated"
+SEVERITY_TERMS = {
+    Severity.CRITICAL: ("critical finding", "critical findings"),
+    Severity.WARNING: ("warning", "warnings"),
+    Severity.INFO: ("info finding", "info findings"),
+}
+
+
+class RuleCoverage(NamedTuple):
+    """Rules by outcome. Of the `evaluated` ones, `partially` were skipped or failed somewhere.
+
+    `errors` raised an error, `skipped` lack reported settings, `not_applicable` have no subject.
+    """
+
+    evaluated: int
+    partially: int
+    skipped: int
+    errors: int
+    not_applicable: int
+
+    @property
+    def incomplete(self) -> int:
+        """Return how many were not evaluated somewhere."""
+        return self.partially + self.skipped + self.errors
+
+
+def rule_coverage(inspection: Inspection) -> RuleCoverage:
+    """Count all rules. A rule without an outcome, such as one on pairs where there is no pair, is not applicable."""
+    kinds: dict[str, set[OutcomeKind]] = defaultdict(set)
+    for outcome in inspection.outcomes:
+        kinds[outcome.rule].add(outcome.kind)
+    evaluated = {rule for rule, own in kinds.items() if own & {OutcomeKind.PASSED, OutcomeKind.FAILED}}
+    errors = {rule for rule, own in kinds.items() if OutcomeKind.ERROR in own}
+    skipped = {rule for rule, own in kinds.items() if OutcomeKind.SKIPPED in own}
+    return RuleCoverage(
+        evaluated=len(evaluated),
+        partially=len(evaluated & (errors | skipped)),
+        skipped=len(skipped - evaluated - errors),
+        errors=len(errors - evaluated),
+        not_applicable=len(ALL_RULES) - len(evaluated | errors | skipped),
+    )
+
+
+def every_outcome(inspection: Inspection) -> tuple[Outcome, ...]:
+    """Return all outcomes, with n/a for each rule that has none."""
+    known = {each.rule for each in inspection.outcomes}
+    missing = (
+        Outcome(
+            rule.id,
+            "fleet",
+            (),
+            OutcomeKind.NOT_APPLICABLE,
+            reason=NO_PAIR if rule.scope is Scope.PAIR else NO_REPLICA,
+        )
+        for rule in ALL_RULES
+        if rule.id not in known
+    )
+    return (*inspection.outcomes, *missing)
+
+
+def rules_text(inspection: Inspection) -> str:
+    """Return `68 rules: 61 evaluated (10 partially), 1 skipped, 6 n/a`."""
+    counts = rule_coverage(inspection)
+    partially = f" ({counts.partially:,} partially)" if counts.partially else ""
+    parts = [f"{counts.evaluated:,} evaluated{partially}"]
+    parts += [f"{counts.skipped:,} skipped"] if counts.skipped else []
+    parts += [count(counts.errors, "error")] if counts.errors else []
+    parts += [f"{counts.not_applicable:,} n/a"] if counts.not_applicable else []
+    return f"{count(len(ALL_RULES), 'rule')}: {', '.join(parts)}"
+
+
+def tally_text(tally: Tally) -> str:
+    """Return the counts by severity, the worst first: `2 critical, 3 warnings`; empty without findings."""
+    parts = [f"{tally.critical:,} critical"] if tally.critical else []
+    parts += [count(tally.warning, "warning")] if tally.warning else []
+    parts += [f"{tally.info:,} info"] if tally.info else []
+    return ", ".join(parts)
+
+
+def findings_title(inspection: Inspection) -> str:
+    """Return the counts by severity; without findings, whether any rule was evaluated."""
+    if inspection.findings:
+        return tally_text(tally_fleet(inspection))
+    return "No findings" if rule_coverage(inspection).evaluated else NO_RULE
+
+
+def findings_lead(fleet: Fleet) -> str:
+    """Return the counts of rules, replicas, suppressions, and of options that match nothing."""
+    inspection = fleet.inspection
+    parts = [rules_text(inspection), answered(fleet)]
+    parts += [f"{len(inspection.suppressed):,} suppressed"] if inspection.suppressed else []
+    if inspection.notes:
+        file = f"{fleet.policy.file} or a baseline" if fleet.policy.baselines else fleet.policy.file
+        parts.append(f"{count(len(inspection.notes), 'entry', 'entries')} of {file} without effect")
+    return " · ".join(parts)
+
+
+def is_clean(fleet: Fleet) -> bool:
+    """Return whether a fleet without findings is good news: rules were evaluated, and a pool reports settings."""
+    return bool(rule_coverage(fleet.inspection).evaluated) and any(pool.cohorts for pool in fleet.pools)
+
+
+def no_findings_text(fleet: Fleet) -> str:
+    """Return how many rules and replicas "no findings" is based on."""
+    coverage, down = rule_coverage(fleet.inspection), fleet.coverage.down
+    sentences = [f"{count(coverage.evaluated, 'rule')} evaluated."]
+    if coverage.incomplete:
+        sentences.append(f"{count(coverage.incomplete, 'rule')} not evaluated on all replicas.")
+    sentences += [f"{count(down, 'replica')} did not answer."] if down else []
+    return " ".join(sentences)

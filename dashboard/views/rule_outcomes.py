@@ -1,0 +1,114 @@
+"""The outcomes of all rules as tables: errors, passed, skipped, n/a."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from dashboard.fleet.formatting import count, middle_cut, one_line
+from dashboard.fleet.pieces import Kind, Piece, Style, Target
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
+from dashboard.views.blocks import Block, Cell, Column, Entries, Entry, Paragraph, Table, Tone, list_cell
+from dashboard.views.finding_list import FindingFilter
+from dashboard.views.finding_text import rule_title
+from dashboard.views.findings_summary import every_outcome
+from dashboard.views.names import brief
+
+MOST_PLACES = 3  # pools that a cell names
+MOST_REASONS, MOST_DETAILS = 2, 3  # reasons of one rule, the most frequent first, and what follows their colon
+LONGEST_REASON = 240  # characters
+SKIPPED = "rules-not-judged"  # the file of the table in exports
+
+
+def error_blocks(inspection: Inspection) -> tuple[Block, ...]:
+    """Return the rules that raised an error, which is a bug of this program; empty where none did."""
+    errors = _by_rule(each for each in inspection.outcomes if each.kind is OutcomeKind.ERROR)
+    if not errors:
+        return ()
+    title = f"Rule errors: {count(len(errors), 'rule')} not evaluated."
+    text = " This is a bug in the dashboard, not in the fleet: please report it."
+    items = tuple(
+        Entry(Tone.CRITICAL, (Piece(rule_title(rule), Style.STRONG), Piece(f" on {_places(own)}: {_reasons(own)}")))
+        for rule, own in errors.items()
+    )
+    return (Paragraph((Piece(title, Style.STRONG), Piece(text)), Tone.CRITICAL), Entries(items))
+
+
+def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilter | None = None) -> Table | None:
+    """Return the rules with this outcome in some pool, a row each; None if there is none.
+
+    Of the filters, pool, family and rule apply.
+    """
+    chosen = chosen or FindingFilter()
+    by_rule = _by_rule(each for each in every_outcome(inspection) if each.kind is kind and _is_kept(each, chosen))
+    is_passed = kind is OutcomeKind.PASSED
+    rows = tuple(
+        (
+            Cell(rule_title(rule), target=Target(Kind.RULE, rule), hint=_problem(rule)),
+            Cell(BY_ID[rule].family if rule in BY_ID else ""),
+            list_cell(_places(own), (each.subject for each in own)),
+            Cell(_unreported(own))
+            if is_passed
+            else list_cell(_reasons(own), dict.fromkeys(each.reason for each in own)),
+        )
+        for rule, own in sorted(by_rule.items())
+    )
+    last = Column("Not reported by") if is_passed else Column("Reason", key="Why not")
+    columns = (Column("Rule"), Column("Family"), Column("Where"), last)
+    name = SKIPPED if kind is OutcomeKind.SKIPPED else f"rules-{kind.value.replace(' ', '-')}"
+    table = Table(name, f"{kind.capitalize()} rules", columns, rows)
+    data = replace(table, columns=(columns[0], *columns[2:]), rows=tuple((row[0], *row[2:]) for row in rows))
+    return replace(table, data=data) if rows else None
+
+
+def _by_rule(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    by_rule: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        by_rule[outcome.rule].append(outcome)
+    return by_rule
+
+
+def _is_kept(outcome: Outcome, chosen: FindingFilter) -> bool:
+    rule = BY_ID.get(outcome.rule)
+    return (
+        chosen.rule in {None, outcome.rule}
+        and (chosen.pool is None or not outcome.pools or chosen.pool in outcome.pools)
+        and chosen.family in {None, rule.family if rule else None}
+    )
+
+
+def _problem(rule: str) -> str:
+    return BY_ID[rule].page.problem.partition("\n")[0] if rule in BY_ID else ""
+
+
+def _places(outcomes: Sequence[Outcome]) -> str:
+    """Return the pools by name, up to three, else their number."""
+    named = [brief(each.subject) if each.pools else "the whole fleet" for each in outcomes]
+    noun = "pair" if all(len(each.pools) > 1 for each in outcomes) else "pool"
+    return ", ".join(named) if len(named) <= MOST_PLACES else count(len(named), noun)
+
+
+def _reasons(outcomes: Sequence[Outcome]) -> str:
+    """Return the reasons, the most frequent first; those with the same text before the colon as one."""
+    details: dict[str, Counter[str]] = defaultdict(Counter)
+    for outcome in outcomes:
+        reason, _, detail = one_line(outcome.reason).rpartition(": ")
+        details[reason][detail.rstrip(".")] += 1
+    order = sorted(details, key=lambda reason: -details[reason].total())
+    is_counted = sum(map(len, details.values())) > 1
+    texts = []
+    for reason in order[:MOST_REASONS]:
+        own = details[reason]
+        parts = [
+            f"{middle_cut(text, LONGEST_REASON)}{f' (×{number:,})' if is_counted else ''}"
+            for text, number in own.most_common(MOST_DETAILS)
+        ]
+        parts += [f"{len(own) - MOST_DETAILS:,} more"] if len(own) > MOST_DETAILS else []
+        texts.append(f"{middle_cut(reason, LONGEST_REASON)}: " * bool(reason) + f"{'; '.join(parts)}.")
+    more = len(order) - MOST_REASONS
+    return " ".join([*texts, *([f"{count(more, 'more reason')}."] if more > 0 else [])])
+
+
+def _unreported(outcomes: Sequence[Outcome]) -> str:
+    unknown, total = sum(each.unknown for each in outcomes), sum(each.total for each in outcomes)
+    return f"{unknown:,} of {count(total, 'replica')}" if unknown else "–"

@@ -1,0 +1,151 @@
+"""The page Findings: its filters, the list with the finding that is open, and the lists of rules."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import streamlit as st
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.formatting import one_line
+from dashboard.rules.findings import Family, Severity
+from dashboard.views import pages
+from dashboard.views.finding_detail import finding_section, missing_finding
+from dashboard.views.finding_list import FindingFilter, FindingList, ListedFinding, list_findings
+from dashboard.views.finding_text import rule_title
+from dashboard.views.findings import OUTCOMES, RULE_LISTS, list_section, rule_counts, rules_blocks
+from dashboard.views.findings_summary import findings_lead, findings_title, is_clean, no_findings_text
+from dashboard.views.glossary import TERMS
+from dashboard.views.rule_outcomes import error_blocks
+from dashboard.web import draw, empty, links, markup
+from dashboard.web.state import shared
+
+FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.SEARCH)
+EVERY_SEVERITY, EVERY_FAMILY, EVERY_POOL, EVERY_RULE = "all", "all families", "all pools", "all rules"
+WIDTHS = (5, 7)  # shares of the list and of the finding that is open
+IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
+
+_reveal = st.components.v2.component(
+    "findings_reveal", js=Path(__file__).with_name("findings_reveal.js").read_text(encoding="utf-8")
+)
+
+
+@shared(max_entries=4)
+def known_findings(generation: int, since: datetime | None, _fleet: Fleet) -> FindingList:  # noqa: ARG001  # the cache's key
+    """Return the findings of a fleet; sessions that show it share the result."""
+    return list_findings(_fleet)
+
+
+@shared(max_entries=16)
+def counted_rules(generation: int, since: datetime | None, chosen: FindingFilter, _fleet: Fleet) -> dict[str, int]:  # noqa: ARG001
+    """Return the number of rows of each list of rules."""
+    return rule_counts(_fleet, chosen)
+
+
+def draw_head(fleet: Fleet) -> None:
+    """Draw headline and lead, and which rules raised an error."""
+    inspection = fleet.inspection
+    head = markup.heading(markup.text(findings_title(inspection)), markup.text(findings_lead(fleet)))
+    st.html(head + draw.html_of(error_blocks(inspection)))
+
+
+def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
+    """Draw the filters in one row and return their choice; without findings nothing is drawn."""
+    if not known.active:
+        return FindingFilter()
+    counts = Counter(each.finding.severity for each in known.active)
+    severities = [EVERY_SEVERITY, *Severity]
+    with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+        severity = st.segmented_control(
+            "Severity",
+            severities,
+            **links.bind(pages.SEVERITY, severities),
+            required=True,
+            format_func=lambda each: each if each == EVERY_SEVERITY else f"{each} {counts.get(Severity(each), 0):,}",
+            help=TERMS["severity"],
+        )
+        family = _select("Family", pages.FAMILY, [EVERY_FAMILY, *Family], 160)
+        pool = _select("Pool", pages.POOL, [EVERY_POOL, *(pool.name for pool in fleet.pools)], 230)
+        rule = _select("Rule", pages.RULE, [EVERY_RULE, *known.rules], 260, rule_title)
+        search = st.text_input(
+            "Search", **links.bind(pages.SEARCH), placeholder="replica, setting or words", width=230, live=True
+        )
+    return FindingFilter(
+        severity=None if severity == EVERY_SEVERITY else Severity(str(severity)),
+        family=Family(family) if family else None,
+        pool=pool,
+        rule=rule,
+        search=search or "",
+    )
+
+
+def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
+    """Draw the list, and next to it the finding that the URL names."""
+    key = st.query_params.get(pages.FINDING)
+    opened = known.find(key) if key else None
+    with st.container(key="findings_reveal"):  # scrolls the list to the entry that is open, or was open before
+        _reveal(key="findings_reveal_open", data={"finding": opened.key if opened else None})
+    if opened is None:
+        if key:
+            st.html(draw.html_of([missing_finding(_choices())]))
+        _draw_list(fleet, known, chosen)
+        return
+    with st.container(key="findings_split"):
+        left, right = st.columns(WIDTHS, gap="medium")
+    with left:
+        _draw_list(fleet, known, chosen, opened)
+    with right, st.container(key="finding_panel"):
+        section = finding_section(fleet, known, opened, _choices())
+        draw.draw_blocks(section.blocks, "finding")
+        draw.draw_prepared(draw.prepare_sections(section.parts, 3), "finding_parts")
+
+
+def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
+    """Draw one of the lists of rules. Of the filters, pool, family and rule apply."""
+    chosen = chosen._replace(severity=None, search="")
+    numbers = counted_rules(fleet.generation, fleet.since, chosen, fleet)
+    with st.container(key="all_rules"):
+        st.html(f'{markup.section("All rules")}<div class="foot">{IN_SEVERAL}</div>')
+        shown = st.segmented_control(
+            "Rules by outcome",
+            RULE_LISTS,
+            **links.bind(pages.RULES, RULE_LISTS),
+            required=True,
+            format_func=lambda name: f"{OUTCOMES.get(name, name)} {numbers[name]:,}".capitalize(),
+            label_visibility="collapsed",
+        )
+        draw.draw_blocks(rules_blocks(fleet, known, chosen, str(shown)), "rules")
+
+
+def _select(
+    label: str, name: str, options: list[str], width: int, format_option: Callable[[str], str] = one_line
+) -> str | None:
+    """Draw a select box; None for the first option, which is everything."""
+    bound = links.bind(name, options)
+    shown = st.selectbox(label, options, **bound, width=width, format_func=format_option)
+    return None if shown in {None, options[0]} else str(shown)
+
+
+def _choices() -> tuple[tuple[str, str], ...]:
+    """Return what a link on this page keeps of the URL: the filters, and which rules are listed."""
+    return tuple((name, st.query_params[name]) for name in (*FILTERS, pages.RULES) if name in st.query_params)
+
+
+def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: ListedFinding | None = None) -> None:
+    """Draw the findings that match the filters, or why there are none."""
+    found = list(filter(chosen.matches, known.active))
+    if not known.active and is_clean(fleet):
+        empty.all_equal("No findings.", no_findings_text(fleet))
+    elif not known.active:
+        text = markup.text("The lists of skipped and n/a rules below have the reasons.")
+        title = markup.bold("No rule on settings was evaluated.")
+        st.html(markup.notice("unknown", f"{markup.glyph('unknown', 'unknown:')} {title} {text}"))
+    elif not found:
+        number = len(known.active)
+        hidden = f"They hide all {number:,} findings." if number > 1 else "They hide the only finding."
+        empty.filter_hides_all(hidden, links.to(pages.FINDINGS))
+    else:
+        section = list_section(known, found, _choices(), opened.key if opened else None)
+        with st.container(key="findings_narrow" if opened else "findings_list"):
+            draw.draw_blocks(section.blocks, "findings")

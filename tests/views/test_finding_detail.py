@@ -1,0 +1,237 @@
+"""One finding on its page: replicas by cohort, evidence with its reference, remarks, fix, rule."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dashboard.fleet import State
+from dashboard.fleet.pieces import Kind, Style, Text, to_plain
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import Evidence, Severity
+from dashboard.rules.registry import Rule, page_of
+from dashboard.views.blocks import Cell, Entries, Paragraph, Section, Table, Tone
+from dashboard.views.finding_detail import MOST_COHORTS, MOST_ROWS, Members, finding_section, replica_text
+from dashboard.views.finding_list import list_findings
+from dashboard.views.rule_page import rule_section
+from dashboard.web import draw
+from tests.builders import HOSTILE, story
+from tests.findings_builder import BLOCK_SIZE, evidence, finding, inspected_story, suppression, with_findings
+
+FLEET = story()
+IDS = tuple(each.id for each in FLEET.replicas if each.pool == "chat-70b")
+NAMES = {each.id: each.name for each in FLEET.replicas}
+POOLS = {each.id: each.pool for each in FLEET.replicas if each.pool}
+WORDS = """Something is <wrong>.
+
+Why it matters:
+    - any pool: It hurts `--a < b`.
+    - kv-store: It hurts more.
+
+How to fix:
+    Do this.
+
+    Then that.
+
+Evidence:
+    - some/repo.name#12 (what it says)
+    - vllm/v1/x.py, see (https://docs.vllm.ai/x) too
+"""
+
+
+def section_of(found: object, built: object = FLEET) -> Section:
+    """The section of one finding of a fleet."""
+    fleet = with_findings(built, found)  # type: ignore[arg-type]
+    known = list_findings(fleet)
+    return finding_section(fleet, known, known.active[0], ())
+
+
+def rows(*values: Evidence, **more: Any) -> list[tuple[Cell, ...]]:
+    """The rows of the evidence of a warning."""
+    return list(table_of(section_of(finding(FLEET, evidence=values, severity=Severity.WARNING, **more))).rows)
+
+
+def table_of(section: Section) -> Table:
+    table = section.parts[1].blocks[0]
+    assert isinstance(table, Table)
+    return table
+
+
+def replicas(
+    ids: tuple[str, ...], letters: Mapping[str, str], most: int = 60, pools: Mapping[str, str] = POOLS
+) -> Text:
+    return replica_text(ids, Members(NAMES, pools, letters, {}), most)
+
+
+def test_the_reference_is_tagged_and_values_that_differ_have_the_severity() -> None:
+    odd, reference = rows(evidence(replicas=IDS[16:17]), evidence(value="16", replicas=IDS[:16], is_reference=True))
+
+    assert (to_plain(odd[1].pieces), odd[1].tone) == ("32", Tone.WARNING)
+    assert (to_plain(reference[1].pieces), reference[1].tone) == ("16 reference", Tone.PLAIN)
+
+
+def test_without_a_reference_of_the_same_setting_no_value_differs() -> None:
+    assert {row[1].tone for row in rows(evidence(), evidence(value="16"))} == {Tone.PLAIN}
+    other = rows(evidence("devices.name", '"H200"'), evidence(value="16", is_reference=True))
+    assert other[0][1].tone is Tone.PLAIN
+
+
+def test_replicas_are_listed_by_cohort_with_a_link_to_the_rest() -> None:
+    letters = {**dict.fromkeys(IDS[:15], "A"), IDS[15]: "B"}
+    text = replicas(IDS[:17], letters, 3)
+
+    assert to_plain(text).split("\n") == [
+        "A ×15 chat-70b-01, chat-70b-02, chat-70b-03 and 12 more",
+        "B chat-70b-16",
+        "not read chat-70b-17",
+    ]
+    assert [(each.target.kind, each.target.key) for each in text if each.target][:2] == [
+        (Kind.COHORT, "A"),
+        (Kind.REPLICA, IDS[0]),
+    ]
+    assert to_plain(replicas(IDS[:16], {**letters, IDS[14]: "B"}, 3)).endswith("B ×2 show them")
+
+
+def test_replicas_never_read_are_linked_to_their_pool_and_removed_ones_are_counted() -> None:
+    rest = next(each for each in replicas(IDS[:5], {}, 3) if each.text == "and 2 more")
+    unlinked = next(each for each in replicas(IDS[:5], {}, 3, {}) if each.text == "and 2 more")
+
+    assert rest.target is not None
+    assert (rest.target.key, rest.target.choices) == ("replicas", (("pool", "chat-70b"),))
+    assert (unlinked.target, unlinked.style) == (None, Style.MUTED)
+    assert to_plain(replicas(IDS[:5], {}, 0, {})) == "not read ×5"
+
+
+def test_cohorts_of_two_pools_are_separate_and_many_cohorts_are_counted() -> None:
+    pair = tuple(each.id for each in FLEET.replicas if (each.pool or "").startswith("deepseek"))
+    many = tuple(f"id-{number}" for number in range(MOST_COHORTS + 5))
+    letters = {each: "A" * (number + 1) for number, each in enumerate(many)}
+
+    assert to_plain(replicas(pair, dict.fromkeys(pair, "A"))).count("A ×") == 2
+    lines = to_plain(replicas(many, letters, 60, {})).split("\n")
+    assert len(lines) == MOST_COHORTS + 1
+    assert lines[-1] == "and 5 replicas in other cohorts"
+
+
+def test_a_value_that_no_replica_reports_has_its_source() -> None:
+    router, median = rows(evidence(value="64", holder="router", is_reference=True), evidence("a.b", "5", holder="<m>"))
+
+    assert to_plain(router[2].pieces) == "the router (fleet.yaml)"
+    assert to_plain(median[2].pieces) == "<m>"
+
+
+def test_missing_values_are_words_and_null_is_not_set() -> None:
+    values = rows(
+        evidence("a", state=State.REDACTED),
+        evidence("b", "", state=State.ABSENT),
+        evidence("c", "null", state=State.NULL),
+    )
+
+    assert [to_plain(row[1].pieces) for row in values] == ["redacted", "not reported", "null not set"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "key"),
+    [
+        (BLOCK_SIZE, Kind.SETTING, BLOCK_SIZE),
+        ("engines.kv_cache_size_tokens", Kind.PAGE, "capacity"),
+        ("devices.name", Kind.PAGE, "capacity"),
+        ("replicas.reason", Kind.PAGE, "replicas"),
+    ],
+)
+def test_a_value_is_linked_to_the_page_that_shows_it(path: str, kind: Kind, key: str) -> None:
+    ((cell, *_),) = rows(evidence(path, "1"))
+
+    assert cell.target is not None
+    assert (cell.target.kind, cell.target.key) == (kind, key)
+    assert cell.target.pool == "chat-70b" or cell.target.choices == (("pool", "chat-70b"),)
+
+
+def test_a_path_is_written_once_and_a_route_is_not_linked() -> None:
+    first, second, route = rows(evidence(), evidence(value="16"), evidence("/server_info", '"answers"'))
+
+    assert (first[0].text, second[0].text, second[0].hint) == (BLOCK_SIZE, "", BLOCK_SIZE)
+    assert route[0].target is None
+    ((cell, *_),) = rows(evidence("replicas.host", "1"), pools=())
+    assert cell.target is not None
+    assert cell.target.choices == ()
+
+
+def test_many_and_long_values_are_cut() -> None:
+    many = finding(FLEET, evidence=tuple(evidence(value=str(number)) for number in range(MOST_ROWS + 5)))
+    ((_, value, _),) = rows(evidence(value=f'"{"x" * 100_000}"'))
+
+    assert table_of(section_of(many)).note == "5 more values: see Compare."
+    assert len(table_of(section_of(many)).rows) == MOST_ROWS
+    assert len(to_plain(value.pieces)) < 200
+
+
+def test_remarks_have_the_tone_of_what_they_say() -> None:
+    """Expired, rollout, assumed and unknown can apply at once."""
+    inspection = inspected_story().inspection
+    built = replace(FLEET, inspection=inspection)
+    found = finding(
+        FLEET,
+        ["embed-8b-01"],
+        expired=suppression(owner=HOSTILE),
+        is_rollout=True,
+        assumptions=("x",),
+        unknown=3,
+        total=40,
+    )
+    known = list_findings(replace(built, inspection=replace(inspection, findings=(found,))))
+    blocks = finding_section(built, known, known.active[0], ()).blocks
+    tones = [
+        (each.tone, to_plain(each.line)) for each in blocks if isinstance(each, Paragraph) and each.tone != "plain"
+    ]
+
+    assert [tone for tone, _ in tones] == [Tone.WARNING, Tone.INFO, Tone.INFO, Tone.UNKNOWN]
+    assert "embed-8b" not in tones[1][1]
+    assert tones[1][1].startswith("Rollout 0.31.0 → 0.32.0: 5 of 10 replicas moved")
+    assert tones[3][1] == "Not evaluated on 3 of 40 replicas (setting not reported)."
+    assert not [
+        each for each in section_of(finding(FLEET)).blocks if isinstance(each, Paragraph) and each.tone != "plain"
+    ]
+
+
+def test_foreign_text_in_a_finding_is_never_markup() -> None:
+    attacked = finding(
+        FLEET, sentence=HOSTILE, why=HOSTILE, assumptions=(HOSTILE,), evidence=(evidence(HOSTILE, json.dumps(HOSTILE)),)
+    )
+    section = section_of(attacked)
+    html = draw.html_of(section.blocks) + "".join(draw.html_of(part.blocks) for part in section.parts)
+
+    assert "<script" not in html
+    assert "<img" not in html
+
+
+def test_the_page_of_a_rule_has_its_paragraphs_contexts_and_linked_threads() -> None:
+    section = rule_section(replace(BY_ID["RT-01"], page=page_of(WORDS)), ImpactContext.KV_STORE)
+    why, fix, exceptions, _, sources = (each.blocks for each in section.parts)
+    assert isinstance(why[0], Entries)
+    assert isinstance(sources[0], Entries)
+    links = [each.target for entry in sources[0].items for each in entry.head if each.target]
+
+    assert section.is_aside
+    assert [to_plain(entry.head) for entry in why[0].items] == [
+        "any pool warning: It hurts --a < b.",
+        "kv-store critical here: It hurts more.",
+    ]
+    assert len(fix) == 2
+    assert exceptions == ()
+    assert [(each.kind, each.key) for each in links] == [
+        (Kind.WEB, "https://github.com/some/repo.name/issues/12"),
+        (Kind.WEB, "https://docs.vllm.ai/x"),
+    ]
+    link = '<a href="https://docs.vllm.ai/x" target="_blank" rel="noopener">https://docs.vllm.ai/x</a>'
+    assert link in draw.html_of(sources)
+
+
+@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.id)
+def test_no_backtick_is_left_on_the_page_of_a_rule(rule: Rule) -> None:
+    section = rule_section(rule)
+
+    assert "`" not in "".join(draw.html_of(each.blocks) for each in (section, *section.parts))

@@ -1,0 +1,64 @@
+"""The list of findings: unique keys, filters and search, groups of equal findings."""
+
+from dataclasses import replace
+from typing import Any
+
+from dashboard.rules.findings import Confidence, Finding, Severity
+from dashboard.views.finding_list import FindingFilter, FindingList, group_findings, list_findings
+from tests.builders import alike, document, fleet, story
+from tests.findings_builder import finding, suppression, with_findings
+
+CHAT = ["chat-70b-16"]
+
+
+def listed(*findings: Finding, **more: Any) -> FindingList:
+    return list_findings(with_findings(story(), *findings, **more))
+
+
+def test_parts_of_one_finding_have_numbered_keys() -> None:
+    built = story()
+    known = listed(finding(built), finding(built, CHAT), suppressed=(finding(built, CHAT, suppression=suppression()),))
+
+    assert [each.key for each in (*known.active, *known.suppressed)] == ["0123456789", "0123456789.2", "0123456789.3"]
+    assert known.find("0123456789.3") is known.suppressed[0]
+    assert known.find("0123456789.4") is None
+
+
+def test_a_search_finds_names_addresses_labels_settings_rules_and_text_in_any_case() -> None:
+    shared = document()
+    built = fleet([replace(each, labels={"zone": "eu-3"}) for each in alike("chat", 2, shared)], [shared])
+    (only,) = list_findings(with_findings(built, finding(built, ["chat-01"]))).active
+
+    for words in ("CHAT-01", "http://chat-01:8000", "block_size", "rt-01", "size-differs", "INSTEAD of 32", "eu-3"):
+        assert FindingFilter(search=words).matches(only), words
+    assert not FindingFilter(search="block_size chat-02").matches(only)
+
+
+def test_equal_findings_of_several_pools_are_one_group_in_the_order_of_the_first() -> None:
+    """Another severity, confidence or assumption makes another group."""
+    built = story()
+    same = [finding(built, [name], id=name, sentence="S") for name in ("chat-70b-16", "gemma-27b-01")]
+    other = [
+        finding(built, CHAT, id="x", sentence="S", severity=Severity.INFO),
+        finding(built, CHAT, id="y", sentence="S", confidence=Confidence.DERIVED),
+        finding(built, CHAT, id="z", sentence="S", assumptions=("router is approximate",)),
+    ]
+    known = listed(same[0], *other, same[1], suppressed=(finding(built, CHAT, id="s", suppression=suppression()),))
+
+    assert [[each.key for each in group] for group in group_findings(known.active)] == [
+        ["chat-70b-16", "gemma-27b-01"],
+        ["x"],
+        ["y"],
+        ["z"],
+    ]
+    assert [each.key for each in known.same_in_other_pools(known.active[0])] == ["gemma-27b-01"]
+    assert known.same_in_other_pools(known.suppressed[0]) == []
+
+
+def test_a_finding_of_an_unknown_rule_has_no_family() -> None:
+    """A saved fleet may be older than the rules of the program."""
+    known = listed(finding(story(), rule="ZZ-99"))
+
+    assert known.active[0].family is None
+    assert "ZZ-99" in known.rules
+    assert FindingFilter().matches(known.active[0])

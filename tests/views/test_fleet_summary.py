@@ -1,0 +1,213 @@
+"""Headline and lead of a fleet, and the counts of findings and rules."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.fleet import Baseline, ReplicaState
+from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Rollout, Tally
+from dashboard.rules.policy import Policy
+from dashboard.rules.registry import Scope
+from dashboard.views import fleet_summary
+from dashboard.views.findings_summary import (
+    NO_PAIR,
+    NO_REPLICA,
+    NO_RULE,
+    every_outcome,
+    findings_lead,
+    rule_coverage,
+    rules_text,
+    tally_text,
+)
+from dashboard.views.fleet_summary import FleetSummary, fleet_lead, fleet_title, no_findings_sentences, summarize
+from dashboard.views.overview import more_words
+from dashboard.views.sharing import sharing_verdicts, suppressed_pools
+from tests import inspected_fleets
+from tests.builders import NOW, alike, document, down, fleet, replica, story
+from tests.findings_builder import evidence, finding, outcome, with_findings
+
+BAD, ODD, INFO = Tally(critical=2), Tally(warning=1), Tally(info=3)
+PASSED, FAILED = OutcomeKind.PASSED, OutcomeKind.FAILED
+SKIPPED, ERROR, NOT_APPLICABLE = OutcomeKind.SKIPPED, OutcomeKind.ERROR, OutcomeKind.NOT_APPLICABLE
+PAIRS = [rule.id for rule in ALL_RULES if rule.scope is Scope.PAIR]
+
+
+def summary(**counts: Any) -> FleetSummary:
+    """Ten replicas in two pools without findings, except for what is given."""
+    by_pool = counts.get("by_pool", {})
+    found = Tally(*(sum(getattr(each, name) for each in by_pool.values()) for name in Tally._fields))
+    clean = {"replicas": 10, "down": 0, "partial": 0, "pools": 2, "read": 2, "split": (), "unread": ()}
+    return FleetSummary(**{**clean, "found": found, "by_pool": by_pool, **counts})
+
+
+@pytest.mark.parametrize(
+    ("counts", "title"),
+    [
+        ({}, "No critical findings or warnings"),
+        ({"pools": 0, "read": 0}, "No pools to compare"),
+        ({"pools": 0, "read": 0, "down": 1}, "No pools to compare; 1 replica is down"),
+        ({"by_pool": {"a": INFO}}, "No critical findings or warnings"),
+        ({"by_pool": {"a": BAD, "b": ODD}}, "1 pool has critical findings"),
+        ({"by_pool": {"a": BAD, "b": BAD}, "down": 1}, "2 pools have critical findings; 1 replica is down"),
+        ({"by_pool": {"a": ODD, "b": ODD}}, "2 warnings in 2 pools"),
+        ({"found": Tally(warning=1)}, "1 warning"),
+        ({"down": 3}, "No critical findings or warnings; 3 replicas are down"),
+        ({"down": 10}, "No replica answered"),
+        ({"read": 0}, NO_RULE),
+        (
+            {"read": 0, "by_pool": {"a": ODD}, "down": 1},
+            "1 warning in 1 pool, no settings compared; 1 replica is down",
+        ),
+        ({"by_pool": dict.fromkeys("abcdefghijklmn", BAD)}, "14 pools have critical findings"),
+    ],
+)
+def test_the_title_begins_with_the_worst(counts: dict[str, Any], title: str) -> None:
+    assert fleet_title(summary(**counts)) == title
+
+
+def test_the_lead_counts_findings_and_names_pools_and_rollouts() -> None:
+    now = summary(by_pool={"a": BAD, "b": ODD})
+    rollout = Rollout("b", "0.31.0", "0.32.0", ("x", "y"), 6, NOW, NOW)
+
+    assert fleet_lead(now, ["a"], Inspection(rollouts={"b": rollout})) == (
+        "2 critical, 1 warning. Not all replicas share prefixes in a. b rollout 0.31.0 → 0.32.0 (2/6)."
+    )
+    assert "prefixes in a, b, c and 1 more pool." in fleet_lead(now, list("abcd"), Inspection())
+    assert "no replica reports a model" in fleet_lead(summary(pools=0, read=0), [], Inspection())
+    assert fleet_lead(summary(down=10), ["a"], Inspection()) == (
+        "All replicas were polled; none returned a usable reply."
+    )
+
+
+def test_rollouts_beyond_three_are_counted() -> None:
+    known = {name: Rollout(name, "1", "2", ("x",), 4, NOW, NOW) for name in "abcde"}
+
+    def lead(names: str) -> str:
+        return fleet_lead(summary(), [], Inspection(rollouts={name: known[name] for name in names}))
+
+    assert lead("ab") == "a rollout 1 → 2 (1/4), b rollout 1 → 2 (1/4)."
+    assert lead("abcd").endswith(", c rollout 1 → 2 (1/4), 1 more rollout.")
+
+
+def test_doubtful_pools_are_named_only_next_to_certain_ones() -> None:
+    lead = fleet_lead(summary(), ["a"], Inspection(), doubtful=["b", "c", "d", "e"])
+
+    assert lead == "Not all replicas share prefixes in a; possibly also in b, c, d and 1 more pool."
+    assert fleet_lead(summary(), [], Inspection(), doubtful=["b"]) == "No findings."
+
+
+def test_pools_whose_findings_are_suppressed_are_marked() -> None:
+    def found(pool: str, *, path: str = "cache_config.block_size") -> Finding:
+        return finding(empty_fleet("prod"), (), pools=(pool,), evidence=(evidence(path),))
+
+    def lead(unshared: str, *, active: Sequence[Finding] = (), suppressed: str = "b", doubtful: str = "") -> str:
+        known = Inspection(findings=tuple(active), suppressed=tuple(map(found, suppressed)))
+        return fleet_lead(summary(), list(unshared), known, doubtful=list(doubtful), suppressed=suppressed_pools(known))
+
+    assert lead("ab") == "Not all replicas share prefixes in a and b (suppressed)."
+    assert "in a and b." in lead("ab", active=[found("b")])
+    assert "in a and b (suppressed)." in lead("ab", active=[found("b", path="version")])
+    assert "in a and b." in lead("ab", suppressed="c")
+    assert "; possibly also in b (suppressed)." in lead("a", doubtful="b")
+    assert "in a, b, c and 2 more pools (1 suppressed)." in lead("abcde", suppressed="e")
+
+
+def test_the_lead_of_the_simulated_fleet_names_both_rollouts(demo_fleet: Fleet) -> None:
+    lead = more_words(demo_fleet, summarize(demo_fleet), sharing_verdicts(demo_fleet))
+
+    assert "gemma-27b (suppressed); possibly also in qwen3-8b." in lead
+    assert lead.endswith("gemma-27b rollout 0.32.0 → 0.32.1 (1/7), qwen3-8b rollout 0.20.2 → 0.32.0 (4/6).")
+
+
+def test_no_findings_is_limited_to_the_reported_data() -> None:
+    shared = document()
+    missing = fleet([*alike("chat", 3, shared), down("chat-9"), down("other-1", pool="other")], [shared])
+    now = summarize(missing)
+
+    assert (now.pools, now.read) == (2, 1)
+    assert fleet_lead(summary(found=Tally(unknown=1)), [], Inspection()) == "No findings in the reported data."
+    assert no_findings_sentences(now, missing)[-1] == "Replicas with incomplete data are not counted."
+
+
+def test_a_fleet_without_settings_has_no_evaluated_rules() -> None:
+    silent = fleet([replica(f"chat-{number}") for number in range(4)])
+    now = summarize(silent)
+    why = "No settings compared: no pool reports its configuration."
+
+    assert fleet_title(now) == NO_RULE
+    assert fleet_lead(now, [], silent.inspection) == why
+    assert fleet_lead(summary(read=0, by_pool={"a": ODD}), [], Inspection()) == f"1 warning. {why}"
+
+
+def test_no_findings_counts_evaluated_rules_and_differences_without_a_rule() -> None:
+    documents = [document({"model_config.seed": number}) for number in (1, 2)]
+    other = fleet([replica(f"chat-{index}", document=each) for index, each in enumerate(documents)], documents)
+    kinds = enumerate((PASSED, PASSED, SKIPPED, NOT_APPLICABLE))
+    some = with_findings(story(), outcomes=tuple(outcome(f"XX-{number}", kind=kind) for number, kind in kinds))
+
+    assert "1 difference without a rule: see Compare." in no_findings_sentences(summarize(other), other)
+    assert no_findings_sentences(summarize(some), some)[0] == "No findings from 2 rules."
+
+
+def test_replicas_are_counted_by_state_and_those_that_are_down_are_first() -> None:
+    now = fleet_summary.summarize(story())
+
+    assert (now.replicas, now.down, now.partial, now.pools) == (40, 1, 1, 5)
+    assert now.split == ("chat-70b", "embed-8b")
+    assert [each.state for each in now.unread] == [ReplicaState.DOWN, ReplicaState.PARTIAL]
+    assert fleet_summary.replicas_title(now) == "40 replicas: 1 down and 1 partial"
+
+
+def test_counts_are_written_by_severity_without_zeros() -> None:
+    assert tally_text(Tally(critical=2, warning=1, info=3)) == "2 critical, 1 warning, 3 info"
+    assert tally_text(Tally(warning=1_000)) == "1,000 warnings"
+
+
+@pytest.mark.parametrize(
+    ("baselines", "text"),
+    [
+        ((), "1 entry of fleet.yaml without effect"),
+        ((Baseline("agreed", "chat"),), "1 entry of fleet.yaml or a baseline without effect"),
+    ],
+)
+def test_entries_without_effect_are_of_fleet_yaml_or_of_a_baseline(baselines: tuple[Baseline, ...], text: str) -> None:
+    built = replace(story(), inspection=Inspection(notes=("x matches nothing.",)), policy=Policy(baselines=baselines))
+
+    assert findings_lead(built).endswith(text)
+
+
+def test_each_rule_is_counted_once() -> None:
+    kinds = {
+        "RT-01": (PASSED, FAILED),
+        "RT-02": (FAILED, SKIPPED),
+        "RT-03": (PASSED, ERROR, SKIPPED),
+        "RT-04": (SKIPPED, NOT_APPLICABLE),
+        "RT-05": (ERROR, SKIPPED),
+        "RT-06": (NOT_APPLICABLE,),
+    }
+    outcomes = [inspected_fleets.outcome(rule, kind, subject=str(kind)) for rule, own in kinds.items() for kind in own]
+    inspection, total = inspected_fleets.fleet(outcomes=outcomes).inspection, len(ALL_RULES)
+
+    assert rule_coverage(inspection) == (3, 2, 1, 1, total - 5)
+    assert rules_text(inspection) == (f"{total} rules: 3 evaluated (2 partially), 1 skipped, 1 error, {total - 5} n/a")
+    everything = inspected_fleets.fleet(outcomes=[inspected_fleets.outcome(rule.id) for rule in ALL_RULES])
+    assert rules_text(everything.inspection) == f"{total} rules: {total} evaluated"
+
+
+def test_a_rule_without_an_outcome_is_not_applicable() -> None:
+    """So a list of outcomes has every rule that the lead counts."""
+    known = [inspected_fleets.outcome(each.id, NOT_APPLICABLE) for each in ALL_RULES if each.scope is not Scope.PAIR]
+    inspection = inspected_fleets.fleet(outcomes=[inspected_fleets.outcome(PAIRS[0], FAILED), *known]).inspection
+    added = every_outcome(inspection)[len(inspection.outcomes) :]
+    before = every_outcome(inspected_fleets.fleet(outcomes=[]).inspection)
+
+    assert [each.rule for each in added] == PAIRS[1:]
+    assert {(each.kind, each.reason, each.pools) for each in added} == {(NOT_APPLICABLE, NO_PAIR, ())}
+    assert len(added) + len(known) == rule_coverage(inspection).not_applicable
+    assert {each.rule: each.reason for each in before} == {
+        rule.id: NO_PAIR if rule.id in PAIRS else NO_REPLICA for rule in ALL_RULES
+    }
