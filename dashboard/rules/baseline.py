@@ -140,32 +140,22 @@ def _draft(
 
 def _text(baseline: Baseline, deviating: Sequence[Deviation]) -> Text:
     """Return `2 settings deviate from baseline chat: block_size is 32, expected 16 ("the router's"); ...`."""
-    words = [
-        write(
-            setting_piece(each.path),
-            " is ",
-            value_piece(each.own, each.path),
-            ", ",
-            "tolerated " if each.tolerance else "expected ",
-            value(each.agreed_words),
-            _comment(each),
-        )
-        for each in deviating
-    ]
-    more = len(words) - MAX_NAMED
-    shown = [*words[:MAX_NAMED], *([write(f"{more:,} more")] if more > 0 else [])]
-    verb = "deviates" if len(words) == 1 else "deviate"
-    head = f"{count(len(words), 'setting')} {verb} from the baseline "
+    texts = []
+    for each in deviating:
+        comment = f" (“{middle_cut(one_line(each.comment), COMMENT_LENGTH)}”)" if each.comment else ""
+        own = write(setting_piece(each.path), " is ", value_piece(each.own, each.path))
+        kind = "tolerated" if each.tolerance else "expected"
+        texts.append(write(own, f", {kind} ", value(each.agreed_words), comment))
+    more = len(texts) - MAX_NAMED
+    shown = [*texts[:MAX_NAMED], *([write(f"{more:,} more")] if more > 0 else [])]
+    verb = "deviates" if len(texts) == 1 else "deviate"
+    head = f"{count(len(texts), 'setting')} {verb} from the baseline "
     return write(head, name_piece(baseline.name, NAME_LENGTH), ": ", join_texts(shown, "; ", "; "), ".")
 
 
 def _reference(deviation: Deviation) -> SettingValue:
     """Return the expected value, or all tolerated ones in words."""
     return deviation.agreed if deviation.tolerance is None else setting_value(deviation.agreed_words)
-
-
-def _comment(deviation: Deviation) -> str:
-    return f" (“{middle_cut(one_line(deviation.comment), COMMENT_LENGTH)}”)" if deviation.comment else ""
 
 
 def _remedy(baseline: Baseline, deviating: Sequence[Deviation], methods: Mapping[str, ApplyMethod]) -> Remedy:

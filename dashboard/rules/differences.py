@@ -34,9 +34,15 @@ class Contrast(NamedTuple):
     reference: SettingValue
 
 
-def pool_differences(pool: PoolSubject, paths: Iterable[str], meaning: Meaning | None = None) -> Iterator[Draft]:
-    """Yield the differences of settings within a pool, as `differences` does."""
-    return differences({path: pool.values(path, meaning) for path in paths if not pool.is_ignored(path)})
+def pool_differences(
+    pool: PoolSubject, paths: Iterable[str] | Compared, meaning: Meaning | None = None
+) -> Iterator[Draft]:
+    """Yield the differences of settings within a pool, as `differences` does.
+
+    `paths` may have values that are already grouped.
+    """
+    grouped = paths if isinstance(paths, Mapping) else {path: pool.values(path, meaning) for path in paths}
+    return differences({path: holders for path, holders in grouped.items() if not pool.is_ignored(path)})
 
 
 def differences(compared: Compared, consequence: str = "", names: Mapping[str, Text] | None = None) -> Iterator[Draft]:

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from dashboard.compare.baseline import agreed_paths
@@ -27,7 +26,7 @@ from dashboard.rules.findings import (
     Severity,
     Suppression,
 )
-from dashboard.rules.policy import Policy, RuleChange, suppress
+from dashboard.rules.policy import Policy, RuleChange, matches_any, suppress
 from dashboard.rules.registry import Rule, Scope
 from dashboard.rules.rollout import is_along, remedy_along, rollout_of
 from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject, Subject
@@ -38,11 +37,21 @@ ID_DIGITS = 10
 
 
 class _FleetData(NamedTuple):
-    """The fleet's data that a finding needs."""
+    """The fleet's data that a finding needs: replicas and cohort letters by replica id."""
 
     replicas: Mapping[str, Replica]
     letters: Mapping[str, str]
-    file: str  # the name of fleet.yaml
+
+    def pools_of(self, replicas: Sequence[str]) -> tuple[str, ...]:
+        """Return the pools of some replicas, sorted."""
+        return tuple(sorted({pool for each in replicas if (pool := self.replicas[each].pool)}))
+
+    def cohorts_of(self, replicas: Sequence[str]) -> tuple[CohortShare, ...]:
+        """Group some replicas by pool and cohort."""
+        members: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for each in replicas:
+            members[self.replicas[each].pool or "", self.letters.get(each, "")].append(each)
+        return tuple(CohortShare(pool, letter, tuple(members[pool, letter])) for pool, letter in sorted(members))
 
 
 def inspect_fleet(
@@ -60,28 +69,15 @@ def inspect_fleet(
     `now` decides which rollouts are in progress, `today` (default: the day of `now`) which suppressions expired.
     """
     subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore)
-    data = _FleetData({each.id: each for each in replicas}, cohort_letters(pools), policy.file)
-    by_scope: dict[Scope, Sequence[Subject]] = {
-        Scope.POOL: subjects,
-        Scope.PAIR: list(_pairs(subjects)),
-        Scope.FLEET: [FleetSubject(tuple(subjects), tuple(sorted(replicas, key=lambda each: each.id)))],
-    }
-    outcomes: list[Outcome] = []
-    findings: list[Finding] = []
-    for rule in rules:
-        change = policy.rules.get(rule.id, RuleChange())
-        for subject in by_scope[rule.scope]:
-            outcome, found = _evaluate(rule, change, subject, data)
-            outcomes.append(outcome)
-            findings += found
-
+    fleet = _FleetData({each.id: each for each in replicas}, cohort_letters(pools))
+    outcomes, findings = _run(rules, subjects, fleet, policy)
     fleet_wide = {each.id for each in rules if each.scope is Scope.FLEET}
 
     def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
-        pools = _pools_of(part, data) if finding.rule in fleet_wide else finding.pools
-        return replace(finding, pools=pools, replicas=part, cohorts=_cohorts(part, data))
+        pools = fleet.pools_of(part) if finding.rule in fleet_wide else finding.pools
+        return replace(finding, pools=pools, replicas=part, cohorts=fleet.cohorts_of(part))
 
-    result = suppress(findings, policy.suppressions, today or now.date(), data.replicas, narrowed)
+    result = suppress(findings, policy.suppressions, today or now.date(), fleet.replicas, narrowed)
     return Inspection(
         findings=_worst_first(result.active, rules),
         suppressed=_worst_first(result.suppressed, rules),
@@ -119,39 +115,58 @@ def _pairs(subjects: Sequence[PoolSubject]) -> Iterator[PairSubject]:
     for prefill in (each for each in disaggregated if each.pool.role is Role.PREFILL):
         stem = prefill.name.removesuffix("/prefill")
         named = [each for each in decoding if each.name.removesuffix("/decode") == stem]
-        served = [each for each in decoding if _serves(each) & _serves(prefill)]
+        served = [each for each in decoding if each.served_model_names & prefill.served_model_names]
         yield from (PairSubject(prefill, decode) for decode in named or served)
 
 
-def _serves(subject: PoolSubject) -> set[str]:
-    return {name for each in subject.members for name in each.served_model_names}
+def _run(
+    rules: Sequence[Rule], subjects: Sequence[PoolSubject], fleet: _FleetData, policy: Policy
+) -> tuple[list[Outcome], list[Finding]]:
+    """Evaluate every rule on each of its subjects."""
+    everything = tuple(sorted(fleet.replicas.values(), key=lambda each: each.id))
+    by_scope: dict[Scope, Sequence[Subject]] = {
+        Scope.POOL: subjects,
+        Scope.PAIR: list(_pairs(subjects)),
+        Scope.FLEET: [FleetSubject(tuple(subjects), everything)],
+    }
+    outcomes, findings = [], []
+    for rule in rules:
+        change = policy.rules.get(rule.id, RuleChange())
+        for subject in by_scope[rule.scope]:
+            worst = rule.severity_in(subject.contexts, subject.known_contexts)
+            reason = _inapplicable(rule, change, subject, policy.file)
+            if worst is None or reason:
+                reason = reason or f"Only for {' or '.join(rule.severity)}."
+                outcomes.append(_outcome(rule, subject, OutcomeKind.NOT_APPLICABLE, reason=reason))
+                continue
+            outcome, drafts = _evaluate(rule, change, subject)
+            outcomes.append(outcome)
+            findings += [_finding(each, rule, outcome, worst, change.severity, subject, fleet) for each in drafts]
+    return outcomes, findings
 
 
-def _evaluate(rule: Rule, change: RuleChange, subject: Subject, data: _FleetData) -> tuple[Outcome, list[Finding]]:
-    """Return the outcome and the findings of one rule on one subject."""
-    worst = rule.severity_in(subject.contexts, subject.known_contexts)
-    whole = Outcome(rule.id, subject.name, subject.pools, OutcomeKind.PASSED, total=len(subject.all_replicas))
-    reason = _inapplicable(rule, change, subject, data.file)
-    if worst is None or reason:
-        reason = reason or f"Only for {' or '.join(rule.severity)}."
-        return whole._replace(kind=OutcomeKind.NOT_APPLICABLE, reason=reason), []
+def _outcome(rule: Rule, subject: Subject, kind: OutcomeKind, reason: str = "", unknown: int = 0) -> Outcome:
+    return Outcome(rule.id, subject.name, subject.pools, kind, 0, reason, unknown, len(subject.all_replicas))
+
+
+def _evaluate(rule: Rule, change: RuleChange, subject: Subject) -> tuple[Outcome, list[Draft]]:
+    """Return the outcome and the drafts of a rule that applies to a subject."""
     needs = _needs(rule, subject)
-    whole = whole._replace(unknown=subject.missing(needs))
+    unknown = subject.missing(needs)
     if (missing := _missing(rule, needs, subject)) is not None:
-        return whole._replace(kind=OutcomeKind.SKIPPED, reason=missing), []
+        return _outcome(rule, subject, OutcomeKind.SKIPPED, missing, unknown), []
     try:
         results = list(rule.check(subject, **{**rule.parameters, **change.parameters}))
     except Exception as error:  # noqa: BLE001  an error in one rule must not stop the others
         reason = f"{type(error).__name__}: {error}"[:REASON_LENGTH]
-        return whole._replace(kind=OutcomeKind.ERROR, reason=reason), []
-    unknown = [each for each in results if isinstance(each, NotEvaluated)]
-    whole = whole._replace(unknown=max([whole.unknown, *(len(each.replicas) for each in unknown)]))
+        return _outcome(rule, subject, OutcomeKind.ERROR, reason, unknown), []
+    gaps = [each for each in results if isinstance(each, NotEvaluated)]
     drafts = [each for each in results if isinstance(each, Draft)]
-    found = [_finding(draft, rule, whole, worst, change.severity, subject, data) for draft in drafts]
-    if found:
-        return whole._replace(kind=OutcomeKind.FAILED, findings=len(found)), found
-    reason = next((each.reason for each in unknown if each.reason), "")
-    return whole._replace(kind=OutcomeKind.SKIPPED if reason else OutcomeKind.PASSED, reason=reason), []
+    unknown = max([unknown, *(len(each.replicas) for each in gaps)])
+    if drafts:
+        return _outcome(rule, subject, OutcomeKind.FAILED, unknown=unknown)._replace(findings=len(drafts)), drafts
+    reason = next((each.reason for each in gaps if each.reason), "")
+    return _outcome(rule, subject, OutcomeKind.SKIPPED if reason else OutcomeKind.PASSED, reason, unknown), []
 
 
 def _inapplicable(rule: Rule, change: RuleChange, subject: Subject, file: str) -> str | None:
@@ -192,58 +207,54 @@ def _finding(
     worst: tuple[ImpactContext, Severity],
     override: Severity | None,
     subject: Subject,
-    data: _FleetData,
+    fleet: _FleetData,
 ) -> Finding:
-    """Return a draft as a finding. An assumption limits its severity to warning, unless the operator set that.
+    """Complete a draft. An assumption limits its severity to warning, unless the operator set that.
 
     A difference along a rollout is one step milder.
     """
     context, severity = worst[0], draft.severity or worst[1]
-    why = rule.page.why.get(context, "")
-    assumptions = draft.assumptions
+    why, assumptions = rule.page.why.get(context, ""), draft.assumptions
     if context not in subject.known_contexts and (draft.severity is None or draft.why is None):
         assumptions = (*assumptions, assumed_router(context))
         why = f"If the router is {context}: {uncapitalized(why)}"
     confidence = Confidence.ASSUMED if assumptions else draft.confidence
-    if confidence is Confidence.ASSUMED:
-        severity = severity.assumed
-    severity = override or severity
-    rollout = _rollout_of(draft, subject) if isinstance(subject, PoolSubject) else None
+    severity = override or (severity.assumed if confidence is Confidence.ASSUMED else severity)
+    rollout = _rollout_of(draft, subject)
+    severity = severity if rollout is None else severity.milder
     is_fixed = draft.severity is not None or override is not None
-    behind = () if is_fixed else _severity_behind(rule, severity, subject)
-    if rollout is not None:
-        severity, behind = severity.milder, tuple((router, other.milder) for router, other in behind)
     replicas = tuple(sorted(set(draft.replicas)))
-    pools = subject.pools or _pools_of(replicas, data)
     return Finding(
-        id=_id(outcome, draft),
-        rule=outcome.rule,
-        severity=severity,
+        replicas,
+        draft.text,
+        draft.evidence,
+        draft.remedy if rollout is None else remedy_along(rollout, draft),
         confidence=confidence,
-        subject=subject.name,
-        pools=pools,
-        replicas=replicas,
-        cohorts=_cohorts(replicas, data),
-        text=draft.text,
+        severity=severity,
         why=draft.why or why,
-        remedy=draft.remedy if rollout is None else remedy_along(rollout, draft),
-        evidence=draft.evidence,
+        assumptions=assumptions,
+        id=_id(outcome, draft),
+        rule=rule.id,
+        subject=subject.name,
+        pools=subject.pools or fleet.pools_of(replicas),
+        cohorts=fleet.cohorts_of(replicas),
         unknown=_unknown(draft, rule, outcome, subject),
         total=outcome.total,
         is_rollout=rollout is not None,
-        assumptions=assumptions,
         context=None if draft.why else context,
-        severity_behind=tuple((router, other) for router, other in behind if other.rank < severity.rank),
+        severity_behind=() if is_fixed else _severity_behind(rule, severity, subject, is_rollout=rollout is not None),
     )
 
 
-def _severity_behind(rule: Rule, severity: Severity, subject: Subject) -> tuple[tuple[ImpactContext, Severity], ...]:
-    """Return the severity of a rule behind other routers; empty where the pool's router is declared."""
+def _severity_behind(
+    rule: Rule, severity: Severity, subject: Subject, *, is_rollout: bool
+) -> tuple[tuple[ImpactContext, Severity], ...]:
+    """Return the routers behind which a finding would be worse; empty where the pool's router is declared."""
     if not isinstance(subject, PoolSubject) or subject.domain.router_basis is Basis.DECLARED:
         return ()
-    return tuple(
-        (router, rule.severity.get(router, severity)) for router in (ImpactContext.PREFIX_HASH, ImpactContext.KV_EVENTS)
-    )
+    known = [(each, rule.severity.get(each, severity)) for each in (ImpactContext.PREFIX_HASH, ImpactContext.KV_EVENTS)]
+    behind = [(router, other.milder if is_rollout else other) for router, other in known]
+    return tuple((router, other) for router, other in behind if other.rank < severity.rank)
 
 
 def _unknown(draft: Draft, rule: Rule, outcome: Outcome, subject: Subject) -> int:
@@ -257,11 +268,12 @@ def _unknown(draft: Draft, rule: Rule, outcome: Outcome, subject: Subject) -> in
     return subject.missing(reported) if reported else outcome.unknown
 
 
-def _rollout_of(draft: Draft, subject: PoolSubject) -> Rollout | None:
+def _rollout_of(draft: Draft, subject: Subject) -> Rollout | None:
     """Return the pool's rollout where a draft's settings differ along it."""
+    if not isinstance(subject, PoolSubject) or subject.rollout is None:
+        return None
     settings = (subject.values(path) for path in {each.path for each in draft.evidence})
-    rollout = subject.rollout
-    return rollout if rollout is not None and is_along(settings, rollout, subject.members) else None
+    return subject.rollout if is_along(settings, subject.rollout, subject.members) else None
 
 
 def _id(outcome: Outcome, draft: Draft) -> str:
@@ -273,17 +285,6 @@ def _id(outcome: Outcome, draft: Draft) -> str:
     values = sorted((each.path, each.value) for each in own)
     what = repr(values) if values else repr(sorted(draft.replicas))
     return hashlib.sha256(repr((outcome.rule, outcome.subject, what)).encode()).hexdigest()[:ID_DIGITS]
-
-
-def _pools_of(replicas: Sequence[str], data: _FleetData) -> tuple[str, ...]:
-    return tuple(sorted({pool for each in replicas if (pool := data.replicas[each].pool)}))
-
-
-def _cohorts(replicas: Sequence[str], data: _FleetData) -> tuple[CohortShare, ...]:
-    members: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for each in replicas:
-        members[data.replicas[each].pool or "", data.letters.get(each, "")].append(each)
-    return tuple(CohortShare(pool, letter, tuple(members[pool, letter])) for pool, letter in sorted(members))
 
 
 def _worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Finding, ...]:
@@ -302,9 +303,9 @@ def _notes(policy: Policy, unused: Sequence[Suppression], subjects: Sequence[Poo
         entry = f"suppress[{each.number - 1}] in {policy.file} ({each.rule}, {each.owner})"
         yield f"{entry} matches no finding; remove it."
     for glob in policy.pools:
-        if not any(pool == glob or fnmatchcase(pool, glob) for pool in pools):
+        if not matches_any(glob, pools):
             yield f"pools.{glob} in {policy.file} matches no pool; correct or remove it."
     for baseline in policy.baselines:
-        if not any(pool == baseline.pool or fnmatchcase(pool, baseline.pool) for pool in pools):
+        if not matches_any(baseline.pool, pools):
             yield f"pool {baseline.pool} in {baseline.file} matches no pool; correct it or remove the baseline."
         yield from unknown_paths(baseline, [each for each in subjects if each.baseline is baseline])

@@ -1,15 +1,17 @@
 """Options for rules in fleet.yaml: domains of pools, changed rules, suppressions, baselines."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
 from dashboard.fleet import Baseline, Replica
 from dashboard.rules.domain import Declared
 from dashboard.rules.findings import Finding, Severity, Suppression
 
+T = TypeVar("T")
 Narrowed = Callable[[Finding, tuple[str, ...]], Finding]
 
 
@@ -36,16 +38,19 @@ class Policy:
     file: str = "fleet.yaml"
 
     def declared(self, pool: str) -> Declared:
-        """Return the options of a pool: by its name, else by the first glob that matches it."""
-        if pool in self.pools:
-            return self.pools[pool]
-        return next((each for glob, each in self.pools.items() if fnmatchcase(pool, glob)), Declared())
+        """Return the options of a pool."""
+        return _of_pool(pool, self.pools.items()) or Declared()
 
     def baseline(self, pool: str) -> Baseline | None:
-        """Return the baseline of a pool: by its name, else by the first glob that matches it."""
-        named = (each for each in self.baselines if each.pool == pool)
-        matching = (each for each in self.baselines if fnmatchcase(pool, each.pool))
-        return next(named, None) or next(matching, None)
+        """Return the baseline of a pool."""
+        return _of_pool(pool, [(each.pool, each) for each in self.baselines])
+
+
+def _of_pool(pool: str, entries: Collection[tuple[str, T]]) -> T | None:
+    """Return the entry under a pool's name, else under the first glob that matches it."""
+    named = (each for name, each in entries if name == pool)
+    matching = (each for glob, each in entries if fnmatchcase(pool, glob))
+    return next(chain(named, matching), None)
 
 
 class Suppressed(NamedTuple):
@@ -69,20 +74,22 @@ def suppress(
     An expired one suppresses nothing, and is marked on what remains active of its findings.
     """
     findings = list(findings)
-    active_ones = [each for each in suppressions if each.until >= today]
+    current = [each for each in suppressions if each.until >= today]
     expired = sorted((each for each in suppressions if each.until < today), key=lambda each: each.until, reverse=True)
     active, suppressed = [], []
     for finding in findings:
-        left, parts = _split(finding, active_ones, replicas, narrowed)
+        left, parts = _split(finding, current, replicas, narrowed)
         suppressed += parts
-        active += [_mark_expired(each, expired, replicas) for each in left]
+        if left is not None:
+            last = next((each for each in expired if _matches(each, left, replicas)), None)
+            active.append(replace(left, expired=last) if last else left)
     unused = [each for each in suppressions if not any(_matches(each, finding, replicas) for finding in findings)]
     return Suppressed(active, suppressed, unused)
 
 
 def _split(
     finding: Finding, suppressions: Iterable[Suppression], replicas: Mapping[str, Replica], narrowed: Narrowed
-) -> tuple[list[Finding], list[Finding]]:
+) -> tuple[Finding | None, list[Finding]]:
     """Return what remains active of a finding, if anything, and its suppressed parts."""
     parts: list[Finding] = []
     for suppression in suppressions:
@@ -93,15 +100,9 @@ def _split(
         parts.append(replace(part, suppression=suppression))
         rest = tuple(each for each in finding.replicas if each not in set(covered))
         if not rest:
-            return [], parts
+            return None, parts
         finding = narrowed(finding, rest)
-    return [finding], parts
-
-
-def _mark_expired(finding: Finding, expired: Iterable[Suppression], replicas: Mapping[str, Replica]) -> Finding:
-    """Return a finding with the suppression of it that expired last, if any."""
-    last = next((each for each in expired if _matches(each, finding, replicas)), None)
-    return finding if last is None else replace(finding, expired=last)
+    return finding, parts
 
 
 def _matches(suppression: Suppression, finding: Finding, replicas: Mapping[str, Replica]) -> bool:
@@ -113,7 +114,7 @@ def _matches(suppression: Suppression, finding: Finding, replicas: Mapping[str, 
         return False
     if finding.replicas:
         return bool(_covered(suppression, finding, replicas))
-    return not suppression.replicas and not suppression.labels and _matches_any(suppression.pool, finding.pools)
+    return not suppression.replicas and not suppression.labels and matches_any(suppression.pool, finding.pools)
 
 
 def _covered(suppression: Suppression, finding: Finding, replicas: Mapping[str, Replica]) -> tuple[str, ...]:
@@ -125,12 +126,12 @@ def _names(suppression: Suppression, replica: Replica) -> bool:
     """Return whether a suppression covers a replica: all of its pool, names and labels must match."""
     names = (replica.name, replica.id)
     return (
-        _matches_any(suppression.pool, [replica.pool or ""])
-        and (not suppression.replicas or any(_matches_any(glob, names) for glob in suppression.replicas))
+        matches_any(suppression.pool, [replica.pool or ""])
+        and (not suppression.replicas or any(matches_any(glob, names) for glob in suppression.replicas))
         and all(replica.labels.get(label) == value for label, value in suppression.labels.items())
     )
 
 
-def _matches_any(glob: str | None, texts: Iterable[str]) -> bool:
+def matches_any(glob: str | None, texts: Iterable[str]) -> bool:
     """Return whether a glob matches or equals any of the texts: brackets of an IPv6 address are no glob."""
     return glob is None or any(text == glob or fnmatchcase(text, glob) for text in texts)

@@ -1,10 +1,10 @@
 """Parts of the sentences of findings: settings, values and names as pieces of text."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from dashboard.fleet import SettingValue, State
-from dashboard.fleet.formatting import count, middle_cut, one_line, told_text
+from dashboard.fleet.formatting import middle_cut, one_line, told_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, value
 from dashboard.rules.connector_options import EXTRA
 
@@ -64,17 +64,22 @@ def name_piece(name: str, length: int = NAME_LENGTH) -> Piece:
     return value(middle_cut(one_line(name), length))
 
 
-def names_text(names: Sequence[str], most: int = MAX_VALUES, more: str = "more") -> Text:
+def first_texts(texts: Iterable[Text], most: int = MAX_VALUES, more: str = "", last: str = " and ") -> Text:
+    """Return the first texts as `a, b and 3 more`; `more` is the noun of those that are only counted."""
+    known = list(texts)
+    rest = len(known) - most
+    noun = f" {more}{'s' if rest > 1 else ''}" if more else ""
+    return joined([*known[:most], *([write(f"{rest:,} more{noun}")] if rest > 0 else [])], last=last)
+
+
+def names_text(names: Iterable[str], most: int = MAX_VALUES) -> Text:
     """Return the first foreign names as `a, b and 3 more`."""
-    texts = [(name_piece(each),) for each in names[:most]]
-    return joined([*texts, *([write(f"{len(names) - most:,} {more}")] if len(names) > most else [])])
+    return first_texts([(name_piece(each),) for each in names], most)
 
 
 def sides_text(sides: Iterable[tuple[Text, int]], noun: str = "value") -> Text:
     """Return values with their numbers of replicas: `16 on 2, 32 on 1 and 2 more values`."""
-    texts = [write(text, f" on {number:,}") for text, number in sides]
-    more = len(texts) - MAX_VALUES
-    return joined([*texts[:MAX_VALUES], *([write(count(more, f"more {noun}"))] if more > 0 else [])])
+    return first_texts([write(text, f" on {number:,}") for text, number in sides], more=noun)
 
 
 def names_of(setting: SettingValue) -> Text:

@@ -130,6 +130,11 @@ class PoolSubject:
         """Return those that are not assumed."""
         return self.domain.known_contexts
 
+    @property
+    def served_model_names(self) -> set[str]:
+        """Return the model names that any member serves."""
+        return {name for each in self.members for name in each.served_model_names}
+
     def is_ignored(self, path: str) -> bool:
         """Return whether fleet.yaml excludes a path from comparison."""
         return any(fnmatchcase(path, glob) for glob in self.ignore)

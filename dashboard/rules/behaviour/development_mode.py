@@ -5,14 +5,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dashboard.fleet import Setting, SettingValue, Source, State
-from dashboard.fleet.formatting import LONG_TEXT
 from dashboard.fleet.pieces import Text, joined
 from dashboard.rules.behaviour.weights import is_on
-from dashboard.rules.differences import differences
+from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.rules.sentences import name_piece, setting_piece, write
+from dashboard.rules.sentences import names_text, setting_piece, write
 from dashboard.rules.subject import Holders, PoolSubject, group_by_value, setting_value
 from dashboard.vllm.canonical import canonical_text
 from dashboard.vllm.versions import has_change
@@ -81,11 +80,10 @@ def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
         though the replica was started with `--api-key`.
     """
     yield from _development_mode(pool)
-    if not pool.is_ignored(PLUGINS):
-        holders = _plugins(pool)
-        total = sum(map(len, holders.values()))
-        for draft in differences({PLUGINS: holders}):
-            yield replace(draft, severity=Severity.INFO, text=_list_difference(draft, total) or draft.text)
+    holders = _plugins(pool)
+    total = sum(map(len, holders.values()))
+    for draft in pool_differences(pool, {PLUGINS: holders}):
+        yield replace(draft, severity=Severity.INFO, text=_list_difference(draft, total) or draft.text)
 
 
 def _development_mode(pool: PoolSubject) -> Iterator[Draft]:
@@ -125,17 +123,12 @@ def _list_difference(draft: Draft, total: int) -> Text:
     here, there = (_names(each.value) for each in (own, other))
     if not other.is_reference or here is None or there is None:
         return ()
-    share = f"(not on {len(other.replicas):,} of {total:,} replicas)"
-    loaded = f"(on {len(other.replicas):,} of {total:,} replicas)"
-    parts = [write("Loads extra plugins ", _listed(here - there), f" {share}")] if here - there else []
-    parts += [write("Lacks plugins ", _listed(there - here), f" {loaded}")] if there - here else []
-    return write(joined(parts, last=". "), ".") if parts else ()
-
-
-def _listed(names: frozenset[str]) -> Text:
-    texts = [write(name_piece(name, LONG_TEXT)) for name in sorted(names)]
-    more = len(texts) - MAX_PLUGINS
-    return joined([*texts[:MAX_PLUGINS], *([write(f"{more:,} more")] if more > 0 else [])])
+    share = f"on {len(other.replicas):,} of {total:,} replicas)"
+    texts = []
+    for names, verb, start in ((here - there, "Loads extra", "(not "), (there - here, "Lacks", "(")):
+        if names:
+            texts.append(write(f"{verb} plugins ", names_text(sorted(names), MAX_PLUGINS), f" {start}{share}"))
+    return write(joined(texts, last=". "), ".") if texts else ()
 
 
 def _names(value: str) -> frozenset[str] | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dashboard.rules.connector_options import native
-from dashboard.rules.differences import differences, pool_differences
+from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
@@ -51,8 +51,7 @@ def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:
         Four replicas use the model's defaults, with temperature 0.6. One runs with `--generation-config vllm`, where
         the temperature is 1.0.
     """
-    if not pool.is_ignored(GENERATION_CONFIG):
-        yield from differences({GENERATION_CONFIG: _sources(pool)})
+    yield from pool_differences(pool, {GENERATION_CONFIG: _sources(pool)})
     yield from pool_differences(pool, [OVERRIDE], empty_is_unset)
 
 

@@ -7,19 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.fleet import Replica, Setting, SettingValue, Source, State
-from dashboard.fleet.pieces import Text, joined, value
+from dashboard.fleet.pieces import joined, value
 from dashboard.rules.differences import extended, pool_differences
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import evidence_of
-from dashboard.rules.sentences import MAX_VALUES, name_piece, names_text, setting_piece, write
+from dashboard.rules.sentences import MAX_VALUES, first_texts, name_piece, names_text, setting_piece, write
 from dashboard.rules.subject import PoolSubject, reported, setting_value
 from dashboard.vllm.canonical import canonical_text
 
 MAX_MODEL_LEN = "model_config.max_model_len"
 TOO_LONG = "If vLLM then reports too little memory, set the length that fits there on the whole pool."
 NAMES = "served_model_names"
+FIRST_NAME_DIFFERS = "The first name labels all metrics, so queries by name miss some replicas."
 MAX_NAMES = 3  # names in a sentence before the rest is counted
 ADAPTERS = "adapters"
 UNKNOWN_PATH = "/path/to/it"  # where no replica reports the path, or several differ (SH-05)
@@ -31,7 +32,11 @@ LORA_LIMITS = (
     "lora_config.lora_dtype",
     "lora_config.target_modules",
 )
+ENABLE_LORA = Remedy("Enable LoRA on all replicas of the pool or on none.", (Snippet("flag", "--enable-lora"),))
 RANKS = "parallel_config.data_parallel_size"
+SCALE_LIMITS = Remedy(
+    "Choose one limit per DP rank for the pool and set it times `--data-parallel-size` on each replica."
+)
 QUEUE_LIMITS = ("scheduler_config.max_num_queued_reqs", "scheduler_config.max_num_queued_tokens")
 
 
@@ -64,18 +69,14 @@ def context_length_differs(pool: PoolSubject, *, length_aware: bool = False) -> 
         of five. The fifth time it fails with 400: the maximum context length is 32768 tokens.
     """
     for draft in pool_differences(pool, [MAX_MODEL_LEN]):
+        lengths = {length for each in draft.evidence if type(length := json.loads(each.value)) is int}
+        refused = f" Requests above {min(lengths)} tokens fail with 400 there." if len(lengths) > 1 else ""
         yield replace(
             draft,
-            text=write(draft.text, *_refused_length(draft)),
+            text=write(draft.text, refused),
             remedy=draft.remedy._replace(sentence=f"{draft.remedy.sentence} {TOO_LONG}"),
             severity=Severity.WARNING if length_aware else None,
         )
-
-
-def _refused_length(draft: Draft) -> Text:
-    """Return the effect on a long request; empty where lengths are no numbers."""
-    lengths = {length for each in draft.evidence if type(length := json.loads(each.value)) is int}
-    return write(f" Requests above {min(lengths)} tokens fail with 400 there.") if len(lengths) > 1 else ()
 
 
 @rule("CO-02", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(NAMES,))
@@ -105,10 +106,13 @@ def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
     """
     for draft in pool_differences(pool, [NAMES], _first_then_sorted):
         here, *others = [_names(json.loads(each.value)) for each in draft.evidence]
-        is_deviation = any(each.is_reference for each in draft.evidence)
-        effect = _effect_of_deviation(here, others[0]) if is_deviation else _effect_of_tie([here, *others])
-        severity = None if effect else Severity.WARNING
-        effect = effect or write("The first name labels all metrics, so queries by name miss some replicas.")
+        if any(each.is_reference for each in draft.evidence):
+            unequal = {"here for ": others[0] - here, "on the others for ": here - others[0]}
+        else:
+            unequal = {"on some replicas for ": here.union(*others) - here.intersection(*others)}
+        failing = [write(where, names_text(sorted(names), MAX_NAMES)) for where, names in unequal.items() if names]
+        severity = None if failing else Severity.WARNING
+        effect = write("404 ", joined(failing), ".") if failing else FIRST_NAME_DIFFERS
         yield replace(draft, text=write(draft.text, " ", effect), severity=severity)
 
 
@@ -122,23 +126,6 @@ def _first_then_sorted(names: SettingValue, _: Mapping[str, Setting]) -> Setting
 
 def _names(names: object) -> set[str]:
     return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
-
-
-def _effect_of_deviation(here: set[str], others: set[str]) -> Text:
-    """Return which names fail on which side; empty where both serve the same."""
-    effects = [write("here for ", _listed(missing)) for missing in [others - here] if missing]
-    effects += [write("on the others for ", _listed(extra)) for extra in [here - others] if extra]
-    return write("404 ", joined(effects), ".") if effects else ()
-
-
-def _effect_of_tie(sides: list[set[str]]) -> Text:
-    """Return the names that not all replicas serve; empty where all serve the same."""
-    disputed = set().union(*sides) - sides[0].intersection(*sides[1:])
-    return write("404 on some replicas for ", _listed(disputed), ".") if disputed else ()
-
-
-def _listed(names: set[str]) -> Text:
-    return names_text(sorted(names), MAX_NAMES)
 
 
 @rule("CO-09", {ImpactContext.MODEL: Severity.CRITICAL}, needs=(NAMES,))
@@ -187,13 +174,11 @@ def _missing_adapters(
     """Draft adapters that only other replicas have."""
     numbers = {name: sum(name in each.adapters for each in asked) for name in names}
     shown = [write(name_piece(name), f" (on {numbers[name]:,} of {len(asked):,} replicas)") for name in names]
-    more = len(names) - MAX_VALUES
-    shown = [*shown[:MAX_VALUES], *([write(f"{more:,} more")] if more > 0 else [])]
     kind, verb, them = ("adapter", "is", "it") if len(names) == 1 else ("adapters", "are", "them")
     modules = " ".join(shlex.quote(f"{name}={_adapter_path(name, asked)}") for name in names[:MAX_VALUES])
     return Draft(
         tuple(sorted(each.id for each in replicas)),
-        write(f"LoRA {kind} ", joined(shown), f" {verb} not loaded; requests for {them} fail with 404."),
+        write(f"LoRA {kind} ", first_texts(shown), f" {verb} not loaded; requests for {them} fail with 404."),
         tuple(_adapter_evidence(replicas, asked)),
         Remedy(
             f"Load {them} on each of these replicas at its own address, and at start so that restarts keep {them}. "
@@ -249,14 +234,13 @@ def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     if len(enabled) <= 1:
         yield from pool_differences(pool, LORA_LIMITS)
         return
+    sides = joined(write(value(str(json.loads(each.value))), f" on {len(ids):,}") for each, ids in enabled.items())
     for draft in pool_differences(pool, [MAX_RANK], _enabled):
-        sides = joined(write(value(str(json.loads(each.value))), f" on {len(ids):,}") for each, ids in enabled.items())
-        remedy = Remedy("Enable LoRA on all replicas of the pool or on none.", (Snippet("flag", "--enable-lora"),))
         yield replace(
             draft,
             text=write("LoRA support differs: ", sides, "."),
             evidence=tuple(evidence_of(pool, [MAX_RANK])),
-            remedy=remedy,
+            remedy=ENABLE_LORA,
         )
 
 
@@ -294,12 +278,9 @@ def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
         return
     for draft in pool_differences(pool, QUEUE_LIMITS, _per_rank):
         paths = (*dict.fromkeys(each.path for each in draft.evidence), RANKS)
-        fix = Remedy(
-            "Choose one limit per DP rank for the pool and set it times `--data-parallel-size` on each replica."
-        )
         text = extended(draft.text, " (per DP rank, by ", setting_piece(RANKS), ").")
         evidence = tuple(evidence_of(pool, paths))
-        yield replace(draft, text=text, evidence=evidence, remedy=fix, confidence=Confidence.DERIVED)
+        yield replace(draft, text=text, evidence=evidence, remedy=SCALE_LIMITS, confidence=Confidence.DERIVED)
 
 
 def _per_rank(limit: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:

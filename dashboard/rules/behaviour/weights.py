@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import native
-from dashboard.rules.differences import differences, pool_differences
+from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
@@ -117,7 +117,7 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
         REVISION: revisions(hub, REVISION, SNAPSHOT_PATHS[MODEL], DEFAULT_BRANCH),
         CODE_REVISION: hub.values(CODE_REVISION, _own_code_revision),
     }
-    yield from differences({path: holders for path, holders in requested.items() if not pool.is_ignored(path)})
+    yield from pool_differences(pool, requested)
     for draft in pool_differences(pool, [MODEL], _without_owner):
         are_ids = all(any(not is_folder(whole.get(each)) for each in row.replicas) for row in draft.evidence)
         named = replace(draft, remedy=_whole_name(draft, whole))
@@ -232,7 +232,8 @@ def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
         return
     for draft in pool_differences(pool, (BACKEND, TP)):
         yield replace(draft, text=write(draft.text, EFFECT), confidence=Confidence.DERIVED)
-    devices = _devices(pool)
+    names = {each.id: sorted({device.name for device in each.devices}) for each in pool.members if each.devices}
+    devices = group_by_native(names)
     if len(devices) > 1 and not pool.is_ignored(DEVICES):
         yield _different_devices(devices)
 
@@ -240,13 +241,6 @@ def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
 def is_on(switch: SettingValue) -> bool:
     """Return whether a switch of the environment is on."""
     return switch.value in ON
-
-
-def _devices(pool: PoolSubject) -> Holders:
-    """Group replicas by their accelerator types."""
-    return group_by_native(
-        {each.id: sorted({device.name for device in each.devices}) for each in pool.members if each.devices}
-    )
 
 
 def _different_devices(devices: Holders) -> Draft:
@@ -293,7 +287,7 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     """
     yield from pool_differences(pool, OVERRIDES, empty_is_unset)
     tasks = {RUNNER: pool.values(RUNNER, _resolved_runner), CONVERT: pool.values(CONVERT, _resolved_conversion)}
-    drafts = list(differences({path: holders for path, holders in tasks.items() if not pool.is_ignored(path)}))
+    drafts = list(pool_differences(pool, tasks))
     yield from (assume_if_auto(draft, "auto resolves to another value") for draft in drafts)
     if not drafts:  # without a pooling runner there is no pooler
         yield from pool_differences(pool, POOLER)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Replica
 from dashboard.rules.connector_options import connectors
 from dashboard.rules.domain import tiers_of
-from dashboard.rules.subject import FleetSubject
+from dashboard.rules.subject import FleetSubject, Subject
 from dashboard.vllm.identity import TOPIC
 
 DP_SIZE = "parallel_config.data_parallel_size"
@@ -44,7 +45,7 @@ class Socket(NamedTuple):
 
 def side_channels(fleet: FleetSubject) -> Iterator[Socket]:
     """Yield the addresses of NIXL and the P2P tier; vLLM adds the data-parallel rank to the port."""
-    offsets = _offsets(fleet)
+    offsets = ranks_of(fleet)
     known = {path: fleet.identity(path) for path in (NIXL_HOST, NIXL_PORT, P2P_HOST, P2P_PORT)}
     for pool in fleet.subjects:
         found = pool.of_documents(connectors)
@@ -67,7 +68,7 @@ def event_sockets(fleet: FleetSubject) -> Iterator[Socket]:
     Ranks report a port with or without their rank added, by version. To an endpoint with a host, publishers connect:
     several may.
     """
-    publishes, offsets = fleet.identity(PUBLISHES), _offsets(fleet)
+    publishes, offsets = fleet.identity(PUBLISHES), ranks_of(fleet)
     for path, name in ((ENDPOINT, "KV events"), (REPLAY, "KV event replay")):
         for replica, value in fleet.identity(path).items():
             found = endpoint_of(value)
@@ -78,13 +79,15 @@ def event_sockets(fleet: FleetSubject) -> Iterator[Socket]:
                 yield Socket(replica, name, host, port, path, json.dumps(value))
 
 
-def topics(fleet: FleetSubject) -> Iterator[tuple[str, int | None, str]]:
-    """Yield (replica, its data-parallel rank or None, topic) for topics with a pod: `kv@10.0.0.5:8000@chat`."""
-    publishes, offsets = fleet.identity(PUBLISHES), _offsets(fleet)
+def topics(fleet: FleetSubject) -> dict[str, list[str]]:
+    """Return the replicas by topic, of topics with a pod: `kv@10.0.0.5:8000@chat`."""
+    publishes = fleet.identity(PUBLISHES)
+    found: dict[str, list[str]] = defaultdict(list)
     for replica, topic in fleet.identity(EVENT_TOPIC).items():
         names_pod = isinstance(topic, str) and (match := TOPIC.match(topic)) is not None and match["pod"]
         if names_pod and publishes.get(replica) is True:
-            yield replica, offsets.get(replica), topic
+            found[topic].append(replica)
+    return found
 
 
 def _of_tier(replica: Replica, place: int, key: str) -> Any:
@@ -99,11 +102,12 @@ def _socket(replica: str, name: str, host: Any, base: Any, offset: int, path: st
         yield Socket(replica, name, host, port, path, json.dumps(f"{host}:{port}", ensure_ascii=False))
 
 
-def _offsets(fleet: FleetSubject) -> dict[str, int]:
-    """Return the data-parallel ranks of replicas that have one."""
-    sizes = fleet.identity(DP_SIZE)
-    ranks = {replica: rank_of(sizes.get(replica), rank) for replica, rank in fleet.identity(DP_RANK).items()}
-    return {replica: rank for replica, rank in ranks.items() if rank is not None}
+def ranks_of(subject: Subject) -> dict[str, int]:
+    """Return the data-parallel ranks of the replicas that are part of an engine with several."""
+    sizes = subject.identity(DP_SIZE)
+    known = {replica: (sizes.get(replica, 0), rank) for replica, rank in subject.identity(DP_RANK).items()}
+    whole = {each: numbers for each, numbers in known.items() if all(type(number) is int for number in numbers)}
+    return {replica: rank for replica, (size, rank) in whole.items() if size > 1 and rank >= 0}
 
 
 def host_of(replica: str) -> str:
@@ -134,16 +138,10 @@ def port_of(value: Any) -> int | None:
     return value if is_port else None
 
 
-def rank_of(size: Any, rank: Any) -> int | None:
-    """Return the rank of a replica that is part of a data-parallel engine; None for a whole engine."""
-    whole = (size, rank)
-    if any(isinstance(each, bool) or not isinstance(each, int) for each in whole) or size <= 1 or rank < 0:
-        return None
-    return int(rank)
-
-
-def processes(replicas: Iterable[str], known: Iterable[Replica]) -> tuple[str, ...]:
+def processes(replicas: Iterable[str], fleet: FleetSubject) -> tuple[str, ...]:
     """Return the sorted addresses of different processes: of those that share one only the first."""
     wanted = set(replicas)
-    same = {each.id: each.same_process for each in known if each.id in wanted}
+    if len(wanted) <= 1:
+        return tuple(wanted)
+    same = {each.id: each.same_process for each in fleet.all_replicas if each.id in wanted}
     return tuple(sorted(each for each, others in same.items() if not any(it < each and it in wanted for it in others)))

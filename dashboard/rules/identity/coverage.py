@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dashboard.fleet import Contradiction, FailureKind, Replica, ReplicaState, Setting, SettingValue, Source, State
+from dashboard.fleet import Contradiction, FailureKind, Replica, ReplicaState, SettingValue, Source, State
 from dashboard.fleet.formatting import FAILURE_WORDS, count, joined, middle_cut, one_line
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
@@ -113,36 +113,41 @@ def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
     sizes = Counter(each.pool for each in fleet.all_replicas)
     unread: dict[tuple[str | None, str], list[Replica]] = defaultdict(list)
     for replica in fleet.all_replicas:
-        if (state := _state(replica)) is not None:
-            unread[replica.pool, state].append(replica)
+        if replica.state is ReplicaState.DOWN:
+            unread[replica.pool, DOWN].append(replica)
+        elif not replica.fresh:
+            unread[replica.pool, STALE].append(replica)
+        elif replica.state is ReplicaState.PARTIAL:
+            unread[replica.pool, PARTIAL].append(replica)
     for (pool, state), replicas in unread.items():
         yield _unread(
             replicas, state, f"{count(sizes[pool], 'replica')} {'of this pool' if pool else 'without a pool'}"
         )
 
 
-def _state(replica: Replica) -> str | None:
-    if replica.state is ReplicaState.DOWN:
-        return DOWN
-    if not replica.fresh:
-        return STALE
-    return PARTIAL if replica.state is ReplicaState.PARTIAL else None
-
-
 def _unread(replicas: Sequence[Replica], state: str, whole: str) -> Draft:
+    ids = tuple(each.id for each in replicas)
     failed: dict[FailureKind | None, list[str]] = defaultdict(list)
+    details: dict[str, list[str]] = defaultdict(list)
     for replica in replicas:
-        failed[replica.failure.kind if replica.failure else None].append(replica.id)
-    ordered = sorted(failed, key=lambda kind: (-len(failed[kind]), str(kind)))
-    names = {kind: FAILURE_WORDS[kind] if kind else NO_ANSWER for kind in ordered}
-    reasons = joined([names[k] if len(failed) == 1 else f"{names[k]} ({len(failed[k]):,})" for k in ordered])
-    steps = " ".join(STEPS[kind].format(where=_addresses(failed[kind])) for kind in ordered[:MAX_KINDS])
-    paste = [text for kind in ordered[:MAX_KINDS] for text in _options(kind, failed[kind])]
+        failure = replica.failure
+        failed[failure.kind if failure else None].append(replica.id)
+        details[failure.detail if failure else NOT_POLLED if state == STALE else NO_REPLY].append(replica.id)
+    kinds = sorted(failed, key=lambda kind: (-len(failed[kind]), str(kind)))
+    names = {kind: FAILURE_WORDS[kind] if kind else NO_ANSWER for kind in kinds}
+    reasons = joined([names[k] if len(failed) == 1 else f"{names[k]} ({len(failed[k]):,})" for k in kinds])
+    steps = " ".join(STEPS[kind].format(where=_addresses(failed[kind])) for kind in kinds[:MAX_KINDS])
+    paste = (text for kind in kinds[:MAX_KINDS] for text in _options(kind, failed[kind]))
+    rows = [(json.dumps(detail, ensure_ascii=False), tuple(its)) for detail, its in details.items()]
     severity, name = STATES[state]
     return Draft(
-        tuple(each.id for each in replicas),
+        ids,
         write(f"{len(replicas):,} of {whole} {'is' if len(replicas) == 1 else 'are'} {name}: {reasons}."),
-        (*_where(replicas, state), *_reasons(replicas, state)),
+        (
+            Evidence("replicas.pool", *setting_value(replicas[0].pool), ids),
+            Evidence("replicas.state", json.dumps(state), State.REPORTED, ids),
+            *(Evidence(REASON, detail, State.REPORTED, its) for detail, its in rows[:MAX_ROWS]),
+        ),
         Remedy(steps, tuple(Snippet("yaml", text) for text in paste)),
         severity=severity,
     )
@@ -165,21 +170,6 @@ def _options(kind: FailureKind | None, ids: Sequence[str]) -> Iterator[str]:
     if kind in OTHER_ADDRESS:
         entries = [f"  - http://10.0.0.1:8000 # vLLM itself, for {json.dumps(each)}" for each in ids[:MAX_ADDRESSES]]
         yield "\n".join(["targets:", *entries])
-
-
-def _where(replicas: Sequence[Replica], state: str) -> Iterator[Evidence]:
-    ids = tuple(each.id for each in replicas)
-    yield Evidence("replicas.pool", *setting_value(replicas[0].pool), ids)
-    yield Evidence("replicas.state", json.dumps(state), State.REPORTED, ids)
-
-
-def _reasons(replicas: Sequence[Replica], state: str) -> tuple[Evidence, ...]:
-    details: dict[str, list[str]] = defaultdict(list)
-    for replica in replicas:
-        nothing = NOT_POLLED if state == STALE else NO_REPLY
-        details[replica.failure.detail if replica.failure else nothing].append(replica.id)
-    rows = [(json.dumps(detail, ensure_ascii=False), tuple(ids)) for detail, ids in details.items()]
-    return tuple(Evidence(REASON, detail, State.REPORTED, ids) for detail, ids in rows[:MAX_ROWS])
 
 
 @rule("ID-06", {ImpactContext.MODEL: Severity.WARNING}, needs=("sources",), least=1)
@@ -211,33 +201,28 @@ def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
         from one with 32.
     """
     found: dict[Contradiction, list[str]] = defaultdict(list)
+    miscounted: dict[Contradiction, list[str]] = defaultdict(list)
     for member in pool.members:
         for contradiction in member.contradictions:
-            if not pool.is_ignored(contradiction.path):
-                found[contradiction].append(member.id)
-    miscounted = {each: tuple(replicas) for each, replicas in found.items() if _is_miscounted(each)}
+            path, kept, other = contradiction
+            is_count = path == TOKENS and other.source is Source.PLUGIN and kept.source in VLLMS_OWN
+            if not pool.is_ignored(path):
+                (miscounted if is_count else found)[contradiction].append(member.id)
     for contradiction, replicas in found.items():
-        if contradiction not in miscounted:
-            yield _contradiction(contradiction, tuple(replicas))
+        yield _contradiction(contradiction, tuple(replicas))
     if miscounted:
         yield _miscounted(miscounted)
-
-
-def _is_miscounted(contradiction: Contradiction) -> bool:
-    """Return whether a plugin counts tokens differently from vLLM."""
-    path, kept, other = contradiction
-    return path == TOKENS and other.source is Source.PLUGIN and kept.source in VLLMS_OWN
 
 
 def _contradiction(contradiction: Contradiction, replicas: tuple[str, ...]) -> Draft:
     path, kept, other = contradiction
     sources = [SOURCES.get(each.source, str(each.source)) for each in (kept, other)]
     target = json.dumps(replicas[0], ensure_ascii=False)
-    values = [value_piece(_value(each), path) for each in (kept, other)]
+    values = [value_piece(SettingValue(each.value, each.state), path) for each in (kept, other)]
     return Draft(
         replicas,
         write(setting_piece(path), " is ", values[0], f" in {sources[0]} and ", values[1], f" in {sources[1]}."),
-        tuple(_contradiction_evidence(contradiction, replicas)),
+        tuple(_contradiction_evidence({contradiction: replicas})),
         Remedy(
             "If this address belongs to several servers, list the address of each. Otherwise restart the replica.",
             (Snippet("yaml", f"targets:\n  - {target} # one server, no load balancer"),),
@@ -245,8 +230,8 @@ def _contradiction(contradiction: Contradiction, replicas: tuple[str, ...]) -> D
     )
 
 
-def _miscounted(found: Mapping[Contradiction, tuple[str, ...]]) -> Draft:
-    """Draft all tokens that a plugin counts by itself as one finding."""
+def _miscounted(found: Mapping[Contradiction, Sequence[str]]) -> Draft:
+    """Draft all tokens that a plugin counts differently from vLLM as one finding."""
     pairs = Counter((each.kept.value, each.other.value) for each, replicas in found.items() for _ in replicas)
     (kept, other), _ = min(pairs.items(), key=lambda pair: (-pair[1], pair[0]))
     own = " or ".join(SOURCES[source] for source in VLLMS_OWN if any(each.kept.source is source for each in found))
@@ -256,19 +241,16 @@ def _miscounted(found: Mapping[Contradiction, tuple[str, ...]]) -> Draft:
     return Draft(
         tuple(sorted(replica for replicas in found.values() for replica in replicas)),
         write(setting_piece(TOKENS), " is ", *values, right),
-        tuple(row for each, replicas in sorted(found.items()) for row in _contradiction_evidence(each, replicas)),
+        tuple(_contradiction_evidence(dict(sorted(found.items())))),
         OWN_NUMBER,
         why=WHY_TOKENS,
     )
 
 
-def _contradiction_evidence(contradiction: Contradiction, replicas: tuple[str, ...]) -> Iterator[Evidence]:
-    path, kept, other = contradiction
-    return (Evidence(path, each.value, each.state, replicas, each.source) for each in (kept, other))
-
-
-def _value(setting: Setting) -> SettingValue:
-    return SettingValue(setting.value, setting.state)
+def _contradiction_evidence(found: Mapping[Contradiction, Sequence[str]]) -> Iterator[Evidence]:
+    for (path, kept, other), replicas in found.items():
+        for each in (kept, other):
+            yield Evidence(path, each.value, each.state, tuple(replicas), each.source)
 
 
 @rule("ID-07", {ImpactContext.MODEL: Severity.WARNING}, needs=(INSTANCE,), scope=Scope.FLEET)
@@ -337,26 +319,20 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     Example:
         A rollout stopped when one host was full: nine replicas run 0.32.0, one has run 0.20.2 for a month.
     """
+    drafts = list(pool_differences(pool, [VERSION]))
     if pool.rollout is not None and not pool.is_ignored(VERSION):
         drafts = [_in_progress(pool, pool.rollout)]
-    else:
-        drafts = [
-            replace(draft, severity=Severity.INFO) if _is_one_version(draft) else draft
-            for draft in pool_differences(pool, [VERSION])
-        ]
-    yield from (replace(draft, why=EQUAL_HASHES) if _has_equal_hashes(pool, draft) else draft for draft in drafts)
-
-
-def _is_one_version(draft: Draft) -> bool:
-    """Return whether versions differ only in their local part, which names the platform of the build."""
-    return len({json.loads(each.value).partition("+")[0] for each in draft.evidence}) == 1
-
-
-def _has_equal_hashes(pool: PoolSubject, draft: Draft) -> bool:
-    """Return whether the engines of all these replicas computed the same block hashes."""
     hashes = pool.fingerprints()
-    concerned = {replica for each in draft.evidence for replica in each.replicas}
-    return concerned <= hashes.keys() and len({hashes[each] for each in concerned}) == 1
+    for draft in drafts:
+        # A local part, such as +cpu, names the platform of a build.
+        is_one_version = len({json.loads(each.value).partition("+")[0] for each in draft.evidence}) == 1
+        concerned = {replica for each in draft.evidence for replica in each.replicas}
+        hash_alike = concerned <= hashes.keys() and len({hashes[each] for each in concerned}) == 1
+        yield replace(
+            draft,
+            severity=Severity.INFO if is_one_version and pool.rollout is None else None,
+            why=EQUAL_HASHES if hash_alike else None,
+        )
 
 
 def _in_progress(pool: PoolSubject, rollout: Rollout) -> Draft:

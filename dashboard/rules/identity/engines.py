@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from dashboard.fleet import State
@@ -12,7 +12,6 @@ from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import (
     DP_RANK,
-    DP_SIZE,
     ENDPOINT,
     EVENT_TOPIC,
     NIXL_HOST,
@@ -26,7 +25,7 @@ from dashboard.rules.identity.addresses import (
     is_own,
     port_of,
     processes,
-    rank_of,
+    ranks_of,
     side_channels,
     topics,
 )
@@ -91,11 +90,10 @@ def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
 def _engines(pool: PoolSubject) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return the replicas of each engine with several addresses, by master and, if that is the loopback, host."""
     masters, ports = pool.identity(MASTER), pool.identity(RPC_PORT)
-    sizes, ranks = pool.identity(DP_SIZE), pool.identity(DP_RANK)
     members: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for replica, master in masters.items():
-        rank, port = rank_of(sizes.get(replica), ranks.get(replica)), port_of(ports.get(replica))
-        if rank is not None and port is not None and isinstance(master, str):
+    for replica, rank in ranks_of(pool).items():
+        master, port = masters.get(replica), port_of(ports.get(replica))
+        if port is not None and isinstance(master, str):
             members[f"{master}:{port}", host_of(replica) if is_loopback(master) else ""][replica] = rank
     return {
         engine: tuple(sorted(found))
@@ -130,32 +128,28 @@ def engine_id_shared(fleet: FleetSubject) -> Iterator[Draft]:
         The YAML of a Deployment with three replicas has the id `decode`. Prefill connects to one of them, and transfers
         to the other two fail.
     """
-    for name, replicas in _shared_ids(fleet).items():
-        value = setting_value(name)
-        yield Draft(
-            tuple(sorted(replicas)),
-            write(setting_piece(ENGINE_ID), " is ", value_piece(value), f" on {count(len(replicas), 'replica')}."),
-            (Evidence(ENGINE_ID, *value, tuple(sorted(replicas))),),
-            Remedy(
-                "Remove the engine id from `--kv-transfer-config`, or derive it from the pod's name. Restart these "
-                "replicas.",
-                (Snippet("yaml", POD_NAME),),
-            ),
-        )
-
-
-def _shared_ids(fleet: FleetSubject) -> dict[str, list[str]]:
-    """Return the replicas by an engine id of several processes, ranks of one engine excepted."""
-    sizes, ranks = fleet.identity(DP_SIZE), fleet.identity(DP_RANK)
+    ranks = ranks_of(fleet)
     known: dict[tuple[str, int | None], list[str]] = defaultdict(list)
     for replica, name in fleet.identity(ENGINE_ID).items():
         if isinstance(name, str):
-            known[name, rank_of(sizes.get(replica), ranks.get(replica))].append(replica)
+            known[name, ranks.get(replica)].append(replica)
     shared: dict[str, list[str]] = defaultdict(list)
     for (name, _), replicas in known.items():
-        if len(replicas) > 1 and len(different := processes(replicas, fleet.all_replicas)) > 1:
+        if len(different := processes(replicas, fleet)) > 1:
             shared[name] += different
-    return shared
+    fix = Remedy(
+        "Remove the engine id from `--kv-transfer-config`, or derive it from the pod's name. Restart these replicas.",
+        (Snippet("yaml", POD_NAME),),
+    )
+    for name, replicas in shared.items():
+        yield _shared_value(ENGINE_ID, name, tuple(sorted(replicas)), fix)
+
+
+def _shared_value(path: str, name: str, replicas: tuple[str, ...], fix: Remedy) -> Draft:
+    """Draft replicas with one value of a setting that should be each replica's own."""
+    value = setting_value(name)
+    text = write(setting_piece(path), " is ", value_piece(value), f" on {count(len(replicas), 'replica')}.")
+    return Draft(replicas, text, (Evidence(path, *value, replicas),), fix)
 
 
 @rule(
@@ -209,36 +203,38 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
             local[host, socket.port].append(socket)
     yield from (_same_address(shared, host, port) for (host, port), shared in _shared(fleet, named))
     yield from (_same_port(shared, host, port) for (host, port), shared in _shared(fleet, local))
-    yield from _same_topics(fleet)
+    ranks = ranks_of(fleet)
+    for topic, replicas in topics(fleet).items():
+        different = processes(replicas, fleet)
+        if len(different) > 1 and not _are_ranks_of_one_host(different, replicas, ranks):
+            yield _shared_value(EVENT_TOPIC, topic, different, _topic_remedy(topic))
 
 
 def _shared(fleet: FleetSubject, claims: Claims) -> Iterator[tuple[tuple[str, int], list[Socket]]]:
     """Yield the addresses of several processes."""
     for address, sockets in claims.items():
-        if len(sockets) > 1:
-            different = processes((each.replica for each in sockets), fleet.all_replicas)
-            if len(different) > 1:
-                yield address, [each for each in sockets if each.replica in different]
+        different = processes((each.replica for each in sockets), fleet)
+        if len(different) > 1:
+            yield address, [each for each in sockets if each.replica in different]
 
 
 def _same_address(sockets: list[Socket], host: str, port: int) -> Draft:
-    replicas = _replicas(sockets)
+    replicas, names = _replicas_and_names(sockets)
     address = value_piece(setting_value(f"{host}:{port}"))
     return Draft(
         replicas,
-        write(f"{count(len(replicas), 'replica')} have the same address for {_names(sockets)}: ", address, "."),
+        write(f"{count(len(replicas), 'replica')} have the same address for {names}: ", address, "."),
         _evidence(sockets),
         Remedy("Use the address of each replica's own pod or host and restart the replicas.", _hosts(sockets)),
     )
 
 
 def _same_port(sockets: list[Socket], host: str, port: int) -> Draft:
-    replicas = _replicas(sockets)
-    number = value_piece(setting_value(port))
-    same = f" have the same port for {_names(sockets)}: "
+    replicas, names = _replicas_and_names(sockets)
+    same = write(f" have the same port for {names}: ", value_piece(setting_value(port)), ".")
     return Draft(
         replicas,
-        write(f"{count(len(replicas), 'replica')} on ", name_piece(host), same, number, "."),
+        write(f"{count(len(replicas), 'replica')} on ", name_piece(host), same),
         (*_evidence(sockets), Evidence(HOST, json.dumps(host), State.REPORTED, replicas)),
         Remedy("Use one port per replica on this host and restart the changed replicas.", _ports(sockets)),
         severity=Severity.WARNING,
@@ -246,42 +242,26 @@ def _same_port(sockets: list[Socket], host: str, port: int) -> Draft:
     )
 
 
-def _same_topics(fleet: FleetSubject) -> Iterator[Draft]:
-    """Yield topics of several replicas; ranks of one engine on one host may share one."""
-    known: dict[str, dict[str, int | None]] = defaultdict(dict)
-    for replica, rank, topic in topics(fleet):
-        known[topic][replica] = rank
-    for topic, ranks in known.items():
-        if len(ranks) > 1 and len(replicas := processes(ranks, fleet.all_replicas)) > 1:
-            places = {(host_of(each), ranks[each]) for each in replicas}
-            is_one_host = len({host for host, _ in places}) == 1
-            if not is_one_host or None in ranks.values() or len(places) < len(replicas):
-                yield _same_topic(replicas, topic)
+def _are_ranks_of_one_host(different: Collection[str], replicas: Collection[str], ranks: Mapping[str, int]) -> bool:
+    """Return whether processes may share a topic: they are different ranks on one host."""
+    places = {(host_of(each), ranks.get(each)) for each in different}
+    is_one_host = len({host for host, _ in places}) == 1
+    return is_one_host and ranks.keys() >= set(replicas) and len(places) == len(different)
 
 
-def _same_topic(replicas: tuple[str, ...], topic: str) -> Draft:
-    value = setting_value(topic)
+def _topic_remedy(topic: str) -> Remedy:
     _, pod, model = topic.split("@", 2)
     own = "$(POD_IP)" + "".join(pod.rpartition(":")[1:]) if ":" in pod else "$(POD_IP)"
     flag = json.dumps(f"--kv-events-config.topic=kv@{own}@{model}", ensure_ascii=False)
-    return Draft(
-        replicas,
-        write(setting_piece(EVENT_TOPIC), " is ", value_piece(value), f" on {count(len(replicas), 'replica')}."),
-        (Evidence(EVENT_TOPIC, *value, replicas),),
-        Remedy(
-            "Use the address of its own pod in the topic of each replica, in the form that the router expects. Restart "
-            "the replicas.",
-            (Snippet("yaml", f"{POD_IP.format(name='POD_IP')}\nargs:\n  - {flag}"),),
-        ),
+    return Remedy(
+        "Use the address of its own pod in the topic of each replica, in the form that the router expects. Restart the "
+        "replicas.",
+        (Snippet("yaml", f"{POD_IP.format(name='POD_IP')}\nargs:\n  - {flag}"),),
     )
 
 
-def _replicas(sockets: Iterable[Socket]) -> tuple[str, ...]:
-    return tuple(sorted({each.replica for each in sockets}))
-
-
-def _names(sockets: Iterable[Socket]) -> str:
-    return joined(list(dict.fromkeys(each.name for each in sockets)))
+def _replicas_and_names(sockets: Collection[Socket]) -> tuple[tuple[str, ...], str]:
+    return tuple(sorted({each.replica for each in sockets})), joined(list(dict.fromkeys(each.name for each in sockets)))
 
 
 def _evidence(sockets: Iterable[Socket]) -> tuple[Evidence, ...]:
@@ -291,20 +271,18 @@ def _evidence(sockets: Iterable[Socket]) -> tuple[Evidence, ...]:
     return tuple(Evidence(path, value, State.REPORTED, tuple(ids)) for (path, value), ids in found.items())
 
 
-def _hosts(sockets: Iterable[Socket]) -> tuple[Snippet, ...]:
+def _hosts(sockets: Collection[Socket]) -> tuple[Snippet, ...]:
     """Return what gives each replica its own host."""
-    every = list(sockets)
-    names = dict.fromkeys(P2P_HOST if each.path == P2P_PORT else NIXL_HOST for each in every if each.path != REPLAY)
+    names = dict.fromkeys(P2P_HOST if each.path == P2P_PORT else NIXL_HOST for each in sockets if each.path != REPLAY)
     hosts = [Snippet("yaml", POD_IP.format(name=name.removeprefix("env."))) for name in names]
-    return (*hosts, *_ports(each for each in every if each.path == REPLAY))
+    return (*hosts, *_ports(each for each in sockets if each.path == REPLAY))
 
 
 def _ports(sockets: Iterable[Socket]) -> tuple[Snippet, ...]:
     """Return what gives one more replica the next port."""
-    snippets = []
-    for path, port in dict.fromkeys((each.path, each.port + 1) for each in sockets):
-        flag = EVENT_FLAGS.get(path)
-        events = f"{flag} 'tcp://*:{port}'"
-        variable = f"export {path.removeprefix('env.')}={port}"
-        snippets.append(Snippet("flag", events) if flag else Snippet("env", variable))
-    return tuple(snippets)
+    return tuple(
+        Snippet("flag", f"{EVENT_FLAGS[path]} 'tcp://*:{port}'")
+        if path in EVENT_FLAGS
+        else Snippet("env", f"export {path.removeprefix('env.')}={port}")
+        for path, port in dict.fromkeys((each.path, each.port + 1) for each in sockets)
+    )
