@@ -24,9 +24,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
-from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.facts import Facts, facts_of
-from dashboard.vllm.versions import is_unsupported
 
 # What a page or a rule can show of a replica: all but when it was asked and the raw answers.
 _TELLING = attrgetter(*(each.name for each in fields(Replica) if each.name not in {"observed_at", "probes"}))
@@ -240,16 +238,7 @@ def _pools(
     members_before = _members(before.replicas) if before else {}
     earlier = {(pool.name, *members_before[pool.name]): pool for pool in known}
     return tuple(
-        earlier.get((name, role, members))
-        or compare_pool(
-            name,
-            role,
-            members,
-            documents,
-            ignore=ignore,
-            unsupported=is_unsupported,
-            filled_in_later=FILLED_IN_LATER,
-        )
+        earlier.get((name, role, members)) or compare_pool(name, role, members, documents, ignore)
         for name, (role, members) in _members(replicas).items()
     )
 

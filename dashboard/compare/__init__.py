@@ -1,10 +1,11 @@
 """Compares the replicas of one pool: cohorts, differences, the matrix, and prefix sharing."""
 
 from dashboard.compare.columns import Column
-from dashboard.compare.matrix import Cell, CellState, Matrix, Row, build_matrix, hash_row
+from dashboard.compare.hashes import hash_row
+from dashboard.compare.matrix import Cell, CellState, Matrices, Matrix, Row, build_matrix
 from dashboard.compare.pool import Member, ValueHolders, compare_pool, group_by_value
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.compare.reference import BASELINE, MAJORITY, Reference, ReferenceKind, parse_reference, reference_values
+from dashboard.compare.reference import BASELINE, MAJORITY, Reference, ReferenceKind, parse_reference
 from dashboard.compare.sharing import Share, SharingCell, SharingVerdict, Verdict, sharing_verdict
 from dashboard.compare.sharing_text import cause_text, sharing_text
 
@@ -15,6 +16,7 @@ __all__ = [
     "Cell",
     "CellState",
     "Column",
+    "Matrices",
     "Matrix",
     "Member",
     "Reference",
@@ -31,7 +33,6 @@ __all__ = [
     "group_by_value",
     "hash_row",
     "parse_reference",
-    "reference_values",
     "sharing_text",
     "sharing_verdict",
 ]

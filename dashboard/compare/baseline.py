@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, NoReturn, cast
 
-from dashboard.compare.encoding import is_comparable, lookup_setting, lookup_value
+from dashboard.compare.encoding import lookup_value
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Baseline, Setting, SettingValue, Source, State, Tolerance
-from dashboard.fleet.formatting import told_text
+from dashboard.fleet.formatting import setting_text
 from dashboard.vllm.canonical import LARGEST, SETS, canonical_text, tidy
 
 MOST_TOLERATED = 6  # values of a set that are named before the rest is counted
@@ -26,7 +26,7 @@ class Deviation(NamedTuple):
     """A setting with a value that the baseline does not allow.
 
     `agreed` is the nearest allowed value, `tolerance` all of them where there are several; `comment` is the comment
-    on the path in fleet.yaml. `usual` is the value of most of the pool within a tolerated range.
+    on the path in the baseline file. `usual` is the value of most of the pool within a tolerated range.
     """
 
     path: str
@@ -42,23 +42,9 @@ class Deviation(NamedTuple):
         return self.usual or self.agreed
 
     @property
-    def agreed_words(self) -> str:
+    def allowed_text(self) -> str:
         """Return the allowed values for a sentence: `16`, `128 or 256`, `0.9 to 0.95`, `not set`."""
         return tolerance_text(self.tolerance) if self.tolerance else value_text(self.agreed)
-
-
-class Deviations(NamedTuple):
-    """The result of comparing one replica with a baseline: each path of the baseline is in one of these.
-
-    `deviating` begins with the settings that decide the block hashes, then follows the baseline's order.
-    """
-
-    deviating: tuple[Deviation, ...] = ()
-    same: tuple[str, ...] = ()
-    tolerated: tuple[str, ...] = ()
-    not_told: tuple[str, ...] = ()
-    redacted: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
 
 
 def read_scalar(text: str) -> int | float | bool | None:
@@ -133,7 +119,7 @@ def tolerance_text(tolerance: Tolerance) -> str:
 
 def value_text(value: SettingValue) -> str:
     """Write a value for a sentence."""
-    return "not set" if value.state is State.NULL else told_text(value.value, value.state)
+    return "not set" if value.state is State.NULL else setting_text(value.value, value.state)
 
 
 def agreed_paths(baseline: Baseline) -> tuple[str, ...]:
@@ -182,30 +168,19 @@ def usual_values(baseline: Baseline, replicas: Iterable[Mapping[str, Setting]]) 
 
 def deviations(
     baseline: Baseline, settings: Mapping[str, Setting], usual: Mapping[str, SettingValue] | None = None
-) -> Deviations:
-    """Compare the settings of one replica with a baseline. `usual` is of `usual_values`.
+) -> tuple[Deviation, ...]:
+    """Return the settings of one replica that the baseline does not allow. `usual` is of `usual_values`.
 
-    Where a section is expected to be null, the settings below it are expected to be null too.
+    The settings that decide the block hashes are first, then the baseline's order. Where a section is expected to be
+    null, the settings below it are expected to be null too.
     """
-    found: dict[str, list[str]] = {name: [] for name in Deviations._fields}
-    deviating: list[Deviation] = []
-    for path in (*baseline.expected, *baseline.tolerated):
-        if is_ignored(baseline, path):
-            found["ignored"].append(path)
-            continue
-        below = list(_deviations_below(baseline, settings, path))
-        deviating += below
-        setting = lookup_setting(settings, path)
-        if setting is None or not is_comparable(setting.state):
-            is_secret = setting is not None and setting.state is State.REDACTED
-            if not below:
-                found["redacted" if is_secret else "not_told"].append(path)
-        elif _is_allowed(baseline, path, value := SettingValue(setting.value, setting.state)):
-            found["same" if path in baseline.expected else "tolerated"].append(path)
-        else:
-            deviating.append(_deviation(baseline, path, value)._replace(usual=(usual or {}).get(path)))
-    ordered = sorted(deviating, key=lambda each: each.path not in PREFIX_PATHS)
-    return Deviations(tuple(ordered), *(tuple(found[name]) for name in Deviations._fields[1:]))
+    found: list[Deviation] = []
+    for path in agreed_paths(baseline):
+        found += _deviations_below(baseline, settings, path)
+        value = lookup_value(settings, path)
+        if value is not None and not _is_allowed(baseline, path, value):
+            found.append(_deviation(baseline, path, value)._replace(usual=(usual or {}).get(path)))
+    return tuple(sorted(found, key=lambda each: each.path not in PREFIX_PATHS))
 
 
 def _is_allowed(baseline: Baseline, path: str, value: SettingValue) -> bool:

@@ -1,6 +1,6 @@
 """Settings of many documents as one matrix of integers: comparing them compares integers."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.lookahead import LOOKAHEAD, lookahead_setting
+from dashboard.vllm.versions import is_unsupported
 
-# Whether a vLLM version (None: unknown) is known not to have a path.
-Unsupported = Callable[[str | None, str], bool]
 Codes = NDArray[np.int32]
 
 # Codes below NULL are no values and contradict nothing.
@@ -34,7 +33,7 @@ class Table(NamedTuple):
     values: tuple[SettingValue, ...]
 
 
-def encode(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collection[str] = FILLED_IN_LATER) -> Table:
+def encode(documents: Sequence[Mapping[str, Setting]]) -> Table:
     """Return a table with a column for every path that any document reports.
 
     The state of a section applies to the paths below it: a section that is null, empty or one value has no leaves,
@@ -47,7 +46,7 @@ def encode(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collecti
     for row, settings in zip(codes, documents, strict=True):
         row[[column[path] for path in settings]] = [_code(setting, numbers) for setting in settings.values()]
     sections = _spread(codes, paths, column)
-    for path in column.keys() & set(filled_in_later):
+    for path in column.keys() & FILLED_IN_LATER:
         of_path = codes[:, column[path]]
         of_path[of_path == NULL] = UNKNOWN
     empty = numbers.get(_EMPTY, NULL)
@@ -57,9 +56,7 @@ def encode(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collecti
     return Table(tuple(paths[j] for j in kept), codes[:, kept], tuple(values))
 
 
-def lookup_setting(
-    settings: Mapping[str, Setting], path: str, filled_in_later: Collection[str] = FILLED_IN_LATER
-) -> Setting | None:
+def lookup_setting(settings: Mapping[str, Setting], path: str) -> Setting | None:
     """Return the setting of a path, its own or that of a section above it; None if neither is reported.
 
     The hash lookahead is derived where it is not reported.
@@ -72,22 +69,20 @@ def lookup_setting(
         above = settings.get(section)
         if above is not None and _rank(above) > _rank(best):
             best = Setting("null", State.NULL, above.source) if is_comparable(above.state) else above
-    if best is not None and best.state is State.NULL and path in filled_in_later:
+    if best is not None and best.state is State.NULL and path in FILLED_IN_LATER:
         return best._replace(state=State.UNKNOWN)
     return best
 
 
-def lookup_value(
-    settings: Mapping[str, Setting], path: str, filled_in_later: Collection[str] = FILLED_IN_LATER
-) -> SettingValue | None:
+def lookup_value(settings: Mapping[str, Setting], path: str) -> SettingValue | None:
     """Return the value of a path, as `lookup_setting` finds it; None if it has none."""
-    setting = lookup_setting(settings, path, filled_in_later)
+    setting = lookup_setting(settings, path)
     return SettingValue(setting.value, setting.state) if setting is not None and is_comparable(setting.state) else None
 
 
-def missing_code(version: str | None, path: str, unsupported: Unsupported) -> int:
+def missing_code(version: str | None, path: str) -> int:
     """Return the code of a path that a document of this vLLM version does not report."""
-    return UNSUPPORTED if unsupported(version, path) else MISSING
+    return UNSUPPORTED if is_unsupported(version, path) else MISSING
 
 
 def is_comparable(state: State) -> bool:

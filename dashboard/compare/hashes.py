@@ -1,8 +1,12 @@
-"""The block hashes that the engines of a cohort report, with the settings that decide them."""
+"""The block hashes that the engines of a cohort report, and the settings that decide them; their row in a matrix."""
 
-from collections.abc import Mapping
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from dashboard.compare.columns import Column
+from dashboard.compare.matrix import NO_EXPECTATION, Cell, CellState, Row
 from dashboard.compare.prefix import (
     CACHING_PATH,
     CONNECTOR_PATH,
@@ -13,9 +17,12 @@ from dashboard.compare.prefix import (
     Values,
     hash_seed,
 )
-from dashboard.fleet import Cohort, Engine, Replica, State
+from dashboard.compare.reference import Reference, ReferenceKind
+from dashboard.fleet import Cohort, Engine, Pool, Replica, State
 from dashboard.vllm.lookahead import UPGRADE
 
+HASH_LABEL = "block hashes"
+DIGEST_LENGTH = 12  # characters of a digest that are shown: enough to see which are equal
 _OFF = "false"
 
 
@@ -105,6 +112,61 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
         silent=sum(not own or len(marks[key]) + off[key] < len(own) for key, own in engines.items()),
         outdated=sum(any(e.fingerprint and e.fingerprint.reason == UPGRADE for e in own) for own in engines.values()),
     )
+
+
+def hash_row(
+    path: str, pool: Pool, reference: Reference, columns: Sequence[Column], replicas: Mapping[str, Replica]
+) -> Row | None:
+    """Return a row with the digests of the engines of each column; None where no engine reports one.
+
+    The reference is the digest of its cohort or replica, or the digest of most replicas. Without a single reference
+    digest, such as for a baseline, nothing is marked; a tie marks all. A column with replicas that report no digest is
+    unknown.
+    """
+    reported = [{*_digests([replicas[key]])} for column in columns for key in column.replicas]
+    first, *others = Counter(digest for own in reported for digest in own).most_common(2) or [("", 0)]
+    if not first[0]:
+        return None
+    is_majority = reference.kind is ReferenceKind.MAJORITY
+    is_tie = is_majority and bool(others) and others[0][1] == first[1]
+    wanted = ("" if is_tie else first[0]) if is_majority else _reference_digest(pool, reference, replicas)
+    cells = [_hash_cell([replicas[key] for key in column.replicas], wanted) for column in columns]
+    if reference.kind is ReferenceKind.BASELINE:
+        cells[0] = Cell(CellState.UNKNOWN, json.dumps(NO_EXPECTATION))
+    differs = any(cell.state is CellState.DIFFERS for cell in cells)
+    return Row(path, HASH_LABEL, tuple(cells), differs=differs, tie=is_tie, comparable=wanted is not None)
+
+
+def _reference_digest(pool: Pool, reference: Reference, replicas: Mapping[str, Replica]) -> str | None:
+    """Return the digest of the cohort or replica that is the reference; None where it has none or several."""
+    members = {cohort.letter: cohort.replicas for cohort in pool.cohorts}
+    keys = [reference.key] if reference.kind is ReferenceKind.REPLICA else members.get(reference.key, ())
+    digests = {*_digests(replicas[key] for key in keys)}
+    return digests.pop() if len(digests) == 1 else None
+
+
+def _digests(replicas: Iterable[Replica]) -> list[str]:
+    marks = (engine.fingerprint for each in replicas for engine in each.engines)
+    return [mark.engine for mark in marks if mark and mark.engine]
+
+
+def _hash_cell(replicas: Sequence[Replica], wanted: str | None) -> Cell:
+    """Return the cell of one column; `wanted` is the reference, empty for a tie, None where nothing is marked."""
+    digests = _digests(replicas)
+    if not digests:
+        has_reason = any(each.fingerprint and each.fingerprint.reason for own in replicas for each in own.engines)
+        return Cell(CellState.UNKNOWN, json.dumps("none")) if has_reason else Cell(CellState.ABSENT, "")
+    distinct = set(digests)
+    text = digests[0][:DIGEST_LENGTH]
+    if len(distinct) > 1:
+        text = f"{len(distinct):,} {'different' if len(distinct) == len(digests) else 'ways'}"
+    reporting = sum(bool(each.engines) and len(_digests([each])) == len(each.engines) for each in replicas)
+    is_whole = reporting == len(replicas)
+    if wanted is not None and distinct != {wanted}:
+        state = CellState.DIFFERS
+    else:
+        state = CellState.SAME if is_whole and wanted is not None else CellState.UNKNOWN
+    return Cell(state, json.dumps(text), None if is_whole else reporting)
 
 
 def _hashes_nothing(engine: Engine) -> bool:

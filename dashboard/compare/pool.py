@@ -1,7 +1,7 @@
 """Compares the replicas of one pool: cohorts, differences, and the values of one setting."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -15,7 +15,6 @@ from dashboard.compare.encoding import (
     VALUELESS,
     Codes,
     Table,
-    Unsupported,
     encode,
     has_contradiction,
     is_comparable,
@@ -37,7 +36,6 @@ from dashboard.fleet import (
     ValueCount,
 )
 from dashboard.vllm.canonical import FILLED_IN_LATER
-from dashboard.vllm.versions import is_unsupported
 
 MAJORITY_OF = 3  # replicas at least: of two replicas neither is the majority
 COMPARED_AT_LEAST = 2  # replicas: a setting of one replica is compared with nothing
@@ -74,7 +72,6 @@ class _Documents(NamedTuple):
     replicas: tuple[tuple[str, ...], ...]  # per document the ids of its replicas
     fresh: NDArray[np.int64]  # per document how many of them are fresh
     table: Table
-    filled_in_later: Collection[str]
 
 
 def compare_pool(
@@ -82,10 +79,7 @@ def compare_pool(
     role: Role,
     members: Sequence[Member],
     documents: Mapping[str, Document],
-    *,
     ignore: Sequence[str] = (),
-    unsupported: Unsupported = is_unsupported,
-    filled_in_later: Collection[str] = FILLED_IN_LATER,
 ) -> Pool:
     """Compare the replicas of one pool. The order of `members` and `documents` has no meaning.
 
@@ -94,7 +88,7 @@ def compare_pool(
     last documents are compared and nothing has a majority. `Pool.equal` counts paths that at least two replicas
     report, all with one value.
     """
-    read = _read(members, documents, filled_in_later)
+    read = _read(members, documents)
     active = read.fresh > 0 if read.fresh.any() else np.ones(len(read.documents), dtype=bool)
     contradicted = np.flatnonzero(has_contradiction(read.table.codes)).tolist()
     matching = [path for path in (read.table.paths[column] for column in contradicted) if _matches(path, ignore)]
@@ -108,7 +102,7 @@ def compare_pool(
         fresh=sum(member.fresh for member in members),
         majority_document=_majority_document(read),
         cohorts=tuple(cohorts),
-        differences=_differences(read, np.flatnonzero(differing), places, unsupported),
+        differences=_differences(read, np.flatnonzero(differing), places),
         equal=_count_equal(read, active, differing | ignored),
         identity=max((member.identity for member in members), default=0),
         ignored=tuple(matching),
@@ -120,14 +114,7 @@ def is_majority(count: int, total: int) -> bool:
     return total >= MAJORITY_OF and 2 * count > total
 
 
-def group_by_value(
-    pool: Pool,
-    documents: Mapping[str, Document],
-    path: str,
-    *,
-    unsupported: Unsupported = is_unsupported,
-    filled_in_later: Collection[str] = FILLED_IN_LATER,
-) -> tuple[ValueHolders, ...]:
+def group_by_value(pool: Pool, documents: Mapping[str, Document], path: str) -> tuple[ValueHolders, ...]:
     """Return the values of a path, the most frequent first, then the states without a value.
 
     Every replica that was ever read is in exactly one of them.
@@ -138,9 +125,9 @@ def group_by_value(
         for replica, key in cohort.held.items():
             replicas.setdefault(key, []).append(replica)
         for key in cohort.documents:
-            setting = lookup_setting(documents[key].settings, path, filled_in_later)
+            setting = lookup_setting(documents[key].settings, path)
             if setting is None:
-                value = SettingValue("null", VALUELESS[missing_code(documents[key].version, path, unsupported)])
+                value = SettingValue("null", VALUELESS[missing_code(documents[key].version, path)])
             else:
                 value = SettingValue(setting.value, setting.state)
             found.setdefault(value, []).append((cohort.letter, key, setting))
@@ -154,7 +141,7 @@ def group_by_value(
     return tuple(sorted(groups, key=lambda each: (not is_comparable(each.state), -each.count, each.value, each.state)))
 
 
-def _read(members: Sequence[Member], documents: Mapping[str, Document], filled_in_later: Collection[str]) -> _Documents:
+def _read(members: Sequence[Member], documents: Mapping[str, Document]) -> _Documents:
     replicas: dict[str, list[str]] = {}
     fresh: Counter[str] = Counter()
     for member in members:
@@ -166,8 +153,7 @@ def _read(members: Sequence[Member], documents: Mapping[str, Document], filled_i
         documents=tuple(documents[key] for key in ids),
         replicas=tuple(tuple(replicas[key]) for key in ids),
         fresh=np.array([fresh[key] for key in ids], dtype=np.int64),
-        table=encode([documents[key].settings for key in ids], filled_in_later),
-        filled_in_later=filled_in_later,
+        table=encode([documents[key].settings for key in ids]),
     )
 
 
@@ -214,14 +200,14 @@ def _cohort(
         document=read.documents[rows[0]].id,
         documents=tuple(read.documents[row].id for row in rows),
         replicas=tuple(sorted(held)),
-        settings=_union([read.documents[row].settings for row in rows], read.filled_in_later),
+        settings=_union([read.documents[row].settings for row in rows]),
         read_in_part=tuple(sorted(replica for row in incomplete for replica in read.replicas[row])),
         distinguishing=distinguishing,
         held=held,
     )
 
 
-def _union(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collection[str]) -> Mapping[str, Setting]:
+def _union(documents: Sequence[Mapping[str, Setting]]) -> Mapping[str, Setting]:
     """Return the settings of several documents: of each path the first value, else the first state."""
     if len(documents) == 1:
         return documents[0]
@@ -229,7 +215,7 @@ def _union(documents: Sequence[Mapping[str, Setting]], filled_in_later: Collecti
     with_value: set[str] = set()
     for settings in documents:
         for path, setting in settings.items():
-            is_value = is_comparable(setting.state) and not (setting.state is State.NULL and path in filled_in_later)
+            is_value = is_comparable(setting.state) and not (setting.state is State.NULL and path in FILLED_IN_LATER)
             if path not in union or (is_value and path not in with_value):
                 union[path] = setting
             if is_value:
@@ -255,13 +241,11 @@ def _distinctions(unions: Codes, paths: Sequence[str], values: Sequence[SettingV
     return distinctions
 
 
-def _differences(
-    read: _Documents, columns: NDArray[np.intp], places: NDArray[np.int64], unsupported: Unsupported
-) -> tuple[Difference, ...]:
+def _differences(read: _Documents, columns: NDArray[np.intp], places: NDArray[np.int64]) -> tuple[Difference, ...]:
     found = []
     for column in columns.tolist():
         path = read.table.paths[column]
-        values = _value_counts(read, column, places.tolist(), unsupported)
+        values = _value_counts(read, column, places.tolist())
         counted = [value for value in values if is_comparable(value.state)]
         total = sum(value.count for value in counted)
         first = counted[0]
@@ -270,15 +254,13 @@ def _differences(
     return tuple(difference for *_, difference in sorted(found, key=lambda entry: entry[:3]))
 
 
-def _value_counts(
-    read: _Documents, column: int, places: Sequence[int], unsupported: Unsupported
-) -> tuple[ValueCount, ...]:
+def _value_counts(read: _Documents, column: int, places: Sequence[int]) -> tuple[ValueCount, ...]:
     """Count the replicas of every value of a path, the most first, then the states without a value."""
     counts: dict[int, int] = {}
     cohorts: dict[int, set[int]] = {}
     rows = zip(read.documents, read.table.codes[:, column].tolist(), read.fresh.tolist(), places, strict=True)
     for document, reported, fresh, place in rows:
-        code = reported or missing_code(document.version, read.table.paths[column], unsupported)
+        code = reported or missing_code(document.version, read.table.paths[column])
         counts[code] = counts.get(code, 0) + fresh
         cohorts.setdefault(code, set()).add(place)
     values = read.table.values

@@ -5,13 +5,12 @@ vLLM hashes each block together with its parent; the first parent is made from a
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Engine, Setting, SettingValue, State
-from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.versions import has_change
 
@@ -64,11 +63,9 @@ def short_name(path: str) -> str:
     return "vLLM version" if path == VERSION_PATH else path.rpartition(".")[2]
 
 
-def known_values(
-    settings: Mapping[str, Setting], paths: Iterable[str], filled_in_later: Collection[str] = FILLED_IN_LATER
-) -> Values:
+def known_values(settings: Mapping[str, Setting], paths: Iterable[str]) -> Values:
     """Return the values of some paths, without paths that have none."""
-    found = {path: lookup_value(settings, path, filled_in_later) for path in paths}
+    found = {path: lookup_value(settings, path) for path in paths}
     return {path: value for path, value in found.items() if value is not None}
 
 

@@ -1,13 +1,12 @@
 """The reference of a comparison: the majority of a pool, one of its cohorts, one of its replicas, or its baseline."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from dashboard.compare.baseline import agreed_settings
-from dashboard.compare.encoding import NULL, Table, encode
+from dashboard.compare.encoding import NULL, Table
 from dashboard.fleet import Baseline, Document, Pool, Setting, SettingValue
-from dashboard.vllm.canonical import FILLED_IN_LATER
 
 
 class ReferenceKind(StrEnum):
@@ -46,25 +45,8 @@ def parse_reference(text: str | None, pool: Pool, baseline: Baseline | None = No
     return MAJORITY
 
 
-def reference_values(
-    pool: Pool,
-    documents: Mapping[str, Document],
-    reference: Reference,
-    *,
-    baseline: Baseline | None = None,
-    filled_in_later: Collection[str] = FILLED_IN_LATER,
-) -> Mapping[str, SettingValue]:
-    """Return the values of the reference by path.
-
-    The majority has no value of a path that is tied. A baseline has one value of each path, also where it tolerates
-    others.
-    """
-    rows = [cohort.settings for cohort in pool.cohorts] + reference_settings(pool, documents, reference, baseline)
-    return values_of_reference(pool, reference, encode(rows, filled_in_later))
-
-
-def values_of_reference(pool: Pool, reference: Reference, table: Table) -> Mapping[str, SettingValue]:
-    """Return the values of the reference by path.
+def reference_values(pool: Pool, reference: Reference, table: Table) -> Mapping[str, SettingValue]:
+    """Return the values of the reference by path: the majority has none where paths are tied.
 
     `table` begins with the pool's cohorts and ends with the settings of `reference_settings`, where there are any.
     """

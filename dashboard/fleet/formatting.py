@@ -85,7 +85,7 @@ def short_id(snapshot: str) -> str:
     return snapshot[:SHORT_ID]
 
 
-def told_text(value: str, state: State) -> str:
+def setting_text(value: str, state: State) -> str:
     """Write one setting on one line. `value` is canonical JSON text; what has no value is written in words.
 
     A string that could be read as a number, a boolean or null keeps its quotes, so that "16" is never taken for 16.

@@ -5,7 +5,7 @@ from html import escape, unescape
 
 from dashboard.compare import Cell, CellState, Column, Matrix, Row
 from dashboard.fleet import State
-from dashboard.fleet.formatting import HIDDEN, one_line, told_text
+from dashboard.fleet.formatting import HIDDEN, one_line, setting_text
 from dashboard.views.blocks import MOST_COLUMNS
 
 COHORT_COLOURS = 6  # classes c0 to c5 of the style sheet, then again from the first
@@ -76,8 +76,8 @@ def row_mark(row: Row) -> str:
 def cell_text(cell: Cell) -> str:
     """Write a cell on one line: its value, or in words why it has none."""
     if cell.value:
-        return told_text(cell.value, State.REPORTED)
-    return told_text("null", _WITHOUT_VALUE.get(cell.state, State.ABSENT))
+        return setting_text(cell.value, State.REPORTED)
+    return setting_text("null", _WITHOUT_VALUE.get(cell.state, State.ABSENT))
 
 
 def colour(letter: str) -> int:

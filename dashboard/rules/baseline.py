@@ -86,7 +86,7 @@ def deviates_from_baseline(pool: PoolSubject) -> Iterator[Draft]:
     """
     baseline = cast("Baseline", pool.baseline)
     usual = usual_values(baseline, (pool.settings(each) for each in pool.members))
-    found = pool.of_documents(lambda settings: deviations(baseline, settings, usual).deviating)
+    found = pool.of_documents(lambda settings: deviations(baseline, settings, usual))
     own = {each: [one for one in found[each] if not pool.is_ignored(one.path)] for each in sorted(found)}
     alike: dict[tuple[bool, tuple[Deviation, ...]], list[str]] = defaultdict(list)
     for replica, deviating in own.items():
@@ -145,7 +145,7 @@ def _text(baseline: Baseline, deviating: Sequence[Deviation]) -> Text:
         comment = f" (“{middle_cut(one_line(each.comment), COMMENT_LENGTH)}”)" if each.comment else ""
         own = write(setting_piece(each.path), " is ", value_piece(each.own, each.path))
         kind = "tolerated" if each.tolerance else "expected"
-        texts.append(write(own, f", {kind} ", value(each.agreed_words), comment))
+        texts.append(write(own, f", {kind} ", value(each.allowed_text), comment))
     more = len(texts) - MAX_NAMED
     shown = [*texts[:MAX_NAMED], *([write(f"{more:,} more")] if more > 0 else [])]
     verb = "deviates" if len(texts) == 1 else "deviate"
@@ -155,7 +155,7 @@ def _text(baseline: Baseline, deviating: Sequence[Deviation]) -> Text:
 
 def _reference(deviation: Deviation) -> SettingValue:
     """Return the expected value, or all tolerated ones in words."""
-    return deviation.agreed if deviation.tolerance is None else setting_value(deviation.agreed_words)
+    return deviation.agreed if deviation.tolerance is None else setting_value(deviation.allowed_text)
 
 
 def _remedy(baseline: Baseline, deviating: Sequence[Deviation], methods: Mapping[str, ApplyMethod]) -> Remedy:
@@ -195,7 +195,7 @@ def _manual_steps(deviating: Sequence[Deviation], methods: Mapping[str, ApplyMet
         yield removable_text(flags)
     for each in deviating:
         if methods[each.path] is ApplyMethod.CHOICE:
-            yield f"Choose a value for {setting_name(each.path)}: {each.agreed_words}."
+            yield f"Choose a value for {setting_name(each.path)}: {each.allowed_text}."
 
 
 def _open_steps(baseline: Baseline, paths: Sequence[str]) -> Iterator[str]:

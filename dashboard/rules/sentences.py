@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 
 from dashboard.fleet import SettingValue, State
-from dashboard.fleet.formatting import middle_cut, one_line, told_text
+from dashboard.fleet.formatting import middle_cut, one_line, setting_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, joined, value
 from dashboard.rules.connector_options import EXTRA
 
@@ -46,7 +46,7 @@ def say(setting: SettingValue, path: str = "") -> str:
     """Return a value as text, with the unit of its path; `unset` for null."""
     if setting.state is State.NULL:
         return "unset"
-    return told_text(setting.value, setting.state) + (UNITS.get(path, "") if setting.state is State.REPORTED else "")
+    return setting_text(setting.value, setting.state) + (UNITS.get(path, "") if setting.state is State.REPORTED else "")
 
 
 def value_piece(setting: SettingValue, path: str = "") -> Piece:

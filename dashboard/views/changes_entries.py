@@ -17,7 +17,7 @@ from dashboard.analysis.changes import (
 )
 from dashboard.compare.prefix import short_name
 from dashboard.fleet import ReplicaState, SettingChange
-from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, one_line, told_text
+from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, one_line, setting_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain
 from dashboard.report.replicas.standing import mark
 from dashboard.rules.findings import Finding, OutcomeKind
@@ -195,7 +195,7 @@ def _group(same: Sequence[SettingGroup], sides: Sides) -> Entry:
 def _change_line(change: SettingChange, pool: str | None, sides: Sides) -> Text:
     path = middle_cut(one_line(change.path), LONGEST_PATH)
     target = sides.target(Kind.SETTING, change.path, pool) if pool else None
-    before, after = (Piece(told_text(*each), Style.CODE) for each in (change.before, change.after))
+    before, after = (Piece(setting_text(*each), Style.CODE) for each in (change.before, change.after))
     return (Piece(path, Style.CODE, target), Piece(" "), before, Piece(" -> "), after)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dashboard.analysis.changes import Changes, PoolCapacity, RankChange, ReplicaPair, SettingChanges, SettingGroup
 from dashboard.fleet import SettingValue
-from dashboard.fleet.formatting import count, first_of, iso, short, short_id, size, told_text
+from dashboard.fleet.formatting import count, first_of, iso, setting_text, short, short_id, size
 from dashboard.fleet.pieces import Kind
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import Cell, Column, Table, Tone, data_table, list_cell, number_cell
@@ -165,7 +165,7 @@ def _capacity(pool: PoolCapacity, sides: Sides) -> tuple[Cell, ...]:
 
 def _value(setting: SettingValue) -> Cell:
     """Return a value of a setting; for programs as canonical JSON."""
-    return Cell(told_text(*setting), value=setting.value or None)
+    return Cell(setting_text(*setting), value=setting.value or None)
 
 
 def _replica_rows(changes: Changes, sides: Sides) -> Iterator[tuple[Cell, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dashboard.analysis.changes import CapacitySum, Changes, CohortCount, PoolCapacity, SettingGroup
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.fleet import Basis, SettingChange
-from dashboard.fleet.formatting import count, exact, joined, told_text
+from dashboard.fleet.formatting import count, exact, joined, setting_text
 from dashboard.views.names import brief
 
 NO_POOL = "no pool"
@@ -66,7 +66,7 @@ def warnings(changes: Changes) -> list[str]:
 def change_text(change: SettingChange) -> str:
     """Return one change: `block_size 16 -> 32`."""
     name = brief(short_name(change.path))
-    return f"{name} {told_text(*change.before)} -> {told_text(*change.after)}"
+    return f"{name} {setting_text(*change.before)} -> {setting_text(*change.after)}"
 
 
 def group_text(group: SettingGroup) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import sharing_text
 from dashboard.fleet import Basis, Pool, Replica, ReplicaState, State, cohort_letters
-from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, told_text
+from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, setting_text
 from dashboard.fleet.pieces import plain
 from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
@@ -88,7 +88,7 @@ def _differences(pool: Pool, place: int, replicas: Mapping[str, Replica]) -> Tab
     for difference in pool.differences[:MOST_DIFFERENCES]:
         values = {letter: each for each in difference.values if each.state in VALUES for letter in each.cohorts}
         cells = [values.get(cohort.letter) for cohort in pool.cohorts]
-        texts = (told_text(each.value, each.state) if each else "not reported" for each in cells)
+        texts = (setting_text(each.value, each.state) if each else "not reported" for each in cells)
         rows.append((Cell(difference.path), *map(Cell, texts)))
     hidden = len(pool.differences) - MOST_DIFFERENCES
     note = f"and {count(hidden, 'more difference')}" if hidden > 0 else ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from dashboard.compare import Matrix, Share, SharingCell, SharingVerdict, cause_text
 from dashboard.compare.sharing import MOST_COHORTS, within
 from dashboard.fleet import Cohort, Pool, Replica
-from dashboard.fleet.formatting import count, first_of, told_text
+from dashboard.fleet.formatting import count, first_of, setting_text
 from dashboard.fleet.pieces import Kind, Piece, Style, Target
 from dashboard.views.blocks import Block, Cell, Column, DifferenceTable, Paragraph, Table, Tone, list_cell, number_cell
 from dashboard.views.capacity_text import name_of
@@ -77,7 +77,7 @@ def cohorts_table(pool: Pool, replicas: Mapping[str, Replica], slug: str) -> Tab
 
 
 def _cohort_row(cohort: Cohort, pool: Pool, replicas: Mapping[str, Replica]) -> tuple[Cell, ...]:
-    settings = [f"{each.path} = {told_text(each.value, each.state)}" for each in cohort.distinguishing]
+    settings = [f"{each.path} = {setting_text(each.value, each.state)}" for each in cohort.distinguishing]
     names = names_of(cohort.replicas, {each: replicas[each].name for each in cohort.replicas})
     incomplete = f"; {len(cohort.read_in_part):,} with incomplete data" if cohort.read_in_part else ""
     none = "the only cohort" if len(pool.cohorts) == 1 else "no single setting"

@@ -72,22 +72,17 @@ def compare_chosen(fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERE
     """Compare a pool as chosen; rows of findings come first, the worst on top."""
     members = {replica.id: replica for replica in members_of(fleet, pool)}
     by_name = sorted(pool.replicas, key=lambda replica: natural(members[replica].name))
-    as_replicas = by_name if choice.by_replica else None
-    baseline = fleet.policy.baseline(pool.name)
-    matrix = build_matrix(
+    seeds = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
+    prefix, matrix = build_matrix(
         pool,
         fleet.documents,
         choice.reference,
-        baseline=baseline,
+        baseline=fleet.policy.baseline(pool.name),
+        band=(*PREFIX_PATHS, *seeds),
         only_differences=choice.only_differences,
         section=choice.section,
         search=choice.search,
-        as_replicas=as_replicas,
-    )
-    seeds = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
-    deciding = (*PREFIX_PATHS, *seeds)
-    prefix = build_matrix(
-        pool, fleet.documents, choice.reference, baseline=baseline, paths=deciding, as_replicas=as_replicas
+        as_replicas=by_name if choice.by_replica else None,
     )
     hashes = hash_row(FINGERPRINT, pool, choice.reference, prefix.columns, members)
     sharing = sharing_verdict(pool, members, fleet.documents)

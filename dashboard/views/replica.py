@@ -119,9 +119,9 @@ def _contradictions(replica: Replica) -> list[Section]:
     rows = [
         (
             Cell(formatting.middle_cut(each.path, LONGEST_NAME)),
-            Cell(formatting.told_text(each.kept.value, each.kept.state)),
+            Cell(formatting.setting_text(each.kept.value, each.kept.state)),
             Cell(SOURCES[each.kept.source]),
-            Cell(formatting.told_text(each.other.value, each.other.state)),
+            Cell(formatting.setting_text(each.other.value, each.other.state)),
             Cell(SOURCES[each.other.source]),
         )
         for each in replica.contradictions

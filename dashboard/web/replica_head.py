@@ -93,9 +93,9 @@ def contradictions(found: Sequence[Contradiction]) -> str:
     rows = [
         [
             markup.code(formatting.middle_cut(each.path, LONGEST_NAME)),
-            markup.code(formatting.told_text(each.kept.value, each.kept.state)),
+            markup.code(formatting.setting_text(each.kept.value, each.kept.state)),
             markup.text(SOURCES[each.kept.source]),
-            markup.code(formatting.told_text(each.other.value, each.other.state)),
+            markup.code(formatting.setting_text(each.other.value, each.other.state)),
             markup.text(SOURCES[each.other.source]),
         ]
         for each in found[:MOST_CONTRADICTIONS]

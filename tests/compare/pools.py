@@ -1,4 +1,4 @@
-"""Small pools for tests of comparing: documents from plain values, and what Hypothesis draws them from."""
+"""Small pools for tests of comparing: documents from plain values, and the strategy that draws them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from dashboard.compare import Member, compare_pool
 from dashboard.fleet import Document, Pool, Role, Setting, Source, State
 
-# What a drawn path may be told as; None is a path that is left out.
-TOLD: Sequence[Any] = (None, 1, 2, "x", {}, State.NULL, State.UNKNOWN, State.REDACTED)
+VALUES: Sequence[Any] = (None, 1, 2, "x", {}, State.NULL, State.UNKNOWN, State.REDACTED)  # None: the path is left out
 PATHS = (
     "version",
     "cache_config.block_size",
@@ -23,32 +22,38 @@ PATHS = (
 
 
 def setting(value: Any, source: Source = Source.SERVER_INFO) -> Setting:
-    """Make a setting of a JSON value, None being null, or of a state without a value."""
+    """A setting of a JSON value, None being null, or of a state without a value."""
     if isinstance(value, State):
         return Setting("null", value, source)
     return setting(State.NULL, source) if value is None else Setting(json.dumps(value), State.REPORTED, source)
 
 
 def document(key: str, settings: Mapping[str, Any], version: str | None = None) -> Document:
-    """Make a document of plain values by path."""
+    """A document of plain values by path."""
     return Document(key, version, {path: setting(value) for path, value in settings.items()})
 
 
-def pool_of(*holders: tuple[int, Mapping[str, Any]], **choices: Any) -> tuple[Pool, dict[str, Document]]:
-    """Compare a pool: for every (count, settings) so many fresh replicas with one document."""
+def pool_of(*holders: tuple[int, Mapping[str, Any]], ignore: Sequence[str] = ()) -> tuple[Pool, dict[str, Document]]:
+    """A compared pool and its documents; each (count, settings) is a document with as many fresh replicas."""
     documents = {f"d{index}": document(f"d{index}", settings) for index, (_, settings) in enumerate(holders)}
     members = [
         Member(f"http://{index}-{number}:80", f"d{index}", fresh=True, identity=41)
         for index, (count, _) in enumerate(holders)
         for number in range(count)
     ]
-    return compare_pool("chat", Role.BOTH, members, documents, **choices), documents
+    return compare_pool("chat", Role.BOTH, members, documents, ignore), documents
+
+
+def pool_of_documents(documents: Mapping[str, Document], stale: Sequence[str] = ()) -> Pool:
+    """A compared pool with one replica per document, named like it."""
+    members = [Member(key, key, fresh=key not in stale, identity=0) for key in documents]
+    return compare_pool("chat", Role.BOTH, members, documents)
 
 
 @st.composite
 def fleets(draw: st.DrawFn) -> tuple[list[Member], dict[str, Document]]:
-    """Draw up to 12 replicas, some stale and some never read, over up to 8 documents, all of them held."""
-    drawn = draw(st.lists(st.fixed_dictionaries({path: st.sampled_from(TOLD) for path in PATHS}), max_size=8))
+    """Draw up to 12 replicas, some stale and some never read, over up to 8 documents, each of some replica."""
+    drawn = draw(st.lists(st.fixed_dictionaries({path: st.sampled_from(VALUES) for path in PATHS}), max_size=8))
     documents = {
         f"d{index}": document(f"d{index}", {path: value for path, value in settings.items() if value is not None})
         for index, settings in enumerate(drawn)
@@ -61,7 +66,7 @@ def fleets(draw: st.DrawFn) -> tuple[list[Member], dict[str, Document]]:
     return members, documents
 
 
-def compared(fleet: tuple[list[Member], dict[str, Document]], **choices: Any) -> Pool:
-    """Compare what `fleets` drew."""
+def compared(fleet: tuple[list[Member], dict[str, Document]], ignore: Sequence[str] = ()) -> Pool:
+    """Compare a drawn fleet."""
     members, documents = fleet
-    return compare_pool("chat", Role.BOTH, members, documents, **choices)
+    return compare_pool("chat", Role.BOTH, members, documents, ignore)

@@ -1,56 +1,63 @@
-"""Which rows of codes go together."""
+"""Rows of codes grouped into cohorts, and the fewest settings that distinguish a cohort."""
+
+from functools import reduce
+from itertools import combinations
+from operator import or_
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dashboard.compare.cohorts import contradicting_rows, contradictions, group_rows, letter, merge_rows
+from dashboard.compare.cohorts import (
+    EXACT_SIZE,
+    EXACT_WORK,
+    contradicting_rows,
+    contradictions,
+    group_rows,
+    letter,
+    merge_rows,
+    minimal_cover,
+)
 from dashboard.compare.encoding import MISSING, NULL, REDACTED
 
 ONE, TWO = NULL + 1, NULL + 2
+MASKS = st.lists(st.integers(0, 255), max_size=8)
 
 
-def grouped(rows: list[list[int]], replicas: list[int]) -> list[list[int]]:
-    return group_rows(np.array(rows, dtype=np.int32), replicas)
-
-
-def test_rows_that_say_the_same_are_one_cohort() -> None:
-    assert grouped([[ONE, TWO], [ONE, TWO]], [1, 1]) == [[0, 1]]
-
-
-def test_the_cohort_with_more_replicas_comes_first() -> None:
-    assert grouped([[ONE], [TWO]], [1, 2]) == [[1], [0]]
-
-
-def test_the_most_completely_read_row_leads_its_cohort() -> None:
-    assert grouped([[ONE, MISSING], [ONE, ONE]], [9, 1]) == [[1, 0]]
-
-
-def test_a_row_that_says_less_joins_the_largest_cohort_it_does_not_contradict() -> None:
-    assert grouped([[ONE, ONE], [TWO, ONE], [MISSING, ONE]], [1, 5, 1]) == [[1, 2], [0]]
-
-
-def test_a_row_contradicts_what_the_members_of_a_cohort_say_together() -> None:
-    rows = [[ONE, ONE, MISSING], [MISSING, ONE, ONE], [ONE, MISSING, TWO]]
-
-    assert grouped(rows, [3, 2, 1]) == [[0, 1], [2]]
-
-
-def test_a_cohort_grows_with_every_row_that_joins() -> None:
-    rows = [[ONE, ONE, ONE], [TWO, ONE, ONE], [TWO, ONE, MISSING], [MISSING, ONE, MISSING]]
-
-    assert grouped(rows, [3, 2, 2, 1]) == [[1, 2, 3], [0]]
-
-
-def test_redacted_and_missing_contradict_nothing() -> None:
-    assert grouped([[ONE], [REDACTED], [MISSING]], [1, 1, 1]) == [[0, 1, 2]]
-
-
-def test_null_contradicts_a_value() -> None:
-    assert grouped([[ONE], [NULL]], [1, 1]) == [[0], [1]]
-
-
-def test_nothing_to_group_is_no_cohort() -> None:
-    assert group_rows(np.zeros((0, 0), dtype=np.int32), []) == []
+@pytest.mark.parametrize(
+    ("rows", "replicas", "cohorts"),
+    [
+        pytest.param([[ONE, TWO], [ONE, TWO]], [1, 1], [[0, 1]], id="equal rows are one cohort"),
+        pytest.param([[ONE], [TWO]], [1, 2], [[1], [0]], id="the largest cohort is first"),
+        pytest.param([[ONE, MISSING], [ONE, ONE]], [9, 1], [[1, 0]], id="the most complete row is first"),
+        pytest.param(
+            [[ONE, ONE], [TWO, ONE], [MISSING, ONE]],
+            [1, 5, 1],
+            [[1, 2], [0]],
+            id="an incomplete row joins the largest cohort without a contradiction",
+        ),
+        pytest.param(
+            [[ONE, ONE, MISSING], [MISSING, ONE, ONE], [ONE, MISSING, TWO]],
+            [3, 2, 1],
+            [[0, 1], [2]],
+            id="a row contradicts the members of a cohort together",
+        ),
+        pytest.param(
+            [[ONE, ONE, ONE], [TWO, ONE, ONE], [TWO, ONE, MISSING], [MISSING, ONE, MISSING]],
+            [3, 2, 2, 1],
+            [[1, 2, 3], [0]],
+            id="every row that joins counts",
+        ),
+        pytest.param([[ONE], [REDACTED], [MISSING]], [1, 1, 1], [[0, 1, 2]], id="missing contradicts nothing"),
+        pytest.param([[ONE], [NULL]], [1, 1], [[0], [1]], id="null contradicts a value"),
+        pytest.param(np.zeros((0, 0)), [], [], id="no rows"),
+    ],
+)
+def test_a_row_joins_the_largest_cohort_that_it_does_not_contradict(
+    rows: list[list[int]], replicas: list[int], cohorts: list[list[int]]
+) -> None:
+    assert group_rows(np.array(rows, dtype=np.int32), replicas) == cohorts
 
 
 def test_contradictions_are_bit_sets_of_rows() -> None:
@@ -60,7 +67,7 @@ def test_contradictions_are_bit_sets_of_rows() -> None:
     assert contradicting_rows([ONE, TWO, REDACTED, TWO]) == [0b1010, 0b0001, 0, 0b0001]
 
 
-def test_members_together_tell_what_any_of_them_tells() -> None:
+def test_merged_rows_have_every_value_of_their_members() -> None:
     codes = np.array([[ONE, MISSING, MISSING], [MISSING, TWO, REDACTED]], dtype=np.int32)
 
     assert merge_rows(codes).tolist() == [ONE, TWO, REDACTED]
@@ -69,5 +76,40 @@ def test_members_together_tell_what_any_of_them_tells() -> None:
 @pytest.mark.parametrize(
     ("place", "name"), [(0, "A"), (25, "Z"), (26, "AA"), (27, "AB"), (701, "ZZ"), (702, "AAA"), (999, "ALL")]
 )
-def test_letters_go_on_after_z(place: int, name: str) -> None:
+def test_letters_continue_with_aa_after_z(place: int, name: str) -> None:
     assert letter(place) == name
+
+
+@pytest.mark.parametrize(
+    ("masks", "others", "cover"),
+    [
+        pytest.param([0, 0], 0, (), id="a single cohort"),
+        pytest.param([0b01, 0b11, 0b10, 0b11], 0b11, (1,), id="the first of two that suffice"),
+        pytest.param([0b011110, 0b000111, 0b111000, 0b100000, 1], 0b111111, (1, 2), id="two, where greedy takes three"),
+        pytest.param([0b011110, 0b000011, 0b001100, 0b110000], 0b111111, (0, 1, 3), id="three"),
+        pytest.param([0b11, 0b1100, 0b110000, 0b11000000], 0b11111111, (0, 1, 2, 3), id="greedy beyond three"),
+        pytest.param(
+            [*(1 << index for index in range(EXACT_WORK)), ((1 << EXACT_WORK) - 1) ^ 1],
+            (1 << EXACT_WORK) - 1,
+            (0, EXACT_WORK),
+            id="greedy beyond the exact work",
+        ),
+    ],
+)
+def test_a_cover_has_the_fewest_and_first_masks(masks: list[int], others: int, cover: tuple[int, ...]) -> None:
+    assert minimal_cover(masks, others) == cover
+
+
+@given(MASKS)
+def test_no_fewer_masks_cover_all_and_the_preferred_win(masks: list[int]) -> None:
+    others = reduce(or_, masks, 0)
+    places = minimal_cover(masks, others)
+
+    def covers(chosen: tuple[int, ...]) -> bool:
+        return reduce(or_, (masks[place] for place in chosen), 0) == others
+
+    assert covers(places)
+    for size in range(min(len(places), EXACT_SIZE + 1)):
+        assert not any(map(covers, combinations(range(len(masks)), size)))
+    if len(places) <= EXACT_SIZE:
+        assert places == next(filter(covers, combinations(range(len(masks)), len(places))))

@@ -1,6 +1,4 @@
-"""The row of block hashes: in how many ways each column hashes, and who differs from most."""
-
-from __future__ import annotations
+"""The row of block hashes: the hashes of each column, compared with the reference."""
 
 from collections.abc import Sequence
 
@@ -12,14 +10,17 @@ from dashboard.fleet import Baseline, Cohort, Fingerprint, Pool, Role
 from tests.builders import hashing, replica
 
 Mark = str | Fingerprint | None
-Held = Sequence[Sequence[Mark]]  # of one column, its replicas' engines
+Held = Sequence[Sequence[Mark]]  # of one column: its replicas' engines
+CellValues = list[tuple[CellState, str, int | None]]  # state, value, reporting replicas
 
 SAME, DIFFERS, UNKNOWN, ABSENT = CellState.SAME, CellState.DIFFERS, CellState.UNKNOWN, CellState.ABSENT
+COHORT_B = Reference(ReferenceKind.COHORT, "B")
+REPLICA_B = Reference(ReferenceKind.REPLICA, replica("r1-0").id)
 OFF = Fingerprint(reason="prefix caching is off")
 
 
-def row(*columns: Held, reference: Reference = MAJORITY) -> Row | None:
-    """The row of these columns, cohorts A, B and so on, held against a reference."""
+def row(columns: Sequence[Held], reference: Reference = MAJORITY) -> Row | None:
+    """The row of these columns, cohorts A, B and so on, compared with a reference."""
     members = [
         [replica(f"r{number}-{place}", engines=hashing(*marks)) for place, marks in enumerate(held)]
         for number, held in enumerate(columns)
@@ -30,94 +31,50 @@ def row(*columns: Held, reference: Reference = MAJORITY) -> Row | None:
     ]
     agreed = (baseline_column(Baseline("agreed", "*", {})),) if reference == BASELINE else ()
     cohorts = tuple(Cohort(each.key, "", (), each.replicas, {}) for each in drawn)
-    everybody = {each.id: each for held in members for each in held}
-    pool = Pool("chat", Role.BOTH, tuple(everybody), len(everybody), None, cohorts, (), 0, 0, ())
-    return hash_row("the path", pool, reference, (*agreed, *drawn), everybody)
+    replicas = {each.id: each for held in members for each in held}
+    pool = Pool("chat", Role.BOTH, tuple(replicas), len(replicas), None, cohorts, (), 0, 0, ())
+    return hash_row("the path", pool, reference, (*agreed, *drawn), replicas)
 
 
-def cells(*columns: Held, reference: Reference = MAJORITY) -> list[tuple[CellState, str, int | None]]:
-    """State, value and how many tell, of each column."""
-    found = row(*columns, reference=reference)
-    assert found is not None
-    return [(cell.state, cell.value, cell.tellers) for cell in found.cells]
-
-
-def test_columns_that_hash_as_most_do_are_the_same() -> None:
-    found = row(["a", "a"], ["a"])
-
-    assert found is not None
-    assert (found.path, found.label, found.differs, found.tie) == ("the path", "block hashes", False, False)
-    assert cells(["a", "a"], ["a"]) == [(SAME, '"a"', None)] * 2
-
-
-def test_who_hashes_in_another_way_than_most_differs() -> None:
-    assert cells(["a", "a"], ["b"]) == [(SAME, '"a"', None), (DIFFERS, '"b"', None)]
-    assert cells(["a", "a", "b"], ["a"])[0] == (DIFFERS, '"2 ways"', None)
-
-
-def test_replicas_that_all_hash_in_their_own_way_are_counted_as_different() -> None:
-    found = row(["a", "b", "c"])
-
-    assert found is not None
-    assert found.tie
-    assert cells(["a", "b", "c"]) == [(DIFFERS, '"3 different"', None)]
-
-
-def test_a_column_of_which_not_all_tell_is_not_called_the_same() -> None:
-    """How many tell stands beside it; that it differs is no less true."""
-    assert cells(["a", "a"], [["a"], [None]], [["b"], []], [[None]]) == [
-        (SAME, '"a"', None),
-        (UNKNOWN, '"a"', 1),
-        (DIFFERS, '"b"', 1),
-        (ABSENT, "", None),
-    ]
-
-
-def test_an_engine_that_hashes_no_blocks_has_none() -> None:
-    assert cells(["a", "a"], [[OFF]])[1] == (UNKNOWN, '"none"', None)
-
-
-def test_a_cohort_or_a_replica_as_the_reference_is_what_the_others_differ_from() -> None:
-    """The reference itself never differs, also where most hash in another way."""
-    second = [(DIFFERS, '"a"', None), (SAME, '"b"', None)]
-    member = replica("r1-0")
-
-    assert cells(["a", "a"], ["b"], reference=Reference(ReferenceKind.COHORT, "B")) == second
-    assert cells(["a", "a"], ["b"], reference=Reference(ReferenceKind.REPLICA, member.id)) == second
-    assert cells(["a", "b"], ["b"], reference=Reference(ReferenceKind.COHORT, "B"))[0] == (
-        DIFFERS,
-        '"2 different"',
-        None,
-    )
-
-
-@pytest.mark.parametrize("second", [["b", "c"], [[None]]])
-def test_nothing_is_marked_where_the_reference_has_no_one_way(second: Held) -> None:
-    """A reference that hashes in two ways, or tells none, says nothing of the others."""
-    found = row(["a", "a"], second, reference=Reference(ReferenceKind.COHORT, "B"))
+@pytest.mark.parametrize(
+    ("columns", "reference", "cells"),
+    [
+        ([["a", "a"], ["a"]], MAJORITY, [(SAME, '"a"', None)] * 2),
+        ([["a", "a"], ["b"]], MAJORITY, [(SAME, '"a"', None), (DIFFERS, '"b"', None)]),
+        ([["a", "a", "b"], ["a"]], MAJORITY, [(DIFFERS, '"2 ways"', None), (SAME, '"a"', None)]),
+        ([["a", "b", "c"]], MAJORITY, [(DIFFERS, '"3 different"', None)]),
+        (
+            [["a", "a"], [["a"], [None]], [["b"], []], [[None]]],
+            MAJORITY,
+            [(SAME, '"a"', None), (UNKNOWN, '"a"', 1), (DIFFERS, '"b"', 1), (ABSENT, "", None)],
+        ),
+        ([["a", "a"], [[OFF]]], MAJORITY, [(SAME, '"a"', None), (UNKNOWN, '"none"', None)]),
+        ([[["0123456789abcdef"]]], MAJORITY, [(SAME, '"0123456789ab"', None)]),
+        ([["a", "a"], ["b"]], COHORT_B, [(DIFFERS, '"a"', None), (SAME, '"b"', None)]),
+        ([["a", "a"], ["b"]], REPLICA_B, [(DIFFERS, '"a"', None), (SAME, '"b"', None)]),
+        ([["a", "b"], ["b"]], COHORT_B, [(DIFFERS, '"2 different"', None), (SAME, '"b"', None)]),
+        ([["a", "a"], ["b", "c"]], COHORT_B, [(UNKNOWN, '"a"', None), (UNKNOWN, '"2 different"', None)]),
+        ([["a", "a"], [[None]]], COHORT_B, [(UNKNOWN, '"a"', None), (ABSENT, "", None)]),
+        (
+            [["a", "a"], ["b"]],
+            BASELINE,
+            [(UNKNOWN, '"not agreed"', None), (UNKNOWN, '"a"', None), (UNKNOWN, '"b"', None)],
+        ),
+    ],
+)
+def test_a_column_differs_where_its_hashes_are_not_those_of_the_reference(
+    columns: Sequence[Held], reference: Reference, cells: CellValues
+) -> None:
+    found = row(columns, reference)
 
     assert found is not None
-    assert (found.differs, found.tie, found.comparable) == (False, False, False)
-    assert found.cells[0].state is UNKNOWN
+    assert [(cell.state, cell.value, cell.tellers) for cell in found.cells] == cells
+    assert (found.path, found.label) == ("the path", "block hashes")
+    assert found.differs == any(state is DIFFERS for state, *_ in cells)
+    assert found.comparable == any(state in {SAME, DIFFERS} for state, *_ in cells)
+    assert found.tie == (columns == [["a", "b", "c"]])
 
 
-def test_a_baseline_agrees_on_no_hashes() -> None:
-    """Its cell says so in the words of the other rows, and nothing is marked."""
-    found = row(["a", "a"], ["b"], reference=BASELINE)
-
-    assert found is not None
-    assert not found.comparable
-    assert cells(["a", "a"], ["b"], reference=BASELINE) == [
-        (UNKNOWN, '"not agreed"', None),
-        (UNKNOWN, '"a"', None),
-        (UNKNOWN, '"b"', None),
-    ]
-
-
-def test_a_long_digest_is_cut() -> None:
-    assert cells([["0123456789abcdef"]])[0][1] == '"0123456789ab"'
-
-
-def test_there_is_no_row_where_nobody_tells() -> None:
-    assert row([[None], [OFF]]) is None
-    assert row() is None
+@pytest.mark.parametrize("columns", [[], [[[None], [OFF]]]])
+def test_there_is_no_row_where_no_engine_reports_a_digest(columns: Sequence[Held]) -> None:
+    assert row(columns) is None

@@ -48,7 +48,7 @@ def read(text: str) -> Baseline:
 def brought_up(text: str, told: dict[str, Any]) -> Update:
     settings = {path: builders.setting(value) for path, value in told.items()}
     update = updated(text, read(text), settings)
-    assert deviations(read(update.text), settings).deviating == ()
+    assert deviations(read(update.text), settings) == ()
     return update
 
 

@@ -27,7 +27,7 @@ from dashboard.fleet import Basis, State, formatting
 )
 def test_a_value_is_written_on_one_line_and_never_mistaken_for_another_type(value: str, text: str) -> None:
     """The string 16 keeps its quotes, so that it is never read as the number."""
-    assert formatting.told_text(value, State.NULL if value == "null" else State.REPORTED) == text
+    assert formatting.setting_text(value, State.NULL if value == "null" else State.REPORTED) == text
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_value_is_written_on_one_line_and_never_mistaken_for_another_type(valu
 )
 def test_what_has_no_value_is_said_in_words(state: State, text: str) -> None:
     """Unknown is not null."""
-    assert formatting.told_text("null", state) == text
+    assert formatting.setting_text("null", state) == text
     assert formatting.whole_text("null", state) == text
 
 
@@ -49,7 +49,7 @@ def test_a_long_text_is_cut_in_the_middle_and_whole_in_full() -> None:
     """Both ends stay: hashes and paths differ at either."""
     text = "a" * 60 + "z" * 60
 
-    cut = formatting.told_text(json.dumps(text), State.REPORTED)
+    cut = formatting.setting_text(json.dumps(text), State.REPORTED)
     assert (len(cut), cut[0], cut[-1]) == (formatting.LONG_TEXT, "a", "z")
     assert "…" in cut
     assert formatting.whole_text(json.dumps(text), State.REPORTED) == text
@@ -58,7 +58,7 @@ def test_a_long_text_is_cut_in_the_middle_and_whole_in_full() -> None:
 @given(st.text())
 def test_every_text_becomes_one_line(text: str) -> None:
     """No character of a server breaks a row."""
-    line = formatting.told_text(json.dumps(text), State.REPORTED)
+    line = formatting.setting_text(json.dumps(text), State.REPORTED)
 
     assert line.isprintable()
     assert len(line) <= max(formatting.LONG_TEXT, len(json.dumps(text)))

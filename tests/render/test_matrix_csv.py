@@ -24,7 +24,7 @@ def test_a_row_per_path_and_a_column_per_cohort_with_values_uncut() -> None:
     told = story()
     lines = parsed(
         matrix_csv(
-            build_matrix(told.pools[0], told.documents, MAJORITY),
+            build_matrix(told.pools[0], told.documents, MAJORITY).table,
             ["39 of 40, as of now"],
             {"http://chat-70b-17:8000": "chat-70b-17"},
         )
@@ -40,7 +40,7 @@ def test_columns_of_replicas_are_named() -> None:
     """A name where there is one, else the address."""
     told = story()
     pool = told.pools[0]
-    shown = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas[:2])
+    shown = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas[:2]).table
 
     assert parsed(matrix_csv(shown, (), {pool.replicas[0]: "first"}))[0] == ["path", "first", pool.replicas[1]]
 
@@ -63,6 +63,6 @@ def test_no_text_begins_like_a_formula_or_breaks_a_row(text: str) -> None:
 def test_a_hostile_fleet_keeps_its_rows() -> None:
     """As many fields in every row as there are columns."""
     told = hostile()
-    lines = parsed(matrix_csv(build_matrix(told.pools[0], told.documents, MAJORITY, only_differences=False)))
+    lines = parsed(matrix_csv(build_matrix(told.pools[0], told.documents, MAJORITY, only_differences=False).table))
 
     assert {len(line) for line in lines} == {3}

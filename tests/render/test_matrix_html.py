@@ -34,7 +34,7 @@ class Reader(HTMLParser):
 def drawn(of: Fleet, *, interactive: bool = False, show_all: bool = False) -> str:
     """Draw the first pool of a fleet."""
     names = {each.id: each.name for each in of.replicas}
-    matrix = build_matrix(of.pools[0], of.documents, MAJORITY, only_differences=not show_all)
+    matrix = build_matrix(of.pools[0], of.documents, MAJORITY, only_differences=not show_all).table
     return matrix_html(matrix, names, caption="Settings", corner="Setting", interactive=interactive)
 
 
@@ -102,7 +102,7 @@ def test_a_long_value_breaks_between_its_items_and_a_short_one_nowhere() -> None
 def test_rows_that_a_finding_names_have_its_mark() -> None:
     """What a finding names has the mark of its severity; what none names is only different."""
     told = story()
-    matrix = build_matrix(told.pools[0], told.documents, MAJORITY)
+    matrix = build_matrix(told.pools[0], told.documents, MAJORITY).table
     html = matrix_html(matrix, {}, caption="", corner="", kinds={"cache_config.block_size": "critical"})
 
     assert (
@@ -137,7 +137,7 @@ def test_the_own_name_of_a_setting_stands_out_from_its_section() -> None:
 def test_a_replicas_column_shows_its_cohort_by_the_letter_on_its_colour() -> None:
     told = story()
     pool = told.pools[0]
-    matrix = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas)
+    matrix = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas).table
     html = matrix_html(matrix, {}, caption="", corner="")
 
     assert '<small>cohort <span class="letter c1">B</span></small>' in html
@@ -156,7 +156,7 @@ def test_a_row_that_nobody_contradicts_but_not_all_tell_is_not_called_equal() ->
     told = fleet([*alike("chat", 3, more), replica("x", document=less)], [more, less])
     matrix = build_matrix(
         told.pools[0], told.documents, MAJORITY, only_differences=False, as_replicas=told.pools[0].replicas
-    )
+    ).table
     html = row(matrix_html(matrix, {}, caption="", corner=""), "a.b")
 
     assert 'class="glyph unknown"' in html

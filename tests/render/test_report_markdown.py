@@ -81,13 +81,13 @@ def test_a_note_stands_last_as_what_somebody_said() -> None:
 def test_columns_of_replicas_have_their_names_and_too_many_are_counted() -> None:
     told = story()
     pool = told.pools[0]
-    shown = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas[:2])
+    shown = build_matrix(pool, told.documents, MAJORITY, as_replicas=pool.replicas[:2]).table
     documents = [document({"cache_config.block_size": 16 + number}) for number in range(MOST_COLUMNS + 2)]
     wide = fleet([replica(f"chat-{place}", document=each) for place, each in enumerate(documents)], documents)
 
     text = written(DifferenceTable("d", "Part", shown, {pool.replicas[0]: "first"}))
     assert text.startswith(f"| setting | first | {escaped(pool.replicas[1])} |")
-    text = written(DifferenceTable("d", "Part", build_matrix(wide.pools[0], wide.documents, MAJORITY), {}))
+    text = written(DifferenceTable("d", "Part", build_matrix(wide.pools[0], wide.documents, MAJORITY).table, {}))
     assert text.startswith("2 more columns left out.\n\n| setting |")
 
 

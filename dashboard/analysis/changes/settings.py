@@ -13,7 +13,6 @@ from dashboard.analysis.changes.replicas import is_read, pairs
 from dashboard.compare.encoding import NULL, Table, encode, missing_code
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import Document, Replica, SettingChange, State, cohort_letters
-from dashboard.vllm.versions import is_unsupported
 
 
 class _Kind(NamedTuple):
@@ -92,7 +91,7 @@ def _differences(
             yield SettingChange(path, table.values[old], table.values[new])
         else:
             code, version = (old, versions[0]) if old < NULL else (new, versions[1])
-            why = table.values[code or missing_code(version, path, is_unsupported)].state
+            why = table.values[code or missing_code(version, path)].state
             yield _OneSided(path, old < NULL, why)
 
 

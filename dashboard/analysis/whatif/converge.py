@@ -248,8 +248,7 @@ def changes_to(
     else:
         found = {
             key: [
-                SettingChange(each.path, each.own, each.wanted)
-                for each in deviations(target, document.settings, usual).deviating
+                SettingChange(each.path, each.own, each.wanted) for each in deviations(target, document.settings, usual)
             ]
             for key, document in held.items()
         }

@@ -103,4 +103,4 @@ def _as_others(setting: Setting, *, known: bool) -> str:
 
 
 def _majority(told: SettingValue | None) -> str:
-    return f"{DIFFERS}{formatting.told_text(told.value, told.state)}" if told else NO_MAJORITY
+    return f"{DIFFERS}{formatting.setting_text(told.value, told.state)}" if told else NO_MAJORITY

@@ -134,7 +134,7 @@ def test_laws_of_baselines(told: list[dict[str, Any]], wanted: int) -> None:
     before = fleet([replica(f"chat-{place}", document=own) for place, own in enumerate(documents)], documents)
     what = converge(before, "chat", agreed)
 
-    assert all(not deviations(agreed, each.settings).deviating for each in what.fleet.documents.values())
+    assert all(not deviations(agreed, each.settings) for each in what.fleet.documents.values())
     assert converge(what.fleet, "chat", agreed).restarts == ()
 
 

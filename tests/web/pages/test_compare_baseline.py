@@ -37,7 +37,7 @@ def test_the_baseline_is_a_choice_and_a_column_where_the_pool_has_one() -> None:
 def test_in_the_csv_its_column_is_named_too() -> None:
     built = story()
     pool = next(each for each in built.pools if each.name == "chat-70b")
-    found = build_matrix(pool, built.documents, BASELINE, baseline=AGREED, paths=["cache_config.block_size"])
+    found = build_matrix(pool, built.documents, BASELINE, baseline=AGREED, band=["cache_config.block_size"]).band
 
     assert matrix_csv(found).splitlines() == [
         "path,baseline agreed,A x15,B x1 http://chat-70b-17:8000,C x1 http://chat-70b-16:8000",
