@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import typer
 
 from dashboard.analysis.assembly import Fleet, only_pool
-from dashboard.analysis.changes import Changes, changes_between
+from dashboard.analysis.changes import changes_between
+from dashboard.analysis.changes.models import Changes
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, say, width, wrong

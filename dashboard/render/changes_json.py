@@ -6,7 +6,8 @@ docs/changes.schema.json is made of this module. No clock: the same fleets give 
 from typing import Any
 
 from dashboard import __version__
-from dashboard.analysis import changes
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes import models as changes
 from dashboard.analysis.documents.contract import Contract, Key, Time
 from dashboard.analysis.documents.findings import or_null
 from dashboard.rules.catalogue import RULE_SET
@@ -29,16 +30,17 @@ def changes_schema() -> dict[str, Any]:
 
 CONTRACT = Contract({})
 CONTRACT.object(
-    changes.Side,
-    "fleet",
+    Fleet,
+    Key("fleet", of="name"),
     Key("snapshot", doc="id of the frozen snapshot; null: not frozen"),
     Key("data_as_of", Time | None, "polled_at"),
     "coverage",
+    name="Side",
 )
 CONTRACT.object(
     changes.ReplicaSide,
-    Key("replica", of="id", doc="scheme://host:port"),
-    "name pool state version started_at",
+    Key("replica", of="replica.id", doc="scheme://host:port"),
+    *(Key(name, of=f"replica.{name}") for name in ("name", "pool", "state", "version", "started_at")),
     Key("cohort", str | None, or_null("letter")),
     name="SeenReplica",
 )
@@ -49,7 +51,7 @@ CONTRACT.object(
     Key("went", of="removed"),
     "changed",
     Key("stayed", int, lambda each: len(each.both), "replicas of both sides"),
-    Key("start_untold", doc="replicas that may have restarted: a side lacks the start time"),
+    Key("start_untold", of="start_unknown", doc="replicas that may have restarted: a side lacks the start time"),
 )
 CONTRACT.object(
     changes.CohortCount, Key("cohort", str | None, or_null("letter"), "null: never read"), Key("count", of="number")
@@ -64,12 +66,15 @@ CONTRACT.object(
     "changes replicas",
     Key("of_before", int, lambda each: each.pool_sizes[0], "replicas of the pool before"),
     Key("of_after", int, lambda each: each.pool_sizes[1], "replicas of the pool after"),
-    "cohorts_before cohorts_after restarted start_untold",
+    "cohorts_before cohorts_after restarted",
+    Key("start_untold", of="start_unknown"),
 )
 CONTRACT.object(changes.OneSidedSettings, *POOLS, "paths", "replicas", "why")
 CONTRACT.object(
     changes.SettingChanges,
-    "groups no_longer_told now_told",
+    "groups",
+    Key("no_longer_told", of="no_longer_reported"),
+    Key("now_told", of="newly_reported"),
     Key("ignored", doc="paths that changed, ignored by fleet.yaml of a side"),
     "compared unread_before unread_after",
 )
@@ -97,7 +102,7 @@ CONTRACT.object(
 CONTRACT.object(
     changes.FindingChanges,
     "new gone changed",
-    Key("same", int, lambda each: len(each.kept) - len(each.changed), "unchanged, suppressed ones too"),
+    Key("same", int, lambda each: len(each.persisting) - len(each.changed), "unchanged, suppressed ones too"),
 )
 CONTRACT.object(
     changes.PoolCapacity,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from dashboard.analysis.changes import Changes, FindingChanges, OtherSideStatus
+from dashboard.analysis.changes.models import Changes, FindingChanges, OtherSideStatus
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet.formatting import count, first_of
 from dashboard.fleet.pieces import Piece, plain, section
@@ -45,19 +45,19 @@ def _glance(changes: Changes, before: Context, after: Context) -> Iterator[Block
 
 def _figures(changes: Changes) -> Iterator[Figure]:
     found, replicas, settings = changes.findings, changes.replicas, changes.settings
-    new, hidden = [each.finding for each in found.standing], len(found.new) - len(found.standing)
+    new, hidden = [each.finding for each in found.unsuppressed], len(found.new) - len(found.unsuppressed)
     note = "; ".join([*([severity_counts(new)] if new else []), *([f"{hidden:,} suppressed"] if hidden else [])])
     yield Figure("New findings", f"{len(new):,}", note, _worst(new), section("findings"))
     if found.spread:
         worst = _worst(each.after for each in found.spread)
         yield Figure("Spread", f"{len(found.spread):,}", text.spread_text(changes), worst, section("findings"))
-    lost = f"{len(found.unjudged):,} no longer evaluated" if found.unjudged else ""
-    yield Figure("Fixed findings", f"{len(found.over):,}", lost, _fixed_tone(found), section("findings"))
+    lost = f"{len(found.not_evaluated):,} no longer evaluated" if found.not_evaluated else ""
+    yield Figure("Fixed findings", f"{len(found.fixed):,}", lost, _fixed_tone(found), section("findings"))
     compared = f"of {settings.compared:,} compared"
     yield Figure("Changed replicas", f"{len(settings.replicas):,}", compared, target=section("settings"))
     yield Figure("Added", f"{len(replicas.added):,}", "replicas", target=section("replicas"))
     yield Figure("Removed", f"{len(replicas.removed):,}", "replicas", target=section("replicas"))
-    unknown = len(replicas.start_untold)
+    unknown = len(replicas.start_unknown)
     started = f"{unknown:,} unknown" if unknown else f"of {len(replicas.both):,}"
     yield Figure("Restarted", f"{len(replicas.restarted):,}", started, target=section("replicas"))
     yield Figure("KV tokens", text.share_text(changes.capacity.total), "all pools", target=section("capacity"))
@@ -69,27 +69,21 @@ def _worst(found: Iterable[Finding]) -> Tone:
 
 def _fixed_tone(found: FindingChanges) -> Tone:
     statuses = {each.elsewhere for each in found.gone}
-    return Tone.UNKNOWN if OtherSideStatus.NOT_JUDGED in statuses else Tone.GOOD if statuses else Tone.PLAIN
+    return Tone.UNKNOWN if OtherSideStatus.NOT_EVALUATED in statuses else Tone.GOOD if statuses else Tone.PLAIN
 
 
 def _findings(changes: Changes, sides: Sides) -> Iterator[Section]:
     found = changes.findings
-    expired = [each for each in found.changed if each.ended]
-    changed = [each for each in found.changed if not each.ended]
-    for anchor, title, number, listed in (
-        ("new-findings", "New", len(found.new), entries.new_entries(found.new, sides)),
-        ("gone-findings", "Fixed", len(found.over), entries.fixed_entries(found.over, sides)),
-        (
-            "unjudged-findings",
-            "No longer evaluated",
-            len(found.unjudged),
-            entries.fixed_entries(found.unjudged, sides),
-        ),
-        ("ended-suppressions", "Suppression expired", len(expired), entries.changed_entries(expired, sides)),
-        ("changed-findings", "Changed", len(changed), entries.changed_entries(changed, sides)),
+    for anchor, title, change, listed in (
+        ("new-findings", "New", "new", found.new),
+        ("gone-findings", "Fixed", "gone", found.fixed),
+        ("unjudged-findings", "No longer evaluated", "gone", found.not_evaluated),
+        ("ended-suppressions", "Suppression expired", "changed", [each for each in found.changed if each.ended]),
+        ("changed-findings", "Changed", "changed", [each for each in found.changed if not each.ended]),
     ):
-        if number:
-            yield Section(anchor, f"{title} ({number:,})", _cut(listed, "in the JSON document"))
+        if listed:
+            blocks = _cut(entries.finding_entries(change, listed, sides), "in the JSON document")
+            yield Section(anchor, f"{title} ({len(listed):,})", blocks)
 
 
 def _cut(listed: Entries, where: str) -> tuple[Block, ...]:
@@ -121,8 +115,8 @@ def _one_sided(changes: Changes, sides: Sides) -> Iterator[Section]:
     listed = [
         entries.one_sided_entry(title, when, found)
         for title, when, found in (
-            ("No longer reported", "now", settings.no_longer_told),
-            ("Newly reported", "before", settings.now_told),
+            ("No longer reported", "now", settings.no_longer_reported),
+            ("Newly reported", "before", settings.newly_reported),
         )
         if found
     ]
@@ -137,7 +131,7 @@ def _replicas(changes: Changes, sides: Sides) -> Iterator[Block]:
         yield replace(listed, data=_whole(tables.replicas_table(changes, sides)))
     else:
         yield Paragraph(plain("No replica was added, removed or known to have restarted."))
-    if unknown := changes.replicas.start_untold:
+    if unknown := changes.replicas.start_unknown:
         start = f"Restart unknown: no start time reported by {count(len(unknown), 'replica')} ("
         yield Paragraph((Piece(start), *sides.replicas(unknown, MOST_NAMES), Piece(").")))
 

@@ -1,24 +1,23 @@
 """What changed between two fleets as lists: findings, groups of replicas with changed settings, replicas, ranks."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from dashboard.analysis.changes import (
+from dashboard.analysis.changes.models import (
     Changes,
     OneSidedFinding,
     OneSidedSettings,
     OtherSideStatus,
     PersistingFinding,
     RankChange,
-    ReplicaPair,
     ReplicaSide,
     SettingGroup,
 )
 from dashboard.compare.prefix import short_name
 from dashboard.fleet import ReplicaState, SettingChange
 from dashboard.fleet.formatting import STATE_WORDS, count, first_of, middle_cut, one_line, setting_text
-from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain
+from dashboard.fleet.pieces import Kind, Piece, Style, Target, Text, plain, to_plain
 from dashboard.report.replicas.standing import mark
 from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.views import changes_text as text
@@ -28,8 +27,6 @@ from dashboard.views.finding_entries import MOST_POOLS, head_of, side_of
 from dashboard.views.finding_text import pools_of, rule_title, suppressions
 from dashboard.views.names import MOST_NAMED, brief, replica_text
 from dashboard.views.pages import LIVE, SNAPSHOT
-
-Way = Callable[[ReplicaPair], tuple[str, str, Tone]]  # the values before and after, and their tone
 
 LONGEST_PATH = 120  # characters of a setting's path
 MOST_CHANGES = 6  # settings that an entry lists; the appendix has all
@@ -42,10 +39,11 @@ NOT_RUN = {
     OutcomeKind.NOT_APPLICABLE: "rule n/a",
 }
 TONES = {
-    OtherSideStatus.JUDGED: Tone.GOOD,
-    OtherSideStatus.NOT_JUDGED: Tone.UNKNOWN,
+    OtherSideStatus.EVALUATED: Tone.GOOD,
+    OtherSideStatus.NOT_EVALUATED: Tone.UNKNOWN,
     OtherSideStatus.NOT_THERE: Tone.PLAIN,
 }
+FIELD_VERBS = {"state": "changed state", "version": "changed version", "pool": "moved", "name": "renamed"}
 
 
 class Sides(NamedTuple):
@@ -70,100 +68,81 @@ class Sides(NamedTuple):
 def sides_of(changes: Changes) -> Sides:
     """Return how both fleets of a comparison are linked."""
     before, after = (((SNAPSHOT, each.snapshot or LIVE),) for each in (changes.before, changes.after))
-    return Sides(changes.names, before, after, frozenset(each.id for each in changes.replicas.removed))
+    return Sides(changes.names, before, after, frozenset(each.replica.id for each in changes.replicas.removed))
 
 
-def new_entries(found: Iterable[OneSidedFinding], sides: Sides) -> Entries:
-    """List new findings; the same one in several pools once."""
-    told = ((each.finding, Tone(each.finding.severity), _one_sided(each, sides, is_new=True)) for each in found)
-    return _findings("new", told, sides)
-
-
-def fixed_entries(found: Iterable[OneSidedFinding], sides: Sides) -> Entries:
-    """List findings that the second side does not have, and whether they were evaluated there."""
-    told = ((each.finding, TONES[each.elsewhere], _one_sided(each, sides, is_new=False)) for each in found)
-    return _findings("gone", told, sides)
-
-
-def changed_entries(found: Iterable[PersistingFinding], sides: Sides) -> Entries:
-    """List findings of both sides that changed, and how."""
-    told = ((each.after, Tone(each.after.severity), tuple(_persisting(each, sides))) for each in found)
-    return _findings("changed", told, sides)
-
-
-def _findings(change: str, told: Iterable[tuple[Finding, Tone, tuple[Text, ...]]], sides: Sides) -> Entries:
-    """List findings; `data` has a row for each, with what changed about it."""
+def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFinding], sides: Sides) -> Entries:
+    """List findings that are `new`, `gone` or `changed`, the same one in several pools once; `data` has a row each."""
     alike: dict[tuple[str, str, Tone, tuple[Text, ...]], list[Finding]] = defaultdict(list)
     rows: list[tuple[Cell, ...]] = []
-    for finding, tone, lines in told:
+    for each in found:
+        if isinstance(each, PersistingFinding):
+            finding, tone = each.after, Tone(each.after.severity)
+            lines = tuple(_persisting(each, sides))
+        else:
+            finding = each.finding
+            tone = TONES[each.elsewhere] if change == "gone" else Tone(finding.severity)
+            lines = tuple(_one_sided(each, sides, is_new=change == "new"))
         alike[finding.rule, finding.sentence, tone, lines].append(finding)
-        words = tuple("".join(piece.text for piece in line) for line in lines)
-        rows.append((data_cell(change), *finding_row(finding, sides.names), data_cell(words)))
-    items = tuple(
-        _finding(found, tone, lines, sides, is_before=change == "gone") for (_, _, tone, lines), found in alike.items()
-    )
+        rows.append((data_cell(change), *finding_row(finding, sides.names), data_cell(tuple(map(to_plain, lines)))))
+    items = []
+    for (rule, _, tone, lines), same in alike.items():
+        named = Piece(rule_title(rule), Style.MUTED, sides.target(Kind.RULE, rule, is_before=change == "gone"))
+        pools = pools_of(same)
+        where = [plain(f"In {first_of(map(brief, pools), MOST_LINES)}.")] if len(pools) > MOST_POOLS else []
+        items.append(Entry(tone, head_of(same), side_of(same, sides.names), ((named,), *lines, *where)))
     columns = (Column("change"), *COLUMNS, Column("what_changed"))
-    return Entries(items, Table("finding-changes", "Findings that changed", columns, tuple(rows)))
+    return Entries(tuple(items), Table("finding-changes", "Findings that changed", columns, tuple(rows)))
 
 
-def _finding(found: Sequence[Finding], tone: Tone, lines: Iterable[Text], sides: Sides, *, is_before: bool) -> Entry:
-    rule = found[0].rule
-    named = Piece(rule_title(rule), Style.MUTED, sides.target(Kind.RULE, rule, is_before=is_before))
-    pools = pools_of(found)
-    where = [plain(f"In {first_of(map(brief, pools), MOST_LINES)}.")] if len(pools) > MOST_POOLS else []
-    return Entry(tone, head_of(found), side_of(found, sides.names), ((named,), *lines, *where))
-
-
-def _one_sided(lone: OneSidedFinding, sides: Sides, *, is_new: bool) -> tuple[Text, ...]:
-    """Return why only one side has a finding: fixed, not evaluated, replicas added or removed."""
-    number = len(lone.finding.replicas)
-    its = "Its replica is" if number == 1 else f"Its {number:,} replicas are"
-    lines: list[Text] = []
-    if lone.elsewhere is OtherSideStatus.NOT_THERE:
-        lines.append(plain(f"{its} {'new' if is_new else 'removed'}."))
-    elif lone.elsewhere is OtherSideStatus.NOT_JUDGED:
+def _one_sided(found: OneSidedFinding, sides: Sides, *, is_new: bool) -> Iterator[Text]:
+    """Yield why only one side has a finding: fixed, not evaluated, replicas added or removed."""
+    number = len(found.finding.replicas)
+    if found.elsewhere is OtherSideStatus.NOT_THERE:
+        its = "Its replica is" if number == 1 else f"Its {number:,} replicas are"
+        yield plain(f"{its} {'new' if is_new else 'removed'}.")
+    elif found.elsewhere is OtherSideStatus.NOT_EVALUATED:
         start = "Not evaluated before: " if is_new else "No longer evaluated: "
-        lines.append((Piece(start), *_reason(lone, sides), Piece(".")))
+        yield (Piece(start), *_reason(found, sides), Piece("."))
     elif not is_new:
-        removed = f" {len(lone.absent):,} removed." if lone.absent else ""
-        lines.append(
-            plain(f"Evaluated again on {count(number, 'replica')}.{removed}" if number else "Evaluated again.")
-        )
-    if lone.is_suppressed and (by := suppressions([lone.finding])):
-        lines.append(plain(f"{'S' if is_new else 'Was s'}{by[1:].rstrip('.')}."))
-    return tuple(lines)
+        removed = f" {len(found.absent):,} removed." if found.absent else ""
+        yield plain(f"Evaluated again on {count(number, 'replica')}.{removed}" if number else "Evaluated again.")
+    if found.is_suppressed and (by := suppressions([found.finding])):
+        yield plain(f"{'S' if is_new else 'Was s'}{by[1:].rstrip('.')}.")
 
 
-def _reason(lone: OneSidedFinding, sides: Sides) -> Text:
+def _reason(found: OneSidedFinding, sides: Sides) -> Text:
     pieces: list[Piece] = []
-    if lone.outcome is None:
+    if found.outcome is None:
         pieces.append(Piece("rule not run on this pool"))
-    elif lone.outcome in NOT_RUN:
-        pieces.append(Piece(f"{NOT_RUN[lone.outcome]} ({lone.reason.rstrip('.')})"))
-    for replicas, verb in ((lone.unread, "unreachable"), (lone.silent, "setting not reported by")):
+    elif found.outcome in NOT_RUN:
+        pieces.append(Piece(f"{NOT_RUN[found.outcome]} ({found.reason.rstrip('.')})"))
+    for replicas, verb in ((found.unread, "unreachable"), (found.silent, "setting not reported by")):
         if replicas:
             pieces += [Piece(", " if pieces else ""), Piece(f"{verb} "), *sides.replicas(replicas, FINDING_NAMES)]
     return tuple(pieces)
 
 
-def _persisting(kept: PersistingFinding, sides: Sides) -> Iterator[Text]:
+def _persisting(found: PersistingFinding, sides: Sides) -> Iterator[Text]:
     """Yield how a finding of both sides changed, a sentence each."""
-    if kept.has_other_severity:
-        yield plain(f"Severity {kept.before.severity} -> {kept.after.severity}.")
-    for replicas, known, unknown in (
-        (kept.joined, ("Also on ", "."), ("Also on ", " (unreachable before).")),
-        (kept.left, ("No longer on ", "."), ("No longer evaluated on ", " (unreachable).")),
+    if found.has_other_severity:
+        yield plain(f"Severity {found.before.severity} -> {found.after.severity}.")
+    joined, left, unread = set(found.joined), set(found.left), set(found.unread)
+    for replicas, start, end in (
+        (joined - unread, "Also on ", "."),
+        (joined & unread, "Also on ", " (unreachable before)."),
+        (left - unread, "No longer on ", "."),
+        (left & unread, "No longer evaluated on ", " (unreachable)."),
     ):
-        for is_unread, (start, end) in ((False, known), (True, unknown)):
-            if own := [each for each in replicas if (each in kept.unread) is is_unread]:
-                yield (Piece(start), *sides.replicas(own, FINDING_NAMES), Piece(end))
-    if kept.ended is not None:
-        yield plain(f"Suppression by {kept.ended.owner} expired on {kept.ended.until} ({kept.ended.reason}).")
-    if kept.has_other_suppression:
-        if kept.is_suppressed_after:
-            yield plain(f"Now {suppressions([kept.after]).rstrip('.')}.")
-        elif kept.suppressed_after:
-            yield (Piece("Suppressed only on "), *sides.replicas(kept.suppressed_after, FINDING_NAMES), Piece("."))
+        if replicas:
+            yield (Piece(start), *sides.replicas(replicas, FINDING_NAMES), Piece(end))
+    if found.ended is not None:
+        yield plain(f"Suppression by {found.ended.owner} expired on {found.ended.until} ({found.ended.reason}).")
+    if found.has_other_suppression:
+        if found.is_suppressed_after:
+            yield plain(f"Now {suppressions([found.after]).rstrip('.')}.")
+        elif found.suppressed_after:
+            yield (Piece("Suppressed only on "), *sides.replicas(found.suppressed_after, FINDING_NAMES), Piece("."))
         else:
             yield plain("No longer suppressed.")
 
@@ -178,18 +157,27 @@ def setting_entries(groups: Iterable[SettingGroup], sides: Sides) -> Entries:
 
 def _group(same: Sequence[SettingGroup], sides: Sides) -> Entry:
     first, is_one = same[0], len(same) == 1
-    more, pools = len(first.changes) - MOST_CHANGES, len(same) - MOST_LINES
     number = sum(len(each.replicas) for each in same)
     who = text.group_text(first) if is_one else f"{count(number, 'replica')} of {len(same):,} pools"
     rest = f" and {count(len(first.changes) - 1, 'more setting')}" if len(first.changes) > 1 else ""
-    lines = [
-        *(_change_line(each, first.pools[1], sides) for each in first.changes[:MOST_CHANGES]),
-        *([plain(f"and {count(more, 'more setting')}, in the appendix")] if more > 0 else []),
-        *(_members(each, sides, is_one=is_one) for each in same[:MOST_LINES]),
-        *([plain(f"and in {count(pools, 'more pool')}")] if pools > 0 else []),
-    ]
+    changes = [_change_line(each, first.pools[1], sides) for each in first.changes]
+    members: list[Text] = []
+    for each in same:
+        where = "" if is_one else f"{text.group_text(each)}: "
+        names = sides.replicas(each.replicas, MOST_NAMES if is_one else MOST_NAMED)
+        members.append((Piece(f"{where}{text.restarts_text(each)} "), *names))
+    lines = (
+        *_first(changes, MOST_CHANGES, "and {}, in the appendix", "setting"),
+        *_first(members, MOST_LINES, "and in {}", "pool"),
+    )
     head = (Piece(who, Style.STRONG), Piece(f": {text.change_text(first.changes[0])}{rest}"))
-    return Entry(Tone.PLAIN, head, text.cohorts_text(first) if is_one else "", tuple(lines))
+    return Entry(Tone.PLAIN, head, text.cohorts_text(first) if is_one else "", lines)
+
+
+def _first(lines: Sequence[Text], most: int, rest: str, noun: str) -> tuple[Text, ...]:
+    """Return the first lines, and how many more there are."""
+    more = len(lines) - most
+    return (*lines[:most], *([plain(rest.format(count(more, f"more {noun}")))] if more > 0 else []))
 
 
 def _change_line(change: SettingChange, pool: str | None, sides: Sides) -> Text:
@@ -199,81 +187,49 @@ def _change_line(change: SettingChange, pool: str | None, sides: Sides) -> Text:
     return (Piece(path, Style.CODE, target), Piece(" "), before, Piece(" -> "), after)
 
 
-def _members(group: SettingGroup, sides: Sides, *, is_one: bool) -> Text:
-    where = "" if is_one else f"{text.group_text(group)}: "
-    names = sides.replicas(group.replicas, MOST_NAMES if is_one else MOST_NAMED)
-    return (Piece(f"{where}{text.restarts_text(group)} "), *names)
-
-
-def one_sided_entry(title: str, when: str, found: Sequence[OneSidedSettings]) -> Entry:
+def one_sided_entry(title: str, when: str, found: Iterable[OneSidedSettings]) -> Entry:
     """List settings that only one side reports; `when` is the side that does not."""
     lines = []
-    for each in found[:MOST_LINES]:
+    for each in found:
         before, after = map(text.pool_name, each.pools)
         pool = after if before == after else f"{before}, now {after}"
         where = f"{count(len(each.replicas), 'replica')} of {pool}"
         paths = first_of((brief(short_name(path)) for path in each.paths), MOST_NAMES)
-        lines.append(f"{count(len(each.paths), 'setting')} on {where}, {STATE_WORDS[each.why]} {when}: {paths}.")
-    more = len(found) - MOST_LINES
-    lines += [f"and {count(more, 'more group')}"] if more > 0 else []
-    return Entry(Tone.UNKNOWN, plain(f"{title} (change unknown)"), lines=tuple(map(plain, lines)))
+        lines.append(plain(f"{count(len(each.paths), 'setting')} on {where}, {STATE_WORDS[each.why]} {when}: {paths}."))
+    listed = _first(lines, MOST_LINES, "and {}", "group")
+    return Entry(Tone.UNKNOWN, plain(f"{title} (change unknown)"), lines=listed)
 
 
 def replica_entries(changes: Changes, sides: Sides) -> Entries:
     """List replicas by what happened to them, and by pool."""
     replicas = changes.replicas
-    moves: tuple[tuple[str, list[ReplicaPair], Way], ...] = (
-        ("changed state", [each for each in replicas.changed if each.has_other_state], _state),
-        ("changed version", [each for each in replicas.changed if each.has_other_version], _version),
-        ("moved", [each for each in replicas.changed if each.has_other_pool], _pool),
-        ("renamed", [each for each in replicas.changed if each.has_other_name], _name),
-    )
     entries = [
         _replicas("added", Tone.PLAIN, replicas.added, sides),
         _replicas("removed", Tone.PLAIN, replicas.removed, sides),
         _replicas("restarted", Tone.PLAIN, [each.after for each in replicas.restarted], sides),
-        *(entry for verb, found, way in moves for entry in _moves(verb, found, way, sides)),
     ]
+    for field, verb in FIELD_VERBS.items():
+        ways: dict[tuple[str, ...], list[ReplicaSide]] = defaultdict(list)
+        for pair in replicas.changed:
+            if pair.differs_in(field):
+                ways[tuple(text.pool_name(getattr(side.replica, field)) for side in pair)].append(pair.after)
+        for (before, after), same in sorted(ways.items(), key=lambda item: (-len(item[1]), item[0])):
+            state = same[0].replica.state
+            tone = Tone.GOOD if state is ReplicaState.UP else mark(state)
+            entries.append(
+                _replicas(f"{verb}: {before} -> {after}", tone if field == "state" else Tone.PLAIN, same, sides)
+            )
     return Entries(tuple(each for each in entries if each.lines))
 
 
 def _replicas(verb: str, tone: Tone, found: Sequence[ReplicaSide], sides: Sides) -> Entry:
-    """Return how many replicas did something, and which, a line for each pool."""
+    """Return what happened to how many replicas, and to which, a line for each pool."""
     by_pool: dict[str, list[str]] = defaultdict(list)
     for each in found:
-        by_pool[text.pool_name(each.pool)].append(each.id)
-    lines: list[Text] = [
-        (Piece(f"{pool}: "), *sides.replicas(ids, MOST_NAMES)) for pool, ids in list(by_pool.items())[:MOST_LINES]
-    ]
-    more = len(by_pool) - MOST_LINES
-    lines += [plain(f"and in {count(more, 'more pool')}")] if more > 0 else []
-    return Entry(tone, (Piece(count(len(found), "replica"), Style.STRONG), Piece(f" {verb}")), lines=tuple(lines))
-
-
-def _moves(verb: str, found: Iterable[ReplicaPair], way: Way, sides: Sides) -> Iterator[Entry]:
-    """Yield an entry for each pair of values that replicas changed between, most replicas first."""
-    ways: dict[tuple[str, str, Tone], list[ReplicaSide]] = defaultdict(list)
-    for each in found:
-        ways[way(each)].append(each.after)
-    for (before, after, tone), same in sorted(ways.items(), key=lambda item: (-len(item[1]), item[0])):
-        yield _replicas(f"{verb}: {before} -> {after}", tone, same, sides)
-
-
-def _state(each: ReplicaPair) -> tuple[str, str, Tone]:
-    now = ReplicaState(each.after.state)
-    return each.before.state, now, Tone.GOOD if now is ReplicaState.UP else mark(now)
-
-
-def _version(each: ReplicaPair) -> tuple[str, str, Tone]:
-    return brief(each.before.version or ""), brief(each.after.version or ""), Tone.PLAIN
-
-
-def _pool(each: ReplicaPair) -> tuple[str, str, Tone]:
-    return text.pool_name(each.before.pool), text.pool_name(each.after.pool), Tone.PLAIN
-
-
-def _name(each: ReplicaPair) -> tuple[str, str, Tone]:
-    return brief(each.before.name), brief(each.after.name), Tone.PLAIN
+        by_pool[text.pool_name(each.replica.pool)].append(each.replica.id)
+    lines: list[Text] = [(Piece(f"{pool}: "), *sides.replicas(ids, MOST_NAMES)) for pool, ids in by_pool.items()]
+    head = (Piece(count(len(found), "replica"), Style.STRONG), Piece(f" {verb}"))
+    return Entry(tone, head, lines=_first(lines, MOST_LINES, "and in {}", "pool"))
 
 
 def rank_entries(ranks: Iterable[RankChange], sides: Sides) -> Entries:
@@ -281,23 +237,19 @@ def rank_entries(ranks: Iterable[RankChange], sides: Sides) -> Entries:
     by_pool: dict[tuple[str, bool], list[RankChange]] = defaultdict(list)
     for each in ranks:
         by_pool[text.pool_name(each.pool), each.after < each.before].append(each)
-    return Entries(tuple(_ranks(pool, found, sides, is_less=less) for (pool, less), found in by_pool.items()))
-
-
-def _ranks(pool: str, found: Sequence[RankChange], sides: Sides, *, is_less: bool) -> Entry:
-    by_share = sorted(found, key=lambda each: each.share)
-    shares = list(dict.fromkeys(text.percent(each.share) for each in (by_share[0], by_share[-1])))
-    head = (
-        Piece(count(len(found), "rank"), Style.STRONG),
-        Piece(f" of {pool} with {'less' if is_less else 'more'} KV cache: {' to '.join(shares)}"),
-    )
-    lines: list[Text] = [
-        (
-            *sides.replicas([each.replica], 1),
-            Piece(f", rank {each.dp_rank}: {text.rank_text(each.before, each.after, is_at_most=each.is_at_most)}"),
-        )
-        for each in found[:MOST_NAMED]
-    ]
-    more = len(found) - MOST_NAMED
-    lines += [plain(f"and {count(more, 'more rank')}, in the appendix")] if more > 0 else []
-    return Entry(Tone.WARNING if is_less else Tone.PLAIN, head, lines=tuple(lines))
+    items = []
+    for (pool, is_less), found in by_pool.items():
+        shares = [each.share for each in found]
+        span = " to ".join(dict.fromkeys(map(text.percent, (min(shares), max(shares)))))
+        kind = f" of {pool} with {'less' if is_less else 'more'} KV cache: {span}"
+        lines: list[Text] = [
+            (
+                *sides.replicas([each.replica], 1),
+                Piece(f", rank {each.dp_rank}: {text.rank_text(each.before, each.after, is_at_most=each.is_at_most)}"),
+            )
+            for each in found
+        ]
+        head = (Piece(count(len(found), "rank"), Style.STRONG), Piece(kind))
+        listed = _first(lines, MOST_NAMED, "and {}, in the appendix", "rank")
+        items.append(Entry(Tone.WARNING if is_less else Tone.PLAIN, head, lines=listed))
+    return Entries(tuple(items))

@@ -3,8 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from dashboard.analysis.changes import Changes, PoolCapacity, RankChange, ReplicaPair, SettingChanges, SettingGroup
-from dashboard.fleet import SettingValue
+from dashboard.analysis.changes.models import (
+    Changes,
+    PoolCapacity,
+    RankChange,
+    ReplicaPair,
+    SettingChanges,
+    SettingGroup,
+)
 from dashboard.fleet.formatting import count, first_of, iso, setting_text, short, short_id, size
 from dashboard.fleet.pieces import Kind
 from dashboard.views import changes_text as text
@@ -82,8 +88,7 @@ def settings_table(groups: Sequence[SettingGroup], sides: Sides) -> Table:
         (
             Cell(text.pool_name(pool)),
             Cell(change.path, target=sides.target(Kind.SETTING, change.path, pool) if pool else None),
-            _value(change.before),
-            _value(change.after),
+            *(Cell(setting_text(*each), value=each.value or None) for each in (change.before, change.after)),
             number_cell(f"{len(group.replicas):,}", len(group.replicas)),
             list_cell(first_of(map(brief, names), MOST_NAMES), names),
         )
@@ -127,7 +132,10 @@ def one_sided_table(settings: SettingChanges, sides: Sides) -> Table:
     columns = tuple(map(Column, ("change", "pool", "why", "paths", "replicas")))
     rows = (
         (change, text.pool_name(each.pools[1]), each.why.value, each.paths, tuple(names_of(each.replicas, sides.names)))
-        for change, found in (("no longer told", settings.no_longer_told), ("now told", settings.now_told))
+        for change, found in (
+            ("no longer told", settings.no_longer_reported),
+            ("now told", settings.newly_reported),
+        )
         for each in found
     )
     return data_table("one-sided", "Settings reported on one side only", columns, rows)
@@ -163,33 +171,28 @@ def _capacity(pool: PoolCapacity, sides: Sides) -> tuple[Cell, ...]:
     )
 
 
-def _value(setting: SettingValue) -> Cell:
-    """Return a value of a setting; for programs as canonical JSON."""
-    return Cell(setting_text(*setting), value=setting.value or None)
-
-
 def _replica_rows(changes: Changes, sides: Sides) -> Iterator[tuple[Cell, ...]]:
     settings = changes.settings.by_replica
     for verb, found in (("added", changes.replicas.added), ("removed", changes.replicas.removed)):
-        for each in found:
+        for each, letter in found:
             target = sides.target(Kind.REPLICA, each.id, is_before=verb == "removed")
-            rest = (verb, each.version or EMPTY, each.letter, "", "")
+            rest = (verb, each.version or EMPTY, letter, "", "")
             yield (Cell(text.pool_name(each.pool)), Cell(brief(each.name), target=target), *map(Cell, rest))
-    for both in changes.replicas.both:
-        number = len(settings.get(both.after.id, ()))
-        if both.is_changed or number:
-            yield _replica(both, number, sides)
+    for pair in changes.replicas.both:
+        number = len(settings.get(pair.after.replica.id, ()))
+        if pair.is_changed or number:
+            yield _replica(pair, number, sides)
 
 
-def _replica(both: ReplicaPair, settings: int, sides: Sides) -> tuple[Cell, ...]:
-    before, after = both
-    restarted = "unknown" if both.restarted is None else "yes" if both.restarted else "no"
+def _replica(pair: ReplicaPair, settings: int, sides: Sides) -> tuple[Cell, ...]:
+    (before, old), (after, new) = pair
+    restarted = "unknown" if pair.restarted is None else "yes" if pair.restarted else "no"
     return (
         Cell(_way(text.pool_name(before.pool), text.pool_name(after.pool))),
         Cell(_way(brief(before.name), brief(after.name)), target=sides.target(Kind.REPLICA, after.id)),
         Cell(_way(before.state, after.state)),
         Cell(_way(before.version or EMPTY, after.version or EMPTY)),
-        Cell(_way(before.letter or EMPTY, after.letter or EMPTY)),
+        Cell(_way(old or EMPTY, new or EMPTY)),
         Cell(restarted),
         Cell(f"{settings:,}" if settings else "", value=settings or None),
     )

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from dashboard.analysis.changes import CapacitySum, Changes, CohortCount, PoolCapacity, SettingGroup
+from dashboard.analysis.changes.models import CapacitySum, Changes, CohortCount, PoolCapacity, SettingGroup
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.fleet import Basis, SettingChange
 from dashboard.fleet.formatting import count, exact, joined, setting_text
@@ -50,13 +50,13 @@ def lead(changes: Changes) -> str:
 
 def unchanged_findings(changes: Changes) -> str:
     """Return how many findings did not change: `22 findings unchanged (2 suppressed)`."""
-    same = [each.is_suppressed_after for each in changes.findings.kept if not each.is_changed]
+    same = [each.is_suppressed_after for each in changes.findings.persisting if not each.is_changed]
     return f"{count(len(same), 'finding')} unchanged{f' ({sum(same):,} suppressed)' if any(same) else ''}"
 
 
 def warnings(changes: Changes) -> list[str]:
     """Return what misleads in this comparison, a sentence each."""
-    before, after = changes.before.fleet, changes.after.fleet
+    before, after = changes.before.name, changes.after.name
     found = ["The second side is older than the first: new and fixed are reversed."] if changes.after_is_older else []
     found += [f"Different fleets: {brief(before)} and {brief(after)}."] if before != after else []
     found += ["fleet.yaml differs between the sides: findings may change with it."] if changes.options_differ else []
@@ -95,7 +95,7 @@ def restarts_text(group: SettingGroup) -> str:
     number = len(group.replicas)
     if group.restarted == number:
         return "Restarted." if number == 1 else "All restarted."
-    silent = f"; no start time from {group.start_untold:,}" if group.start_untold else ""
+    silent = f"; no start time from {group.start_unknown:,}" if group.start_unknown else ""
     return f"{group.restarted:,} of {number:,} restarted{silent}."
 
 
@@ -141,7 +141,7 @@ def pool_name(pool: str | None) -> str:
 
 def _finding_clause(changes: Changes) -> str:
     found = changes.findings
-    new, fixed, spread = len(found.standing), len(found.over), len(found.spread)
+    new, fixed, spread = len(found.unsuppressed), len(found.fixed), len(found.spread)
     parts = [count(new, "new finding")] if new else []
     parts += [f"{fixed:,} fixed" if parts else f"{count(fixed, 'finding')} fixed"] if fixed else []
     parts += [f"{f'{spread:,}' if parts else count(spread, 'finding')} spread {spread_text(changes)}"] if spread else []
@@ -150,7 +150,7 @@ def _finding_clause(changes: Changes) -> str:
 
 def _other_findings(changes: Changes) -> list[str]:
     found = changes.findings
-    lost, changed, hidden = len(found.unjudged), len(found.changed), len(found.new) - len(found.standing)
+    lost, changed, hidden = len(found.not_evaluated), len(found.changed), len(found.new) - len(found.unsuppressed)
     parts = [f"{count(lost, 'finding')} no longer evaluated"] if lost else []
     parts += [f"{count(changed, 'finding')} changed"] if changed else []
     return parts + ([f"{count(hidden, 'new finding')} suppressed"] if hidden else [])
@@ -178,8 +178,8 @@ def _replica_clause(changes: Changes) -> str:
         "added": len(replicas.added),
         "removed": len(replicas.removed),
         "restarted": len(replicas.restarted),
-        "changed state": sum(each.has_other_state for each in replicas.changed),
-        "changed pool or name": sum(each.has_other_pool or each.has_other_name for each in replicas.changed),
+        "changed state": sum(each.differs_in("state") for each in replicas.changed),
+        "changed pool or name": sum(each.differs_in("pool") or each.differs_in("name") for each in replicas.changed),
     }
     parts = [f"{number:,} {verb}" for verb, number in numbers.items() if number]
     if parts and not changes.settings.groups:  # else the clause before this one says of what

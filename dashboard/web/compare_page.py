@@ -7,7 +7,8 @@ from typing import NamedTuple
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif import WhatIf, converge
+from dashboard.analysis.whatif.converge import converge
+from dashboard.analysis.whatif.models import WhatIf
 from dashboard.compare import BASELINE, MAJORITY, Matrix, Reference, parse_reference
 from dashboard.config.baseline_file import baseline_yaml, taken_from
 from dashboard.fleet import Baseline, Pool

@@ -85,6 +85,9 @@ def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:
     yield "findings", {"finding": fleet.inspection.findings[0].id}
     yield from (("compare", {"pool": each.name}) for each in fleet.pools)
     yield "compare", {"pool": pool, "show": "all", "section": "cache_config"}
+    for name, letter in (("chat-70b", "C"), ("gemma-27b", "A"), ("gemma-27b", "B")):
+        if name in {each.name for each in fleet.pools}:
+            yield "compare", {"pool": name, "converge": letter}
     yield "capacity", {"pool": pool, "measure": "bytes"}
     yield "replica", {"replica": fleet.replicas[0].id}
 

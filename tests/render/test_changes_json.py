@@ -7,7 +7,8 @@ from typing import Any
 import jsonschema
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes import Changes, changes_between
+from dashboard.analysis.changes import changes_between
+from dashboard.analysis.changes.models import Changes
 from dashboard.render.changes_json import changes_json, changes_schema
 from tests.analysis.changes.sides import BLOCK_SIZE, NEW, between, chat, fleet
 from tests.builders import document, engine, hostile, story

@@ -1,4 +1,4 @@
-"""What changed between two fleets: what is new, fixed, unknown; every name leads to the fleet that has it."""
+"""What changed between two fleets: what is new, fixed, unknown; every name links to the fleet that has it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes import CapacitySum, Changes, PersistingFinding, PoolCapacity, changes_between
+from dashboard.analysis.changes import changes_between
+from dashboard.analysis.changes.models import CapacitySum, Changes, PersistingFinding, PoolCapacity
 from dashboard.fleet import Basis, Replica, State
 from dashboard.fleet.pieces import Kind, Target, Text, to_plain
 from dashboard.render.html_page import to_html
@@ -18,16 +19,30 @@ from dashboard.rules.policy import Policy, RuleChange
 from dashboard.views import changes_text
 from dashboard.views.blocks import Entry, Figure, Paragraph, Table, Tone, View
 from dashboard.views.changes import changes_report
-from dashboard.views.changes_entries import changed_entries, fixed_entries, new_entries, sides_of
+from dashboard.views.changes_entries import finding_entries, sides_of
 from dashboard.views.context import context_of
-from tests import inspected_fleets
-from tests.analysis.changes.sides import BLOCK_SIZE, LATER, NEW, OLD, RESTARTED, SEQS, between, chat, fleet, ids, silent
+from tests import inspected_fleets as findings
+from tests.analysis.changes.sides import (
+    BLOCK_SIZE,
+    LATER,
+    NEW,
+    OLD,
+    RESTARTED,
+    SEQS,
+    between,
+    chat,
+    fleet,
+    ids,
+    without_value,
+)
 from tests.builders import HOSTILE, NOW, POLLED_AT, alike, document, down, engine, hostile, replica
 from tests.views.walking import blocks_of, entries_of, figures_of, part, parts_of, tables_of
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]
 STALE = [*chat(3), replace(ODD[3], fresh=False)]
-HIDDEN = document({SEQS: silent(State.REDACTED)})
+HIDDEN = document({SEQS: without_value(State.REDACTED)})
+BOTH, MORE = document({BLOCK_SIZE: 32, SEQS: 512}), document({SEQS: 512})
+OFF = {"policy": Policy(rules={"RT-01": RuleChange(enabled=False)})}
 
 
 def of(then: Fleet, now: Fleet) -> View:
@@ -35,7 +50,7 @@ def of(then: Fleet, now: Fleet) -> View:
 
 
 def view(before: Iterable[Replica], after: Iterable[Replica], *documents: Any, **more: Any) -> View:
-    then, now = (fleet(*each, told=(OLD, NEW, *documents)) for each in (before, after))
+    then, now = (fleet(*each, documents=(OLD, NEW, *documents)) for each in (before, after))
     return of(then, replace(now, polled_at=LATER, **more))
 
 
@@ -59,7 +74,7 @@ def targets(text: Text) -> dict[str, Target]:
     return {piece.text: piece.target for piece in text if piece.target}
 
 
-def judged_as(*found: Finding, suppressed: Sequence[Finding] = (), **more: Any) -> Fleet:
+def fleet_with(*found: Finding, suppressed: Sequence[Finding] = (), **more: Any) -> Fleet:
     return replace(fleet(*chat(4), **more), inspection=Inspection(found, tuple(suppressed)))
 
 
@@ -78,30 +93,28 @@ def judged_as(*found: Finding, suppressed: Sequence[Finding] = (), **more: Any) 
         (chat(1), chat(1, HIDDEN), "No value changed; some settings are reported on one side only"),
         (chat(1), [replace(chat(1)[0], name="blue")], "1 replica changed pool or name"),
         (chat(1), chat(1, engines=(engine(600_000),)), "KV cache of 1 rank changed: 1 with less"),
+        (
+            chat(4),
+            [*chat(3, MORE), *chat(1, BOTH, first=4)],
+            "1 new finding; 4 replicas changed: block_size 16 -> 32 on 1 and 1 other setting",
+        ),
     ],
 )
 def test_the_headline_names_findings_then_settings_then_replicas(before: Any, after: Any, headline: str) -> None:
-    assert changes_text.headline(between(before, after, HIDDEN)) == headline
-
-
-def test_the_headline_names_the_setting_that_decides_prefix_sharing_first() -> None:
-    both, seqs = document({BLOCK_SIZE: 32, SEQS: 512}), document({SEQS: 512})
-    changes = between(chat(4), [*chat(3, seqs), *chat(1, both, first=4)], both, seqs)
-
-    assert "4 replicas changed: block_size 16 -> 32 on 1 and 1 other setting" in changes_text.headline(changes)
+    assert changes_text.headline(between(before, after, HIDDEN, MORE, BOTH)) == headline
 
 
 def test_a_finding_on_more_replicas_is_worse_unless_it_is_suppressed_or_info_or_was_unreadable() -> None:
-    wider = inspected_fleets.finding(replicas=ids("chat-01", "chat-02", "chat-03"))
+    wider = findings.finding(replicas=ids("chat-01", "chat-02", "chat-03"))
 
     def now(*found: Finding) -> Changes:
-        return changes_between(judged_as(inspected_fleets.finding(replicas=ids("chat-01"))), judged_as(*found))
+        return changes_between(fleet_with(findings.finding(replicas=ids("chat-01"))), fleet_with(*found))
 
     assert changes_text.headline(now(wider)) == "1 finding spread to 2 more replicas"
     assert changes_text.headline(now(replace(wider, severity=Severity.INFO))) == "1 finding changed"
     hidden = PersistingFinding(wider, wider, joined=ids("chat-02"), is_suppressed_after=True)
     assert (hidden.spread, replace(hidden, is_suppressed_after=False, unread=ids("chat-02")).spread) == ((), ())
-    figures = figures_of(of(judged_as(inspected_fleets.finding(replicas=ids("chat-01"))), judged_as(wider)).parts)
+    figures = figures_of(of(fleet_with(findings.finding(replicas=ids("chat-01"))), fleet_with(wider)).parts)
     assert (figures[1].label, figures[1].note, figures[1].tone) == ("Spread", "to 2 more replicas", Tone.CRITICAL)
 
 
@@ -110,10 +123,8 @@ def test_the_lead_counts_what_was_compared_and_what_did_not_change() -> None:
         "Settings compared on 4 of 5 common replicas; 1 unreachable; 1 finding changed; 1 finding unchanged."
     )
     assert changes_text.lead(between(chat(1), chat(1, first=2))).startswith("No settings compared: the sides have no ")
-    same = judged_as(
-        inspected_fleets.finding(id="a"),
-        suppressed=[inspected_fleets.finding(id="b", suppression=inspected_fleets.suppression())],
-    )
+    hidden = findings.finding(id="b", suppression=findings.suppression())
+    same = fleet_with(findings.finding(id="a"), suppressed=[hidden])
     assert changes_text.unchanged_findings(changes_between(same, same)) == "2 findings unchanged (1 suppressed)"
     assert paragraphs(of(same, same), "findings") == ["2 findings unchanged (1 suppressed)."]
 
@@ -125,9 +136,9 @@ def test_the_summary_names_the_limits_of_the_comparison() -> None:
 
 
 def test_a_misleading_comparison_warns() -> None:
-    off = {"policy": Policy(rules={"RT-01": RuleChange(enabled=False)}), "polled_at": POLLED_AT - timedelta(1)}
+    now = {**OFF, "polled_at": POLLED_AT - timedelta(1), "name": "prod-us"}
 
-    assert changes_text.warnings(between(chat(1), chat(1), now={**off, "name": "prod-us"})) == [
+    assert changes_text.warnings(between(chat(1), chat(1), now=now)) == [
         "The second side is older than the first: new and fixed are reversed.",
         "Different fleets: prod-eu and prod-us.",
         "fleet.yaml differs between the sides: findings may change with it.",
@@ -136,7 +147,7 @@ def test_a_misleading_comparison_warns() -> None:
     assert changes_text.warnings(changes_between(fleet(polled_at=NOW), fleet(*chat(1)))) != []
 
 
-def test_the_view_is_the_agenda_then_the_appendices_and_every_figure_leads_into_it() -> None:
+def test_every_figure_links_to_a_section_and_anchors_are_unique() -> None:
     shown = view(ODD, [*chat(2), *chat(2, NEW, first=3, engines=(engine(600_000),), **RESTARTED)])
     anchors = [each.anchor for each in parts_of(shown.parts)]
 
@@ -186,47 +197,51 @@ def figure(shown: View, label: str) -> Figure:
 
 
 def test_a_new_finding_that_is_suppressed_is_counted_apart() -> None:
-    hidden = inspected_fleets.finding(id="b", replicas=ids("chat-01"), suppression=inspected_fleets.suppression())
-    shown = of(judged_as(), judged_as(suppressed=[hidden], polled_at=LATER))
+    hidden = findings.finding(id="b", replicas=ids("chat-01"), suppression=findings.suppression())
+    shown = of(fleet_with(), fleet_with(suppressed=[hidden], polled_at=LATER))
 
     assert figure(shown, "New findings")[1:3] == ("0", "1 suppressed")
     assert lines(entries(shown, "new-findings")[0])[-1] == "Suppressed until 2026-04-30 by ann: canary."
 
 
-def one_sided(before: Any, after: Any, *, is_new: bool = False, **more: Any) -> list[str]:
-    changes = between(before, after, *more.pop("told", ()), **more)
-    found = changes.findings.new if is_new else changes.findings.gone
-    own = [each for each in found if each.finding.rule == "RT-01"]
-    listed = (new_entries if is_new else fixed_entries)(own, sides_of(changes))
-    return lines(listed.items[0])[1:]
+MASKED = document({BLOCK_SIZE: without_value(State.REDACTED)})
+TWO = [*chat(3), *chat(2, NEW, first=4)]
+RENAMED = [replace(each, pool="talk") for each in chat(4)]
 
 
-def test_a_finding_on_one_side_says_why() -> None:
-    masked = document({BLOCK_SIZE: silent(State.REDACTED)})
-    off = {"policy": Policy(rules={"RT-01": RuleChange(enabled=False)})}
-    two = [*chat(3), *chat(2, NEW, first=4)]
+@pytest.mark.parametrize(
+    ("before", "after", "now", "change", "line"),
+    [
+        (ODD, chat(4), {}, "gone", "Evaluated again on 1 replica."),
+        (TWO, chat(4), {}, "gone", "Evaluated again on 2 replicas. 1 removed."),
+        (ODD, chat(3), {}, "gone", "Its replica is removed."),
+        (ODD, STALE, {}, "gone", "No longer evaluated: unreachable chat-04."),
+        (ODD, chat(4), OFF, "gone", "No longer evaluated: rule n/a (Disabled in fleet.yaml)."),
+        (
+            ODD,
+            [*chat(3), *chat(1, MASKED, first=4)],
+            {},
+            "gone",
+            "No longer evaluated: setting not reported by chat-04.",
+        ),
+        (ODD, RENAMED, {}, "gone", "No longer evaluated: rule not run on this pool."),
+        (chat(4), ODD, {}, "new", ""),
+        (chat(3), ODD, {}, "new", "Its replica is new."),
+        ([*chat(3), down("chat-04")], ODD, {}, "new", "Not evaluated before: unreachable chat-04."),
+    ],
+)
+def test_a_finding_on_one_side_has_a_reason(before: Any, after: Any, now: Any, change: str, line: str) -> None:
+    changes = between(before, after, MASKED, now=now)
+    own = [each for each in getattr(changes.findings, change) if each.finding.rule == "RT-01"]
 
-    assert one_sided(ODD, chat(4)) == ["Evaluated again on 1 replica."]
-    assert one_sided(two, chat(4)) == ["Evaluated again on 2 replicas. 1 removed."]
-    assert one_sided(ODD, chat(3)) == ["Its replica is removed."]
-    assert one_sided(ODD, STALE) == ["No longer evaluated: unreachable chat-04."]
-    assert one_sided(ODD, chat(4), now=off) == ["No longer evaluated: rule n/a (Disabled in fleet.yaml)."]
-    assert one_sided(ODD, [*chat(3), *chat(1, masked, first=4)], told=(masked,)) == [
-        "No longer evaluated: setting not reported by chat-04."
-    ]
-    assert one_sided(ODD, [replace(each, pool="talk") for each in chat(4)]) == [
-        "No longer evaluated: rule not run on this pool."
-    ]
-    assert one_sided(chat(4), ODD, is_new=True) == []
-    assert one_sided(chat(3), ODD, is_new=True) == ["Its replica is new."]
-    assert one_sided([*chat(3), down("chat-04")], ODD, is_new=True) == ["Not evaluated before: unreachable chat-04."]
+    assert "".join(lines(finding_entries(change, own, sides_of(changes)).items[0])[1:]) == line
 
 
-def test_a_rule_that_failed_on_the_other_side_says_so() -> None:
+def test_a_rule_error_on_the_other_side_is_a_reason() -> None:
     changes = between(ODD, STALE)
     raised = replace(changes.findings.gone[0], outcome=OutcomeKind.ERROR, reason="ValueError: no.")
-    whole = replace(between(ODD, chat(4)).findings.gone[0], finding=inspected_fleets.finding(replicas=()))
-    shown = [lines(each)[1:] for each in fixed_entries([raised, whole], sides_of(changes)).items]
+    whole = replace(between(ODD, chat(4)).findings.gone[0], finding=findings.finding(replicas=()))
+    shown = [lines(each)[1:] for each in finding_entries("gone", [raised, whole], sides_of(changes)).items]
 
     assert shown == [
         ["No longer evaluated: rule error (ValueError: no), unreachable chat-04."],
@@ -241,23 +256,20 @@ def test_a_rule_that_failed_on_the_other_side_says_so() -> None:
         ({"left": ids("chat-03", "chat-01")}, "No longer on chat-01 and chat-03."),
         ({"joined": ids("chat-02"), "unread": ids("chat-02")}, "Also on chat-02 (unreachable before)."),
         ({"left": ids("chat-02"), "unread": ids("chat-02")}, "No longer evaluated on chat-02 (unreachable)."),
-        ({"ended": inspected_fleets.suppression()}, "Suppression by ann expired on 2026-04-30 (canary)."),
+        ({"ended": findings.suppression()}, "Suppression by ann expired on 2026-04-30 (canary)."),
         ({"is_suppressed_before": True}, "No longer suppressed."),
         ({"suppressed_after": ids("chat-01")}, "Suppressed only on chat-01."),
-        ({"before": inspected_fleets.finding(severity=Severity.INFO)}, "Severity info -> critical."),
+        ({"before": findings.finding(severity=Severity.INFO)}, "Severity info -> critical."),
         (
-            {
-                "is_suppressed_after": True,
-                "after": inspected_fleets.finding(suppression=inspected_fleets.suppression()),
-            },
+            {"is_suppressed_after": True, "after": findings.finding(suppression=findings.suppression())},
             "Now suppressed until 2026-04-30 by ann: canary.",
         ),
     ],
 )
-def test_a_finding_of_both_sides_says_how_it_changed(more: dict[str, Any], line: str) -> None:
-    same = PersistingFinding(**{"before": inspected_fleets.finding(), "after": inspected_fleets.finding(), **more})
+def test_a_persisting_finding_lists_its_changes(more: dict[str, Any], line: str) -> None:
+    same = PersistingFinding(**{"before": findings.finding(), "after": findings.finding(), **more})
 
-    assert lines(changed_entries([same], sides_of(between(chat(3), chat(3)))).items[0])[1:] == [line]
+    assert lines(finding_entries("changed", [same], sides_of(between(chat(3), chat(3)))).items[0])[1:] == [line]
 
 
 def test_findings_are_listed_by_status_with_their_rule_linked_where_it_found_them() -> None:
@@ -288,25 +300,19 @@ def test_the_same_finding_and_the_same_change_in_many_pools_are_one_entry() -> N
     assert lines(group)[-1] == "and in 3 more pools"
 
 
-def test_changed_findings_and_expired_suppressions_have_lists_of_their_own() -> None:
-    entry = inspected_fleets.suppression()
-    then = judged_as(
-        inspected_fleets.finding(id="a", replicas=ids("chat-01")),
-        suppressed=[inspected_fleets.finding(id="b", replicas=(), suppression=entry)],
-    )
-    now = judged_as(
-        inspected_fleets.finding(id="a", replicas=ids("chat-01", "chat-02")),
-        inspected_fleets.finding(id="b", replicas=(), expired=entry),
-        polled_at=LATER,
-    )
-    shown = of(then, now)
+def test_changed_findings_and_expired_suppressions_have_separate_lists() -> None:
+    one, entry = findings.finding(id="a", replicas=ids("chat-01")), findings.suppression()
+    hidden = findings.finding(id="b", replicas=(), suppression=entry)
+    again = findings.finding(id="b", replicas=(), expired=entry)
+    wider = replace(one, replicas=ids("chat-01", "chat-02"))
+    shown = of(fleet_with(one, suppressed=[hidden]), fleet_with(wider, again, polled_at=LATER))
 
     assert [len(entries(shown, each)) for each in ("changed-findings", "ended-suppressions")] == [1, 1]
 
 
 def test_long_lists_are_cut_and_counted() -> None:
-    found = [inspected_fleets.finding(id=f"{number}", sentence=f"Number {number}.") for number in range(45)]
-    shown = of(judged_as(), judged_as(*found, polled_at=LATER))
+    found = [findings.finding(id=f"{number}", sentence=f"Number {number}.") for number in range(45)]
+    shown = of(fleet_with(), fleet_with(*found, polled_at=LATER))
     assert len(entries(shown, "new-findings")) == 40
     assert paragraphs(shown, "new-findings") == ["5 more in the JSON document."]
 
@@ -352,7 +358,7 @@ def test_a_group_names_its_pools_cohorts_and_restarts() -> None:
     assert group(lone, chat(2, NEW))[1] == "no cohort ×2 -> A ×2"
 
 
-def test_settings_that_could_not_be_compared_are_never_called_the_same() -> None:
+def test_settings_that_could_not_be_compared_are_unknown() -> None:
     after = [*chat(1, HIDDEN), down("chat-02"), *chat(1, first=3), down("chat-04")]
     shown = view([*chat(2), down("chat-03"), down("chat-04")], after, HIDDEN)
 
@@ -443,7 +449,7 @@ def test_many_pools_and_ranks_are_cut_and_counted() -> None:
     assert lines(entries(shown, "capacity")[0])[-1] == "and 1 more rank, in the appendix"
 
 
-def test_a_sum_is_compared_only_where_both_sides_know_the_same() -> None:
+def test_sums_name_what_is_missing_and_how_much_they_changed() -> None:
     whole, some = CapacitySum(4, 9, 9, basis=Basis.REPORTED), CapacitySum(4, 9, 9, 1, 3, 2, Basis.REPORTED)
 
     def missing(before: CapacitySum, after: CapacitySum) -> str:

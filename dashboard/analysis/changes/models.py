@@ -1,15 +1,16 @@
 """The types of what changed between two fleets. `before` and `after` are the sides, whatever their age."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from dashboard.fleet import Basis, Coverage, ReplicaState, SettingChange, State
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Basis, Replica, SettingChange, State
 from dashboard.rules.findings import Finding, OutcomeKind, Severity, Suppression
 
 Pools = tuple[str | None, str | None]  # of a replica before and after; None: in no pool
+REPLICA_FIELDS = ("state", "version", "pool", "name")  # fields of a replica that are compared
 
 
 class CapacitySum(NamedTuple):
@@ -90,8 +91,8 @@ class CapacityChanges:
 class OtherSideStatus(StrEnum):
     """Why the other side does not have a finding."""
 
-    JUDGED = "judged"  # the rule found nothing on its replicas
-    NOT_JUDGED = "not judged"  # replicas or settings were not read, or the rule did not run
+    EVALUATED = "judged"  # the rule found nothing on its replicas
+    NOT_EVALUATED = "not judged"  # replicas or settings were not read, or the rule did not run
     NOT_THERE = "not there"  # it has none of its replicas
 
 
@@ -151,9 +152,7 @@ class PersistingFinding:
     @property
     def is_changed(self) -> bool:
         """Return whether its replicas, severity or suppression changed."""
-        return bool(
-            self.joined or self.left or self.has_other_severity or self.has_other_suppression or self.ended is not None
-        )
+        return bool(self.joined or self.left or self.ended or self.has_other_severity or self.has_other_suppression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,52 +161,38 @@ class FindingChanges:
 
     new: tuple[OneSidedFinding, ...] = ()
     gone: tuple[OneSidedFinding, ...] = ()
-    kept: tuple[PersistingFinding, ...] = ()
+    persisting: tuple[PersistingFinding, ...] = ()
 
     @property
-    def standing(self) -> tuple[OneSidedFinding, ...]:
+    def unsuppressed(self) -> tuple[OneSidedFinding, ...]:
         """Return the new findings that are not suppressed."""
         return tuple(each for each in self.new if not each.is_suppressed)
 
     @property
-    def over(self) -> tuple[OneSidedFinding, ...]:
+    def fixed(self) -> tuple[OneSidedFinding, ...]:
         """Return the findings that are fixed, or whose replicas were removed."""
-        return tuple(each for each in self.gone if each.elsewhere is not OtherSideStatus.NOT_JUDGED)
+        return tuple(each for each in self.gone if each.elsewhere is not OtherSideStatus.NOT_EVALUATED)
 
     @property
-    def unjudged(self) -> tuple[OneSidedFinding, ...]:
+    def not_evaluated(self) -> tuple[OneSidedFinding, ...]:
         """Return the findings that are no longer evaluated."""
-        return tuple(each for each in self.gone if each.elsewhere is OtherSideStatus.NOT_JUDGED)
+        return tuple(each for each in self.gone if each.elsewhere is OtherSideStatus.NOT_EVALUATED)
 
     @property
     def spread(self) -> tuple[PersistingFinding, ...]:
         """Return the critical findings and warnings on more replicas than before."""
-        return tuple(each for each in self.kept if each.spread and each.after.severity is not Severity.INFO)
+        return tuple(each for each in self.persisting if each.spread and each.after.severity is not Severity.INFO)
 
     @property
     def changed(self) -> tuple[PersistingFinding, ...]:
         """Return the ones that changed."""
-        return tuple(each for each in self.kept if each.is_changed)
-
-
-class Side(NamedTuple):
-    """One of the two fleets: its name, when its poll ended, the id of its snapshot, its coverage."""
-
-    fleet: str
-    polled_at: datetime | None
-    snapshot: str | None
-    coverage: Coverage
+        return tuple(each for each in self.persisting if each.is_changed)
 
 
 class ReplicaSide(NamedTuple):
-    """A replica on one side. `letter` is its cohort's, empty where it was never read."""
+    """A replica on one side, with the letter of its cohort; empty where it was never read."""
 
-    id: str
-    name: str
-    pool: str | None
-    state: ReplicaState
-    version: str | None
-    started_at: datetime | None
+    replica: Replica
     letter: str
 
 
@@ -220,41 +205,18 @@ class ReplicaPair(NamedTuple):
     @property
     def restarted(self) -> bool | None:
         """Return whether it restarted; None where a side lacks the start time."""
-        if self.before.started_at is None or self.after.started_at is None:
-            return None
-        return self.before.started_at != self.after.started_at
+        before, after = self.before.replica.started_at, self.after.replica.started_at
+        return None if before is None or after is None else before != after
 
-    @property
-    def has_other_version(self) -> bool:
-        """Return whether both versions are known and differ."""
-        before, after = self.before.version, self.after.version
-        return bool(before and after) and before != after
-
-    @property
-    def has_other_state(self) -> bool:
-        """Return whether its state changed."""
-        return self.before.state is not self.after.state
-
-    @property
-    def has_other_pool(self) -> bool:
-        """Return whether its pool changed."""
-        return self.before.pool != self.after.pool
-
-    @property
-    def has_other_name(self) -> bool:
-        """Return whether its name changed."""
-        return self.before.name != self.after.name
+    def differs_in(self, name: str) -> bool:
+        """Return whether a field of the replica changed; not if it is a version that one side does not report."""
+        before, after = (getattr(side.replica, name) for side in self)
+        return before != after and (name != "version" or bool(before and after))
 
     @property
     def is_changed(self) -> bool:
         """Return whether anything but its settings changed."""
-        return bool(
-            self.restarted
-            or self.has_other_version
-            or self.has_other_state
-            or self.has_other_pool
-            or self.has_other_name
-        )
+        return bool(self.restarted) or any(map(self.differs_in, REPLICA_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +233,9 @@ class ReplicaChanges:
         return tuple(each for each in self.both if each.is_changed)
 
     @property
-    def start_untold(self) -> tuple[str, ...]:
+    def start_unknown(self) -> tuple[str, ...]:
         """Return the replicas that may have restarted: a side lacks the start time."""
-        return tuple(each.after.id for each in self.both if each.restarted is None)
+        return tuple(each.after.replica.id for each in self.both if each.restarted is None)
 
     @property
     def restarted(self) -> tuple[ReplicaPair, ...]:
@@ -302,7 +264,7 @@ class SettingGroup:
     cohorts_before: tuple[CohortCount, ...]
     cohorts_after: tuple[CohortCount, ...]
     restarted: int
-    start_untold: int
+    start_unknown: int
 
 
 class OneSidedSettings(NamedTuple):
@@ -322,8 +284,8 @@ class SettingChanges:
     """
 
     groups: tuple[SettingGroup, ...] = ()
-    no_longer_told: tuple[OneSidedSettings, ...] = ()
-    now_told: tuple[OneSidedSettings, ...] = ()
+    no_longer_reported: tuple[OneSidedSettings, ...] = ()
+    newly_reported: tuple[OneSidedSettings, ...] = ()
     ignored: tuple[str, ...] = ()
     compared: int = 0
     unread_before: tuple[str, ...] = ()
@@ -346,19 +308,21 @@ class SettingChanges:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """All that changed from one fleet to another. `names` is by replica id, the newer name first.
+    """All that changed from one fleet to another. `names` is by replica id, the newer name first."""
 
-    `options_differ`: rules or ignored paths of fleet.yaml differ, which changes findings.
-    """
-
-    before: Side
-    after: Side
+    before: Fleet
+    after: Fleet
     replicas: ReplicaChanges
     settings: SettingChanges
     findings: FindingChanges
     capacity: CapacityChanges
     names: Mapping[str, str]
-    options_differ: bool
+
+    @property
+    def options_differ(self) -> bool:
+        """Return whether rules or ignored paths of fleet.yaml differ, which changes findings."""
+        before, after = ((replace(fleet.policy, file=""), fleet.ignored) for fleet in (self.before, self.after))
+        return before != after
 
     @property
     def after_is_older(self) -> bool:
@@ -372,7 +336,7 @@ class Changes:
         replicas, settings, found = self.replicas, self.settings, self.findings
         return not (
             (replicas.added or replicas.removed or replicas.changed)
-            or (settings.groups or settings.no_longer_told or settings.now_told)
+            or (settings.groups or settings.no_longer_reported or settings.newly_reported)
             or (found.new or found.gone or found.changed)
             or self.capacity.ranks
         )

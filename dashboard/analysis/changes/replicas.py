@@ -34,13 +34,33 @@ def is_read(replica: Replica) -> bool:
 
 def replica_changes(before: Fleet, after: Fleet) -> ReplicaChanges:
     """Compare the replicas of two fleets, without their settings."""
-    letters_before, letters_after = cohort_letters(before.pools), cohort_letters(after.pools)
-    both = (ReplicaPair(_side(then, letters_before), _side(now, letters_after)) for then, now in pairs(before, after))
+    old, new = cohort_letters(before.pools), cohort_letters(after.pools)
+    both = (
+        ReplicaPair(ReplicaSide(then, old.get(then.id, "")), ReplicaSide(now, new.get(now.id, "")))
+        for then, now in pairs(before, after)
+    )
     return ReplicaChanges(
-        added=_only(after, before, letters_after),
-        removed=_only(before, after, letters_before),
+        added=_only(after, before, new),
+        removed=_only(before, after, old),
         both=tuple(sorted(both, key=lambda each: _place(each.after))),
     )
+
+
+def _only(one: Fleet, other: Fleet, letters: Mapping[str, str]) -> tuple[ReplicaSide, ...]:
+    """Return the replicas that the other side has at no address of their process."""
+    known = {replica.id for replica in other.replicas}
+    found = (
+        ReplicaSide(each, letters.get(each.id, ""))
+        for each in one.replicas
+        if not each.is_second_address and known.isdisjoint((each.id, *each.same_process))
+    )
+    return tuple(sorted(found, key=_place))
+
+
+def _place(side: ReplicaSide) -> tuple[object, ...]:
+    """Return the sort key: pool and natural order of the name."""
+    each = side.replica
+    return (each.pool is None, each.pool or "", natural(each.name), each.id)
 
 
 def capacity_changes(before: Fleet, after: Fleet) -> CapacityChanges:
@@ -69,34 +89,6 @@ def capacity_changes(before: Fleet, after: Fleet) -> CapacityChanges:
 def is_beyond(before: int, after: int) -> bool:
     """Return whether tokens changed by more than the tolerance of the smaller number."""
     return abs(after - before) > TOLERANCE * min(before, after)
-
-
-def _side(replica: Replica, letters: Mapping[str, str]) -> ReplicaSide:
-    return ReplicaSide(
-        replica.id,
-        replica.name,
-        replica.pool,
-        replica.state,
-        replica.version,
-        replica.started_at,
-        letters.get(replica.id, ""),
-    )
-
-
-def _only(one: Fleet, other: Fleet, letters: Mapping[str, str]) -> tuple[ReplicaSide, ...]:
-    """Return the replicas that the other side has at no address of their process."""
-    known = {replica.id for replica in other.replicas}
-    found = (
-        _side(each, letters)
-        for each in one.replicas
-        if not each.is_second_address and known.isdisjoint((each.id, *each.same_process))
-    )
-    return tuple(sorted(found, key=_place))
-
-
-def _place(each: ReplicaSide) -> tuple[object, ...]:
-    """Return the sort key: pool and natural order of the name."""
-    return (each.pool is None, each.pool or "", natural(each.name), each.id)
 
 
 def _ranks(before: Fleet, after: Fleet) -> Iterator[tuple[Replica, Engine, Engine]]:

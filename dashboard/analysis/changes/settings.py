@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,12 +27,13 @@ class _OneSided(NamedTuple):
     """A path with a value on one side only, and the state of the other side."""
 
     path: str
-    is_told_now: bool
+    is_new: bool
     why: State
 
 
+_Difference = SettingChange | _OneSided
+_Any = TypeVar("_Any", bound=_Difference)
 Members = Mapping[_Kind, Sequence[tuple[Replica, Replica]]]
-_Found = Mapping[_Kind, Sequence[SettingChange | _OneSided]]
 
 
 def setting_changes(before: Fleet, after: Fleet) -> SettingChanges:
@@ -43,17 +44,20 @@ def setting_changes(before: Fleet, after: Fleet) -> SettingChanges:
         if is_read(then) and is_read(now):
             members[_Kind((then.pool, now.pool), str(then.document), str(now.document))].append((then, now))
     globs = (*before.ignored, *after.ignored)
-    found: dict[_Kind, list[SettingChange | _OneSided]] = {}
+    changed: list[tuple[_Kind, SettingChange]] = []
+    one_sided: list[tuple[_Kind, _OneSided]] = []
     ignored: set[str] = set()
-    for kind, differences in _differing(members, before.documents, after.documents):
-        found[kind] = [each for each in differences if not _matches(each.path, globs)]
-        ignored.update(
-            each.path for each in differences if isinstance(each, SettingChange) and _matches(each.path, globs)
-        )
+    for kind, each in _differing(members, before.documents, after.documents):
+        is_ignored = any(fnmatchcase(each.path, glob) for glob in globs)
+        if isinstance(each, SettingChange):
+            ignored.update([each.path] if is_ignored else [])
+            changed += [(kind, each)] if not is_ignored else []
+        elif not is_ignored:
+            one_sided.append((kind, each))
     return SettingChanges(
-        groups=_groups(found, members, before, after),
-        no_longer_told=_one_sided(found, members, is_told_now=False),
-        now_told=_one_sided(found, members, is_told_now=True),
+        groups=tuple(sorted(_groups(changed, members, before, after), key=_group_place)),
+        no_longer_reported=_one_sided([pair for pair in one_sided if not pair[1].is_new], members),
+        newly_reported=_one_sided([pair for pair in one_sided if pair[1].is_new], members),
         ignored=tuple(sorted(ignored)),
         compared=sum(map(len, members.values())),
         unread_before=tuple(sorted(now.id for then, now in both if not is_read(then))),
@@ -63,25 +67,22 @@ def setting_changes(before: Fleet, after: Fleet) -> SettingChanges:
 
 def _differing(
     members: Members, before: Mapping[str, Document], after: Mapping[str, Document]
-) -> Iterator[tuple[_Kind, list[SettingChange | _OneSided]]]:
-    """Yield the differences of every kind. Documents with equal settings are not compared."""
+) -> Iterator[tuple[_Kind, _Difference]]:
+    """Yield the differences of every kind. Documents with equal settings are not compared, others once."""
     unlike = [kind for kind in members if before[kind.before].settings != after[kind.after].settings]
     rows_before = {key: row for row, key in enumerate(dict.fromkeys(kind.before for kind in unlike))}
     rows_after = {key: row for row, key in enumerate(dict.fromkeys(kind.after for kind in unlike), len(rows_before))}
     table = encode([before[key].settings for key in rows_before] + [after[key].settings for key in rows_after])
-    known: dict[tuple[str, str], list[SettingChange | _OneSided]] = {}
+    known: dict[tuple[str, str], list[_Difference]] = {}
     for kind in unlike:
-        documents = (kind.before, kind.after)
-        if documents not in known:
-            rows = (rows_before[kind.before], rows_after[kind.after])
-            versions = (before[kind.before].version, after[kind.after].version)
-            known[documents] = list(_differences(table, rows, versions))
-        yield kind, known[documents]
+        old, new = kind.before, kind.after
+        if (old, new) not in known:
+            versions = (before[old].version, after[new].version)
+            known[old, new] = list(_differences(table, (rows_before[old], rows_after[new]), versions))
+        yield from ((kind, each) for each in known[old, new])
 
 
-def _differences(
-    table: Table, rows: tuple[int, int], versions: tuple[str | None, str | None]
-) -> Iterator[SettingChange | _OneSided]:
+def _differences(table: Table, rows: tuple[int, int], versions: tuple[str | None, str | None]) -> Iterator[_Difference]:
     """Yield the paths in which two documents differ; a path without a value on both sides is no difference."""
     then, now = table.codes[rows[0]], table.codes[rows[1]]
     columns = np.flatnonzero((then != now) & ((then >= NULL) | (now >= NULL)))
@@ -95,57 +96,51 @@ def _differences(
             yield _OneSided(path, old < NULL, why)
 
 
-def _groups(found: _Found, members: Members, before: Fleet, after: Fleet) -> tuple[SettingGroup, ...]:
-    """Group replicas with the same change, then changes on the same replicas."""
-    kinds: dict[tuple[Pools, SettingChange], list[_Kind]] = defaultdict(list)
-    for kind, differences in found.items():
-        for each in differences:
-            if isinstance(each, SettingChange):
-                kinds[kind.pools, each].append(kind)
-    together: dict[tuple[_Kind, ...], list[SettingChange]] = defaultdict(list)
-    for (_, change), own in kinds.items():
-        together[tuple(own)].append(change)
-    sizes = (_pool_sizes(before), _pool_sizes(after))
-    letters = (cohort_letters(before.pools), cohort_letters(after.pools))
-    groups = []
-    for holders, changes in together.items():
-        both = [pair for kind in holders for pair in members[kind]]
-        pools = holders[0].pools
+def _grouped(found: Iterable[tuple[_Kind, _Any]]) -> Iterator[tuple[Sequence[_Kind], list[_Any]]]:
+    """Yield the differences of exactly the same replicas of the same pools; of one side also for the same reason."""
+    kinds: dict[tuple[Pools, _Any], list[_Kind]] = defaultdict(list)
+    for kind, each in found:
+        kinds[kind.pools, each].append(kind)
+    together: dict[tuple[tuple[_Kind, ...], State | None], list[_Any]] = defaultdict(list)
+    for (_, each), own in kinds.items():
+        together[tuple(own), each.why if isinstance(each, _OneSided) else None].append(each)
+    return ((own, differences) for (own, _), differences in together.items())
+
+
+def _groups(
+    changed: Iterable[tuple[_Kind, SettingChange]], members: Members, before: Fleet, after: Fleet
+) -> Iterator[SettingGroup]:
+    """Yield the groups of replicas with the same changes."""
+    sizes = [Counter(each.pool for each in side.replicas if not each.is_second_address) for side in (before, after)]
+    letters = [cohort_letters(side.pools) for side in (before, after)]
+    for kinds, changes in _grouped(changed):
+        both = [pair for kind in kinds for pair in members[kind]]
+        pools = kinds[0].pools
         starts = [{then.started_at, now.started_at} for then, now in both]
-        groups.append(
-            SettingGroup(
-                pools=pools,
-                changes=tuple(sorted(changes, key=lambda each: (_preference(each.path), each))),
-                replicas=tuple(sorted(now.id for _, now in both)),
-                pool_sizes=(sizes[0][pools[0]], sizes[1][pools[1]]),
-                cohorts_before=_cohort_counts((then.id for then, _ in both), letters[0]),
-                cohorts_after=_cohort_counts((now.id for _, now in both), letters[1]),
-                restarted=sum(None not in times and len(times) > 1 for times in starts),
-                start_untold=sum(None in times for times in starts),
-            )
+        yield SettingGroup(
+            pools=pools,
+            changes=tuple(sorted(changes, key=lambda each: (_preference(each.path), each))),
+            replicas=tuple(sorted(now.id for _, now in both)),
+            pool_sizes=(sizes[0][pools[0]], sizes[1][pools[1]]),
+            cohorts_before=_cohort_counts((then.id for then, _ in both), letters[0]),
+            cohorts_after=_cohort_counts((now.id for _, now in both), letters[1]),
+            restarted=sum(None not in times and len(times) > 1 for times in starts),
+            start_unknown=sum(None in times for times in starts),
         )
-    return tuple(sorted(groups, key=_group_place))
 
 
-def _one_sided(found: _Found, members: Members, *, is_told_now: bool) -> tuple[OneSidedSettings, ...]:
-    """Group the settings that only one side reports of the same replicas, for the same reason."""
-    kinds: dict[tuple[Pools, str, State], list[_Kind]] = defaultdict(list)
-    for kind, differences in found.items():
-        for each in differences:
-            if isinstance(each, _OneSided) and each.is_told_now is is_told_now:
-                kinds[kind.pools, each.path, each.why].append(kind)
-    together: dict[tuple[tuple[_Kind, ...], State], list[str]] = defaultdict(list)
-    for (_, path, why), own in kinds.items():
-        together[tuple(own), why].append(path)
-    groups = []
-    for (holders, why), paths in together.items():
-        replicas = sorted(now.id for kind in holders for _, now in members[kind])
-        groups.append(OneSidedSettings(holders[0].pools, tuple(sorted(paths)), tuple(replicas), why))
+def _one_sided(found: Iterable[tuple[_Kind, _OneSided]], members: Members) -> tuple[OneSidedSettings, ...]:
+    """Group the settings that only one side reports."""
+    groups = [
+        OneSidedSettings(
+            kinds[0].pools,
+            tuple(sorted(each.path for each in same)),
+            tuple(sorted(now.id for kind in kinds for _, now in members[kind])),
+            same[0].why,
+        )
+        for kinds, same in _grouped(found)
+    ]
     return tuple(sorted(groups, key=lambda each: (-len(each.replicas), -len(each.paths), each.paths, each.replicas)))
-
-
-def _pool_sizes(fleet: Fleet) -> Counter[str | None]:
-    return Counter(replica.pool for replica in fleet.replicas if not replica.is_second_address)
 
 
 def _cohort_counts(replicas: Iterable[str], letters: Mapping[str, str]) -> tuple[CohortCount, ...]:
@@ -165,7 +160,3 @@ def _preference(path: str) -> tuple[int, str]:
     if path not in PREFIX_PATHS:
         return 2, path
     return int(path == PREFIX_PATHS[0]), path
-
-
-def _matches(path: str, globs: Iterable[str]) -> bool:
-    return any(fnmatchcase(path, glob) for glob in globs)

@@ -5,11 +5,10 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from statistics import median
 
-from dashboard.analysis.whatif.after import Changes
 from dashboard.analysis.whatif.models import CapacityForecast, RankForecast
 from dashboard.capacity.engines import load_of
 from dashboard.compare.encoding import lookup_value
-from dashboard.fleet import Basis, Document, Engine, Replica, Setting
+from dashboard.fleet import Basis, Document, Engine, Replica, Setting, SettingChange
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 
 # What decides how much KV cache an engine gets and how many tokens that is: globs over paths. vLLM loads the weights,
@@ -68,9 +67,6 @@ DECIDES_CAPACITY = (
 RANKS = "parallel_config.data_parallel_size"
 LONGEST_NAME = 44  # characters of a device's name that a sentence shows
 REMEMBERED = 4096  # paths; a configuration has some 600
-NO_ENGINE = "No engine data."
-NO_DEVICE = "Device not reported."
-OTHER_RANKS = "The number of DP ranks changes."
 
 
 class Expected:
@@ -81,26 +77,29 @@ class Expected:
         read = [each for each in staying if each.document is not None and not each.is_second_address]
         self._staying = [each for each in read if each.fresh] or read
         self._documents = documents
-        self._alike: dict[tuple[str, str], bool] = {}
         self._peers: dict[tuple[str, tuple[str, ...]], tuple[int, ...]] = {}
 
-    def ranks(self, replica: Replica, after: Document, changes: Changes) -> tuple[RankForecast, ...]:
+    def ranks(self, replica: Replica, after: Document, changes: Sequence[SettingChange]) -> tuple[RankForecast, ...]:
         """Return the forecast of each rank of a replica; none if no setting that decides capacity changes."""
         changed = {each.path for each in changes}
         if not any(decides(path) for path in changed):
             return ()
         if not replica.engines:
-            return (RankForecast(replica.id, 0, None, Basis.UNKNOWN, None, Basis.UNKNOWN, reason=NO_ENGINE),)
+            return (RankForecast(replica.id, 0, None, Basis.UNKNOWN, "No engine data."),)
         return tuple(self._rank(replica, engine, after, has_other_ranks=RANKS in changed) for engine in replica.engines)
 
     def _rank(self, replica: Replica, engine: Engine, after: Document, *, has_other_ranks: bool) -> RankForecast:
         names = devices_of(replica, engine.dp_rank)
         rank = RankForecast(
-            replica.id, engine.dp_rank, engine.kv_cache_size_tokens, engine.basis, None, Basis.UNKNOWN, reason=NO_DEVICE
+            replica.id, engine.dp_rank, engine.kv_cache_size_tokens, engine.basis, "Device not reported."
         )
-        if has_other_ranks or not names:
-            return rank._replace(reason=OTHER_RANKS) if has_other_ranks else rank
-        tokens = self._tokens(after, names)
+        if has_other_ranks:
+            return rank._replace(reason="The number of DP ranks changes.")
+        if not names:
+            return rank
+        if (after.id, names) not in self._peers:
+            self._peers[after.id, names] = self._tokens(after, names)
+        tokens = self._peers[after.id, names]
         shown = joined([middle_cut(one_line(name), LONGEST_NAME) for name in names])
         if not tokens:
             return rank._replace(reason=f"No identical engine on {shown} reports its tokens.")
@@ -115,24 +114,17 @@ class Expected:
 
     def _tokens(self, after: Document, names: tuple[str, ...]) -> tuple[int, ...]:
         """Return the tokens of engines with such a document on these devices; upper bounds only if all are."""
-        if (after.id, names) not in self._peers:
-            held = [
-                (engine.kv_cache_size_tokens, engine.basis)
-                for replica in self._staying
-                if self._is_alike(after, str(replica.document))
-                for engine in replica.engines
-                if devices_of(replica, engine.dp_rank) == names
-            ]
-            known = [(tokens, basis) for tokens, basis in held if tokens is not None]
-            sure = [each for each in known if each[1] is not Basis.ASSUMED] or known
-            self._peers[after.id, names] = tuple(tokens for tokens, _ in sure)
-        return self._peers[after.id, names]
-
-    def _is_alike(self, after: Document, key: str) -> bool:
-        """Return whether two documents agree on all settings that decide capacity."""
-        if (after.id, key) not in self._alike:
-            self._alike[after.id, key] = not contradict(after.settings, self._documents[key].settings)
-        return self._alike[after.id, key]
+        keys = {str(each.document) for each in self._staying}
+        same = {key for key in keys if not contradict(after.settings, self._documents[key].settings)}
+        known = [
+            (engine.kv_cache_size_tokens, engine.basis)
+            for replica in self._staying
+            if replica.document in same
+            for engine in replica.engines
+            if engine.kv_cache_size_tokens is not None and devices_of(replica, engine.dp_rank) == names
+        ]
+        sure = [each for each in known if each[1] is not Basis.ASSUMED] or known
+        return tuple(tokens for tokens, _ in sure)
 
 
 def contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool:
@@ -181,22 +173,21 @@ def summed(members: Iterable[Replica], changed: Mapping[str, Sequence[RankForeca
     """Add up a pool before and after. `changed` is by replica; each process counts once."""
     counted = [each for each in members if not each.is_second_address]
     ranks = [rank for each in counted for rank in changed.get(each.id, ())]
-    same = [engine for each in counted if not changed.get(each.id) for engine in each.engines]
     unchanged = [each for each in counted if not changed.get(each.id)]
-    held = sum(engine.kv_cache_size_tokens or 0 for each in unchanged for engine in each.adding_engines)
+    same = [engine for each in unchanged for engine in each.engines]
+    tokens = sum(engine.kv_cache_size_tokens or 0 for each in unchanged for engine in each.adding_engines)
     unknown = sum(engine.kv_cache_size_tokens is None for engine in same)
     is_bound = any(engine.basis is Basis.ASSUMED for engine in same)
-    both = [(rank.before, rank.least, rank.most) for rank in ranks if rank.before is not None]
-    known = [(before, least, most) for before, least, most in both if least is not None and most is not None]
+    known = [rank for rank in ranks if rank.before is not None and rank.after is not None]
     return CapacityForecast(
         ranks=tuple(ranks),
         unchanged=len(same),
-        before=held + sum(rank.before or 0 for rank in ranks),
-        after=held + sum(rank.after or 0 for rank in ranks),
+        before=tokens + sum(rank.before or 0 for rank in ranks),
+        after=tokens + sum(rank.after or 0 for rank in ranks),
         unknown_before=unknown + sum(rank.before is None for rank in ranks),
         unknown_after=unknown + sum(rank.after is None for rank in ranks),
-        least=sum(least - before for before, least, _ in known),
-        most=sum(most - before for before, _, most in known),
+        least=sum((rank.least or 0) - (rank.before or 0) for rank in known),
+        most=sum((rank.most or 0) - (rank.before or 0) for rank in known),
         is_bound=is_bound or any(rank.before_basis is Basis.ASSUMED for rank in ranks),
         is_bound_after=is_bound,
     )

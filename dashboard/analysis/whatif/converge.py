@@ -1,17 +1,17 @@
 """What would change if a pool converged to one of its cohorts or to its baseline."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import numpy as np
 
-from dashboard.analysis.assembly import Fleet, assembled
-from dashboard.analysis.whatif.after import VERSION, Changes, document_after, inspect_again, replica_after
-from dashboard.analysis.whatif.capacity import Expected, engines_after, summed
-from dashboard.analysis.whatif.findings import forecast_findings, router_changes, without_rollout
+from dashboard.analysis.assembly import Fleet, assembled, inspected
+from dashboard.analysis.whatif.after import VERSION, document_after, replica_after
+from dashboard.analysis.whatif.capacity import Expected, summed
+from dashboard.analysis.whatif.findings import forecast_findings, router_changes
 from dashboard.analysis.whatif.models import Group, RankForecast, WhatIf
 from dashboard.analysis.whatif.paste import in_turn, planned_changes
 from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, usual_values
@@ -22,7 +22,6 @@ from dashboard.fleet import (
     Document,
     Pool,
     Replica,
-    Setting,
     SettingChange,
     SettingValue,
     cohort_letters,
@@ -31,8 +30,7 @@ from dashboard.fleet.formatting import count
 from dashboard.rules.apply_method import ApplyMethod, manual_methods
 from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.findings import Rollout
-
-Target = Cohort | Baseline
+from dashboard.rules.identity.coverage import vllm_version_differs
 
 
 class _Plan(NamedTuple):
@@ -41,10 +39,11 @@ class _Plan(NamedTuple):
     `usual` are the values of most of the pool within the ranges of a baseline.
     """
 
+    fleet: Fleet
     pool: Pool
     members: tuple[Replica, ...]
-    target: Target
-    changes: Mapping[str, Changes]
+    target: Cohort | Baseline
+    changes: Mapping[str, tuple[SettingChange, ...]]
     documents: Mapping[str, Document]
     usual: Mapping[str, SettingValue]
 
@@ -61,65 +60,99 @@ def converge(fleet: Fleet, pool: str, target: str | Baseline) -> WhatIf:
     modified. Raises KeyError: no such pool, or no such cohort in it.
     """
     plan = _plan(fleet, pool, target)
-    ranks = _ranks(fleet, plan)
-    after = _fleet_after(fleet, plan, ranks)
-    back = _goes_back(fleet, plan)
+    ranks = _ranks(plan)
+    after = _fleet_after(plan, ranks)
+    reverted = _reverted(plan)
     found = forecast_findings(fleet, after, pool, [each.id for each in plan.restarting])
+    if reverted:  # a rollout that is reverted is not fixed
+        found = replace(found, fixed=tuple(each for each in found.fixed if each.rule != vllm_version_differs.id))
     return WhatIf(
         pool=pool,
         target=plan.target.name if isinstance(plan.target, Baseline) else plan.target.letter,
         is_baseline=isinstance(plan.target, Baseline),
         total=len(plan.members),
-        groups=tuple(_groups(fleet, plan)),
-        verdicts=without_rollout(found) if back else found,
+        groups=tuple(_groups(plan)),
+        findings=found,
         capacity=summed(plan.members, ranks),
         fleet=after,
-        silent=tuple(_silent(fleet, plan)),
+        silent=_silent(plan),
         unread=tuple(each.id for each in plan.members if each.document is None),
-        untold=_untold(plan),
-        notes=tuple(_notes(fleet, plan, after)),
-        goes_back=back,
+        unreported=_unreported(plan),
+        notes=tuple(_notes(plan, after)),
+        reverted=reverted,
         router=router_changes(fleet, after, pool),
-        alike=None if isinstance(plan.target, Baseline) else len(plan.target.replicas),
+        matching=None if isinstance(plan.target, Baseline) else len(plan.target.replicas),
     )
-
-
-def _untold(plan: _Plan) -> tuple[str, ...]:
-    paths = [each.path for each in plan.pool.differences]
-    found = paths_of(plan.target, paths)
-    return tuple(path for path in paths if path not in found)
 
 
 def _plan(fleet: Fleet, name: str, chosen: str | Baseline) -> _Plan:
     pool = next((each for each in fleet.pools if each.name == name), None)
     if pool is None:
         raise KeyError(f"There is no pool {name}.")
-    target = target_of(pool, chosen)
     members = tuple(each for each in fleet.replicas if each.pool == name)
-    usual = _usual(members, fleet.documents, target)
-    found = changes_to(pool, fleet.documents, target, fleet.ignored, usual)
-    settings = _settings(target)
-    documents = {key: document_after(fleet.documents[key], each, settings) for key, each in found.items()}
-    return _Plan(pool, members, target, found, documents, usual)
+    documents = {key: fleet.documents[key] for cohort in pool.cohorts for key in cohort.documents}
+    usual: Mapping[str, SettingValue] = {}
+    target: Cohort | Baseline
+    if isinstance(chosen, Baseline):
+        read = [each for each in members if each.document is not None]
+        lately = [each for each in read if each.fresh] or read
+        usual = usual_values(chosen, (fleet.documents[str(each.document)].settings for each in lately))
+        target, settings = chosen, agreed_settings(chosen)
+        found = {
+            key: [
+                SettingChange(each.path, each.own, each.wanted) for each in deviations(chosen, document.settings, usual)
+            ]
+            for key, document in documents.items()
+        }
+    else:
+        target = _cohort(pool, chosen)
+        settings = target.settings
+        found = _changes_to_cohort(documents, target)
+    changes = {
+        key: tuple(sorted(each for each in own if not any(fnmatchcase(each.path, glob) for glob in fleet.ignored)))
+        for key, own in found.items()
+    }
+    after = {key: document_after(documents[key], each, settings) for key, each in changes.items()}
+    return _Plan(fleet, pool, members, target, changes, after, usual)
 
 
-def _settings(target: Target) -> Mapping[str, Setting]:
-    return agreed_settings(target) if isinstance(target, Baseline) else target.settings
+def _cohort(pool: Pool, letter: str) -> Cohort:
+    cohort = next((each for each in pool.cohorts if each.letter == letter), None)
+    if cohort is None:
+        raise KeyError(f"Pool {pool.name} has no cohort {letter}.")
+    return cohort
 
 
-def _ranks(fleet: Fleet, plan: _Plan) -> Mapping[str, Sequence[RankForecast]]:
+def _changes_to_cohort(documents: Mapping[str, Document], target: Cohort) -> dict[str, list[SettingChange]]:
+    """Compare as pools are compared: a setting that only one of them reports is no change."""
+    table = encode([*(document.settings for document in documents.values()), target.settings])
+    wanted = table.codes[-1]
+    found = {}
+    for key, own in zip(documents, table.codes[:-1], strict=True):
+        columns = np.flatnonzero((own >= NULL) & (wanted >= NULL) & (own != wanted)).tolist()
+        found[key] = [
+            SettingChange(table.paths[column], table.values[own[column]], table.values[wanted[column]])
+            for column in columns
+        ]
+    return found
+
+
+def _ranks(plan: _Plan) -> Mapping[str, Sequence[RankForecast]]:
     """Return the forecasts of the ranks of each replica that restarts; nothing where its KV cache stays."""
-    restarting = plan.restarting
-    known = {each.id for each in restarting}
-    expected = Expected((each for each in plan.members if each.id not in known), fleet.documents)
-    keys = {each.id: str(each.document) for each in restarting}
+    keys = {each.id: str(each.document) for each in plan.restarting}
+    expected = Expected((each for each in plan.members if each.id not in keys), plan.fleet.documents)
     return {
-        each.id: expected.ranks(each, plan.documents[keys[each.id]], plan.changes[keys[each.id]]) for each in restarting
+        each.id: expected.ranks(each, plan.documents[keys[each.id]], plan.changes[keys[each.id]])
+        for each in plan.restarting
     }
 
 
-def _fleet_after(fleet: Fleet, plan: _Plan, ranks: Mapping[str, Sequence[RankForecast]]) -> Fleet:
-    changed = {each.id: _replica_after(each, plan, ranks[each.id]) for each in plan.restarting}
+def _fleet_after(plan: _Plan, ranks: Mapping[str, Sequence[RankForecast]]) -> Fleet:
+    fleet = plan.fleet
+    changed = {}
+    for each in plan.restarting:
+        key = str(each.document)
+        changed[each.id] = replica_after(each, plan.documents[key], plan.changes[key], ranks[each.id])
     if fleet.polled_at is None or not changed:
         return fleet
     replicas = [changed.get(each.id, each) for each in fleet.replicas]
@@ -134,77 +167,65 @@ def _fleet_after(fleet: Fleet, plan: _Plan, ranks: Mapping[str, Sequence[RankFor
         generation=fleet.generation,
         before=fleet,
     )
-    after = replace(after, policy=fleet.policy, snapshot=fleet.snapshot)
-    return inspect_again(fleet, after, plan.pool.name, fleet.polled_at)
+    return inspected(replace(after, policy=fleet.policy, snapshot=fleet.snapshot), fleet.polled_at)
 
 
-def _replica_after(replica: Replica, plan: _Plan, ranks: Sequence[RankForecast]) -> Replica:
-    key = str(replica.document)
-    document = plan.documents[key]
-    after = replica_after(replica, document, plan.changes[key], engines_after(replica, ranks, document))
-    return replace(after, kv_cache_groups=()) if ranks else after
-
-
-def _groups(fleet: Fleet, plan: _Plan) -> Iterator[Group]:
+def _groups(plan: _Plan) -> Iterator[Group]:
     """Yield groups of replicas with the same changes, the largest first."""
     letters = cohort_letters([plan.pool])
-    held: dict[Changes, list[str]] = defaultdict(list)
+    alike: dict[tuple[SettingChange, ...], list[Replica]] = defaultdict(list)
     for each in plan.restarting:
-        held[plan.changes[str(each.document)]].append(each.id)
-    for found, replicas in sorted(held.items(), key=lambda each: (-len(each[1]), each[1])):
-        key = next(each for each, own in plan.changes.items() if own == found)
-        derives = are_derived_sizes(plan.documents[key].settings)
-        changes = planned_changes(found, derives_sizes=derives, left=_left(fleet, plan, found))
-        cohorts = tuple(dict.fromkeys(letters[each] for each in replicas))
-        yield Group(tuple(replicas), cohorts, changes, *in_turn(changes))
+        alike[plan.changes[str(each.document)]].append(each)
+    for found, replicas in sorted(alike.items(), key=lambda item: (-len(item[1]), [each.id for each in item[1]])):
+        derives = are_derived_sizes(plan.documents[str(replicas[0].document)].settings)
+        changes = planned_changes(found, derives_sizes=derives, left=_undecided(plan, found))
+        cohorts = tuple(dict.fromkeys(letters[each.id] for each in replicas))
+        yield Group(tuple(each.id for each in replicas), cohorts, changes, *in_turn(changes))
 
 
-def _usual(members: Sequence[Replica], documents: Mapping[str, Document], target: Target) -> Mapping[str, SettingValue]:
-    """Return the values of most of the pool within the ranges of a baseline; of fresh replicas if there are any."""
-    if not isinstance(target, Baseline):
-        return {}
-    read = [each for each in members if each.document is not None]
-    lately = [each for each in read if each.fresh] or read
-    return usual_values(target, (documents[str(each.document)].settings for each in lately))
-
-
-def _left(fleet: Fleet, plan: _Plan, found: Changes) -> Mapping[str, ApplyMethod]:
+def _undecided(plan: _Plan, found: Sequence[SettingChange]) -> Mapping[str, ApplyMethod]:
     """Return the changes that need a decision; none for a cohort."""
     if not isinstance(plan.target, Baseline):
         return {}
-    held = [fleet.documents[key].settings for key in plan.changes]
+    settings = [plan.fleet.documents[key].settings for key in plan.changes]
 
     def values(path: str) -> set[SettingValue]:
-        return {own for settings in held if (own := lookup_value(settings, path)) is not None}
+        return {own for each in settings if (own := lookup_value(each, path)) is not None}
 
     return manual_methods(plan.target, plan.usual, values, [each.path for each in found])
 
 
-def _goes_back(fleet: Fleet, plan: _Plan) -> Rollout | None:
+def _reverted(plan: _Plan) -> Rollout | None:
     """Return the rollout that some replicas would revert."""
-    rollout = fleet.inspection.rollouts.get(plan.pool.name)
+    rollout = plan.fleet.inspection.rollouts.get(plan.pool.name)
     if rollout is None:
         return None
     moved = [each for each in plan.restarting if each.id in rollout.replicas]
-    back = (plan.documents[str(each.document)].version == rollout.old for each in moved)
-    return rollout if any(back) else None
+    return rollout if any(plan.documents[str(each.document)].version == rollout.old for each in moved) else None
 
 
-def _silent(fleet: Fleet, plan: _Plan) -> Iterator[str]:
-    """Yield the replicas that need no restart but do not report all settings that others change."""
+def _silent(plan: _Plan) -> tuple[str, ...]:
+    """Return the replicas that need no restart but do not report all settings that others change."""
     changed = {change.path for found in plan.changes.values() for change in found}
-    quiet = {
+    silent = {
         key
         for key, found in plan.changes.items()
-        if not found and any(lookup_value(fleet.documents[key].settings, path) is None for path in changed)
+        if not found and any(lookup_value(plan.fleet.documents[key].settings, path) is None for path in changed)
     }
-    return (each.id for each in plan.members if each.document in quiet)
+    return tuple(each.id for each in plan.members if each.document in silent)
 
 
-def _notes(fleet: Fleet, plan: _Plan, after: Fleet) -> Iterator[str]:
+def _unreported(plan: _Plan) -> tuple[str, ...]:
+    """Return the settings that differ in the pool and that the target does not report."""
+    paths = [each.path for each in plan.pool.differences]
+    if isinstance(plan.target, Baseline):
+        return tuple(path for path in paths if path not in agreed_paths(plan.target))
+    return tuple(path for path in paths if lookup_value(plan.target.settings, path) is None)
+
+
+def _notes(plan: _Plan, after: Fleet) -> Iterator[str]:
     """Yield sentences on what is unknown until the restart."""
-    restarting = plan.restarting
-    if loaded := [each for each in restarting if each.adapters]:
+    if loaded := [each for each in plan.restarting if each.adapters]:
         these = "a replica" if len(loaded) == 1 else f"{count(len(loaded), 'replica')}"
         yield f"LoRA adapters of {these} must be loaded again."
     if any(change.path == VERSION for found in plan.changes.values() for change in found):
@@ -212,68 +233,6 @@ def _notes(fleet: Fleet, plan: _Plan, after: Fleet) -> Iterator[str]:
             "Another version has other defaults: settings that the target does not report are unknown until the "
             "restart."
         )
-    rollout = fleet.inspection.rollouts.get(plan.pool.name)
-    if rollout is not None and restarting and len(_versions(after, plan.pool.name)) > 1:
+    versions = {each.version for each in after.replicas if each.pool == plan.pool.name and each.version}
+    if plan.fleet.inspection.rollouts.get(plan.pool.name) and plan.restarting and len(versions) > 1:
         yield "The state of the rollout is unknown until the restart."
-
-
-def _versions(fleet: Fleet, pool: str) -> set[str]:
-    return {each.version for each in fleet.replicas if each.pool == pool and each.version}
-
-
-def target_of(pool: Pool, chosen: str | Baseline) -> Target:
-    """Return the cohort with a letter, or the baseline itself. Raises KeyError: there is no such cohort."""
-    if isinstance(chosen, Baseline):
-        return chosen
-    cohort = next((each for each in pool.cohorts if each.letter == chosen), None)
-    if cohort is None:
-        raise KeyError(f"Pool {pool.name} has no cohort {chosen}.")
-    return cohort
-
-
-def changes_to(
-    pool: Pool,
-    documents: Mapping[str, Document],
-    target: Target,
-    ignored: Sequence[str] = (),
-    usual: Mapping[str, SettingValue] | None = None,
-) -> Mapping[str, Changes]:
-    """Return the changes of each document of a pool to the target. A setting that only one of them reports is none.
-
-    `ignored` are globs over paths; `usual` is of `usual_values` of the baseline.
-    """
-    held = {key: documents[key] for cohort in pool.cohorts for key in cohort.documents}
-    if isinstance(target, Cohort):
-        found = _changes_to_cohort(held, target)
-    else:
-        found = {
-            key: [
-                SettingChange(each.path, each.own, each.wanted) for each in deviations(target, document.settings, usual)
-            ]
-            for key, document in held.items()
-        }
-    return {
-        key: tuple(sorted(each for each in found if not any(fnmatchcase(each.path, glob) for glob in ignored)))
-        for key, found in found.items()
-    }
-
-
-def paths_of(target: Target, paths: Iterable[str]) -> frozenset[str]:
-    """Return those of some paths that the target has a value of."""
-    if isinstance(target, Baseline):
-        return frozenset(agreed_paths(target)).intersection(paths)
-    return frozenset(path for path in paths if lookup_value(target.settings, path) is not None)
-
-
-def _changes_to_cohort(held: Mapping[str, Document], target: Cohort) -> Mapping[str, list[SettingChange]]:
-    """Compare as pools are compared, with the same differences."""
-    table = encode([*(document.settings for document in held.values()), target.settings])
-    wanted = table.codes[-1]
-    found = {}
-    for key, own in zip(held, table.codes[:-1], strict=True):
-        columns = np.flatnonzero((own >= NULL) & (wanted >= NULL) & (own != wanted)).tolist()
-        found[key] = [
-            SettingChange(table.paths[column], table.values[own[column]], table.values[wanted[column]])
-            for column in columns
-        ]
-    return found

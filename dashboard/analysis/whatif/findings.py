@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -12,8 +11,7 @@ from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Replica, SettingValue
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Router, SeedPolicy
-from dashboard.rules.findings import Evidence, Finding
-from dashboard.rules.identity.coverage import vllm_version_differs
+from dashboard.rules.findings import Finding
 from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
 from dashboard.rules.routing.hash_seed import SEED_POLICY
 from dashboard.rules.routing.hashes import HASH_ALGORITHM, count_equal_hashes_as_one
@@ -31,7 +29,7 @@ ROUTE = "/"  # prefix of a route that answered: follows from settings, where the
 def forecast_findings(before: Fleet, after: Fleet, pool: str, restarted: Collection[str]) -> FindingForecast:
     """Compare the findings of a fleet before and after some replicas of a pool restarted.
 
-    A finding is fixed only if all its evidence is known afterwards, else it is open. Suppressed findings are left out.
+    A finding is fixed only if all its evidence is known afterwards, else it is unknown. Suppressed ones are left out.
     """
     lookup = _Lookup(before, after, frozenset(restarted))
     now, then = before.inspection, after.inspection
@@ -41,25 +39,20 @@ def forecast_findings(before: Fleet, after: Fleet, pool: str, restarted: Collect
     new = [each for each in then.findings if each.id not in known_before]
     both = _pairs(now.findings, then.findings)
     restated = list(_restated(lost, new))
-    said_before, said_after = ({side[place].id for side in restated} for place in (0, 1))
-    lost = [each for each in lost if each.id not in said_before]
-    is_open = {each.id: lookup.is_open(each) for each in lost}
-    spread = tuple((one, other) for one, other in both if _reaches_more(one, other))
-    eased = tuple((one, other) for one, other in (*both, *restated) if lookup.is_eased(one, other))
-    moved = {one.id for one, _ in (*spread, *eased)}
+    same_before, same_after = ({side[place].id for side in restated} for place in (0, 1))
+    lost = [each for each in lost if each.id not in same_before]
+    unknown = {each.id for each in lost if lookup.is_unknown(each)}
+    spread = [other for one, other in both if not set(other.replicas) <= set(one.replicas)]
+    reduced = [(one, other) for one, other in (*both, *restated) if lookup.is_reduced(one, other)]
+    moved = {each.id for each in (*spread, *(one for one, _ in reduced))}
     return FindingForecast(
-        gone=tuple(each for each in lost if not is_open[each.id]),
-        came=tuple(each for each in new if each.id not in said_after),
-        spread=spread,
-        eased=eased,
-        open=tuple(each for each in lost if is_open[each.id]),
-        stay=sum(pool in one.pools and one.id not in moved for one, _ in (*both, *restated)),
+        fixed=tuple(each for each in lost if each.id not in unknown),
+        new=tuple(each for each in new if each.id not in same_after),
+        spread=tuple(spread),
+        reduced=tuple(other for _, other in reduced),
+        unknown=tuple(each for each in lost if each.id in unknown),
+        unchanged=sum(pool in one.pools and one.id not in moved for one, _ in (*both, *restated)),
     )
-
-
-def without_rollout(forecast: FindingForecast) -> FindingForecast:
-    """Leave the rollout itself out of the fixed findings: to revert one fixes nothing."""
-    return replace(forecast, gone=tuple(each for each in forecast.gone if each.rule != vllm_version_differs.id))
 
 
 def _restated(lost: Iterable[Finding], new: Iterable[Finding]) -> Iterator[tuple[Finding, Finding]]:
@@ -83,12 +76,7 @@ def _pairs(before: tuple[Finding, ...], after: tuple[Finding, ...]) -> list[tupl
     by_id: dict[str, list[Finding]] = defaultdict(list)
     for each in after:
         by_id[each.id].append(each)
-    found = ((each, by_id[each.id].pop(0)) for each in before if by_id[each.id])
-    return list(found)
-
-
-def _reaches_more(one: Finding, other: Finding) -> bool:
-    return not set(other.replicas) <= set(one.replicas)
+    return [(each, by_id[each.id].pop(0)) for each in before if by_id[each.id]]
 
 
 class _Lookup:
@@ -99,11 +87,11 @@ class _Lookup:
         self._after = {each.id: each for each in after.replicas if each.id in restarted}
         self._documents = after.documents
 
-    def is_open(self, finding: Finding) -> bool:
+    def is_unknown(self, finding: Finding) -> bool:
         """Return whether some evidence of a finding is unknown after the restart."""
         return any(self._is_lost(replica, rows) for replica, rows in self._rows(finding).items())
 
-    def is_eased(self, one: Finding, other: Finding) -> bool:
+    def is_reduced(self, one: Finding, other: Finding) -> bool:
         """Return whether a finding is known to be fixed on some of its replicas."""
         rows = self._rows(one)
         left = set(one.replicas) - set(other.replicas)
@@ -115,12 +103,9 @@ class _Lookup:
         rows: dict[str, list[str]] = defaultdict(list)
         for each in finding.evidence:
             if each.path != FINGERPRINT or FINGERPRINT in needs:
-                for replica in self._restarting(each):
+                for replica in self._before.keys() & each.replicas:
                     rows[replica].append(each.path)
         return rows
-
-    def _restarting(self, row: Evidence) -> Iterator[str]:
-        return (replica for replica in row.replicas if replica in self._before)
 
     def _is_lost(self, replica: str, paths: list[str]) -> bool:
         contradicted = {each.path for each in self._before[replica].contradictions}
@@ -169,29 +154,27 @@ def router_changes(before: Fleet, after: Fleet, pool: str) -> tuple[RouterChange
     """
     if after is before:
         return ()
-    now, then = _hashing(before, pool), _hashing(after, pool)
-    return tuple(_changes(now, then))
-
-
-def _hashing(fleet: Fleet, name: str) -> PoolSubject:
-    """Return a pool as rules see it, without replicas that cache no prefixes."""
-    pool = next(each for each in fleet.pools if each.name == name)
-    members = tuple(each for each in fleet.replicas if each.pool == name)
-    domain = fleet.inspection.domains[name]
-    return caching(PoolSubject(pool, domain, members, fleet.documents, tuple(fleet.ignored)))
-
-
-def _changes(now: PoolSubject, then: PoolSubject) -> Iterator[RouterChange]:
+    now, then = _caching(before, pool), _caching(after, pool)
+    changes = []
     for needed in NEEDED:
         is_declared = getattr(then.domain.expects, needed.expects) is not None
         if then.domain.router not in needed.routers or is_declared or then.is_ignored(needed.path):
             continue
         if (wanted := _only_value(_values(then, needed.path))) is None:
             continue
-        held = _values(now, needed.path, wanted)
-        usual = next((value for value in held if value != wanted), None)
-        if usual is not None and 2 * len(held.get(wanted, ())) <= sum(map(len, held.values())):
-            yield RouterChange(needed.expects, usual, wanted)
+        values = _values(now, needed.path, wanted)
+        usual = next((value for value in values if value != wanted), None)
+        if usual is not None and 2 * len(values.get(wanted, ())) <= sum(map(len, values.values())):
+            changes.append(RouterChange(needed.expects, usual, wanted))
+    return tuple(changes)
+
+
+def _caching(fleet: Fleet, name: str) -> PoolSubject:
+    """Return a pool as rules see it, without replicas that cache no prefixes."""
+    pool = next(each for each in fleet.pools if each.name == name)
+    members = tuple(each for each in fleet.replicas if each.pool == name)
+    domain = fleet.inspection.domains[name]
+    return caching(PoolSubject(pool, domain, members, fleet.documents, tuple(fleet.ignored)))
 
 
 def _values(pool: PoolSubject, path: str, first: SettingValue | None = None) -> Holders:
@@ -201,9 +184,9 @@ def _values(pool: PoolSubject, path: str, first: SettingValue | None = None) -> 
     return count_equal_hashes_as_one(pool.values(path), pool.fingerprints(), first)
 
 
-def _only_value(held: Holders) -> SettingValue | None:
+def _only_value(values: Holders) -> SettingValue | None:
     """Return the one value that all have; None also for random seeds, which rules report."""
-    if len(held) != 1:
+    if len(values) != 1:
         return None
-    (value,) = held
+    (value,) = values
     return None if json.loads(value.value) == SeedPolicy.RANDOM else value

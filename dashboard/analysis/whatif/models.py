@@ -62,12 +62,12 @@ class RankForecast(NamedTuple):
     dp_rank: int
     before: int | None
     before_basis: Basis
-    after: int | None
-    after_basis: Basis
+    reason: str
+    after: int | None = None
+    after_basis: Basis = Basis.UNKNOWN
     peers: int = 0
     least: int | None = None
     most: int | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +92,17 @@ class CapacityForecast:
 
 @dataclass(frozen=True, slots=True)
 class FindingForecast:
-    """Findings that would be fixed (`gone`), new (`came`), or unknown until the restart (`open`).
+    """Findings that would be fixed, new, on more replicas (`spread`), on fewer (`reduced`), or unknown.
 
-    `spread` pairs a finding before with the same one after, on more replicas; `eased` on fewer. `stay` counts the
-    unchanged findings of the pool.
+    `spread` and `reduced` are findings as they would be; `unchanged` counts the other findings of the pool.
     """
 
-    gone: tuple[Finding, ...] = ()
-    came: tuple[Finding, ...] = ()
-    spread: tuple[tuple[Finding, Finding], ...] = ()
-    eased: tuple[tuple[Finding, Finding], ...] = ()
-    open: tuple[Finding, ...] = ()
-    stay: int = 0
+    fixed: tuple[Finding, ...] = ()
+    new: tuple[Finding, ...] = ()
+    spread: tuple[Finding, ...] = ()
+    reduced: tuple[Finding, ...] = ()
+    unknown: tuple[Finding, ...] = ()
+    unchanged: int = 0
 
 
 class RouterChange(NamedTuple):
@@ -122,10 +121,10 @@ class WhatIf:
     """What would change if a pool converged to a target: a cohort, by its letter, or a baseline, by its name.
 
     `fleet` is the fleet afterwards, as far as it can be known. `silent` replicas do not contradict the target but do
-    not report every setting that others change; `unread` were never read. `untold` settings differ in the pool and are
-    not reported by the target. `notes` are sentences on what is unknown. `goes_back` is a rollout that would be
-    reverted. `router` is what the router must know and no rule reports. `alike` counts the replicas of the cohort now;
-    None for a baseline.
+    not report every setting that others change; `unread` were never read. `unreported` settings differ in the pool and
+    are not reported by the target. `notes` are sentences on what is unknown. `reverted` is a rollout that would be
+    reverted. `router` is what the router must know and no rule reports. `matching` counts the replicas of the cohort
+    now; None for a baseline.
     """
 
     pool: str
@@ -133,16 +132,16 @@ class WhatIf:
     is_baseline: bool
     total: int
     groups: tuple[Group, ...]
-    verdicts: FindingForecast
+    findings: FindingForecast
     capacity: CapacityForecast
     fleet: Fleet
     silent: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
+    unreported: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    goes_back: Rollout | None = None
+    reverted: Rollout | None = None
     router: tuple[RouterChange, ...] = ()
-    alike: int | None = None
+    matching: int | None = None
 
     @property
     def restarts(self) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from dashboard.analysis.whatif.after import Changes
 from dashboard.analysis.whatif.models import Paste, PlannedChange
+from dashboard.fleet import SettingChange
 from dashboard.fleet.formatting import one_line
 from dashboard.rules.apply_method import (
     VARIABLE,
@@ -26,7 +26,7 @@ _REFERENCE = re.compile(r"\$(?=\()")
 
 
 def planned_changes(
-    changes: Changes, *, derives_sizes: bool, left: Mapping[str, ApplyMethod] | None = None
+    changes: Sequence[SettingChange], *, derives_sizes: bool, left: Mapping[str, ApplyMethod] | None = None
 ) -> tuple[PlannedChange, ...]:
     """Return how each setting is changed; `derives_sizes` and `left` are of rules/apply_method.py."""
     found = apply_methods({each.path: each.after for each in changes}, derives_sizes=derives_sizes, left=left)

@@ -1,11 +1,12 @@
-"""Two sides of a comparison with good defaults: a test says only what changed."""
+"""Two sides of a comparison with defaults: a test passes only what changed."""
 
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes import Changes, changes_between
+from dashboard.analysis.changes import changes_between
+from dashboard.analysis.changes.models import Changes
 from dashboard.fleet import Document, Replica, Setting, State
 from tests import builders
 from tests.builders import NOW
@@ -19,21 +20,21 @@ LATER = builders.POLLED_AT + timedelta(days=7)
 ADDRESS = "http://{}:8000"
 
 
-def fleet(*members: Replica, told: Iterable[Document] = (OLD, NEW), **more: Any) -> Fleet:
-    """A fleet of these replicas; documents that none of them holds do no harm."""
-    return builders.fleet(members, told, **{"policy": builders.HASHING, **more})
+def fleet(*members: Replica, documents: Iterable[Document] = (OLD, NEW), **more: Any) -> Fleet:
+    """A fleet of these replicas; `documents` may contain unused ones."""
+    return builders.fleet(members, documents, **{"policy": builders.HASHING, **more})
 
 
-def chat(number: int = 4, told: Document = OLD, first: int = 1, **more: Any) -> list[Replica]:
-    """Replicas chat-01 and so on of one pool."""
-    return builders.alike("chat", number, told, first=first, **more)
+def chat(number: int = 4, document: Document = OLD, first: int = 1, **more: Any) -> list[Replica]:
+    """Replicas chat-01, chat-02, ... of one pool."""
+    return builders.alike("chat", number, document, first=first, **more)
 
 
-def between(before: Iterable[Replica], after: Iterable[Replica], *told: Document, **more: Any) -> Changes:
+def between(before: Iterable[Replica], after: Iterable[Replica], *documents: Document, **more: Any) -> Changes:
     """What changed from some replicas to others, a week later."""
-    documents = (OLD, NEW, *told)
-    then = fleet(*before, told=documents, **more.pop("then", {}))
-    return changes_between(then, fleet(*after, told=documents, **{"polled_at": LATER, **more.pop("now", {})}))
+    known = (OLD, NEW, *documents)
+    then = fleet(*before, documents=known, **more.pop("then", {}))
+    return changes_between(then, fleet(*after, documents=known, **{"polled_at": LATER, **more.pop("now", {})}))
 
 
 def ids(*names: str) -> tuple[str, ...]:
@@ -41,15 +42,15 @@ def ids(*names: str) -> tuple[str, ...]:
     return tuple(map(ADDRESS.format, names))
 
 
-def silent(state: State) -> Setting:
-    """A setting that has no value, for this reason."""
+def without_value(state: State) -> Setting:
+    """A setting without a value, for this reason."""
     return builders.setting(None, state)
 
 
-def one_process(*names: str, told: Document = OLD, **more: Any) -> list[Replica]:
+def one_process(*names: str, document: Document = OLD, **more: Any) -> list[Replica]:
     """One process behind several addresses."""
     addresses = ids(*names)
     return [
-        builders.replica(name, document=told, same_process=tuple(each for each in addresses if each != own), **more)
+        builders.replica(name, document=document, same_process=tuple(each for each in addresses if each != own), **more)
         for name, own in zip(names, addresses, strict=True)
     ]

@@ -1,30 +1,49 @@
-"""KV cache after a restart: what like engines hold, or unknown with the reason."""
+"""KV cache after a restart: that of identical engines, or unknown with the reason."""
 
 from typing import Any
 
 import pytest
 
-from dashboard.analysis.whatif import CapacityForecast, converge
 from dashboard.analysis.whatif.capacity import decides
-from dashboard.fleet import Basis
+from dashboard.analysis.whatif.converge import converge
+from dashboard.analysis.whatif.models import CapacityForecast
+from dashboard.fleet import Baseline, Basis
+from tests.analysis.whatif.pools import LARGER, pool_of
 from tests.builders import alike, devices, document, engine, fleet, replica
 
-USUAL = document()
-LARGER = {"cache_config.block_size": 32}
+USUAL, ODD = document(), document(LARGER)
+BOUND = engine(9_000, basis=Basis.ASSUMED)
+RANKS = "parallel_config.data_parallel_size"
 
 
 def capacity(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: Any) -> CapacityForecast:
-    """Return the capacity of a pool of three that one more, set up otherwise, converges to."""
-    other = document(odd)
-    members = [*alike("chat", 3, USUAL, **(usual or {})), replica("chat-9", document=other, **more)]
-    return converge(fleet(members, [USUAL, other]), "chat", "A").capacity
+    """Return the forecast for a pool of four replicas if one had the settings of the others."""
+    return converge(pool_of(odd, usual, **more), "chat", "A").capacity
 
 
-def test_capacity_stays_where_nothing_changes_that_decides_it() -> None:
-    """A limit of log probabilities takes no memory."""
-    told = capacity({"model_config.max_logprobs": 5})
+def of_members(*members: Any) -> CapacityForecast:
+    """Return the forecast if these replicas converged to the largest cohort."""
+    return converge(fleet(members, [USUAL, ODD]), "chat", "A").capacity
 
-    assert (told.ranks, told.unchanged, told.before) == ((), 4, told.after)
+
+def test_capacity_is_unchanged_if_no_setting_that_decides_it_changes() -> None:
+    found = capacity({"model_config.max_logprobs": 5})
+
+    assert (found.ranks, found.unchanged, found.before) == ((), 4, found.after)
+
+
+def test_the_forecast_is_the_median_of_identical_engines_on_the_same_device() -> None:
+    found = of_members(
+        *[replica(f"chat-{each}", document=USUAL, engines=(engine(1_000 + each * 100),)) for each in range(3)],
+        replica("chat-8", document=USUAL, engines=(engine(5_000),), devices=devices(4, "NVIDIA H200")),
+        replica("chat-9", document=ODD, engines=(engine(700),)),
+    )
+    (rank,) = found.ranks
+
+    assert (rank.before, rank.after, rank.after_basis, rank.peers) == (700, 1_100, Basis.ASSUMED, 3)
+    assert (rank.least, rank.most, found.least, found.most) == (1_000, 1_200, 300, 500)
+    assert (found.before, found.after, found.unchanged) == (9_000, 9_400, 4)
+    assert "3 identical engines on NVIDIA H100" in rank.reason
 
 
 @pytest.mark.parametrize(
@@ -40,105 +59,76 @@ def test_capacity_stays_where_nothing_changes_that_decides_it() -> None:
         "scheduler_config.max_num_batched_tokens",
     ],
 )
-def test_what_takes_memory_or_lays_it_out_decides_capacity(path: str) -> None:
-    """So no number of before is kept where one of these changes."""
+def test_settings_that_need_memory_or_lay_it_out_decide_the_capacity(path: str) -> None:
     assert decides(path)
     assert not decides("cache_config.prefix_caching_hash_algo")
 
 
 @pytest.mark.parametrize(
-    ("odd", "more", "reason"),
+    ("found", "reason"),
     [
-        (LARGER, {"devices": ()}, "Device not reported."),
-        (LARGER, {"devices": devices(4, "NVIDIA A100")}, "No identical engine on NVIDIA A100 reports its tokens."),
-        (LARGER, {"engines": ()}, "No engine data."),
-        ({**LARGER, "parallel_config.data_parallel_size": 2}, {}, "The number of DP ranks changes."),
+        (capacity(LARGER, devices=()), "Device not reported."),
+        (
+            capacity(LARGER, devices=devices(4, "NVIDIA A100")),
+            "No identical engine on NVIDIA A100 reports its tokens.",
+        ),
+        (capacity(LARGER, engines=()), "No engine data."),
+        (capacity({**LARGER, RANKS: 2}, {RANKS: 1}), "The number of DP ranks changes."),
     ],
 )
-def test_without_a_like_engine_it_is_unknown_and_says_why(odd: Any, more: Any, reason: str) -> None:
-    """A number that nobody can know is not made up."""
-    if "parallel_config.data_parallel_size" in odd:
-        usual = document({"parallel_config.data_parallel_size": 1})
-        members = [*alike("chat", 3, usual), replica("chat-9", document=document(odd))]
-        told = converge(fleet(members, [usual, document(odd)]), "chat", "A").capacity
-    else:
-        told = capacity(odd, **more)
-
-    assert [(rank.after, rank.after_basis, rank.reason) for rank in told.ranks] == [(None, Basis.UNKNOWN, reason)]
-    assert told.unknown_after == 1
-    assert (told.least, told.most) == (0, 0)
+def test_without_identical_engines_the_capacity_is_unknown(found: CapacityForecast, reason: str) -> None:
+    assert [(rank.after, rank.after_basis, rank.reason) for rank in found.ranks] == [(None, Basis.UNKNOWN, reason)]
+    assert (found.unknown_after, found.least, found.most) == (1, 0, 0)
 
 
-def test_engines_that_are_set_up_otherwise_are_no_measure() -> None:
-    """A baseline says nothing of the share of memory: only who has the same one is like it."""
-    from dashboard.fleet import Baseline
-
-    told = [
-        document({"cache_config.gpu_memory_utilization": 0.5}),
-        document(),
-        document(LARGER),
-    ]
+def test_engines_with_another_share_of_memory_are_not_identical() -> None:
+    documents = [document({"cache_config.gpu_memory_utilization": 0.5}), USUAL, ODD]
     members = [
-        replica(f"chat-{place}", document=own, engines=(engine(1_000 * (place + 1)),)) for place, own in enumerate(told)
+        replica(f"chat-{place}", document=own, engines=(engine(1_000 * (place + 1)),))
+        for place, own in enumerate(documents)
     ]
-    what = converge(fleet(members, told), "chat", Baseline("agreed", "chat", {"cache_config.block_size": "16"}))
+    agreed = Baseline("agreed", "chat", {"cache_config.block_size": "16"})
+    what = converge(fleet(members, documents), "chat", agreed)
 
     assert [(rank.replica, rank.after) for rank in what.capacity.ranks] == [("http://chat-2:8000", 2_000)]
 
 
-def test_upper_bounds_count_only_where_nobody_knows_better() -> None:
-    """What is known of one engine says more than what is at most so of the others."""
-    other = document(LARGER)
-    bound = engine(9_000, basis=Basis.ASSUMED)
-    members = [
-        *alike("chat", 2, USUAL, engines=(bound,)),
-        replica("chat-8", document=USUAL, engines=(engine(4_000), engine(None, dp_rank=1))),
-        replica("chat-9", document=other),
-    ]
-    (rank,) = converge(fleet(members, [USUAL, other]), "chat", "A").capacity.ranks
-    assert (rank.after, rank.peers) == (4_000, 1)
+def test_upper_bounds_are_used_only_if_there_are_no_known_tokens() -> None:
+    known = replica("chat-8", document=USUAL, engines=(engine(4_000), engine(None, dp_rank=1)))
+    (rank,) = of_members(*alike("chat", 2, USUAL, engines=(BOUND,)), known, replica("chat-9", document=ODD)).ranks
+    bounds = capacity(LARGER, others={"engines": (BOUND,)})
 
-    bounds = capacity(LARGER, {"engines": (bound,)})
+    assert (rank.after, rank.peers) == (4_000, 1)
     assert (bounds.ranks[0].after, bounds.ranks[0].peers, bounds.is_bound_after) == (9_000, 3, True)
 
 
 def test_a_process_with_two_addresses_counts_once() -> None:
-    """Neither its capacity nor its example counts twice."""
-    other = document(LARGER)
-    twice = {"same_process": ("http://chat-9a:8000", "http://chat-9b:8000")}
-    members = [
+    found = of_members(
         *alike("chat", 3, USUAL),
-        replica("chat-9a", document=other, same_process=twice["same_process"][1:]),
-        replica("chat-9b", document=other, same_process=twice["same_process"][:1]),
-    ]
-    told = converge(fleet(members, [USUAL, other]), "chat", "A").capacity
+        replica("chat-9a", document=ODD, same_process=("http://chat-9b:8000",)),
+        replica("chat-9b", document=ODD, same_process=("http://chat-9a:8000",)),
+    )
 
-    assert [rank.replica for rank in told.ranks] == ["http://chat-9a:8000"]
-
-
-def test_ranks_without_devices_of_their_own_run_on_those_of_the_replica() -> None:
-    """As elsewhere on the capacity page."""
-    told = capacity(LARGER, engines=(engine(1), engine(2, dp_rank=1)))
-
-    assert [rank.after for rank in told.ranks] == [1_200_000, 1_200_000]
+    assert [rank.replica for rank in found.ranks] == ["http://chat-9a:8000"]
 
 
-def test_stale_replicas_are_an_example_only_where_none_is_fresh() -> None:
-    """What was read long ago may have changed."""
-    other = document(LARGER)
-    odd = replica("chat-9", document=other)
-    fresh = [*alike("chat", 2, USUAL, engines=(engine(4_000),))]
-    stale = [*alike("chat", 2, USUAL, first=7, fresh=False, engines=(engine(8_000),))]
+def test_a_rank_without_devices_of_its_own_uses_those_of_the_replica() -> None:
+    found = capacity(LARGER, engines=(engine(1), engine(2, dp_rank=1)))
 
-    (rank,) = converge(fleet([*fresh, *stale, odd], [USUAL, other]), "chat", "A").capacity.ranks
-    assert rank.after == 4_000
-    (alone,) = converge(fleet([*stale, odd], [USUAL, other]), "chat", "A").capacity.ranks
-    assert alone.after == 8_000
+    assert [rank.after for rank in found.ranks] == [1_200_000, 1_200_000]
 
 
-def test_the_order_of_ranks_and_their_sums_agree() -> None:
-    """The difference of both sums is between the least and the most."""
-    told = capacity(LARGER, engines=(engine(500),))
+def test_stale_replicas_are_used_only_if_none_is_fresh() -> None:
+    odd = replica("chat-9", document=ODD)
+    fresh = alike("chat", 2, USUAL, engines=(engine(4_000),))
+    stale = alike("chat", 2, USUAL, first=7, fresh=False, engines=(engine(8_000),))
 
-    assert told.least <= told.after - told.before <= told.most
-    assert told.after - told.before == 1_200_000 - 500
+    assert [rank.after for rank in of_members(*fresh, *stale, odd).ranks] == [4_000]
+    assert [rank.after for rank in of_members(*stale, odd).ranks] == [8_000]
+
+
+def test_the_change_of_the_sum_is_within_its_bounds() -> None:
+    found = capacity(LARGER, engines=(engine(500),))
+
+    assert found.least <= found.after - found.before <= found.most
+    assert found.after - found.before == 1_200_000 - 500
