@@ -1,6 +1,6 @@
-"""The hash seeds of a pool: compare/prefix.py derives them, and equal digests prove a shared seed."""
+"""The hash seeds of a pool's replicas, and the remedies of RT-06: how replicas get one seed."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from dashboard.compare.prefix import (
@@ -14,13 +14,14 @@ from dashboard.compare.prefix import (
     hash_seed,
     is_fixed,
     known_values,
-    seed_number,
 )
 from dashboard.fleet import Setting, SettingValue, State
-from dashboard.fleet.formatting import first_of
-from dashboard.rules.findings import Evidence
-from dashboard.rules.routing.hashes import HASH_ALGORITHM, group_by_hashes
-from dashboard.rules.routing.router import VERSION
+from dashboard.fleet.formatting import first_of, uncapitalized
+from dashboard.rules import remedy
+from dashboard.rules.domain import SeedPolicy
+from dashboard.rules.findings import Evidence, Remedy, Snippet
+from dashboard.rules.routing.hashes import HASH_ALGORITHM, group_by_hashes, wanted_algorithm
+from dashboard.rules.routing.router import VERSION, declaration, most_used_version
 from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import MAX_VALUES, say
 from dashboard.rules.subject import PoolSubject
@@ -29,29 +30,33 @@ SEED, SEED_POLICY = SEED_PATH, SEED_POLICY_PATH  # the provider reports the poli
 VARIABLE = "PYTHONHASHSEED"
 FROM_VARIABLE = SettingValue(ENVIRONMENT, State.REPORTED)
 UNSEEDED = (DEFAULT, RANDOM)
+ZERO = SettingValue("0", State.REPORTED)
+FIRST_FIXED = SettingValue('"0.29.0"', State.REPORTED)
+REPRODUCIBLE = SettingValue('"sha256_cbor"', State.REPORTED)
+DECLARED = f"seed_policy: {SeedPolicy.ENVIRONMENT}"
+SET_EVERYWHERE = f"Set `{VARIABLE}` to one value, such as 0, on every replica of the pool before Python starts"
+DECLARE = f"set `{DECLARED}` under `expects` of the pool in fleet.yaml"
 
-Seeds = Mapping[HashSeed, tuple[str, ...]]  # with the members that have them; a random one differs on each
+Seeds = Mapping[str, HashSeed]  # by replica; a random one differs on each
 
 
-def seeds_of(pool: PoolSubject) -> dict[HashSeed, tuple[str, ...]]:
-    """Return the known seeds with their members. Hashes that match another process prove that a seed is shared."""
-    found: dict[HashSeed, list[str]] = {}
+def seeds_of(pool: PoolSubject) -> Seeds:
+    """Return the known seeds of the members. Hashes that match another process prove that a seed is shared."""
     shared = _sharing(pool)
+    found = {}
     for replica, seed in pool.of_documents(seed_of).items():
-        if seed is None:
-            continue
-        is_proven = seed.kind is SeedKind.RANDOM and replica in shared
-        known = seed._replace(kind=SeedKind.SEED, is_certain=True) if is_proven else seed
-        found.setdefault(known, []).append(replica)
-    return {seed: tuple(found[seed]) for seed in sorted(found)}
+        if seed is not None:
+            is_proven = seed.kind is SeedKind.RANDOM and replica in shared
+            found[replica] = seed._replace(kind=SeedKind.SEED, is_certain=True) if is_proven else seed
+    return found
 
 
-def _sharing(pool: PoolSubject) -> frozenset[str]:
+def _sharing(pool: PoolSubject) -> set[str]:
     """Return the members with the hashes of another process, of the same replica or another."""
     processes = {each.id: 0 if each.is_second_address else len(each.engines) for each in pool.members}
     found = group_by_hashes(pool.fingerprints(), processes)
     same = [each.replicas for each in found if len(each.digests) == 1 and sum(processes[r] for r in each.replicas) > 1]
-    return frozenset(replica for replicas in same for replica in replicas)
+    return {replica for replicas in same for replica in replicas}
 
 
 def seed_of(settings: Mapping[str, Setting]) -> HashSeed | None:
@@ -61,63 +66,131 @@ def seed_of(settings: Mapping[str, Setting]) -> HashSeed | None:
     return None if is_policy_alone else seed
 
 
-def as_number(seed: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-    """Return a seed in one spelling, as a meaning."""
-    return seed_number(seed)
+def of_kind(seeds: Seeds, kind: SeedKind) -> dict[str, HashSeed]:
+    """Return the replicas with seeds of one kind."""
+    return {replica: seed for replica, seed in seeds.items() if seed.kind is kind}
 
 
-def by_kind(seeds: Seeds) -> list[dict[HashSeed, tuple[str, ...]]]:
-    """Split seeds into random ones, those of the variable, fixed ones."""
-    kinds = (SeedKind.RANDOM, SeedKind.SEED, SeedKind.FIXED)
-    return [{seed: ids for seed, ids in seeds.items() if seed.kind is kind} for kind in kinds]
-
-
-def by_cause(seeds: Seeds) -> list[list[HashSeed]]:
+def by_cause(seeds: Seeds) -> list[Seeds]:
     """Group random seeds by what makes them random, version or algorithm, and by certainty."""
 
-    def key(seed: HashSeed) -> tuple[str, bool]:
-        return seed.path, seed.is_certain
+    def key(item: tuple[str, HashSeed]) -> tuple[str, bool]:
+        return item[1].path, item[1].is_certain
 
-    return [list(group) for _, group in groupby(sorted(seeds, key=key), key)]
-
-
-def replicas_of(seeds: Seeds, some: Sequence[HashSeed] | None = None) -> tuple[str, ...]:
-    """Return the replicas with these seeds, or with some of them."""
-    return tuple(sorted(replica for seed in (seeds if some is None else some) for replica in seeds[seed]))
+    return [dict(group) for _, group in groupby(sorted(seeds.items(), key=key), key)]
 
 
-def without_replicas(seeds: Seeds, replicas: Collection[str]) -> dict[HashSeed, tuple[str, ...]]:
-    """Return the seeds of all other replicas."""
-    left = {seed: tuple(each for each in ids if each not in replicas) for seed, ids in seeds.items()}
-    return {seed: ids for seed, ids in left.items() if ids}
+def are_certain(seeds: Seeds) -> bool:
+    """Return whether the setting that decides each seed is reported."""
+    return all(seed.is_certain for seed in seeds.values())
 
 
 def is_left_to_algorithm(seed: HashSeed, wanted: SettingValue | None) -> bool:
-    """Tell whether the algorithm that RT-05 recommends ends a random seed."""
+    """Return whether the algorithm that RT-05 recommends ends a random seed."""
     is_random = (seed.kind, seed.path) == (SeedKind.RANDOM, HASH_ALGORITHM)
     return wanted is not None and is_fixed(wanted) and is_random
 
 
-def seed_evidence(
-    pool: PoolSubject, replicas: tuple[str, ...], reference: tuple[str, ...] = ()
-) -> tuple[Evidence, ...]:
+def seed_evidence(pool: PoolSubject, replicas: Iterable[str], reference: Iterable[str] = ()) -> tuple[Evidence, ...]:
     """Return the settings that decide the seeds of these replicas, each followed by those of the reference."""
+    odd, rest = tuple(replicas), tuple(reference)
     return tuple(
         row
         for path in (VERSION, HASH_ALGORITHM, SEED, SEED_POLICY)
-        for ids, is_reference in ((replicas, False), (reference, True))
+        for ids, is_reference in ((odd, False), (rest, True))
         for row in evidence_of(pool, [path], ids, is_reference=is_reference)
     )
 
 
-def cause_of(seeds: Sequence[HashSeed]) -> str:
-    """Return what makes seeds of one cause random: `before vLLM 0.29 (0.28.0)`, `with xxhash`."""
-    values = first_of(dict.fromkeys(say(seed.value) for seed in seeds), MAX_VALUES)
-    return f"before vLLM 0.29 ({values})" if seeds[0].path == VERSION else f"with {values}"
-
-
 def causes_of(seeds: Iterable[HashSeed]) -> str:
-    """Return what makes random seeds random."""
-    every = list(seeds)
-    by_path = ([seed for seed in every if seed.path == path] for path in (VERSION, HASH_ALGORITHM))
-    return " and ".join(cause_of(each) for each in by_path if each)
+    """Return what makes random seeds random: `before vLLM 0.29 (0.28.0) and with xxhash`."""
+    known = sorted(set(seeds))
+    causes = []
+    for path, form in ((VERSION, "before vLLM 0.29 ({})"), (HASH_ALGORITHM, "with {}")):
+        if values := dict.fromkeys(say(seed.value) for seed in known if seed.path == path):
+            causes.append(form.format(first_of(values, MAX_VALUES)))
+    return " and ".join(causes)
+
+
+def same_seed(seed: SettingValue) -> Remedy:
+    """Return how to set the seed of the other replicas, or none."""
+    if seed.state is State.NULL:
+        return unset_seed()
+    sentence = f"Set `{VARIABLE}` to {say(seed)} on these replicas before Python starts, as on the others."
+    return remedy.set_to([(SEED, seed)], sentence)
+
+
+def unset_seed() -> Remedy:
+    """Return how to remove the variable."""
+    return Remedy(f"Unset `{VARIABLE}` on these replicas and restart them.", (Snippet("env", f"unset {VARIABLE}"),))
+
+
+def one_seed(*, may_be_unset: bool = False) -> Remedy:
+    """Return how to set one seed on all replicas; where they then have a fixed one, alternatively none."""
+    found = remedy.set_to([(SEED, ZERO)], f"{SET_EVERYWHERE}.")
+    if not may_be_unset:
+        return found
+    sentence = f"{SET_EVERYWHERE}, or unset it on all of them."
+    return Remedy(sentence, (*found.snippets, *unset_seed().snippets), any_of=True)
+
+
+def like_the_fixed(pool: PoolSubject, seeds: Seeds, fixed: Seeds, *, is_certain: bool) -> Remedy:
+    """Return how to use the version, or the algorithm, of most replicas with the fixed seed."""
+    part, own = pool.only(fixed), min(seeds.values())
+    seed_everywhere = uncapitalized(SET_EVERYWHERE)
+    if own.path == VERSION:
+        version = most_used_version(part)
+        sentence = (
+            f"Update these replicas to vLLM {say(version)} like the others (ID-08). Or {seed_everywhere}."
+        )
+        return _alternatives(pool, sentence, [(VERSION, version), (SEED, ZERO)], is_certain=is_certain)
+    algorithm = next(iter(part.values(HASH_ALGORITHM)))
+    sentence = (
+        f"Set {say(algorithm)}, whose seed is fixed, on these replicas: this also fixes RT-05. "
+        f"Or run {say(own.value)} on every replica and {seed_everywhere}."
+    )
+    return _alternatives(pool, sentence, [(HASH_ALGORITHM, algorithm), (SEED, ZERO)], is_certain=is_certain)
+
+
+def end_random_seeds(pool: PoolSubject, seeds: Seeds, *, is_certain: bool) -> Remedy:
+    """Return how to set one seed, or where that is enough and the router has no algorithm, another algorithm."""
+    sentence, ways = SET_EVERYWHERE, [(SEED, ZERO)]
+    if VERSION not in {seed.path for seed in seeds.values()} and pool.domain.expects.hash_algorithm is None:
+        sentence += f", or use {say(REPRODUCIBLE)}, whose seed is fixed, on every replica"
+        ways.append((HASH_ALGORITHM, REPRODUCIBLE))
+    return _alternatives(pool, f"{sentence}.", ways, is_certain=is_certain)
+
+
+def routers_fixed_seed(pool: PoolSubject, seed: HashSeed, fixed: Seeds) -> Remedy:
+    """Return how to get the fixed seed that the router expects, as `fixed` replicas have it; or correct fleet.yaml."""
+    part, wanted = pool.only(fixed), wanted_algorithm(pool)
+    if seed.path == VERSION:
+        path, value = VERSION, most_used_version(part) if fixed else FIRST_FIXED
+        target = f"{say(value)} like the others (ID-08)" if fixed else "0.29 or later"
+        sentence = f"Update these replicas to vLLM {target}."
+    else:
+        is_wanted_fixed = wanted is not None and is_fixed(wanted)
+        path = HASH_ALGORITHM
+        value = wanted if wanted and is_wanted_fixed else next(iter(part.values(HASH_ALGORITHM)), REPRODUCIBLE)
+        also = ": this also fixes RT-05" if is_wanted_fixed else ""
+        sentence = f"Set {say(value)}, whose seed is fixed, on these replicas{also}."
+    other = f"Or, where the router and all replicas have one `{VARIABLE}`, {DECLARE}."
+    return _with_declaration(pool, remedy.set_to([(path, value)], f"{sentence} {other}"))
+
+
+def _alternatives(
+    pool: PoolSubject, sentence: str, ways: Sequence[tuple[str, SettingValue]], *, is_certain: bool
+) -> Remedy:
+    """Return alternatives; where it is unknown whether the variable is set, also to declare it."""
+    snippets = tuple(each for way in ways if (each := remedy.pasteable(*way)))
+    found = Remedy(sentence, snippets, any_of=len(ways) > 1)
+    if is_certain:
+        return found
+    return _with_declaration(
+        pool, found._replace(sentence=f"{sentence} Where `{VARIABLE}` is set but not reported, {DECLARE}.")
+    )
+
+
+def _with_declaration(pool: PoolSubject, found: Remedy) -> Remedy:
+    snippets = (*found.snippets, declaration(pool.name, "expects:", DECLARED))
+    return found._replace(snippets=snippets, any_of=True)
