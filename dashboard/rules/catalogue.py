@@ -3,7 +3,7 @@
 from dashboard.rules import baseline
 from dashboard.rules.behaviour import development_mode, prompts, requests, weights
 from dashboard.rules.capacity import devices, graphs, kv_cache
-from dashboard.rules.disaggregation import handshake, memory, partners, roles, transfer
+from dashboard.rules.disaggregation import handshake, roles, transfer
 from dashboard.rules.findings import FAMILIES
 from dashboard.rules.identity import coverage, engines
 from dashboard.rules.registry import Rule
@@ -15,7 +15,7 @@ from dashboard.rules.stores import mooncake, sharing
 RULE_SET = 7
 MODULES = (
     *(blocks, event_topics, events, hash_root, hashes, prefix_caching),
-    *(handshake, memory, partners, roles, transfer),
+    *(handshake, roles, transfer),
     *(mooncake, sharing),
     *(development_mode, prompts, requests, weights),
     *(devices, graphs, kv_cache),

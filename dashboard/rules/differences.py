@@ -140,7 +140,6 @@ def use_majority(contrasts: Sequence[Contrast]) -> Remedy:
 
 def tie(path: str, holders: Holders, name: Text | None = None) -> Draft:
     """Draft a setting of which no value has a majority, for all replicas that report it."""
-    evidence = tuple(Evidence(path, *value, replicas) for value, replicas in holders.items())
     everyone = tuple(sorted(replica for replicas in holders.values() for replica in replicas))
     why = "too few replicas for a majority" if len(everyone) < MAJORITY_OF else "no majority"
     sides = sides_text((write(value_piece(value, path)), len(replicas)) for value, replicas in holders.items())
@@ -148,7 +147,7 @@ def tie(path: str, holders: Holders, name: Text | None = None) -> Draft:
     choices = list(holders)[:MAX_VALUES]
     snippets = tuple(snippet for value in choices if (snippet := remedy.pasteable(path, value)))
     sentence = f"Choose one {code(setting_name(path))} for the pool and restart the other replicas."
-    return Draft(everyone, text, evidence, Remedy(sentence, snippets, any_of=True))
+    return Draft(everyone, text, value_evidence(path, holders), Remedy(sentence, snippets, any_of=True))
 
 
 def pair_differences(pair: PairSubject, paths: Iterable[str], meaning: Meaning | None = None) -> Iterator[Draft]:
@@ -165,25 +164,38 @@ def are_unequal(sides: Sequence[Holders]) -> bool:
 
 
 def pair_difference(pair: PairSubject, path: str, sides: Sequence[Holders]) -> Draft:
-    """Draft one setting that differs between prefill and decode; the decode pool is the reference."""
+    """Return one setting that differs between prefill and decode; the decode pool is the reference."""
+    return two_sided(path, sides, pair.pools, ("prefill", "decode"))
+
+
+def two_sided(path: str, sides: Sequence[Holders], holders: Sequence[str], places: Sequence[str]) -> Draft:
+    """Return one setting that differs between two sides, of which the second is the reference.
+
+    `holders` name the sides in the evidence, `places` in the sentence.
+    """
     wanted = next(iter(sides[1]))
     evidence = tuple(
-        Evidence(path, *value, replicas, side.name, is_reference=side is pair.decode)
-        for side, holders in zip(pair.sides, sides, strict=True)
-        for value, replicas in holders.items()
+        Evidence(path, *value, replicas, holder, is_reference=side is sides[1])
+        for side, holder in zip(sides, holders, strict=True)
+        for value, replicas in side.items()
     )
     how = "" if wanted.state is State.REPORTED else f" (remove {code(remedy.lever(path))})"
-    odd = (ids for holders in sides for value, ids in holders.items() if value != wanted)
-    prefill, decode = (values_text(holders, path) for holders in sides)
+    odd = {replica for side in sides for value, ids in side.items() if value != wanted for replica in ids}
+    first, second = (write(values_text(side, path), f" on {place}") for side, place in zip(sides, places, strict=True))
     return Draft(
-        tuple(sorted(replica for ids in odd for replica in ids)),
-        write(setting_piece(path), " is ", prefill, " on prefill and ", decode, " on decode."),
+        tuple(sorted(odd)),
+        write(setting_piece(path), " is ", first, " and ", second, "."),
         evidence,
         remedy.set_to(
             [(path, wanted)],
             f"Set the same {code(setting_name(path))} in both pools{how} and restart the changed replicas.",
         ),
     )
+
+
+def value_evidence(path: str, holders: Holders, reference: SettingValue | None = None) -> tuple[Evidence, ...]:
+    """Return the values of a setting as evidence; the others are compared with `reference`."""
+    return tuple(Evidence(path, *value, ids, is_reference=value == reference) for value, ids in holders.items())
 
 
 def extended(text: Text, *more: str | Piece | Text) -> Text:

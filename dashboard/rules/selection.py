@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from dashboard.fleet import Setting, SettingValue, State
+from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
 from dashboard.rules.connector_options import native
 from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER
 from dashboard.rules.findings import Evidence
@@ -38,3 +38,12 @@ def evidence_of(
         for value, ids in pool.values(path).items():
             if part := tuple(each for each in ids if each in wanted):
                 yield Evidence(path, *value, part, is_reference=is_reference)
+
+
+def first_engine_groups(pool: PoolSubject) -> Mapping[str, tuple[KVCacheGroup, ...]]:
+    """Return by replica the KV cache groups of its first engine; replicas without any are left out."""
+    return {
+        member.id: tuple(group for group in member.kv_cache_groups if group.dp_rank == first)
+        for member in pool.members
+        if (first := min((group.dp_rank for group in member.kv_cache_groups), default=None)) is not None
+    }

@@ -7,7 +7,7 @@ import pytest
 
 from dashboard.fleet import Document, Replica
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.disaggregation.partners import is_local, partners
+from dashboard.rules.disaggregation.roles import is_local, partners
 from dashboard.rules.domain import Declared
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Family, Inspection, OutcomeKind

@@ -1,15 +1,15 @@
-"""PD-02, PD-05, PD-06, PD-08 and PD-15: what NIXL compares at the handshake of prefill and decode."""
+"""PD-02, PD-05, PD-06, PD-08, PD-13 and PD-15: what NIXL compares at the handshake of prefill and decode."""
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import joined
 from dashboard.fleet.pieces import value
-from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, native, option
+from dashboard.rules import remedy
+from dashboard.rules.connector_options import CONNECTOR, EXTRA, SECTION, connectors, native, option
 from dashboard.rules.differences import are_unequal, pair_difference, pair_differences
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
@@ -35,11 +35,16 @@ DRAFT_SETTINGS = (
 # Methods that read the model's hidden state, which has to be transferred (vllm/config/speculative.py, use_eagle).
 HIDDEN_STATE = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark"})
 IN_THE_MODEL = "mtp"  # its draft model is the model itself
-CHECK = f"{EXTRA}.enforce_handshake_compat"
+LAYOUT, LAYOUT_VARIABLE = "cache_config.kv_cache_layout", "env.VLLM_KV_CACHE_LAYOUT"
+PERMUTE = f"{SECTION}.enable_permute_local_kv"
+# Every version accepts these two names (vllm/envs.py); newer ones also one letter per dimension.
+HND, NHD = SettingValue('"HND"', State.REPORTED), SettingValue('"NHD"', State.REPORTED)
+LAYOUTS = {"LBHNC": HND, "LBNHC": NHD, "HND": HND, "NHD": NHD}
+CHECK = "enforce_handshake_compat"
 
 
 def has_nixl(pair: PairSubject) -> bool:
-    """Tell whether a side uses NIXL; also where no connector is reported."""
+    """Return whether a side uses NIXL; also where no connector is reported."""
     names = {each.name for side in pair.sides for found in side.of_documents(connectors).values() for each in found}
     return not names or not NIXL.isdisjoint(names)
 
@@ -51,13 +56,8 @@ def warn_unless_nixl(pair: PairSubject, drafts: Iterable[Draft]) -> Iterator[Dra
         yield draft if is_compared else replace(draft, severity=Severity.WARNING)
 
 
-def is_mla(pair: PairSubject) -> bool:
-    """Tell whether a replica of either side reports multi-head latent attention."""
-    return has_group(pair, "mla")
-
-
 def has_group(pair: PairSubject, kind: str) -> bool:
-    """Tell whether a replica of either side has a KV cache group of a kind: `mla`, `mamba`."""
+    """Return whether a replica of either side has a KV cache group of a kind: `mla`, `mamba`."""
     members = (member for side in pair.sides for member in side.members)
     return any(kind in group.spec_type.lower() for member in members for group in member.kv_cache_groups)
 
@@ -124,14 +124,6 @@ def prefill_decode_kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
         yield replace(draft, confidence=Confidence.DERIVED) if is_same else draft
 
 
-class _Gpu(NamedTuple):
-    """A GPU type of one side. `generation` is the first number of its compute capability."""
-
-    generation: str
-    name: str
-    replicas: tuple[str, ...]
-
-
 @rule("PD-06", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(BACKEND, BACKEND_VARIABLE), scope=Scope.PAIR)
 def prefill_decode_attention_backend_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different attention backends.
@@ -157,12 +149,14 @@ def prefill_decode_attention_backend_differs(pair: PairSubject) -> Iterator[Draf
     Example:
         Decode runs with `--attention-backend FLASHINFER`, prefill with `--attention-backend FLASH_ATTN`.
     """
+    is_configured = False
     for path in (BACKEND, BACKEND_VARIABLE):
         sides = [_configured(side.values(path)) for side in pair.sides]
+        is_configured = is_configured or any(sides)
         if are_unequal(sides) and not pair.is_ignored(path):
             yield from warn_unless_nixl(pair, [pair_difference(pair, path, sides)])
-    if not any(_configured(side.values(path)) for side in pair.sides for path in (BACKEND, BACKEND_VARIABLE)):
-        yield from _by_generation(pair)
+    if not is_configured:
+        yield from _different_generations(pair)
 
 
 def _configured(holders: Holders) -> Holders:
@@ -170,35 +164,37 @@ def _configured(holders: Holders) -> Holders:
     return {each: ids for each, ids in holders.items() if each.state is State.REPORTED and each != AUTO}
 
 
-def _by_generation(pair: PairSubject) -> Iterator[Draft]:
+def _different_generations(pair: PairSubject) -> Iterator[Draft]:
     """Warn where the GPUs of both sides are of different generations, by which vLLM chooses."""
     sides = [_gpus(side) for side in pair.sides]
-    if not all(sides) or not {each.generation for each in sides[0]}.isdisjoint(each.generation for each in sides[1]):
+    generations = [{generation for generation, _ in gpus} for gpus in sides]
+    if not all(sides) or not generations[0].isdisjoint(generations[1]):
         return
-    prefill, decode = (joined(sorted({each.name for each in side})) for side in sides)
-    evidence = tuple(
-        Evidence("devices", canonical_text(gpu.name), State.REPORTED, gpu.replicas, side.name, side is pair.decode)
+    prefill, decode = (joined(sorted({name for _, name in gpus})) for gpus in sides)
+    evidence = (
+        Evidence("devices", canonical_text(gpu[1]), State.REPORTED, tuple(sorted(ids)), side.name, side is pair.decode)
         for side, gpus in zip(pair.sides, sides, strict=True)
-        for gpu in gpus
+        for gpu, ids in sorted(gpus.items())
     )
     gpus = write(value(prefill), " on prefill, ", value(decode), " on decode")
     yield Draft(
         tuple(sorted(each.id for side in pair.sides for each in side.members)),
         write(setting_piece(BACKEND), " is unset; vLLM chooses by GPU: ", gpus, "."),
-        evidence,
+        tuple(evidence),
         Remedy("Set one attention backend that runs on both and restart the changed replicas.", (ONE_BACKEND,)),
         severity=Severity.WARNING,
         assumptions=("vLLM chooses another backend on each",),
     )
 
 
-def _gpus(side: PoolSubject) -> list[_Gpu]:
+def _gpus(side: PoolSubject) -> dict[tuple[str, str], set[str]]:
+    """Return the replicas by generation (the first number of the compute capability) and name of their GPUs."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for member in side.members:
         for device in member.devices:
             if device.compute_capability is not None:
                 found[device.compute_capability.partition(".")[0], device.name].add(member.id)
-    return [_Gpu(*kind, tuple(sorted(found[kind]))) for kind in sorted(found)]
+    return found
 
 
 @rule("PD-08", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(METHOD,), scope=Scope.PAIR)
@@ -226,7 +222,8 @@ def prefill_decode_speculation_differs(pair: PairSubject) -> Iterator[Draft]:
     Example:
         Decode runs with EAGLE-3 for speed, prefill without, because it generates one token only.
     """
-    methods = {json.loads(each.value) for side in pair.sides for each in side.values(METHOD) if _is_text(each)}
+    values = (each.value for side in pair.sides for each in side.values(METHOD))
+    methods = {json.loads(text) for text in values if text.startswith('"')}
     drafts = list(pair_differences(pair, [METHOD]))
     if methods.isdisjoint(HIDDEN_STATE):
         yield from (replace(draft, severity=Severity.INFO) for draft in drafts)
@@ -238,15 +235,71 @@ def prefill_decode_speculation_differs(pair: PairSubject) -> Iterator[Draft]:
     yield from warn_unless_nixl(pair, drafts)
 
 
-def _is_text(method: SettingValue) -> bool:
-    return method.state is State.REPORTED and method.value.startswith('"')
-
-
 def _inherited_dtype(dtype: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Resolve an unset dtype: the draft model takes the KV cache dtype of the model."""
     if dtype.state is State.NULL and isinstance(native(settings, CACHE_DTYPE), str):
         return SettingValue(settings[CACHE_DTYPE].value, State.REPORTED)
     return dtype
+
+
+@rule(
+    "PD-13",
+    {ImpactContext.DISAGGREGATED: Severity.CRITICAL},
+    needs=(LAYOUT, LAYOUT_VARIABLE, "version"),
+    scope=Scope.PAIR,
+)
+def prefill_decode_layout_differs(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode use different KV cache layouts.
+
+    The effective layout is compared, else the variable that requests one. NIXL's default without the variable is HND.
+
+    Why it matters:
+        - disaggregated: Heads and tokens have another order in memory, so blocks cannot be copied. NIXL ends the
+          handshake with an error and no KV cache is transferred.
+
+    How to fix:
+        Unset `VLLM_KV_CACHE_LAYOUT` in both pools: NIXL then chooses HND, which also supports different numbers of
+        ranks.
+
+    Exceptions:
+        Models with latent attention have one layout only. Decode can convert HND to NHD with `enable_permute_local_kv`.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (different layouts raise)
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/connector.py (NIXL's own choice)
+        - vllm-project/vllm#26556
+
+    Example:
+        Decode was started with `VLLM_KV_CACHE_LAYOUT=NHD` for an experiment with another backend.
+    """
+    if has_group(pair, "mla"):
+        return
+    resolved = [side.conclude(_resolved_layout) for side in pair.sides]
+    is_resolved = all(resolved)
+    path = LAYOUT if is_resolved else LAYOUT_VARIABLE
+    sides = resolved if is_resolved else [side.conclude(_requested_layout) for side in pair.sides]
+    if pair.is_ignored(path) or not are_unequal(sides):
+        return
+    permutes = [each.value == "true" for each in pair.decode.values(PERMUTE)]
+    if set(sides[0]) == {HND} and set(sides[1]) <= {HND, NHD} and permutes and all(permutes):
+        return
+    draft = pair_difference(pair, path, sides)
+    how = remedy.set_to([(LAYOUT_VARIABLE, next(iter(sides[1])))], draft.remedy.sentence)
+    yield replace(draft, remedy=how, confidence=Confidence.REPORTED if is_resolved else Confidence.DERIVED)
+
+
+def _resolved_layout(settings: Mapping[str, Setting]) -> SettingValue | None:
+    layout = native(settings, LAYOUT)
+    return LAYOUTS.get(layout) if isinstance(layout, str) else None
+
+
+def _requested_layout(settings: Mapping[str, Setting]) -> SettingValue | None:
+    """Return the layout of the variable; NIXL's default where other variables are reported and this one is not."""
+    layout = native(settings, LAYOUT_VARIABLE)
+    if isinstance(layout, str):
+        return LAYOUTS.get(layout)
+    is_nixl = any(each.name in NIXL for each in connectors(settings))
+    return HND if is_nixl and any(path.startswith("env.VLLM_") for path in settings) else None
 
 
 @rule("PD-15", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=(CONNECTOR,), least=1)
@@ -270,15 +323,14 @@ def handshake_check_is_off(pool: PoolSubject) -> Iterator[Draft]:
     Example:
         The check was switched off for one upgrade, and the flag stayed in the manifest.
     """
-    values = pool.of_documents(lambda settings: option(settings, CHECK.removeprefix(f"{EXTRA}.")))
+    path = f"{EXTRA}.{CHECK}"
+    values = pool.of_documents(lambda settings: option(settings, CHECK))
     off = tuple(replica for replica, each in values.items() if each is False)
-    if off and not pool.is_ignored(CHECK):
+    if off and not pool.is_ignored(path):
+        flag = Snippet("flag", f"--kv-transfer-config.{path.partition('.')[2]} true")
         yield Draft(
             off,
-            write(setting_piece(CHECK), " is ", value("false"), "; NIXL does not check compatibility."),
-            (Evidence(CHECK, "false", State.REPORTED, off),),
-            Remedy(
-                "Switch the check on and restart these replicas.",
-                (Snippet("flag", f"--kv-transfer-config.{CHECK.partition('.')[2]} true"),),
-            ),
+            write(setting_piece(path), " is ", value("false"), "; NIXL does not check compatibility."),
+            (Evidence(path, "false", State.REPORTED, off),),
+            Remedy("Switch the check on and restart these replicas.", (flag,)),
         )

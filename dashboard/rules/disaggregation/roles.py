@@ -1,20 +1,31 @@
-"""PD-10: roles of prefill and decode replicas that do not fit together."""
+"""PD-10, PD-17 and PD-19: how the pools that serve one model together work with each other."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
-from dashboard.fleet import Replica, Role, Setting, SettingValue, State
+from dashboard.fleet import Replica, Role, Setting, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import value
-from dashboard.rules.connector_options import ROLE, connectors
-from dashboard.rules.disaggregation.partners import model_names, partners
-from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
+from dashboard.rules.connector_options import ROLE, connectors, native
+from dashboard.rules.differences import are_unequal, two_sided, value_evidence
+from dashboard.rules.disaggregation.handshake import NIXL
+from dashboard.rules.domain import ENCODER_ROLE, ImpactContext
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.remedy import set_to
 from dashboard.rules.sentences import setting_piece, values_text, write
-from dashboard.rules.subject import FleetSubject, PoolSubject, group_by_value, reported, setting_value
+from dashboard.rules.subject import (
+    FleetSubject,
+    Holders,
+    PoolSubject,
+    group_by_native,
+    group_by_value,
+    reported,
+    setting_value,
+)
 
 PRODUCER, CONSUMER, BOTH = "kv_producer", "kv_consumer", "kv_both"
 LABELS = ("role", "llm-d.ai/role")  # of the target: ours, and llm-d's
@@ -31,6 +42,13 @@ COMPARED_AS_EQUAL = (
     "These replicas are compared as if they were interchangeable, so other findings may ask prefill and decode replicas"
     " to become equal. Prefill and decode settings are not compared."
 )
+HOST = "env.VLLM_NIXL_SIDE_CHANNEL_HOST"
+# Kubernetes' downward API gives a pod its own address.
+POD_ADDRESS = """- name: VLLM_NIXL_SIDE_CHANNEL_HOST
+  valueFrom: {fieldRef: {fieldPath: status.podIP}}"""
+OWN_ADDRESS = "export VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -i)"
+ENCODERS, READERS = ("ec_producer", "ec_both"), ("ec_consumer", "ec_both")
+ENCODER_SETTINGS = ("ec_transfer_config.ec_connector", "version", "model_config.model", "model_config.dtype")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +63,34 @@ class _Member:
     def only(self) -> str:
         """Return its only role; empty where it has both or none."""
         return next(iter(self.roles)) if len(self.roles) == 1 and BOTH not in self.roles else ""
+
+    @property
+    def contradicted(self) -> str:
+        """Return the role of its label where it has another one; else empty."""
+        label = next((self.replica.labels[each] for each in LABELS if each in self.replica.labels), "").lower()
+        wanted = LABELLED.get(label, "")
+        return wanted if self.roles.isdisjoint({wanted, BOTH}) else ""
+
+
+def partners(fleet: FleetSubject) -> list[list[PoolSubject]]:
+    """Group the disaggregated pools by model: same name without the role, or a common served name."""
+    groups: list[tuple[set[str], list[PoolSubject]]] = []
+    for subject in (each for each in fleet.subjects if each.domain.disaggregated):
+        names, members = _model_names(subject), [subject]
+        others = []
+        for known, pools in groups:
+            if known & names:
+                names, members = names | known, pools + members
+            else:
+                others.append((known, pools))
+        groups = [*others, (names, members)]
+    return [members for _, members in groups]
+
+
+def _model_names(subject: PoolSubject) -> set[str]:
+    """Return the names of a pool's model: the pool's own without its role, and the served ones."""
+    stem = subject.name.removesuffix("/prefill").removesuffix("/decode")
+    return {stem} | {name for each in subject.all_replicas for name in each.served_model_names}
 
 
 @rule("PD-10", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(ROLE,), scope=Scope.FLEET, least=1)
@@ -75,14 +121,14 @@ def prefill_decode_roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
     """
     for pools in partners(fleet):
         known = [each for pool in pools for each in _members(pool)]
-        wrong = {each.replica.id: wanted for each in known if (wanted := _contradicted_label(each))}
-        for wanted in sorted(set(wrong.values())):
-            yield _mislabelled([each for each in known if wrong.get(each.replica.id) == wanted], wanted)
-        right = [each for each in known if each.replica.id not in wrong]
+        for label, wanted in sorted(LABELLED.items(), key=lambda item: item[1]):
+            if wrong := [each for each in known if each.contradicted == wanted]:
+                yield _mislabelled(wrong, label)
+        right = [each for each in known if not each.contradicted]
         for pool in pools:
             yield from _mixed(pool, [each for each in right if each.pool is pool])
         silent = {pool.name: _without_role(pool) for pool in _of_one_model(fleet, pools)}
-        if not wrong and not any(silent.values()):
+        if len(right) == len(known) and not any(silent.values()):
             yield from _without_partner(fleet, pools, right)
         yield from (_unknown(name, replicas, pools, known) for name, replicas in silent.items() if replicas)
 
@@ -98,40 +144,35 @@ def _roles(settings: Mapping[str, Setting]) -> frozenset[str] | None:
     """Return the roles of a document's connectors; None where not reported."""
     if reported(settings, ROLE) is None:
         return None
-    inner = {each.role for each in connectors(settings) if each.role}
-    return frozenset(inner & {PRODUCER, CONSUMER, BOTH})
+    return frozenset(each.role for each in connectors(settings) if each.role in (PRODUCER, CONSUMER, BOTH))
 
 
-def _contradicted_label(member: _Member) -> str:
-    """Return the role of a member's label where it has another one; else empty."""
-    label = next((member.replica.labels[each] for each in LABELS if each in member.replica.labels), "").lower()
-    wanted = LABELLED.get(label, "")
-    return wanted if wanted and member.roles.isdisjoint({wanted, BOTH}) else ""
+def _holders(members: Sequence[_Member]) -> Holders:
+    """Group members by their roles."""
+    return group_by_value({each.replica.id: setting_value("+".join(sorted(each.roles)) or None) for each in members})
 
 
-def _mislabelled(members: Sequence[_Member], wanted: str) -> Draft:
-    label = next(label for label, role in LABELLED.items() if role == wanted)
-    roles = values_text(group_by_value({each.replica.id: _role(each) for each in members}))
+def _mislabelled(members: Sequence[_Member], label: str) -> Draft:
+    holders = _holders(members)
     return Draft(
         tuple(each.replica.id for each in members),
-        write(setting_piece(ROLE), " is ", roles, "; the label is ", value(label), "."),
-        _evidence(members),
-        set_to([(ROLE, setting_value(wanted))], ROLE_REMEDY),
+        write(setting_piece(ROLE), " is ", values_text(holders), "; the label is ", value(label), "."),
+        value_evidence(ROLE, holders),
+        set_to([(ROLE, setting_value(LABELLED[label]))], ROLE_REMEDY),
     )
 
 
 def _mixed(pool: PoolSubject, members: Sequence[_Member]) -> Iterator[Draft]:
     """Yield a pool with producers and consumers."""
-    kinds = {role: [each for each in members if each.only == role] for role in (PRODUCER, CONSUMER)}
-    if not all(kinds.values()):
+    producers, consumers = ([each for each in members if each.only == role] for role in (PRODUCER, CONSUMER))
+    if not producers or not consumers:
         return
-    few = min(kinds.values(), key=len)
     labels = (Snippet("yaml", f"labels: {_labels(f'{pool.name}/{label}', label)}") for label in LABELLED)
-    numbers = [write(f"{len(kinds[role]):,} replicas with ", value(role)) for role in (PRODUCER, CONSUMER)]
+    have = write(f"One pool has {len(producers):,} replicas with ", value(PRODUCER))
     yield Draft(
-        tuple(each.replica.id for each in few),
-        write("One pool has ", numbers[0], " and ", numbers[1], "."),
-        _evidence(kinds[PRODUCER] + kinds[CONSUMER]),
+        tuple(each.replica.id for each in min(producers, consumers, key=len)),
+        write(have, f" and {len(consumers):,} replicas with ", value(CONSUMER), "."),
+        value_evidence(ROLE, _holders(producers + consumers)),
         Remedy("Split the pool in fleet.yaml, one pool for each role.", tuple(labels), any_of=True),
         severity=Severity.WARNING,
     )
@@ -141,8 +182,8 @@ def _of_one_model(fleet: FleetSubject, pools: Sequence[PoolSubject]) -> list[Poo
     """Return the pools without a role that serve a model with prefill or decode replicas."""
     if all(pool.pool.role is Role.BOTH for pool in pools):
         return []
-    names = set().union(*map(model_names, pools))
-    return [each for each in fleet.subjects if each.pool.role is Role.BOTH and names & model_names(each)]
+    names = set().union(*map(_model_names, pools))
+    return [each for each in fleet.subjects if each.pool.role is Role.BOTH and names & _model_names(each)]
 
 
 def _without_role(pool: PoolSubject) -> list[str]:
@@ -152,7 +193,7 @@ def _without_role(pool: PoolSubject) -> list[str]:
 
 
 def _unknown(name: str, replicas: Sequence[str], pools: Sequence[PoolSubject], known: Sequence[_Member]) -> Draft:
-    """Draft replicas that may be prefill or decode replicas."""
+    """Return replicas that may be prefill or decode replicas."""
     named = {str(pool.pool.role): pool.name for pool in pools if pool.pool.role is not Role.BOTH}
     texts = [
         f"targets:\n  - url: {json.dumps(replicas[0])}\n    labels: {_labels(named.get(role, f'{name}/{role}'), role)}"
@@ -163,7 +204,7 @@ def _unknown(name: str, replicas: Sequence[str], pools: Sequence[PoolSubject], k
     return Draft(
         tuple(replicas),
         write(f"{count(len(replicas), 'replica')} {verb} no role; other replicas of this model {others}."),
-        (Evidence(ROLE, "null", State.ABSENT, tuple(replicas)), *_evidence(known)),
+        (Evidence(ROLE, "null", State.ABSENT, tuple(replicas)), *value_evidence(ROLE, _holders(known))),
         Remedy(LABEL_REMEDY, tuple(Snippet("yaml", text) for text in texts), any_of=True),
         severity=Severity.WARNING,
         why=COMPARED_AS_EQUAL,
@@ -176,8 +217,7 @@ def _labels(pool: str, role: str) -> str:
 
 def _without_partner(fleet: FleetSubject, pools: Sequence[PoolSubject], members: Sequence[_Member]) -> Iterator[Draft]:
     """Yield producers without consumers, or the reverse; nothing while a replica of unknown role could be one."""
-    everyone = {each.id for pool in pools for each in pool.all_replicas}
-    unknown = everyone - {each.replica.id for each in members}
+    unknown = {each.id for pool in pools for each in pool.all_replicas}.difference(each.replica.id for each in members)
     without_pool = any(each.pool is None for each in fleet.all_replicas)
     kinds = {each.only for each in members}
     if without_pool or unknown or len(kinds) != 1 or not (kind := kinds.pop()):
@@ -186,7 +226,7 @@ def _without_partner(fleet: FleetSubject, pools: Sequence[PoolSubject], members:
     yield Draft(
         tuple(each.replica.id for each in members),
         write("All replicas of this model have ", value(kind), f"; no {PARTNER[kind]} replica is known."),
-        _evidence(members),
+        value_evidence(ROLE, _holders(members)),
         set_to(
             [(ROLE, setting_value(other))],
             f"List the {PARTNER[kind]} replicas in fleet.yaml. Where there are none, start some with the other role.",
@@ -195,10 +235,106 @@ def _without_partner(fleet: FleetSubject, pools: Sequence[PoolSubject], members:
     )
 
 
-def _role(member: _Member) -> SettingValue:
-    return setting_value("+".join(sorted(member.roles)) or None)
+@rule("PD-17", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(HOST,), scope=Scope.FLEET, least=1)
+def side_channel_on_loopback(fleet: FleetSubject) -> Iterator[Draft]:
+    """NIXL's side channel is not reachable from other hosts.
+
+    Each replica announces this address for the handshake. vLLM's default is `localhost`.
+
+    Why it matters:
+        - disaggregated: A replica on another host connects to itself or to nothing. The handshake fails, and decode
+          computes every prompt a second time.
+
+    How to fix:
+        Set `VLLM_NIXL_SIDE_CHANNEL_HOST` to the address of the pod or host that others can reach.
+
+    Exceptions:
+        Not evaluated where all replicas of the model are on one host. Hosts are distinguished by the polled addresses.
+
+    Evidence:
+        - vllm/envs.py (the default)
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_scheduler.py (the announced address)
+        - vllm-project/vllm#27083
+        - vllm-project/vllm#53018
+        - ai-dynamo/dynamo#1327
+
+    Example:
+        A setup with prefill and decode on one host was moved to two hosts without the variable.
+    """
+    for pools in partners(fleet):
+        hosts = {urlsplit(each.id).hostname or "" for pool in pools for each in pool.all_replicas}
+        number = len({"localhost" if is_local(name) else name for name in hosts})
+        channels = {replica: host for pool in pools for replica, host in _local_channels(pool).items()}
+        if number > 1 and channels:
+            holders = group_by_native(channels)
+            others = f"the replicas of this model are on {count(number, 'host')}"
+            yield Draft(
+                tuple(sorted(channels)),
+                write(setting_piece(HOST), " is ", values_text(holders, last=" and "), f"; {others}."),
+                value_evidence(HOST, holders),
+                Remedy(
+                    f"Set `{HOST.removeprefix('env.')}` to an address that other hosts can reach and restart these "
+                    "replicas.",
+                    (Snippet("env", OWN_ADDRESS), Snippet("yaml", POD_ADDRESS)),
+                    any_of=True,
+                ),
+                Confidence.DERIVED,
+            )
 
 
-def _evidence(members: Sequence[_Member]) -> tuple[Evidence, ...]:
-    holders = group_by_value({each.replica.id: _role(each) for each in members})
-    return tuple(Evidence(ROLE, *each, replicas) for each, replicas in holders.items())
+def _local_channels(pool: PoolSubject) -> Mapping[str, str]:
+    """Return by replica the side channels that only its own host can reach."""
+    known = pool.of_documents(connectors)
+    nixl = {replica for replica, found in known.items() if any(each.name in NIXL for each in found)}
+    hosts = pool.identity(HOST).items()
+    return {replica: host for replica, host in hosts if replica in nixl and isinstance(host, str) and is_local(host)}
+
+
+def is_local(host: str) -> bool:
+    """Return whether an address is that of the connecting machine: `localhost`, 127.0.0.1, 0.0.0.0, ::1."""
+    name = host.strip().strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+@rule("PD-19", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(ENCODER_ROLE,), scope=Scope.FLEET)
+def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:
+    """Multimodal encoders and their readers have different settings.
+
+    Compared are the connector of the encoder cache, the vLLM version, the model's path and its dtype.
+
+    Why it matters:
+        - disaggregated: The encoder refuses each transfer with NACK_INCOMPAT. Every replica encodes each image itself,
+          and the encoder pool is wasted.
+
+    How to fix:
+        Use the same connector, version, `--model` and `--dtype` for encoders and readers.
+
+    Exceptions:
+        Connectors with a shared folder or store compare less: suppress what does not apply to them.
+
+    Evidence:
+        - vllm/distributed/ec_transfer/ec_connector/cpu/protocol.py (what the fingerprint consists of)
+        - vllm/distributed/ec_transfer/ec_connector/cpu/session.py (another fingerprint is refused)
+
+    Example:
+        The encoder pool stays on 0.31.0 when the others are upgraded.
+    """
+    for pools in partners(fleet):
+        roles = {
+            replica: role
+            for pool in pools
+            for replica, role in pool.of_documents(lambda settings: native(settings, ENCODER_ROLE)).items()
+        }
+        parts = [{each for each, role in roles.items() if role in part} for part in (ENCODERS, READERS)]
+        for path in ENCODER_SETTINGS:
+            values = {replica: each for pool in pools for replica, each in pool.identity(path).items()}
+            sides = [group_by_native({each: values[each] for each in part & values.keys()}) for part in parts]
+            if are_unequal(sides) and not any(pool.is_ignored(path) for pool in pools):
+                # The readers are the reference, because they also decode.
+                yield two_sided(path, sides, ("encoders", "readers"), ("encoders", "their readers"))

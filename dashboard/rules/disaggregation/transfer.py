@@ -1,30 +1,47 @@
-"""PD-09, PD-11, PD-12 and PD-18: connectors, parallel sizes, block sizes and lengths of prefill and decode."""
+"""PD-09, PD-11, PD-12, PD-14, PD-18 and PD-20: whether KV cache of prefill can be transferred to decode."""
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from dashboard.fleet import Setting, SettingValue, State
+from dashboard.fleet.formatting import count
+from dashboard.fleet.pieces import Text, joined, value
 from dashboard.rules import remedy
-from dashboard.rules.connector_options import CONNECTOR, SECTION, Connector, connectors, reports_options
-from dashboard.rules.differences import extended, pair_difference, pair_differences
-from dashboard.rules.disaggregation.handshake import has_group, has_nixl, is_mla
+from dashboard.rules.connector_options import CONNECTOR, SECTION, connectors, reports_options
+from dashboard.rules.differences import are_unequal, extended, pair_difference, pair_differences
+from dashboard.rules.disaggregation.handshake import has_group, has_nixl
 from dashboard.rules.domain import OFFLOADING, ImpactContext, tiers_of
-from dashboard.rules.findings import Confidence, Draft, Severity
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
-from dashboard.rules.subject import Holders, PairSubject, PoolSubject, reported, setting_value
+from dashboard.rules.routing.blocks import is_size
+from dashboard.rules.selection import first_engine_groups
+from dashboard.rules.sentences import write
+from dashboard.rules.subject import Holders, PairSubject, PoolSubject, group_by_native, reported, setting_value
 
 PULL = {"NixlConnector": "NixlPullConnector"}  # two names of one connector
 # Connectors that keep KV cache in the replica.
 LOCAL = frozenset(
     {"SimpleCPUOffloadConnector", "DecodeBenchConnector", "HiSparseConnector", "ExampleHiddenStatesConnector"}
 )
-TP = "parallel_config.tensor_parallel_size"
+TP, PP = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"
 DCP = "parallel_config.decode_context_parallel_size"
 BLOCK_SIZE = "cache_config.block_size"
 PREFIX_CACHING = "cache_config.enable_prefix_caching"
 BUFFER = f"{SECTION}.kv_buffer_device"
 LENGTH = "model_config.max_model_len"
+GROUPS = "kv_cache_groups"
+# Settings that decide the groups and have their own rules.
+OTHER_RULES = ("scheduler_config.disable_hybrid_kv_cache_manager", "speculative_config.method", "version")
+# Other settings that decide the groups, the likeliest first.
+CAUSES = (
+    "model_config.disable_sliding_window",
+    "model_config.hf_overrides",
+    "model_config.model_impl",
+    "model_config.model",
+)
+BLOCKS = "engines.num_gpu_blocks"
 
 
 @rule("PD-09", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(CONNECTOR,), scope=Scope.PAIR)
@@ -74,12 +91,8 @@ def _shared_connectors(settings: Mapping[str, Setting]) -> SettingValue | None:
         return None  # a MultiConnector with unreported content
     if any(each.name == OFFLOADING for each in found) and not reports_options(settings):
         return None  # a shared tier is not reported
-    names = sorted({each.name for each in found if _is_shared(each)})
-    return setting_value((names[0] if len(names) == 1 else names) or None)
-
-
-def _is_shared(connector: Connector) -> bool:
-    return connector.name not in LOCAL and (connector.name != OFFLOADING or bool(tiers_of(connector)))
+    names = {each.name for each in found if each.name not in LOCAL and (each.name != OFFLOADING or tiers_of(each))}
+    return setting_value((names.pop() if len(names) == 1 else sorted(names)) or None)
 
 
 def _names(connector: SettingValue) -> list[str]:
@@ -114,25 +127,19 @@ def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft]:
     Example:
         Prefill runs with `--tensor-parallel-size 6` on the rest of a host, decode with 4.
     """
-    yield from _clashes(pair, TP, _undivided(pair, TP) or _replicated_heads(pair))
-    yield from _clashes(pair, DCP, _undivided(pair, DCP) or _unequal_mamba(pair))
-
-
-def _clashes(pair: PairSubject, path: str, reason: str) -> Iterator[Draft]:
-    if reason and not pair.is_ignored(path):
-        draft = pair_difference(pair, path, [side.values(path) for side in pair.sides])
-        yield replace(draft, text=extended(draft.text, f"; {reason}."), confidence=Confidence.DERIVED)
-
-
-def _counts(holders: Holders) -> list[int]:
-    """Return the values that are positive whole numbers."""
-    values = [json.loads(each.value) for each in holders]
-    return [each for each in values if isinstance(each, int) and not isinstance(each, bool) and each > 0]
+    tensor = _undivided(pair, TP) or _replicated_heads(pair)
+    is_mamba_unequal = has_group(pair, "mamba") and any(ours != theirs for ours, theirs in _sizes(pair, DCP))
+    context = _undivided(pair, DCP) or ("a model with Mamba layers needs equal sizes" if is_mamba_unequal else "")
+    for path, reason in ((TP, tensor), (DCP, context)):
+        if reason and not pair.is_ignored(path):
+            draft = pair_difference(pair, path, [side.values(path) for side in pair.sides])
+            yield replace(draft, text=extended(draft.text, f"; {reason}."), confidence=Confidence.DERIVED)
 
 
 def _sizes(pair: PairSubject, path: str) -> Iterator[tuple[int, int]]:
     """Yield each size of prefill with each of decode."""
-    prefill, decode = (_counts(side.values(path)) for side in pair.sides)
+    known = [[json.loads(each.value) for each in side.values(path)] for side in pair.sides]
+    prefill, decode = ([size for size in sizes if is_size(size)] for sizes in known)
     yield from ((ours, theirs) for ours in prefill for theirs in decode)
 
 
@@ -143,7 +150,7 @@ def _undivided(pair: PairSubject, path: str) -> str:
 
 def _replicated_heads(pair: PairSubject) -> str:
     """Return a reason where prefill has more ranks than KV heads, and decode fewer ranks than prefill."""
-    if is_mla(pair) or has_group(pair, "mamba"):
+    if has_group(pair, "mla") or has_group(pair, "mamba"):
         return ""
     heads = min(_total_heads(pair.decode), default=0)
     is_broken = heads and any(ours > max(theirs, heads) for ours, theirs in _sizes(pair, TP))
@@ -157,11 +164,6 @@ def _total_heads(side: PoolSubject) -> Iterator[int]:
         for group in member.kv_cache_groups:
             if isinstance(size, int) and group.num_kv_heads is not None and group.num_kv_heads > 1:
                 yield group.num_kv_heads * size
-
-
-def _unequal_mamba(pair: PairSubject) -> str:
-    is_broken = has_group(pair, "mamba") and any(ours != theirs for ours, theirs in _sizes(pair, DCP))
-    return "a model with Mamba layers needs equal sizes" if is_broken else ""
 
 
 @rule("PD-12", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=(BLOCK_SIZE,), scope=Scope.PAIR)
@@ -206,11 +208,73 @@ def _refusal(pair: PairSubject) -> str:
         return "decode's is not a multiple of prefill's"
     if any('"cpu"' in each.value for side in pair.sides for each in side.values(BUFFER)):
         return "a buffer in CPU memory needs equal sizes"
-    if any(ours > theirs for ours, theirs in _sizes(pair, TP)) and not is_mla(pair):
+    if any(ours > theirs for ours, theirs in _sizes(pair, TP)) and not has_group(pair, "mla"):
         return "more tensor parallel ranks on prefill than on decode need equal sizes"
     if has_group(pair, "mamba") and any(each.value == "true" for each in pair.decode.values(PREFIX_CACHING)):
         return "Mamba layers with prefix caching need equal sizes"
     return ""
+
+
+@rule("PD-14", {ImpactContext.DISAGGREGATED: Severity.CRITICAL}, needs=(GROUPS,), scope=Scope.PAIR)
+def prefill_decode_kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
+    """Prefill and decode have different KV cache groups.
+
+    Compared are kinds, layers, windows and head sizes of the first engine's groups: they do not depend on the number of
+    GPUs.
+
+    Why it matters:
+        - disaggregated: The memory regions of both sides cannot be mapped. The connector ends the handshake with an
+          error about their number or length, and no KV cache is transferred.
+
+    How to fix:
+        Load the same model code with the same version and model options in both pools.
+
+    Exceptions:
+        Not evaluated while versions, hybrid manager or speculation differ, which have their own findings, nor with
+        pipeline parallelism, where each rank has its own layers.
+
+    Evidence:
+        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (regions must match in number and length)
+        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py (layers and groups must match)
+
+    Example:
+        Prefill runs with `--disable-sliding-window`: decode's two groups are one group there.
+    """
+    has_other_rule = any(_differ(pair, path) for path in OTHER_RULES)
+    is_split = any(each.value not in ("1", "null") for side in pair.sides for each in side.values(PP))
+    sides = [_groups(side) for side in pair.sides]
+    if has_other_rule or is_split or not are_unequal(sides):
+        return
+    prefill, decode = map(_groups_text, sides)
+    yield replace(
+        pair_difference(pair, GROUPS, sides),
+        text=write("KV cache groups differ: ", prefill, " on prefill and ", decode, " on decode."),
+        remedy=remedy.set_to(
+            [(path, next(iter(pair.decode.values(path)))) for path in CAUSES if _differ(pair, path)],
+            "Use the same model options in both pools and restart the changed replicas.",
+        ),
+        confidence=Confidence.DERIVED,
+    )
+
+
+def _differ(pair: PairSubject, path: str) -> bool:
+    return are_unequal([side.values(path) for side in pair.sides])
+
+
+def _groups(side: PoolSubject) -> Holders:
+    """Group members by their first engine's groups, without what depends on GPUs or has its own rule."""
+    names = ("spec_type", "layers", "sliding_window", "head_size")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for replica, groups in first_engine_groups(side).items():
+        plain = [{name: getattr(group, name) for name in names} for group in groups]
+        found[replica] = sorted(plain, key=lambda group: repr(sorted(group.items(), key=str)))
+    return group_by_native(found)
+
+
+def _groups_text(holders: Holders) -> Text:
+    """Return the groups of most members: `5 layers FullAttentionSpec`."""
+    groups: list[dict[str, Any]] = json.loads(next(iter(holders)).value)
+    return joined((value(f"{count(each['layers'], 'layer')} {each['spec_type']}"),) for each in groups)
 
 
 @rule("PD-18", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=(LENGTH,), scope=Scope.PAIR)
@@ -233,6 +297,52 @@ def prefill_accepts_longer_requests(pair: PairSubject) -> Iterator[Draft]:
     Example:
         Decode runs with `--max-model-len auto` and less memory. Its length is 48,000, prefill's 65,536.
     """
-    sides = [side.values(LENGTH) for side in pair.sides]
     if any(ours > theirs for ours, theirs in _sizes(pair, LENGTH)) and not pair.is_ignored(LENGTH):
-        yield pair_difference(pair, LENGTH, sides)
+        yield pair_difference(pair, LENGTH, [side.values(LENGTH) for side in pair.sides])
+
+
+@rule("PD-20", {ImpactContext.DISAGGREGATED: Severity.WARNING}, needs=("engines",), least=1)
+def rank_blocks_differ(pool: PoolSubject, *, blocks: int = 1000) -> Iterator[Draft]:
+    """DP ranks of one replica have very different numbers of blocks.
+
+    Each rank measures its free memory at start. `blocks` is the tolerated difference.
+
+    Why it matters:
+        - disaggregated: A decode rank reads KV cache by block id from a prefill rank. An id beyond the smaller rank's
+          blocks is outside its registered memory, and transfers fail under load.
+
+    How to fix:
+        Set the same number of blocks on all ranks with `--num-gpu-blocks-override`, or free the same memory on all
+        GPUs.
+
+    Exceptions:
+        Connectors that translate block ids are not affected: disable the rule.
+
+    Evidence:
+        - vllm/v1/engine/core.py (each DP rank measures its own memory)
+        - vllm-project/vllm#46106
+
+    Example:
+        One of eight ranks shares its GPU with a monitoring agent and has 4,000 blocks less. At high concurrency its
+        peers read beyond the end of its memory.
+    """
+    for member in pool.members:
+        sizes = {each.dp_rank: each.num_gpu_blocks for each in member.engines if each.num_gpu_blocks is not None}
+        first, last = min(sizes.values(), default=0), max(sizes.values(), default=0)
+        if member.is_second_address or last - first <= blocks:
+            continue
+        yield Draft(
+            (member.id,),
+            write(
+                *("DP ranks have ", value(f"{first:,}"), " to ", value(f"{last:,}")),
+                f" blocks, a difference of {last - first:,}.",
+            ),
+            tuple(
+                Evidence(BLOCKS, json.dumps(number), State.REPORTED, (member.id,), f"DP rank {rank}")
+                for rank, number in sizes.items()
+            ),
+            Remedy(
+                "Set the number of blocks of the smallest rank on all ranks and restart the replica.",
+                (Snippet("flag", f"--num-gpu-blocks-override {first}"),),
+            ),
+        )

@@ -140,9 +140,7 @@ def like_the_fixed(pool: PoolSubject, seeds: Seeds, fixed: Seeds, *, is_certain:
     seed_everywhere = uncapitalized(SET_EVERYWHERE)
     if own.path == VERSION:
         version = most_used_version(part)
-        sentence = (
-            f"Update these replicas to vLLM {say(version)} like the others (ID-08). Or {seed_everywhere}."
-        )
+        sentence = f"Update these replicas to vLLM {say(version)} like the others (ID-08). Or {seed_everywhere}."
         return _alternatives(pool, sentence, [(VERSION, version), (SEED, ZERO)], is_certain=is_certain)
     algorithm = next(iter(part.values(HASH_ALGORITHM)))
     sentence = (

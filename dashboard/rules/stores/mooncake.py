@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dashboard.fleet import KVCacheGroup, Replica, Setting, SettingValue
+from dashboard.fleet import KVCacheGroup, Setting, SettingValue
 from dashboard.fleet.formatting import count
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, reports_options
-from dashboard.rules.differences import code, differences
+from dashboard.rules.differences import code, differences, value_evidence
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
+from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import (
     MAX_VALUES,
     name_piece,
@@ -23,30 +24,22 @@ from dashboard.rules.sentences import (
     value_piece,
     write,
 )
-from dashboard.rules.stores.sharing import (
-    MODEL,
-    QUANTIZATION,
-    REVISION,
-    TP,
-    UNSHARED,
-    first_engine_groups,
-    is_mla,
-)
+from dashboard.rules.stores.sharing import MODEL, QUANTIZATION, REVISION, TP, UNSHARED, compared, is_mla
 from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value, reported
 from dashboard.rules.value_equivalence import CACHE_DTYPE, default_branch, resolved_kv_dtype
 
-STORE = "MooncakeStoreConnector"
+MOONCAKE = "MooncakeStoreConnector"
 PREFIX = f"{EXTRA}.cache_prefix"
-FLAG = "--kv-transfer-config.kv_connector_extra_config.cache_prefix"
-RANK_OPTIONS = ("store_tp_size", "enable_store_tp_lcm")  # with one of these, keys include the number of ranks
+PREFIX_FLAG = "--kv-transfer-config.kv_connector_extra_config.cache_prefix"
+RANK_OPTIONS = ("store_tp_size", "enable_store_tp_lcm")  # with one of these, Mooncake's keys include the ranks
 MEANINGS = {REVISION: default_branch, CACHE_DTYPE: resolved_kv_dtype}
 
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """A replica that writes into Mooncake's store."""
+    """A replica that writes into Mooncake's store. `prefix` is the configured namespace, empty by default."""
 
-    replica: Replica
+    replica: str
     settings: Mapping[str, Setting]
     options: Mapping[str, Any]
     model: str
@@ -54,7 +47,6 @@ class _Writer:
 
     @property
     def prefix(self) -> str:
-        """Return the configured namespace; empty by default."""
         return str(self.options.get("cache_prefix", ""))
 
     @property
@@ -99,10 +91,9 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
         writers = list(_writers(pool))
         for writer in writers:
             shared[writer.key].append(writer)
-        prefixes = {each.replica.id: each.prefix or None for each in writers}
-        if not pool.is_ignored(PREFIX):
-            for draft in differences({PREFIX: group_by_native(prefixes)}, UNSHARED):
-                yield replace(draft, severity=Severity.WARNING)
+        prefixes = group_by_native({each.replica: each.prefix or None for each in writers})
+        for draft in differences(compared(pool, {PREFIX: prefixes}), UNSHARED):
+            yield replace(draft, severity=Severity.WARNING)
     for key in sorted(shared):
         yield from _collisions(key, shared[key], fleet)
 
@@ -110,38 +101,32 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
 def _unconnected(pool: PoolSubject) -> Iterator[Draft]:
     """Yield replicas without the store's connector, where others of the pool have it."""
     names = {replica: [each.name for each in found] for replica, found in pool.of_documents(connectors).items()}
-    if pool.is_ignored(CONNECTOR) or not any(STORE in own for own in names.values()):
+    if pool.is_ignored(CONNECTOR) or not any(MOONCAKE in own for own in names.values()):
         return
     reporting = {replica for replicas in pool.values(CONNECTOR).values() for replica in replicas}
-    holders = group_by_native({replica: STORE if STORE in names[replica] else None for replica in reporting})
+    holders = group_by_native({replica: MOONCAKE if MOONCAKE in names[replica] else None for replica in reporting})
     is_only_connector = all(len(each) <= 1 for each in names.values())
-    add = Remedy(f"Add {STORE} to the connectors of all replicas and restart them.")
+    add = Remedy(f"Add {MOONCAKE} to the connectors of all replicas and restart them.")
     for draft in differences({CONNECTOR: holders}):
         yield replace(draft, severity=Severity.WARNING, remedy=draft.remedy if is_only_connector else add)
 
 
 def _writers(pool: PoolSubject) -> Iterator[_Writer]:
-    options = pool.of_documents(_options)
-    if not any(each is not None for each in options.values()):
-        return
-    models, groups = pool.identity(MODEL), first_engine_groups(pool)
+    """Yield the members whose connector to the store reports its options."""
+    models, groups, known = pool.identity(MODEL), first_engine_groups(pool), pool.of_documents(connectors)
     for member in pool.members:
-        own, model = options[member.id], models.get(member.id)
-        if own is not None and isinstance(model, str):
-            yield _Writer(member, pool.settings(member), own, model, groups.get(member.id, ()))
-
-
-def _options(settings: Mapping[str, Setting]) -> Mapping[str, Any] | None:
-    """Return the options of a document's connector to the store; None without one or where not reported."""
-    options = next((each.options for each in connectors(settings) if each.name == STORE), None)
-    return options if options is not None and reports_options(settings) else None
+        settings, model = pool.settings(member), models.get(member.id)
+        options = next((each.options for each in known[member.id] if each.name == MOONCAKE), None)
+        if options is not None and isinstance(model, str) and reports_options(settings):
+            yield _Writer(member.id, settings, options, model, groups.get(member.id, ()))
 
 
 def _collisions(key: str, writers: Sequence[_Writer], fleet: FleetSubject) -> Iterator[Draft]:
     for path in (REVISION, QUANTIZATION, CACHE_DTYPE):
         yield from _collision(key, path, _values(writers, path), fleet)
-    repositories = {each.replica.id: each.model for each in writers if _is_repository(each.model)}
-    yield from _collision(key, MODEL, group_by_native(repositories), fleet)
+    # Two repositories are two models, two folders may be one.
+    named = [each for each in writers if each.model.count("/") == 1 and not each.model.startswith(("/", ".", "~"))]
+    yield from _collision(key, MODEL, group_by_native({each.replica: each.model for each in named}), fleet)
     split = [each for each in writers if not any(each.options.get(name) for name in RANK_OPTIONS)]
     if not any(is_mla(each.groups) for each in split):
         is_known = all(each.groups for each in split)
@@ -154,38 +139,28 @@ def _values(writers: Sequence[_Writer], path: str) -> Holders:
     values: dict[str, SettingValue] = {}
     for writer in writers:
         if (own := reported(writer.settings, path)) is not None:
-            values[writer.replica.id] = MEANINGS[path](own, writer.settings) if path in MEANINGS else own
+            values[writer.replica] = MEANINGS[path](own, writer.settings) if path in MEANINGS else own
     return group_by_value(values)
-
-
-def _is_repository(model: str) -> bool:
-    """Tell whether a model is a repository: two of these are two models, two folders may be one."""
-    return model.count("/") == 1 and not model.startswith(("/", ".", "~"))
 
 
 def _collision(key: str, path: str, holders: Holders, fleet: FleetSubject) -> Iterator[Draft]:
     if len(holders) <= 1 or any(pool.is_ignored(path) for pool in fleet.subjects):
         return
-    total = sum(map(len, holders.values()))
     concerned = {each for ids in holders.values() for each in ids}
     pools = [pool for pool in fleet.subjects if any(each.id in concerned for each in pool.members)]
     reference, *odd = holders
-    prefixes = (Snippet("flag", f"{FLAG} {prefix}") for prefix in _prefixes(key, list(holders)[:MAX_VALUES]))
+    # A prefix for each value: the key and the value, of characters that are safe in a shell.
+    prefixes = (re.sub(r"[^\w.-]+", "-", f"{key}-{say(value)}").strip("-") for value in list(holders)[:MAX_VALUES])
     sides = sides_text((write(value_piece(value, path)), len(replicas)) for value, replicas in holders.items())
-    common = (f" on {count(total, 'replica')} with the Mooncake key prefix ", name_piece(key), ": ")
+    common = (f" on {count(len(concerned), 'replica')} with the Mooncake key prefix ", name_piece(key), ": ")
     yield Draft(
         tuple(sorted(replica for value in odd for replica in holders[value])),
         write(setting_piece(path), " differs", *common, sides, "."),
-        tuple(Evidence(path, *value, ids, is_reference=value == reference) for value, ids in holders.items()),
+        value_evidence(path, holders, reference),
         Remedy(
             f"Set one `cache_prefix` for each {code(setting_name(path))} and restart the replicas.",
-            tuple(prefixes),
+            tuple(Snippet("flag", f"{PREFIX_FLAG} {prefix}") for prefix in prefixes),
             any_of=True,
         ),
         assumptions=("these pools use one store",) if len(pools) > 1 else (),
     )
-
-
-def _prefixes(key: str, values: Sequence[SettingValue]) -> list[str]:
-    """Return a prefix for each value: the key and the value, of characters that are safe in a shell."""
-    return [re.sub(r"[^\w.-]+", "-", f"{key}-{say(value)}").strip("-") for value in values]

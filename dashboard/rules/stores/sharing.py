@@ -1,4 +1,4 @@
-"""SH-01, SH-02, SH-04 and SH-05: settings on which sharing and offloading of KV cache depends."""
+"""SH-01, SH-02, SH-04 and SH-05: settings on which sharing and offloading of KV cache depend."""
 
 import json
 import shlex
@@ -12,6 +12,7 @@ from dashboard.rules.differences import differences, pool_differences
 from dashboard.rules.domain import OFFLOADING, ImpactContext, Store
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
+from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import MAX_VALUES, name_piece, write
 from dashboard.rules.subject import NOT_SET, Holders, PoolSubject, group_by_native
 from dashboard.rules.value_equivalence import (
@@ -48,17 +49,8 @@ LMCACHE_OPTIONS = (
 ADAPTERS = "adapters"
 
 
-def first_engine_groups(pool: PoolSubject) -> Mapping[str, tuple[KVCacheGroup, ...]]:
-    """Return by replica the KV cache groups of its first engine; replicas without any are left out."""
-    return {
-        member.id: tuple(group for group in member.kv_cache_groups if group.dp_rank == first)
-        for member in pool.members
-        if (first := min((group.dp_rank for group in member.kv_cache_groups), default=None)) is not None
-    }
-
-
 def is_mla(groups: Sequence[KVCacheGroup]) -> bool:
-    """Tell whether groups have multi-head latent attention: each tensor parallel rank has the same cache."""
+    """Return whether groups have multi-head latent attention: each tensor parallel rank has the same cache."""
     return any("mla" in group.spec_type.lower() for group in groups)
 
 
@@ -100,29 +92,31 @@ def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
     is_p2p = pool.domain.kv_store is Store.P2P
     for draft in differences(_keys(pool), REFUSED if is_p2p else UNSHARED):
         yield replace(draft, severity=Severity.CRITICAL) if is_p2p else draft
-    weights = (path for path in (REVISION, QUANTIZATION) if not pool.is_ignored(path))
-    for draft in differences({path: pool.values(path, default_branch) for path in weights}, SILENT):
+    weights = {path: pool.values(path, default_branch) for path in (REVISION, QUANTIZATION)}
+    for draft in differences(compared(pool, weights), SILENT):
         yield replace(draft, severity=Severity.CRITICAL)
+
+
+def compared(pool: PoolSubject, settings: Mapping[str, Holders]) -> dict[str, Holders]:
+    """Return the settings that fleet.yaml does not exclude."""
+    return {path: holders for path, holders in settings.items() if not pool.is_ignored(path)}
 
 
 def _keys(pool: PoolSubject) -> dict[str, Holders]:
     """Return the values by path of what the keys of the pool's store include."""
-    chunked = with_options(pool, CHUNKS)
+    chunked, groups = with_options(pool, CHUNKS), first_engine_groups(pool)
     keys = {MODEL: group_by_native(pool.identity(MODEL)), CACHE_DTYPE: pool.values(CACHE_DTYPE, resolved_kv_dtype)}
-    keys |= {path: pool.values(path) for path in CONTEXT}
-    keys |= {path: pool.values(path) for path in (TP, PP) if _separates_ranks(pool)}
+    keys |= {path: pool.values(path) for path in (*CONTEXT, *((TP, PP) if _separates_ranks(pool, groups) else ()))}
     keys |= {f"{EXTRA}.{name}": chunked.values(f"{EXTRA}.{name}") for name in CHUNKS}
-    groups = first_engine_groups(pool).items()
-    keys[GROUPS] = group_by_native({each: sorted([g.spec_type, g.layers] for g in own) for each, own in groups})
-    return {path: holders for path, holders in keys.items() if not pool.is_ignored(path)}
+    keys[GROUPS] = group_by_native({each: sorted([g.spec_type, g.layers] for g in own) for each, own in groups.items()})
+    return compared(pool, keys)
 
 
-def _separates_ranks(pool: PoolSubject) -> bool:
-    """Tell whether numbers of ranks are known to count; with latent or plain full attention they may not."""
-    known = list(first_engine_groups(pool).values())
+def _separates_ranks(pool: PoolSubject, known: Mapping[str, Sequence[KVCacheGroup]]) -> bool:
+    """Return whether numbers of ranks are known to count; with latent or plain full attention they may not."""
     if pool.domain.kv_store is Store.LMCACHE:
-        return not any(map(is_mla, known))
-    return any(len(groups) > 1 or groups[0].spec_type not in FULL for groups in known)
+        return not any(map(is_mla, known.values()))
+    return any(len(groups) > 1 or groups[0].spec_type not in FULL for groups in known.values())
 
 
 @rule("SH-02", {ImpactContext.MODEL: Severity.WARNING}, needs=(SIZE, CONNECTOR))
@@ -151,10 +145,15 @@ def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
     if drafts:  # the size decides the bytes: they are not reported twice
         yield from drafts
         return
-    spelled = with_options(pool, (BYTES, TIERS, PROMPT_ONLY))
-    for draft in pool_differences(spelled, (f"{EXTRA}.{BYTES}", f"{EXTRA}.{TIERS}")):
+    options = with_options(pool, (BYTES, TIERS, PROMPT_ONLY))
+    for draft in pool_differences(options, (f"{EXTRA}.{BYTES}", f"{EXTRA}.{TIERS}")):
         yield replace(draft, remedy=_with_connector(pool, draft))
-    yield from pool_differences(spelled, [f"{EXTRA}.{PROMPT_ONLY}"], unset_is_true)
+    yield from pool_differences(options, [f"{EXTRA}.{PROMPT_ONLY}"], unset_is_true)
+
+
+def _where_sized(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Count size and backend as not set without a size: nothing is offloaded then."""
+    return value if native(settings, SIZE) is not None else NOT_SET
 
 
 def _with_connector(pool: PoolSubject, draft: Draft) -> Remedy:
@@ -172,11 +171,6 @@ def _with_connector(pool: PoolSubject, draft: Draft) -> Remedy:
         return draft.remedy
     connector = [remedy.pasteable(CONNECTOR, OFFLOADS), remedy.pasteable(ROLE, BOTH)]
     return remedy.of_snippets([*connector, *draft.remedy.snippets], draft.remedy.sentence)
-
-
-def _where_sized(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
-    """Count size and backend as not set without a size: nothing is offloaded then."""
-    return value if native(settings, SIZE) is not None else NOT_SET
 
 
 @rule("SH-04", {ImpactContext.KV_STORE: Severity.CRITICAL}, needs=(CONNECTOR,))
