@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 from dashboard import __version__
 
-# What requirements.txt installs, by the names under which it is imported.
+# Import names of the packages in requirements.txt.
 NEEDED = (
     "streamlit",
     "httpx",
@@ -29,7 +29,7 @@ WRONG_USAGE = 2
 
 
 def start() -> None:
-    """Run the command line; where the dashboard's packages are missing, as in vLLM's environment, say so and end."""
+    """Run the command line; exit with 2 where packages are missing, as in vLLM's own environment."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         wheel = f"vllm_fleet_dashboard-{__version__}-py3-none-any.whl"
         sys.stderr.write(

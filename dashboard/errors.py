@@ -1,13 +1,13 @@
-"""The exceptions of the program, for our own mistakes and the operator's options.
+"""The exceptions of the program.
 
     DashboardError
     +-- OptionsError     fleet.yaml, the environment or the command line is wrong
-    +-- FrameError       a dataframe does not hold what its table says
-    +-- UnreadableError  a body is no reply; the edge turns it into a `Failure`
-    +-- SnapshotError    a saved fleet cannot be read back
+    +-- FrameError       a dataframe has other columns or types than its table
+    +-- UnreadableError  an answer is no reply; becomes a `Failure`
+    +-- SnapshotError    a saved fleet is unreadable
     +-- ReportError      a report cannot be written
 
-What a replica does wrong is no exception but a `Failure`.
+Errors of a replica are a `Failure`, not an exception.
 """
 
 
@@ -19,28 +19,28 @@ class OptionsError(DashboardError):
     """The operator's options are wrong; one sentence per mistake."""
 
     def __init__(self, *mistakes: str) -> None:
-        """Keep the sentences apart, so that each can be printed on a line of its own."""
+        """Keep the sentences, to print one a line."""
         super().__init__("\n".join(mistakes))
         self.mistakes = mistakes
 
 
 class FrameError(DashboardError):
-    """A dataframe does not have the columns or types that its table promises."""
+    """A dataframe has other columns or types than its table."""
 
 
 class UnreadableError(DashboardError):
-    """A body that is no reply of the path it came from. `kind` is `decode`, `schema` or `too_large`."""
+    """A body that is no reply of its path. `kind` is `decode`, `schema` or `too_large`."""
 
     def __init__(self, kind: str, detail: str) -> None:
-        """Keep the kind beside the sentence: together they become a `Failure`."""
+        """Keep kind and sentence of the later `Failure`."""
         super().__init__(detail)
         self.kind = kind
         self.detail = detail
 
 
 class SnapshotError(DashboardError):
-    """A saved fleet cannot be read back; one sentence says what is wrong, where, and what to do."""
+    """A saved fleet is unreadable; one sentence has place, cause and action."""
 
 
 class ReportError(DashboardError):
-    """A report cannot be written; one sentence says why, and what to do."""
+    """A report cannot be written; one sentence has cause and action."""

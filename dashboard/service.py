@@ -1,4 +1,4 @@
-"""The collector: one thread that polls, derives the next fleet and swaps it in. Everyone reads it by `current()`."""
+"""The collector: one thread polls, derives the next fleet and swaps it in. Sessions read it by `current()`."""
 
 import asyncio
 import ctypes
@@ -28,17 +28,17 @@ from dashboard.vllm.redaction import also_redact
 log = logging.getLogger(__name__)
 
 SWITCH_SECONDS = 0.0005  # measured: a busy collector then delays a page by 0.1 s and not by 2 s
-MOST_OPEN = 3  # snapshots in memory: two that are compared, and one that somebody looks at
-SNAPSHOTS_FOLDER = "snapshots"  # where no options say another
-TIDY_POLLS = 20  # between two searches for garbage, 5 minutes at 15 s; each takes 0.1 s
+MAX_OPEN = 3  # snapshots in memory: two of a comparison, and one more
+SNAPSHOTS_FOLDER = "snapshots"  # the default of the option
+TIDY_POLLS = 20  # between two garbage collections, 5 minutes at 15 s; each takes 0.1 s
 ARENAS = 2  # of glibc's malloc; eight a core, its own choice, keep what sessions freed (MB: 30 of 400)
 M_ARENA_MAX = -8  # mallopt(3)
-STOP_SECONDS = 5.0  # how long shutdown waits for the thread
+STOP_SECONDS = 5.0  # the longest wait for the thread at shutdown
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How the polling goes, for /metrics."""
+    """Counts of polls, for /metrics."""
 
     polls: int = 0
     failures: int = 0
@@ -70,9 +70,9 @@ def poll_once(
     on_done: Callable[[int, int], None] = lambda _done, _total: None,
     failures: tuple[str, ...] = (),
 ) -> Fleet:
-    """Ask every target once and derive the fleet; for the command line. `on_done` hears how many are done.
+    """Poll every target once and derive the fleet, for the command line.
 
-    `failures` say which sources of targets could not be read.
+    `on_done` gets the number of finished and of all replicas; `failures` are the unreadable lists of targets.
     """
     poller = Poller(limits_of(options))
     snapshots = asyncio.run(poller.poll(targets, utc_now, on_done))
@@ -80,10 +80,10 @@ def poll_once(
 
 
 class Collector:
-    """Polls in a thread of its own, with an event loop of its own, until it is stopped."""
+    """Polls in its own thread and event loop until it is stopped."""
 
     def __init__(self, options: Options, clock: Callable[[], datetime] = utc_now) -> None:
-        """Ask nothing yet. `clock` gives UTC times."""
+        """Send nothing yet. `clock` gives UTC times."""
         self.options = options
         self.fleet = empty_fleet(options.name)
         self.progress = Progress()
@@ -106,10 +106,10 @@ class Collector:
             _call_glibc("mallopt", M_ARENA_MAX, ARENAS)
             self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
             self._thread.start()
-            self._running.wait(STOP_SECONDS)  # else a stop that follows at once would find no loop to tell
+            self._running.wait(STOP_SECONDS)  # else a stop that follows at once would find no loop
 
     def stop(self) -> None:
-        """End the thread; a poll in flight is given up."""
+        """End the thread and abort a poll in flight."""
         if self._thread is None:
             return
         if self._loop is not None:
@@ -136,7 +136,7 @@ class Collector:
             began = time.monotonic()
             try:
                 await self._refresh(began)
-            except Exception:  # a mistake of ours must not end the polling; /healthz tells that it happened
+            except Exception:  # an internal error must not end the polling; /healthz reports it
                 log.exception("a poll failed; the last fleet stays")
                 self.progress = replace(self.progress, failures=self.progress.failures + 1)
             await asyncio.sleep(max(0.0, interval - (time.monotonic() - began)))
@@ -155,7 +155,7 @@ class Collector:
         self.progress = replace(progress, polls=progress.polls + 1, seconds_sum=progress.seconds_sum + seconds)
         if progress.polls == 0:
             gc.collect()
-            gc.freeze()  # what was imported and read first is never searched for garbage again
+            gc.freeze()  # objects of the first poll are never searched for garbage again
         elif progress.polls % TIDY_POLLS == 0:
             gc.collect()
             _give_back()
@@ -169,7 +169,7 @@ def _derive(
     before: Fleet | None = None,
     failures: tuple[str, ...] = (),
 ) -> Fleet:
-    """Return the fleet of one poll; its generation is that of the fleet before, unless a page would differ."""
+    """Return the fleet of one poll; the generation grows when a page changes."""
     fleet = build_fleet(
         options.name,
         snapshots,
@@ -191,17 +191,14 @@ def _derive(
 
 
 def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
-    """Tell whether no page would look different.
-
-    What the rules say is a part of its own: a suppression ends and a rollout is given up by the clock alone.
-    """
+    """Return whether no page changes. Findings may change by the clock alone: a suppression expires."""
     known = (before.inspection, before.discovery_errors)
     return known == (fleet.inspection, fleet.discovery_errors) and says_the_same(fleet, before)
 
 
 @dataclass(slots=True)
 class _Current:
-    """What this process shows: a collector that runs, or a fleet that was put here."""
+    """The collector of this process, or a fixed fleet."""
 
     collector: Collector | None = None
     fleet: Fleet | None = None
@@ -225,14 +222,14 @@ def start(options: Options) -> None:
 
 
 def stop() -> None:
-    """Stop the collector of this process, if one runs; there is no fleet then."""
+    """Stop the collector of this process, if any; there is no fleet then."""
     if _current.collector is not None:
         _current.collector.stop()
     _current.collector = _current.fleet = None
 
 
 def put(fleet: Fleet, at: datetime | None = None, snapshots: Path | None = None, *, read_only: bool = False) -> None:
-    """Show this fleet instead of polling, with the clock stopped at `at` and its own folder of snapshots, if given."""
+    """Show this fleet instead of polling; `at` stops the clock, `snapshots` is the folder of snapshots."""
     stop()
     _current.fleet = fleet
     _current.snapshots = Snapshots(snapshots or Path(SNAPSHOTS_FOLDER), read_only=read_only)
@@ -240,7 +237,7 @@ def put(fleet: Fleet, at: datetime | None = None, snapshots: Path | None = None,
 
 
 def current() -> Fleet:
-    """Return the last complete fleet; before the first poll, and before the start, an empty one."""
+    """Return the last complete fleet, an empty one before the first poll."""
     if _current.fleet is not None:
         return _current.fleet
     return _current.collector.fleet if _current.collector else empty_fleet("fleet")
@@ -252,12 +249,12 @@ def snapshots() -> Snapshots:
 
 
 def frozen(snapshot: str) -> Fleet:
-    """Open a frozen snapshot by its id; raise SnapshotError where it cannot be. The last few stay in memory."""
-    _current.snapshots.get(snapshot)  # what was deleted meanwhile opens no more
+    """Open a frozen snapshot by its id; the last few are cached. Raise SnapshotError where it is unreadable."""
+    _current.snapshots.get(snapshot)  # a deleted snapshot stays closed
     return _opened(_current.snapshots, snapshot)
 
 
-@lru_cache(maxsize=MOST_OPEN)
+@lru_cache(maxsize=MAX_OPEN)
 def _opened(store: Snapshots, snapshot: str) -> Fleet:
     with _uncollected():
         fleet = store.fleet(snapshot)
@@ -267,10 +264,7 @@ def _opened(store: Snapshots, snapshot: str) -> Fleet:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Look for no garbage meanwhile: nearly all that is made stays. Measured: a quarter of the time to open a fleet.
-
-    Each search goes through all of it with the interpreter locked, so that everybody else waits.
-    """
+    """Pause garbage collection: nearly all new objects stay. Measured: a quarter of the time to open a fleet."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -281,12 +275,12 @@ def _uncollected() -> Iterator[None]:
 
 
 def _give_back() -> None:
-    """Return to the system what was freed: glibc keeps it. Measured: 60 MB once 1,000 replicas were opened."""
+    """Return freed memory to the system. Measured: 60 MB after opening 1,000 replicas."""
     _call_glibc("malloc_trim", 0)
 
 
 def _call_glibc(name: str, *numbers: int) -> None:
-    """Call a function of glibc's malloc, where this is glibc; musl has none of them."""
+    """Call a function of glibc's malloc; musl has none of them."""
     if sys.platform == "linux":
         function = getattr(ctypes.CDLL(None), name, None)
         if function is not None:
@@ -294,7 +288,7 @@ def _call_glibc(name: str, *numbers: int) -> None:
 
 
 def now() -> datetime:
-    """Return the time against which ages are told."""
+    """Return the time that ages are relative to."""
     return _current.clock()
 
 
@@ -304,15 +298,15 @@ def interval_seconds() -> float:
 
 
 def poll_timeout_seconds() -> float:
-    """Return how long one poll may take."""
+    """Return the time limit of one poll."""
     return _current.collector.options.poll.poll_timeout_seconds if _current.collector else 60.0
 
 
 def discovery_failures() -> tuple[str, ...]:
-    """Return a sentence for each file of targets that could not be read."""
+    """Return a sentence for each unreadable list of targets."""
     return _current.collector.discovery_failures if _current.collector else ()
 
 
 def progress() -> Progress:
-    """Return how the polling goes."""
+    """Return the progress of polling."""
     return _current.collector.progress if _current.collector else Progress()

@@ -1,5 +1,6 @@
 """Shared by all tests: the Hypothesis profile, the simulated fleet, the README."""
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -59,3 +60,12 @@ def demo_fleet() -> Fleet:
 def readme() -> str:
     """The text of README.md."""
     return (ROOT / "README.md").read_text()
+
+
+@pytest.fixture
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run a test in an empty folder, without our environment variables."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.upper().startswith("FLEET_") or name == "COLUMNS"]:
+        monkeypatch.delenv(name)
+    return tmp_path

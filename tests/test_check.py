@@ -1,4 +1,4 @@
-"""`check`: exit codes that a CI job can rely on, and a last line that says why."""
+"""`check`: the exit codes for CI, and the reason in the last line."""
 
 import json
 from collections.abc import Iterator
@@ -9,17 +9,18 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
 
 from dashboard.analysis.assembly import build_fleet
-from dashboard.cli import cli
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import story
 from tests.captured import AT, capture
-from tests.rules.test_false_alarms import OPEN, replicas
+from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, last_line, run
 from tests.saved_fleets import saved
+from tests.rules.test_false_alarms import OPEN, replicas
 from tests.serving import free_port
+
+pytestmark = pytest.mark.usefixtures("working_folder")
 
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 WHERE = {"rule": "RT-01", "pool": "chat-70b", "owner": "ann", "reason": "a trial"}
@@ -32,24 +33,8 @@ def demo() -> Iterator[DemoServer]:
         yield server
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test finds a fleet.yaml that it did not write."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FLEET_CONFIG", raising=False)
-    monkeypatch.delenv("COLUMNS", raising=False)
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, arguments)
-
-
-def last(done: Result) -> str:
-    return done.stderr.rstrip("\n").splitlines()[-1]
-
-
 def written(folder: Path, demo: DemoServer | None, **more: Any) -> str:
-    """Write fleet.yaml with the demo's replicas, and RT-01 as the only rule that judges."""
+    """Write fleet.yaml with the demo's replicas, and RT-01 as the only enabled rule."""
     listed = (
         [{"url": entry["targets"][0], "labels": entry["labels"]} for entry in targets(demo.fleet, demo.port)]
         if demo
@@ -62,11 +47,11 @@ def written(folder: Path, demo: DemoServer | None, **more: Any) -> str:
     return str(file)
 
 
-def test_a_finding_at_the_level_ends_with_1_and_the_last_line_names_it(tmp_path: Path, demo: DemoServer) -> None:
+def test_a_finding_at_the_level_fails_with_1_and_is_in_the_last_line(tmp_path: Path, demo: DemoServer) -> None:
     done = run("check", "--config", written(tmp_path, demo))
 
     assert done.exit_code == 1
-    assert last(done) == "exit 1: 1 critical finding (RT-01 in chat-70b); --fail-on critical."
+    assert last_line(done) == BLOCK_SIZE_FAILS
     assert "✖ critical  RT-01 block-size-differs in chat-70b  [B x1 (chat-70b-04)]" in done.stdout
     assert "--block-size 16" in done.stdout
     assert "exit" not in done.stdout
@@ -76,45 +61,45 @@ def test_a_suppressed_finding_passes_and_is_counted(tmp_path: Path, demo: DemoSe
     done = run("check", "--config", written(tmp_path, demo, suppress=[{**WHERE, "until": FUTURE}]))
 
     assert done.exit_code == 0
-    assert last(done) == "exit 0: no findings; 4 of 4 answered; --fail-on critical."
+    assert last_line(done) == "exit 0: no findings; 4 of 4 answered; --fail-on critical."
     assert "suppressed until 2999-12-31 by ann: a trial" in done.stdout
     assert "4 of 4 answered · 1 suppressed." in done.stdout
 
 
-def test_a_suppression_that_expired_fails_again_and_says_so(tmp_path: Path, demo: DemoServer) -> None:
+def test_an_expired_suppression_fails_with_its_date(tmp_path: Path, demo: DemoServer) -> None:
     done = run("check", "--config", written(tmp_path, demo, suppress=[{**WHERE, "until": PAST}]))
 
     assert done.exit_code == 1
-    assert "(RT-01 in chat-70b, suppression expired on 2020-01-31)" in last(done)
+    assert "(RT-01 in chat-70b, suppression expired on 2020-01-31)" in last_line(done)
     assert "Suppression by ann expired on 2020-01-31 (a trial)." in done.stdout
 
 
-def test_a_replica_that_does_not_answer_ends_with_3_unless_fewer_are_enough() -> None:
-    nobody = f"127.0.0.1:{free_port()}"
-    done = run("check", nobody)
+def test_an_unreachable_replica_fails_with_3_above_min_coverage() -> None:
+    missing = f"127.0.0.1:{free_port()}"
+    done = run("check", missing)
 
     assert done.exit_code == 3
-    assert last(done).startswith(
-        f"exit 3: only 0 of 1 answered, below --min-coverage 100 % (unreachable: {nobody}); otherwise no findings"
+    assert last_line(done).startswith(
+        f"exit 3: only 0 of 1 answered, below --min-coverage 100 % (unreachable: {missing}); otherwise no findings"
     )
-    assert run("check", nobody, "--min-coverage", "0", "--fail-on", "never").exit_code == 0
+    assert run("check", missing, "--min-coverage", "0", "--fail-on", "never").exit_code == 0
 
 
-def test_without_targets_nothing_has_passed() -> None:
+def test_no_targets_fail_with_3() -> None:
     done = run("check", "--min-coverage", "0")
 
     assert done.exit_code == 3
-    assert last(done) == "exit 3: no targets, nothing was checked."
+    assert last_line(done) == "exit 3: no targets, nothing was checked."
 
 
-def test_a_list_of_targets_that_cannot_be_read_has_not_passed(tmp_path: Path, demo: DemoServer) -> None:
+def test_an_unreadable_list_of_targets_fails_with_3(tmp_path: Path, demo: DemoServer) -> None:
     (tmp_path / "lost.json").write_text("{")
     config = written(tmp_path, demo, file_sd=[{"files": ["lost.json"]}], rules={"RT-01": {"enabled": False}})
     done = run("check", "--config", config)
 
     assert done.exit_code == 3
-    assert last(done).startswith("exit 3: 1 target list could not be read (")
-    assert "lost.json" in last(done)
+    assert last_line(done).startswith("exit 3: 1 target list could not be read (")
+    assert "lost.json" in last_line(done)
 
 
 @pytest.mark.parametrize(
@@ -131,21 +116,18 @@ def test_a_list_of_targets_that_cannot_be_read_has_not_passed(tmp_path: Path, de
             ["--snapshot", "."],
             "--snapshot .: Is a directory; name a file of `poll --format json --full` or an export.",
         ),
-        (["ftp://gpu-7"], "another scheme than http or https; write http://host:port."),
+        (["ftp://gpu-7"], "a scheme other than http and https; write http://host:port."),
         (["--snapshot", "fleet.json", "host:8000"], "cannot be combined with addresses"),
         (["--snapshot"], "'--snapshot' requires an argument"),
         (["--min-coverage", "high"], "--min-coverage: expected a number such as 100."),
         (["--zzz"], "no such option: --zzz. see `root check --help`."),
     ],
 )
-def test_wrong_usage_ends_with_2_and_the_last_line_says_what_is_wrong(arguments: list[str], why: str) -> None:
+def test_wrong_usage_is_one_sentence(arguments: list[str], why: str) -> None:
     done = run("check", *arguments)
 
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert last(done).startswith("exit 2: wrong ")
-    assert why in last(done)
+    assert_wrong_usage(done, why)
     assert "Value error" not in done.stderr
-    assert ".." not in last(done)
 
 
 def test_sentences_about_the_options_name_their_file(tmp_path: Path) -> None:
@@ -173,12 +155,11 @@ def test_sentences_about_the_options_name_their_file(tmp_path: Path) -> None:
         (b'{"schema_version": 1}', "The snapshot has no fleet; "),
     ],
 )
-def test_a_snapshot_that_is_none_is_wrong_usage_and_says_what_it_is(tmp_path: Path, raw: bytes, why: str) -> None:
+def test_another_file_in_place_of_a_snapshot_is_wrong_usage_with_its_kind(tmp_path: Path, raw: bytes, why: str) -> None:
     (tmp_path / "saved.json").write_bytes(raw)
     done = run("check", "--snapshot", "saved.json")
 
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert last(done).startswith(f"exit 2: wrong usage: --snapshot saved.json: {why}")
+    assert_wrong_usage(done, f"--snapshot saved.json: {why}")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
@@ -194,31 +175,21 @@ def test_a_saved_poll_is_read_in_the_encodings_that_windows_writes(tmp_path: Pat
     assert plain.exit_code != 2
 
 
-def test_a_saved_poll_has_the_findings_of_the_poll_and_nobody_is_asked(tmp_path: Path) -> None:
-    """The simulated fleet has ended when the file is judged."""
+def test_a_saved_poll_has_the_same_findings_without_polling(tmp_path: Path) -> None:
+    """The simulated fleet has stopped when the file is checked."""
     with in_thread(default_fleet(FEW)) as server:
         config = written(tmp_path, server)
         polled = json.loads(run("check", "--config", config, "--format", "json").stdout)
         (tmp_path / "saved.json").write_text(run("poll", "--config", config, "--format", "json", "--full").stdout)
     saved = run("check", "--config", config, "--snapshot", "saved.json", "--format", "json")
-    judged = json.loads(saved.stdout)
+    piped = run("check", "--config", config, "--snapshot", "-", stdin=(tmp_path / "saved.json").read_bytes())
+    again = json.loads(saved.stdout)
 
-    assert saved.exit_code == 1
+    assert saved.exit_code == piped.exit_code == 1
+    assert last_line(piped) == BLOCK_SIZE_FAILS
     assert polled["findings"]
     for part in ("fleet", "coverage", "findings", "suppressed", "outcomes", "pools", "notes"):
-        assert judged[part] == polled[part]
-
-
-def test_a_saved_poll_can_come_by_standard_input(tmp_path: Path, demo: DemoServer) -> None:
-    config = written(tmp_path, demo)
-    saved = run("poll", "--config", config, "--format", "json", "--full").stdout
-    done = CliRunner().invoke(cli, ["check", "--config", config, "--snapshot", "-"], input=saved)
-
-    assert done.exit_code == 1
-    assert last(done) == "exit 1: 1 critical finding (RT-01 in chat-70b); --fail-on critical."
-    assert last(CliRunner().invoke(cli, ["check", "--snapshot", "-"], input="")).startswith(
-        "exit 2: wrong usage: --snapshot -: "
-    )
+        assert again[part] == polled[part]
 
 
 def test_where_no_options_say_otherwise_a_saved_poll_is_judged_by_those_it_was_saved_with(
@@ -233,31 +204,31 @@ def test_where_no_options_say_otherwise_a_saved_poll_is_judged_by_those_it_was_s
     assert "Evaluated with the options saved in the snapshot." in own.stderr
     assert own.exit_code == 0
     assert "not with the options saved in the snapshot." in other.stderr
-    assert last(other) == "exit 1: 1 critical finding (RT-01 in chat-70b); --fail-on critical."
+    assert last_line(other) == BLOCK_SIZE_FAILS
 
 
-def test_every_format_is_what_it_says_and_tells_the_finding(tmp_path: Path, demo: DemoServer) -> None:
+def test_every_format_has_the_finding_and_its_fix(tmp_path: Path, demo: DemoServer) -> None:
     config = written(tmp_path, demo)
-    told = {
+    results = {
         output: run("check", "--config", config, "--format", output)
         for output in ("table", "json", "markdown", "junit", "sarif", "github")
     }
 
-    assert {done.exit_code for done in told.values()} == {1}
-    assert len({last(done) for done in told.values()}) == 1
-    assert json.loads(told["json"].stdout)["findings"][0]["rule"] == "RT-01"
-    assert told["markdown"].stdout.startswith("## vLLM fleet: mine: 1 critical\n")
-    assert ET.fromstring(told["junit"].stdout).attrib["failures"] == "1"  # noqa: S314  our own
-    result = json.loads(told["sarif"].stdout)["runs"][0]["results"][0]
+    assert {done.exit_code for done in results.values()} == {1}
+    assert len({last_line(done) for done in results.values()}) == 1
+    assert json.loads(results["json"].stdout)["findings"][0]["rule"] == "RT-01"
+    assert results["markdown"].stdout.startswith("## vLLM fleet: mine: 1 critical\n")
+    assert ET.fromstring(results["junit"].stdout).attrib["failures"] == "1"  # noqa: S314  our own
+    result = json.loads(results["sarif"].stdout)["runs"][0]["results"][0]
     assert result["ruleId"] == "RT-01"
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "fleet.yaml"
-    summary, first, *_ = told["github"].stdout.splitlines()
+    summary, first, *_ = results["github"].stdout.splitlines()
     assert summary.startswith("::notice title=vLLM fleet::mine: 1 critical, 0 warning, 0 info; ")
     assert first.startswith("::error title=RT-01 block-size-differs in chat-70b::B x1 (chat-70b-04)")
-    assert all("--block-size 16" in done.stdout for done in told.values())
+    assert all("--block-size 16" in done.stdout for done in results.values())
 
 
-def test_the_options_in_sarif_are_named_as_the_repository_knows_them(
+def test_sarif_names_the_options_file_relative_to_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def named(*arguments: str) -> str:
@@ -278,16 +249,16 @@ def test_the_options_in_sarif_are_named_as_the_repository_knows_them(
 
 
 @pytest.mark.parametrize("paths", [None, OPEN], ids=["every endpoint", "open endpoints"])
-def test_a_healthy_fleet_before_0_29_that_declares_nothing_passes(tmp_path: Path, paths: frozenset[str] | None) -> None:
-    """Its block hashes are random unless a seed is set, but nobody said that anything compares them."""
+def test_a_healthy_fleet_before_0_29_without_a_router_passes(tmp_path: Path, paths: frozenset[str] | None) -> None:
+    """Its block hashes are random without a seed, but no router is declared that compares them."""
     snapshots = replicas(capture("llama", "0.20.2"), 3, [paths])
     file = tmp_path / "fleet.json"
     file.write_bytes(saved(build_fleet("mine", snapshots, polled_at=AT, interval=timedelta(seconds=15))))
 
     done = run("check", "--snapshot", str(file), "--fail-on", "critical", "--format", "json")
-    told = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
-    assert done.exit_code == 0, last(done)
-    assert told["pools"][0]["domain"]["router"] == {"value": "approximate", "basis": "assumed"}
-    (root,) = (each for each in told["outcomes"] if each["rule"] == "RT-06")
+    assert done.exit_code == 0, last_line(done)
+    assert document["pools"][0]["domain"]["router"] == {"value": "approximate", "basis": "assumed"}
+    (root,) = (each for each in document["outcomes"] if each["rule"] == "RT-06")
     assert (root["kind"], root["unknown"]) == ("skipped", {"chat": 3})

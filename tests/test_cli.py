@@ -1,4 +1,4 @@
-"""The command line: results on standard output alone, sentences on standard error, exit codes that can be relied on."""
+"""The command line: results on standard output, sentences on standard error, exit codes."""
 
 import json
 import os
@@ -28,8 +28,8 @@ def run(*arguments: str, cwd: Path | None = None) -> Result:
         return CliRunner().invoke(cli, arguments)
 
 
-def typed(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a command as one types it, where little of the environment is set and its encoding is another."""
+def run_in_shell(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process with a minimal environment and an ASCII locale."""
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "ascii"}
     command = [sys.executable, "-m", "dashboard", *arguments]
     return subprocess.run(command, cwd=ROOT / "tests", env=environment, capture_output=True, check=False, timeout=120)
@@ -70,7 +70,7 @@ def test_a_pool_can_be_chosen_and_an_unknown_one_is_wrong_usage(config: Path) ->
     assert "'chat-70b'" in unknown.stderr
 
 
-def test_replicas_that_are_down_are_in_the_answer_and_the_exit_code_is_0() -> None:
+def test_poll_lists_unreachable_replicas_with_exit_code_0() -> None:
     done = run("poll", f"127.0.0.1:{free_port()}", "--format", "json")
 
     replica = json.loads(done.stdout)["replicas"][0]
@@ -79,7 +79,7 @@ def test_replicas_that_are_down_are_in_the_answer_and_the_exit_code_is_0() -> No
 
 
 @pytest.mark.parametrize("text", ["not a url", "ftp://somewhere", "http://", "http://user:word@host", "host:99999"])
-def test_a_target_that_is_no_url_is_wrong_usage_and_leaks_no_password(text: str) -> None:
+def test_an_invalid_address_is_wrong_usage_without_its_password(text: str) -> None:
     done = run("poll", text)
 
     assert done.exit_code == 2
@@ -100,8 +100,7 @@ def test_wrong_options_are_one_sentence_each_and_exit_code_2(tmp_path: Path) -> 
         assert lines[-1] == "exit 2: wrong options: 2 mistakes, see above."
 
 
-def test_without_targets_and_options_poll_says_how_to_begin(tmp_path: Path) -> None:
-    """What prints no fleet ends with 2, so that no empty answer is taken for one."""
+def test_poll_without_targets_is_wrong_usage_with_the_next_step(tmp_path: Path) -> None:
     done = run("poll", "--format", "json", cwd=tmp_path)
 
     assert (done.exit_code, done.stdout) == (2, "")
@@ -117,8 +116,7 @@ def test_without_targets_and_options_poll_says_how_to_begin(tmp_path: Path) -> N
         ("check --snapshot - <&-", "wrong usage: --snapshot -: standard input is closed; name another file."),
     ],
 )
-def test_what_a_shell_gives_and_cannot_be_used_is_one_sentence(ends: str, why: str) -> None:
-    """A full disk, or nothing to read from: no traceback."""
+def test_a_full_disk_and_a_closed_standard_input_are_one_sentence(ends: str, why: str) -> None:
     line = f"{sys.executable} -m dashboard {ends}"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=ROOT, check=False)
 
@@ -126,8 +124,8 @@ def test_what_a_shell_gives_and_cannot_be_used_is_one_sentence(ends: str, why: s
     assert done.stderr == f"exit 2: {why}\n"
 
 
-def test_a_saved_fleet_is_no_address(tmp_path: Path) -> None:
-    """Asked as one it would be a replica that is down, and the command would seem to have read it."""
+def test_a_file_in_place_of_an_address_is_wrong_usage(tmp_path: Path) -> None:
+    """As an address it would be an unreachable replica."""
     (tmp_path / "monday.json").write_text("{}")
     done = run("poll", "monday.json", cwd=tmp_path)
 
@@ -138,7 +136,7 @@ def test_a_saved_fleet_is_no_address(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["127.1.0.3", "127.1.0.3:0:5", "127.9.9.9:32:5", "10.0.0.1:32:5"])
-def test_a_restart_that_cannot_be_planned_is_wrong_usage(text: str) -> None:
+def test_an_impossible_restart_is_wrong_usage(text: str) -> None:
     done = run("demo", "--restart", text)
 
     assert done.exit_code == 2
@@ -173,15 +171,15 @@ def test_streamlit_run_ends_with_exit_code_2_on_wrong_options(tmp_path: Path) ->
     assert "Traceback" not in done.stderr
 
 
-def test_the_demo_says_where_it_and_its_options_are_and_one_signal_ends_both() -> None:
+def test_the_demo_prints_its_address_and_options_and_one_signal_ends_it() -> None:
     port, fleet_port = free_port(), free_port()
     command = [sys.executable, "-m", "dashboard", "demo", "--port", str(port), "--fleet-port", str(fleet_port)]
     with started([*command, "--replicas", str(FEW)]) as process:
         wait_until_healthy(f"http://127.0.0.1:{port}")
         assert httpx.get(f"http://127.1.0.1:{fleet_port}/version", trust_env=False).status_code == 200
         assert process.stderr is not None
-        told = os.read(process.stderr.fileno(), 2**16).decode().splitlines()  # all was said before the pages came
-        options = Path(told[1].removeprefix("Options: --config "))
+        printed = os.read(process.stderr.fileno(), 2**16).decode().splitlines()
+        options = Path(printed[1].removeprefix("Options: --config "))
         lines = options.read_text().splitlines()
         polled = run("poll", "--config", str(options))
         process.send_signal(signal.SIGINT)
@@ -192,15 +190,14 @@ def test_the_demo_says_where_it_and_its_options_are_and_one_signal_ends_both() -
     assert "name: demo" in lines
     assert max(map(len, lines)) <= 120
     assert polled.exit_code == 0
-    assert f"http://localhost:{port}" in told[-1]
-    assert "Snapshots and notes are deleted when it stops." in told
+    assert f"http://localhost:{port}" in printed[-1]
+    assert "Snapshots and notes are deleted when it stops." in printed
     assert not options.parent.exists()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
 
 
-def test_a_server_that_hangs_is_killed_without_a_word() -> None:
-    """It is stopped whole here, so that it cannot even be asked to end."""
+def test_a_hanging_server_is_killed_without_a_traceback() -> None:
     port, fleet_port = free_port(), free_port()
     command = [sys.executable, "-m", "dashboard", "demo", "--port", str(port), "--fleet-port", str(fleet_port)]
     with started([*command, "--replicas", str(FEW)]) as process:
@@ -208,21 +205,21 @@ def test_a_server_that_hangs_is_killed_without_a_word() -> None:
         (server,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
         os.kill(server, signal.SIGSTOP)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, output = process.communicate(timeout=60)
 
         assert process.returncode == 0
-        assert "Traceback" not in said
+        assert "Traceback" not in output
         assert not Path(f"/proc/{server}").exists()
 
 
-def test_check_prints_utf_8_whatever_the_locale_is(addresses: list[str]) -> None:
-    done = typed("check", *addresses)
+def test_check_prints_utf_8_in_every_locale(addresses: list[str]) -> None:
+    done = run_in_shell("check", *addresses)
 
     assert done.returncode == 1
     assert "✖ critical" in done.stdout.decode()
 
 
-def test_a_port_that_is_taken_is_said_before_any_address_is(config: Path) -> None:
+def test_a_taken_port_is_reported_before_the_address(config: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = run("serve", "--config", str(config), "--port", port)
@@ -240,7 +237,7 @@ def test_the_simulated_fleet_needs_its_port() -> None:
     assert "--fleet-port" in done.stderr
 
 
-def test_without_a_command_the_help_and_why_stand_on_standard_error() -> None:
+def test_no_command_prints_the_help_and_an_error_on_standard_error() -> None:
     done = run()
 
     assert (done.exit_code, done.stdout) == (2, "")
@@ -250,7 +247,7 @@ def test_without_a_command_the_help_and_why_stand_on_standard_error() -> None:
 
 
 @pytest.mark.parametrize("command", [["--help"], ["--version"], ["rules"], ["rules", "RT-01"]])
-def test_what_needs_no_fleet_starts_without_the_heavy_packages(command: list[str]) -> None:
+def test_help_version_and_rules_import_no_heavy_packages(command: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "dashboard", *command],
         capture_output=True,
@@ -264,7 +261,7 @@ def test_what_needs_no_fleet_starts_without_the_heavy_packages(command: list[str
     assert not imported & {"pandas", "streamlit", "aiohttp", "plotly"}
 
 
-def test_the_list_of_commands_has_each_with_its_own_help() -> None:
+def test_help_lists_every_command_with_its_summary() -> None:
     listed = CliRunner().invoke(cli, ["--help"]).stdout
 
     for name in COMMANDS:

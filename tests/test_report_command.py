@@ -1,4 +1,4 @@
-"""The command `report`: the review as a file, written whole or not at all, with one sentence on standard error."""
+"""The command `report`: the review as a file, and one sentence on standard error."""
 
 import os
 import pty
@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from dashboard.cli import cli
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
 from tests.builders import alike, document, fleet, story
+from tests.commands import last_line, run
 from tests.saved_fleets import saved
 from tests.serving import ROOT
 
@@ -21,17 +20,10 @@ AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Each test runs in a folder of its own, whose options have no target."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FLEET_CONFIG", raising=False)
-    (tmp_path / "fleet.yaml").write_text("name: mine\n")
-    return tmp_path
-
-
-def run(*arguments: str) -> Result:
-    """Run the command."""
-    return CliRunner().invoke(cli, ["report", *arguments])
+def folder(working_folder: Path) -> Path:
+    """Write options without targets."""
+    (working_folder / "fleet.yaml").write_text("name: mine\n")
+    return working_folder
 
 
 @pytest.fixture
@@ -42,12 +34,11 @@ def file(tmp_path: Path) -> Path:
     return given
 
 
-def test_a_saved_fleet_becomes_a_report_that_stands_alone(tmp_path: Path, file: Path) -> None:
-    """The same file gives the same bytes, over an old report, and nothing else is left in the folder."""
+def test_a_report_is_one_file_with_the_same_bytes_each_time(tmp_path: Path, file: Path) -> None:
     (tmp_path / "review.html").write_text("old")
-    first = run("--snapshot", str(file), "-o", "review.html")
+    first = run("report", "--snapshot", str(file), "-o", "review.html")
     html = (tmp_path / "review.html").read_text()
-    run("--snapshot", str(file), "-o", "again.html")
+    run("report", "--snapshot", str(file), "-o", "again.html")
 
     assert first.exit_code == 0
     assert first.stdout == ""
@@ -58,8 +49,7 @@ def test_a_saved_fleet_becomes_a_report_that_stands_alone(tmp_path: Path, file: 
     assert {each.name for each in tmp_path.iterdir()} == {"saved.json", "fleet.yaml", "review.html", "again.html"}
 
 
-def test_nobody_gets_html_into_a_terminal(file: Path) -> None:
-    """The sentence says what is missing; Markdown can be read there."""
+def test_html_is_not_printed_to_a_terminal(file: Path) -> None:
     master, terminal = pty.openpty()
     command = [sys.executable, "-m", "dashboard", "report", "--snapshot", str(file)]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
@@ -75,22 +65,20 @@ def test_nobody_gets_html_into_a_terminal(file: Path) -> None:
     assert refused.stderr == "exit 2: wrong usage: -o is missing: name the output file for HTML.\n"
 
 
-def test_what_is_new_is_told_since_the_fleet_that_is_named(tmp_path: Path, file: Path) -> None:
-    """As a file, or as a frozen snapshot."""
+def test_since_names_the_last_review(tmp_path: Path, file: Path) -> None:
     before = tmp_path / "before.json"
     before.write_bytes(saved(fleet(alike("chat-70b", 2, document()), [document()])))
-    done = run("--snapshot", str(file), "--since", str(before), "--format", "markdown")
+    done = run("report", "--snapshot", str(file), "--since", str(before), "--format", "markdown")
 
     assert "This is the first review" not in done.stdout
     assert "Data of the last review: " in done.stdout
 
 
-def test_notes_and_the_name_of_a_frozen_snapshot_stand_in_its_report(tmp_path: Path) -> None:
-    """It is found by the first digits of its id, and the context names it."""
+def test_a_report_of_a_snapshot_has_its_name_and_notes(tmp_path: Path) -> None:
     store = Snapshots(tmp_path / "snapshots")
     kept = store.freeze(story(), "before the upgrade", AT)
     store.note(kept.id, "capacity", Note("two GPUs are ordered", "bob", AT))
-    done = run("--snapshot", kept.id[:6], "--format", "markdown")
+    done = run("report", "--snapshot", kept.id[:6], "--format", "markdown")
 
     assert done.exit_code == 0
     assert "two GPUs are ordered" in done.stdout
@@ -99,7 +87,7 @@ def test_notes_and_the_name_of_a_frozen_snapshot_stand_in_its_report(tmp_path: P
 
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
-    """A snapshot with a name and a note, exported elsewhere: nothing of it is kept here."""
+    """Export a snapshot with a name and a note from another folder."""
     store = Snapshots(tmp_path / "elsewhere")
     kept = store.freeze(story(), "before the upgrade", AT)
     store.note(kept.id, "capacity", Note("two GPUs are ordered", "bob", AT))
@@ -108,9 +96,8 @@ def export(tmp_path: Path) -> Path:
     return file
 
 
-def test_an_export_brings_its_name_and_notes_into_its_report(export: Path) -> None:
-    """Its file is called as the browser saved it."""
-    done = run("--snapshot", str(export), "--format", "markdown")
+def test_a_report_of_an_export_has_its_name_and_notes(export: Path) -> None:
+    done = run("report", "--snapshot", str(export), "--format", "markdown")
 
     assert done.exit_code == 0
     assert "two GPUs are ordered" in done.stdout
@@ -118,10 +105,9 @@ def test_an_export_brings_its_name_and_notes_into_its_report(export: Path) -> No
     assert f"snapshot {export.name.removesuffix('.json.gz')[-32:][:10]} " in done.stdout
 
 
-def test_an_export_that_is_piped_in_brings_its_notes_too(tmp_path: Path, export: Path) -> None:
-    """Standard input has no name that would bear the id, and a file that is called so is not what is meant."""
+def test_a_report_of_an_export_on_standard_input_has_its_notes(tmp_path: Path, export: Path) -> None:
     (tmp_path / "-").write_bytes(b"something else")
-    piped = CliRunner().invoke(cli, ["report", "--snapshot", "-", "--format", "markdown"], input=export.read_bytes())
+    piped = run("report", "--snapshot", "-", "--format", "markdown", stdin=export.read_bytes())
 
     assert piped.exit_code == 0
     assert "two GPUs are ordered" in piped.stdout
@@ -153,10 +139,9 @@ def test_an_export_that_is_piped_in_brings_its_notes_too(tmp_path: Path, export:
     ],
 )
 def test_wrong_usage_is_one_sentence(tmp_path: Path, file: Path, arguments: tuple[str, ...], sentence: str) -> None:
-    """And nothing is written."""
-    done = run(*(each.format(file=file) for each in arguments))
+    done = run("report", *(each.format(file=file) for each in arguments))
 
     assert done.exit_code == 2
     assert done.stdout == ""
-    assert done.stderr.splitlines()[-1].startswith(sentence)
+    assert last_line(done).startswith(sentence)
     assert {each.name for each in tmp_path.iterdir()} == {"saved.json", "fleet.yaml"}

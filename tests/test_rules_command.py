@@ -1,38 +1,31 @@
 """`rules`: the list of all rules, and the page of one."""
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from dashboard.cli import cli
 from dashboard.rules.catalogue import ALL_RULES
+from tests.commands import assert_wrong_usage, run
+
+pytestmark = pytest.mark.usefixtures("working_folder")
 
 
-@pytest.fixture(autouse=True)
-def _no_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, arguments)
-
-
-def test_rules_lists_them_all() -> None:
+def test_rules_lists_every_rule() -> None:
     done = run("rules")
 
     assert (done.exit_code, done.stderr) == (0, "")
-    assert [line.split("  ")[0] for line in done.stdout.splitlines() if line[:1].isupper()] == [
-        rule.id for rule in ALL_RULES
-    ]
+    listed = [line.split("  ")[0] for line in done.stdout.splitlines() if line[:1].isupper()]
+    assert listed == [rule.id for rule in ALL_RULES]
 
 
-def test_a_rule_that_is_not_there_is_wrong_usage_with_the_one_that_was_meant() -> None:
-    done = run("rules", "block-size-difers")
-
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == "exit 2: wrong usage: block-size-difers: unknown rule; did you mean RT-01?\n"
+@pytest.mark.parametrize("name", ["RT-01", "rt-01", "rt-1", "RT_1", "rt01", "block-size-differs"])
+def test_a_rule_has_several_spellings(name: str) -> None:
+    assert run("rules", name).stdout.startswith("# RT-01")
 
 
-def test_the_width_that_is_asked_for_holds_in_a_pipe_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_rule_is_wrong_usage_with_the_likely_one() -> None:
+    assert_wrong_usage(run("rules", "block-size-difers"), "block-size-difers: unknown rule; did you mean RT-01?")
+
+
+def test_columns_sets_the_width_also_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = max(map(len, run("rules").stdout.splitlines()))
     monkeypatch.setenv("COLUMNS", "80")
 

@@ -1,4 +1,4 @@
-"""`snapshots redact` takes secrets out of files that an earlier version wrote, and says where the backup is."""
+"""`snapshots redact` removes secrets from files of earlier versions and names the backup."""
 
 import json
 from pathlib import Path
@@ -29,13 +29,11 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Snapshots:
     return store
 
 
-def test_secrets_leave_the_files_and_the_backup_is_named(store: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
+def test_redact_removes_secrets_and_names_the_backup(store: Snapshots, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("snapshots", "redact") == 0
 
-    said = capsys.readouterr().err
-    assert (
-        "Secrets removed from 1 of 1 snapshot in snapshots; backup of the files in snapshots/before-redaction-" in said
-    )
+    output = capsys.readouterr().err
+    assert "Secrets removed from 1 of 1 snapshot in snapshots; backup of the files in snapshots/before-" in output
     (backup,) = store.folder.glob("before-redaction-*")
     assert SECRET in next(backup.iterdir()).read_text()
     assert SECRET not in "".join(each.read_text() for each in store.folder.glob("*.notes.json"))
@@ -44,20 +42,20 @@ def test_secrets_leave_the_files_and_the_backup_is_named(store: Snapshots, capsy
     assert len(store.all()) == 1
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_others_are_rewritten(
+def test_an_unreadable_file_is_named_and_the_others_are_rewritten(
     store: Snapshots, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (store.folder / "0123456789.json.gz").write_bytes(b"damaged")
 
     assert run("snapshots", "redact", "--backup", str(tmp_path / "kept")) == 1
 
-    said = capsys.readouterr().err
-    assert "0123456789" in said
-    assert "exit 1: 1 file unreadable." in said
+    output = capsys.readouterr().err
+    assert "0123456789" in output
+    assert "exit 1: 1 file unreadable." in output
     assert len(list((tmp_path / "kept").iterdir())) == 1
 
 
-def test_a_folder_that_is_none_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_place_of_the_folder_fails_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "snapshots").write_text("")
 

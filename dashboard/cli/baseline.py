@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.saved import fleet_of, hindered, write_file
-from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, TargetsArgument, options_of
+from dashboard.cli.saved import SnapshotOption, describe_os_error, fleet_of, write_file
+from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of
 from dashboard.cli.terminal import no_such_pool, put, say, wrong, wrong_options
-from dashboard.config.baseline_file import Taken, agreeable, baseline_yaml, taken_from, updated
+from dashboard.config.baseline_file import BaselineSource, baseline_yaml, configurable, find_source, update_baseline
 from dashboard.config.baselines import read_baseline
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.fleet import Baseline, Pool, ReplicaState
@@ -28,13 +28,7 @@ def baseline(
     of: Annotated[
         str, typer.Option("--of", metavar="COHORT_OR_REPLICA", help="The cohort or replica whose settings are used.")
     ] = LARGEST,
-    snapshot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE_OR_ID",
-            help="Use a file saved by `poll --format json --full`, or a frozen snapshot, without polling.",
-        ),
-    ] = None,
+    snapshot: SnapshotOption = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Output file; must not exist.")
     ] = None,
@@ -54,24 +48,22 @@ def baseline(
         wrong("-o and --update: use one of them; --update writes to its own file")
     if output is not None and output.exists():
         wrong(f"-o {output}: the file exists; use --update {output} to keep its comments")
-    if snapshot and target:
-        wrong(BESIDE_ADDRESSES)
-    fleet = fleet_of(snapshot or None, options_of(config, target), option="--snapshot")
+    fleet = fleet_of(snapshot or None, options_of(config, target, snapshot=snapshot), option="--snapshot")
     chosen = _pool(fleet, pool)
-    taken = taken_from(fleet, chosen, of)
-    if taken is None or not agreeable(taken.settings):
+    source = find_source(fleet, chosen, of)
+    if source is None or not configurable(source.settings):
         wrong(f"--of {of}: not a cohort or replica of {pool} with settings; there are {_choices(chosen)}")
-    if half := _half_read(fleet, chosen, of):
-        say(half)
+    if warning := _incomplete_data(fleet, chosen, of):
+        say(warning)
     if update is not None:
-        _update(update, pool, taken)
+        _update(update, pool, source)
         return
-    text = baseline_yaml(pool, taken.settings, made_of=taken.made_of, context_line=context_line(context_of(fleet)))
+    text = baseline_yaml(pool, source, context_line=context_line(context_of(fleet)))
     if output is None:
         put(text)
         return
     write_file("-o", output, text.encode())
-    say(f"{output}: {count(len(agreeable(taken.settings)), 'setting')} of {taken.made_of}.")
+    say(f"{output}: {count(len(configurable(source.settings)), 'setting')} of {source.made_of}.")
 
 
 def _pool(fleet: Fleet, name: str) -> Pool:
@@ -86,29 +78,29 @@ def _choices(pool: Pool) -> str:
     return f"the cohorts {first_of(letters, 5)}, and replicas by name or address" if letters else "none"
 
 
-def _half_read(fleet: Fleet, pool: Pool, of: str) -> str:
+def _incomplete_data(fleet: Fleet, pool: Pool, of: str) -> str:
     """Return a warning where all replicas behind the baseline were read partially; else nothing."""
-    held = next((each.replicas for each in pool.cohorts if each.letter == of), ())
-    members = [each for each in fleet.replicas if each.id in held or (not held and of in {each.id, each.name})]
+    cohort = next((each.replicas for each in pool.cohorts if each.letter == of), ())
+    members = [each for each in fleet.replicas if each.id in cohort or (not cohort and of in {each.id, each.name})]
     if any(each.state is ReplicaState.UP for each in members):
         return ""
     names = [f"{each.name} ({each.failure.detail.rstrip('.')})" if each.failure else each.name for each in members]
     return f"Incomplete data, so settings are missing: {first_of(names, 5)}. Poll them again before you use it."
 
 
-def _update(file: Path, pool: str, taken: Taken) -> None:
+def _update(file: Path, pool: str, source: BaselineSource) -> None:
     """Rewrite a baseline's file, and print a summary."""
     text, old = _read(file)
     if Policy(baselines=(old,)).baseline(pool) is None:
         wrong(f"--update {file}: baseline of {old.pool}, not of {pool}")
-    new = updated(text, old, taken.settings)
+    new = update_baseline(text, old, source.settings)
     write_file("--update", file, new.text.encode())
-    for path in new.remarked:
+    for path in new.commented:
         comment = middle_cut(one_line(old.comments[path]), LONGEST_COMMENT)
         say(f"{file}: {path} changed; check its comment: # {comment}")
-    kinds = (("changed", new.changed), ("added", new.added), ("kept though not reported", new.not_told))
+    kinds = (("changed", new.changed), ("added", new.added), ("kept though not reported", new.not_reported))
     parts = [f"{len(paths):,} {what} ({first_of(paths, 5)})" for what, paths in kinds if paths]
-    say(f"{file} updated to {taken.made_of}: {'; '.join(parts) or 'no changes'}.")
+    say(f"{file} updated to {source.made_of}: {'; '.join(parts) or 'no changes'}.")
 
 
 def _read(file: Path) -> tuple[str, Baseline]:
@@ -117,7 +109,7 @@ def _read(file: Path) -> tuple[str, Baseline]:
         with file.open("rb") as stream:
             raw = stream.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
-        why = hindered(error, "name a baseline file", "use -o FILE for a new one")
+        why = describe_os_error(error, "name a baseline file", "use -o FILE for a new one")
         wrong(f"--update {file}: {why}")
     old, mistakes = read_baseline(raw, file.name)
     if old is None:

@@ -10,8 +10,8 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
-from dashboard.cli.saved import LIVE, beside, fleet_of, given_baselines
-from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, Polled, TargetsArgument, options_of, polled
+from dashboard.cli.saved import LIVE, SnapshotOption, all_baselines, fleet_of, given_baselines
+from dashboard.cli.targets import ConfigOption, Polled, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
@@ -27,16 +27,7 @@ Level = Literal["critical", "warning", "info", "never"]
 def check(
     target: TargetsArgument = None,
     config: ConfigOption = None,
-    snapshot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE_OR_ID",
-            help=(
-                "Use a file saved by `poll --format json --full`, or a frozen snapshot by its id, without polling. "
-                "- is standard input."
-            ),
-        ),
-    ] = None,
+    snapshot: SnapshotOption = None,
     baseline: Annotated[
         list[Path] | None,
         typer.Option(
@@ -61,15 +52,13 @@ def check(
     Exit code 2 for wrong usage or options, else 1 for a finding that fails, else 3 for too little coverage, else 0.
     The last line on standard error is the reason.
     """
-    if snapshot and target:
-        wrong(BESIDE_ADDRESSES)
     if snapshot == LIVE:
         wrong("--snapshot live: leave out --snapshot to poll every replica")
-    options, given = options_of(config, target), given_baselines(baseline or ())
+    options, given = options_of(config, target, snapshot=snapshot), given_baselines(baseline or ())
     fleet, unread_lists = (
         Polled(_saved(snapshot, options, config, given))
         if snapshot
-        else polled(options.with_agreed(beside(options.agreed, given)))
+        else polled(options.with_agreed(all_baselines(options.agreed, given)))
     )
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given))
@@ -94,7 +83,7 @@ def _saved(text: str, options: Options, config: Path | None, given: Sequence[Bas
         policy = fleet.policy
     elif fleet.policy != policy:
         say(f"Evaluated with {policy.file}, not with the options saved in the snapshot.")
-    policy = replace(policy, baselines=beside(policy.baselines, given))
+    policy = replace(policy, baselines=all_baselines(policy.baselines, given))
     now = service.utc_now()
     return inspected(replace(fleet, policy=policy), fleet.polled_at or now, now.date())
 

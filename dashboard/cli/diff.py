@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from dashboard.analysis.assembly import Fleet, only_pool
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
 from dashboard.cli.saved import LIVE, STANDARD_INPUT, fleet_of
-from dashboard.cli.targets import ConfigOption, options_of
-from dashboard.cli.terminal import is_terminal, no_such_pool, put, say, width, wrong
+from dashboard.cli.targets import ConfigOption, options_of, select_pool
+from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.render.changes_json import changes_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
@@ -18,9 +18,13 @@ from dashboard.views.changes_text import summary
 from dashboard.views.context import context_of
 
 SAME, DIFFERENT = 0, 1  # as diff(1); 2 is wrong usage
-FORMATS = "Output format."
-SIDE = "A file of `poll --format json --full` or an export, the id of a frozen snapshot, - or live."
-BeforeArgument = Annotated[str, typer.Argument(metavar="BEFORE", help=SIDE)]
+BeforeArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="BEFORE",
+        help="A file of `poll --format json --full` or an export, the id of a frozen snapshot, - or live.",
+    ),
+]
 AfterArgument = Annotated[str, typer.Argument(metavar="AFTER", help="The other side, named in the same way.")]
 
 
@@ -29,7 +33,7 @@ def diff(
     after: AfterArgument,
     config: ConfigOption = None,
     pool: Annotated[str | None, typer.Option(help="Compare only this pool.")] = None,
-    output: Annotated[Literal["table", "json", "markdown"], typer.Option("--format", help=FORMATS)] = "table",
+    output: Annotated[Literal["table", "json", "markdown"], typer.Option("--format", help="Output format.")] = "table",
 ) -> None:
     """Compare two fleets: findings, settings, replicas, capacity.
 
@@ -43,21 +47,12 @@ def diff(
         wrong(f"{before}: valid for one side only")
     options = options_of(config)
     sides = [fleet_of(each, options) for each in (before, after)]
-    if pool is not None:
-        sides = _chosen(sides, pool)
+    sides = select_pool(sides, pool, unknown="--pool: neither side has a pool")
     changes = changes_between(*sides)
     put(_written(changes, sides, output, pool))
     code = SAME if changes.is_empty else DIFFERENT
     say(f"exit {code}: {summary(changes)}")
     raise typer.Exit(code)
-
-
-def _chosen(sides: list[Fleet], pool: str) -> list[Fleet]:
-    """Return one pool of both sides; at least one of them must have it."""
-    names = {each.name for fleet in sides for each in fleet.pools}
-    if pool not in names:
-        no_such_pool(pool, names, said="--pool: neither side has a pool")
-    return [only_pool(each, pool) for each in sides]
 
 
 def _written(changes: Changes, sides: list[Fleet], output: str, pool: str | None) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import typer
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.saved import SAVED, STANDARD_INPUT, noted_fleet, write_file
-from dashboard.cli.targets import BESIDE_ADDRESSES, ConfigOption, TargetsArgument, options_of
+from dashboard.cli.saved import STANDARD_INPUT, SnapshotOption, noted_fleet, write_file
+from dashboard.cli.targets import ConfigOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options
 from dashboard.errors import ReportError
@@ -15,12 +15,10 @@ from dashboard.fleet.formatting import size
 from dashboard.render.export import EXPORTS, Format, written
 from dashboard.store import Snapshots
 from dashboard.store.reviews import Last, earlier, last_review, opened
-from dashboard.views.blocks import View
 from dashboard.views.review import review_report
 from dashboard.views.review_new import Alone
 
 NONE = "none"
-FLEETS = f"{SAVED}, or the id of a frozen snapshot"
 SINCE = (
     f"The fleet of the last review, named in the same way; {NONE} for no comparison [default: the frozen snapshot "
     "that the Review page uses]."
@@ -30,10 +28,7 @@ SINCE = (
 def report(
     target: TargetsArgument = None,
     config: ConfigOption = None,
-    snapshot: Annotated[
-        str | None,
-        typer.Option(metavar="FILE_OR_ID", help=f"Report this fleet without polling: {FLEETS}. - is standard input."),
-    ] = None,
+    snapshot: SnapshotOption = None,
     since: Annotated[
         str | None,
         typer.Option(metavar="FILE_OR_ID", help=SINCE),
@@ -60,13 +55,14 @@ def report(
         wrong(f"-o is missing: name the output file for {EXPORTS[kind].label}")
     if snapshot == since == STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")
-    if snapshot and target:
-        wrong(BESIDE_ADDRESSES)
-    options = options_of(config, target)
+    options = options_of(config, target, snapshot=snapshot)
     fleet, name, notes = noted_fleet(snapshot or None, options, option="--snapshot")
     last = _named(since, options) if since else _last(fleet, options, is_part=bool(target))
-    told = review_report(fleet, before=last.fleet, notes=notes, before_notes=last.notes, name=name, alone=last.alone)
-    content = _content(told, kind)
+    view = review_report(fleet, before=last.fleet, notes=notes, before_notes=last.notes, name=name, alone=last.alone)
+    try:
+        content = written(view, kind)
+    except ReportError as error:
+        wrong(f"--format {kind}: {error}")
     if file is None:
         put(content)
     else:
@@ -92,10 +88,3 @@ def _last(fleet: Fleet, options: Options, *, is_part: bool) -> Last:
     if last.problem:
         say(last.problem if last.fleet else f"No comparison with an earlier review. {last.problem}")
     return last
-
-
-def _content(told: View, kind: Format) -> bytes:
-    try:
-        return written(told, kind)
-    except ReportError as error:
-        wrong(f"--format {kind}: {error}")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from dashboard.cli.terminal import is_terminal, put, width, wrong
-from dashboard.config.rules import no_such_rule
+from dashboard.config.mistakes import likely_rule_id, unknown_rule
 from dashboard.render.console import to_rule_table
 from dashboard.render.rule_markdown import rule_page
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
@@ -21,7 +21,7 @@ def rules(
         put(to_rule_table(ALL_RULES, width=width(), colour=is_terminal()))
         return
     by_name = {each.name: each for each in ALL_RULES}
-    found = BY_ID.get(rule.upper()) or by_name.get(rule.lower())
+    found = BY_ID.get(likely_rule_id(rule)) or by_name.get(rule.lower())
     if found is None:
-        wrong(f"{rule}: {no_such_rule(rule)}")
+        wrong(f"{rule}: {unknown_rule(rule)}")
     put(f"{rule_page(found).rstrip()}\n")

@@ -6,14 +6,16 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import typer
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.documents.load import MAX_BYTES
 from dashboard.cli.targets import polled
 from dashboard.cli.terminal import say, wrong, wrong_options
 from dashboard.config import Options
-from dashboard.config.baselines import load_baselines, with_given
+from dashboard.config.baselines import load_baselines, merge_baselines
 from dashboard.errors import OptionsError, SnapshotError
 from dashboard.fleet import Baseline
 from dashboard.fleet.pools import Notes
@@ -32,10 +34,10 @@ def write_file(option: str, file: Path, content: bytes) -> None:
     except OSError as error:
         another = "name another file"
         there = another if file.parent.exists() else f"make the folder {file.parent}, or {another}"
-        wrong(f"{option} {file}: {hindered(error, 'name a file in it', there)}")
+        wrong(f"{option} {file}: {describe_os_error(error, 'name a file in it', there)}")
 
 
-def hindered(error: OSError, of_folder: str, otherwise: str) -> str:
+def describe_os_error(error: OSError, of_folder: str, otherwise: str) -> str:
     """Return why a file cannot be opened, and the action: `of_folder` for a folder."""
     return f"{error.strerror or error}; {of_folder if isinstance(error, IsADirectoryError) else otherwise}"
 
@@ -48,10 +50,10 @@ def given_baselines(files: Iterable[Path]) -> tuple[Baseline, ...]:
         wrong_options(error.mistakes)
 
 
-def beside(own: Iterable[Baseline], given: Iterable[Baseline]) -> tuple[Baseline, ...]:
+def all_baselines(own: Iterable[Baseline], given: Iterable[Baseline]) -> tuple[Baseline, ...]:
     """Return both sets of baselines; exit with 2 where two of one pool differ."""
     try:
-        return with_given(own, given)
+        return merge_baselines(own, given)
     except OptionsError as error:
         wrong_options(error.mistakes)
 
@@ -59,10 +61,17 @@ def beside(own: Iterable[Baseline], given: Iterable[Baseline]) -> tuple[Baseline
 STANDARD_INPUT = "-"
 LIVE = "live"
 SAVED = "a file of `poll --format json --full` or an export"
+SnapshotOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE_OR_ID",
+        help=f"Use this fleet without polling: {SAVED}, or the id of a frozen snapshot. - is standard input.",
+    ),
+]
 _DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
-class Noted(NamedTuple):
+class NotedFleet(NamedTuple):
     """A fleet, and the name and notes of its snapshot; empty where it was not frozen."""
 
     fleet: Fleet
@@ -80,19 +89,19 @@ def fleet_of(text: str | None, options: Options, *, option: str = "") -> Fleet:
     return _opened(text, options, option)[0]
 
 
-def noted_fleet(text: str | None, options: Options, *, option: str = "") -> Noted:
+def noted_fleet(text: str | None, options: Options, *, option: str = "") -> NotedFleet:
     """Return the same with the snapshot's name and notes: those in its file, else those of the folder."""
     fleet, raw = _opened(text, options, option)
-    carried = read_export_metadata(raw)
-    if carried.name or carried.notes or fleet.snapshot is None:
-        return Noted(fleet, carried.name, carried.notes)
+    export = read_export_metadata(raw)
+    if export.name or export.notes or fleet.snapshot is None:
+        return NotedFleet(fleet, export.name, export.notes)
     try:
         stored = Snapshots(options.snapshots_folder).get(fleet.snapshot)
     except SnapshotError:
-        return Noted(fleet, "", {})
+        return NotedFleet(fleet, "", {})
     if stored.problem:
         say(stored.problem)
-    return Noted(fleet, stored.metadata.name, stored.notes)
+    return NotedFleet(fleet, stored.metadata.name, stored.notes)
 
 
 def _opened(text: str | None, options: Options, option: str) -> tuple[Fleet, bytes]:
@@ -104,19 +113,19 @@ def _opened(text: str | None, options: Options, option: str) -> tuple[Fleet, byt
     except FileNotFoundError:
         return _frozen(text, options, option), b""
     except OSError as error:
-        why = hindered(error, f"name {SAVED}", "name another file")
-        wrong(_said(text, option, why))
+        why = describe_os_error(error, f"name {SAVED}", "name another file")
+        wrong(_with_option(text, option, why))
     try:
         content = unwrapped(raw, MAX_BYTES)
         return replace(opened_clean(content), snapshot=_id(text, content)), raw
     except SnapshotError as error:
-        wrong(_said(text, option, str(error)))
+        wrong(_with_option(text, option, str(error)))
 
 
 def _live(text: str | None, options: Options, option: str) -> Fleet:
     fleet = polled(options, takes_addresses=text is None).fleet
     if not fleet.replicas:
-        wrong("no targets" if text is None else _said(text, option, "no targets"))
+        wrong("no targets" if text is None else _with_option(text, option, "no targets"))
     return fleet
 
 
@@ -135,10 +144,10 @@ def _frozen(text: str, options: Options, option: str) -> Fleet:
     store = Snapshots(options.snapshots_folder)
     try:
         if not store.beginning(text):
-            wrong(_said(text, option, f"No such file or directory{_no_snapshot(text, store.folder)}"))
+            wrong(_with_option(text, option, f"No such file or directory{_no_snapshot(text, store.folder)}"))
         return store.fleet(store.named(text))
     except SnapshotError as error:
-        wrong(_said(text, option, str(error)))
+        wrong(_with_option(text, option, str(error)))
 
 
 def _no_snapshot(text: str, folder: Path) -> str:
@@ -156,5 +165,5 @@ def _id(text: str, content: bytes) -> str | None:
     return next((each for each in (key, key[:EARLIER_DIGITS]) if stem.endswith(each)), None)
 
 
-def _said(text: str, option: str, what: str) -> str:
+def _with_option(text: str, option: str, what: str) -> str:
     return f"{option} {text}: {what}".lstrip()

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dashboard import service
-from dashboard.analysis.assembly import Fleet
-from dashboard.cli.terminal import say, wrong, wrong_options
+from dashboard.analysis.assembly import Fleet, only_pool
+from dashboard.cli.terminal import no_such_pool, say, wrong, wrong_options
 from dashboard.config import Options, TargetOptions, load_options
 from dashboard.errors import OptionsError
 from dashboard.sources.discovery import Discovery, replica_id
@@ -22,7 +22,6 @@ TARGETS_HELP = (
     "Addresses to poll instead of those of the options. FLEET_CREDENTIALS__TOKEN_ENV names the environment variable "
     "with their API key."
 )
-BESIDE_ADDRESSES = "--snapshot cannot be combined with addresses"
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The options file.")]
 TargetsArgument = Annotated[
     list[str] | None,
@@ -37,8 +36,13 @@ class Polled(NamedTuple):
     unread_lists: tuple[str, ...] = ()
 
 
-def options_of(config: Path | None, targets: Iterable[str] | None = None) -> Options:
-    """Return the options, with these targets instead of their own if given; exit with 2 for mistakes."""
+def options_of(config: Path | None, targets: Iterable[str] | None = None, *, snapshot: str | None = None) -> Options:
+    """Return the options, with these targets instead of their own if given; exit with 2 for mistakes.
+
+    `snapshot` is the option --snapshot, which excludes targets.
+    """
+    if snapshot and targets:
+        wrong("--snapshot cannot be combined with addresses")
     try:
         options = load_options(config)
     except OptionsError as error:
@@ -68,10 +72,22 @@ def polled(options: Options, *, takes_addresses: bool = True) -> Polled:
     return Polled(fleet, discovery.failures)
 
 
+def select_pool(fleets: Iterable[Fleet], pool: str | None, *, unknown: str) -> list[Fleet]:
+    """Return the fleets with one pool only, unchanged for None; exit with 2 if none has it."""
+    fleets = list(fleets)
+    if pool is None:
+        return fleets
+    names = {each.name for fleet in fleets for each in fleet.pools}
+    if pool not in names:
+        no_such_pool(pool, names, unknown=unknown)
+    return [only_pool(each, pool) for each in fleets]
+
+
 def _how(file: str, *, takes_addresses: bool) -> str:
     """Return how to give a command its targets."""
-    listed = f"list {'them' if takes_addresses else 'addresses'} in {file}, or use --config FILE"
-    return f"name addresses, {listed}" if takes_addresses else listed
+    if takes_addresses:
+        return f"name addresses, list them in {file}, or use --config FILE"
+    return f"list addresses in {file}, or use --config FILE"
 
 
 def _target(text: str) -> TargetOptions:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from dashboard.fleet.formatting import count, end_cut, natural, uncapitalized, without_commands
+from dashboard.fleet.formatting import count, end_cut, first_of, natural, uncapitalized, without_commands
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -97,7 +97,7 @@ def _found(error: typer.TyperException) -> str:
     if isinstance(error, typer.BadParameter) and error.param is not None and cause is not None:
         from pydantic import ValidationError
 
-        from dashboard.config.load import worded
+        from dashboard.config.mistakes import worded
 
         if isinstance(cause, ValidationError):
             default = error.param.default
@@ -106,12 +106,7 @@ def _found(error: typer.TyperException) -> str:
     return uncapitalized(message)
 
 
-MOST_NAMED = 12  # pools that the sentence names before it counts the rest
-
-
-def no_such_pool(name: str, pools: Iterable[str], *, said: str = "there is no pool") -> NoReturn:
-    """Print the known pools, and exit with 2. `said` precedes the unknown name."""
+def no_such_pool(name: str, pools: Iterable[str], *, unknown: str = "there is no pool") -> NoReturn:
+    """Print the known pools, and exit with 2. `unknown` precedes the unknown name."""
     known = [repr(each) for each in sorted(set(pools), key=natural)]
-    left = len(known) - MOST_NAMED
-    more = f" and {left:,} more" if left > 0 else ""
-    wrong(f"{said} {name!r}; there are: {', '.join(known[:MOST_NAMED]) or 'none'}{more}")
+    wrong(f"{unknown} {name!r}; there are: {first_of(known, 12) or 'none'}")

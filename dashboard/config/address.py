@@ -18,16 +18,22 @@ def replica_id(text: str) -> str:
     """Return `scheme://host:port` plus the path prefix: two spellings of one address give one id.
 
     Scheme and host are lower case, `http` without a scheme, the port always written, no trailing slash, IPv6 in
-    brackets. A path keeps its case, because servers tell `/Team` from `/team`. Raise ValueError with a sentence,
-    which never holds a password or a query, when the text is no such address.
+    brackets. A path keeps its case. Raise ValueError for another text, with a sentence without
+    password and query.
     """
     url = _split(text.strip())
     scheme = (url["scheme"] or "http").lower()
     if scheme not in DEFAULT_PORTS:
-        raise ValueError(f"{shown(text)!r} has another scheme than http or https; write http://host:port")
+        raise ValueError(f"{shown(text)!r} has a scheme other than http and https; write http://host:port")
     authority = _AUTHORITY.fullmatch(url["authority"].lower())
     if authority is None:
-        raise ValueError(_why_no_authority(text, url["authority"]))
+        if url["authority"].count(":") > 1 and "[" not in url["authority"]:
+            raise ValueError(
+                f"{shown(text)!r} has several colons; write an IPv6 address in brackets: http://[::1]:8000"
+            )
+        is_without_host = not url["authority"] or url["authority"].startswith(":")
+        what = "names no host" if is_without_host else "is no address"
+        raise ValueError(f"{shown(text)!r} {what}; write http://host:port")
     if (url["path"] or "").startswith("//"):
         raise ValueError(f"{shown(text)!r} is no address; write http://host:port")
     host = _ipv6(text, authority["ipv6"]) if authority["ipv6"] else _host(text, authority["host"])
@@ -52,30 +58,24 @@ def _split(text: str) -> re.Match[str]:
     if len(text) > MAX_ADDRESS_CHARACTERS:
         raise ValueError(f"{shown(text)!r} is longer than {MAX_ADDRESS_CHARACTERS} characters; shorten it")
     if "@" in text:
-        raise ValueError(f"{shown(text)!r} holds credentials; use token_env or token_file, and write http://host:port")
+        raise ValueError(
+            f"{shown(text)!r} contains credentials; use token_env or token_file, and write http://host:port"
+        )
     if "?" in text or "#" in text:
         raise ValueError(f"{shown(text)!r} has a query or a fragment; write http://host:port")
     url = _URL.fullmatch(text)
     if url is None:
         raise ValueError(
-            f"{shown(text)!r} has a path with spaces or other characters that no URL has; write them as %20 and so on"
+            f"{shown(text)!r} has a path with spaces or other invalid characters; write them as %20 and so on"
         )
     return url
-
-
-def _why_no_authority(text: str, authority: str) -> str:
-    if authority.count(":") > 1 and "[" not in authority:
-        return f"{shown(text)!r} has several colons; an IPv6 address stands in brackets: http://[::1]:8000"
-    if not authority or authority.startswith(":"):
-        return f"{shown(text)!r} names no host; write http://host:port"
-    return f"{shown(text)!r} is no address; write http://host:port"
 
 
 def _ipv6(text: str, address: str) -> str:
     try:
         return f"[{IPv6Address(address).compressed}]"
     except ValueError:
-        raise ValueError(f"{shown(text)!r} has brackets around what is no IPv6 address; write one as [::1]") from None
+        raise ValueError(f"{shown(text)!r} has brackets without an IPv6 address; write one as [::1]") from None
 
 
 def _host(text: str, name: str) -> str:

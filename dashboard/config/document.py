@@ -1,7 +1,6 @@
 """YAML as plain values, each with its line. No aliases, no tags: foreign text cannot grow or build objects."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import NamedTuple, NoReturn, cast
 
 import yaml
@@ -17,23 +16,16 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
+from dashboard.config.mistakes import Mistake, Place, dotted
+
 MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it
 MAX_VALUES = 250_000  # the same targets have 120,000
 MAX_DEPTH = 20  # fleet.yaml itself is five deep
 GZIP = b"\x1f\x8b"  # RFC 1952, 2.3.1: how a compressed file begins
-_SECRET_KEYS = frozenset({"token", "bearer_token", "bearer", "auth_token", "api_key", "password", "secret"})
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
 
 Value = str | list["Value"] | dict[str, "Value"] | None
-Place = tuple[str | int, ...]  # keys and positions from the root to a value
-
-
-class Mistake(NamedTuple):
-    """A mistake and its line, from 1."""
-
-    line: int
-    sentence: str
 
 
 class Document(NamedTuple):
@@ -45,6 +37,10 @@ class Document(NamedTuple):
     value: Value
     lines: Mapping[Place, int]
     mistakes: tuple[Mistake, ...]
+
+    def line(self, place: Place) -> int:
+        """Return the line of a place, else of the part around it."""
+        return next(self.lines[place[:end]] for end in range(len(place), -1, -1) if place[:end] in self.lines)
 
 
 def read_document(raw: bytes) -> Document:
@@ -125,28 +121,9 @@ class _Reader:
         return values
 
 
-def dotted(place: Place) -> str:
-    """Return a place as text: `targets[3].url`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in place)
-    return "".join(parts).removeprefix(".")
-
-
 def _line(event: Event) -> int:
     return 1 + event.start_mark.line if event.start_mark else 1
 
 
 def _refuse(event: Event, problem: str) -> NoReturn:
     raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
-
-
-def is_option_name(key: str, known: list[str]) -> bool:
-    """Return whether a key is an option, or a misspelled one."""
-    return key in known or key.lower() in _SECRET_KEYS or bool(get_close_matches(key, known, n=1))
-
-
-def no_such_key(key: str, known: list[str]) -> str:
-    """Return that a key is unknown, with the likely one."""
-    if key.lower() in _SECRET_KEYS:
-        return "no secrets in clear text; use token_env or token_file"
-    close = get_close_matches(key, known, n=1)
-    return f"unknown key; did you mean {close[0]}?" if close else f"unknown key; the keys here are {', '.join(known)}"

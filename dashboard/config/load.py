@@ -1,114 +1,18 @@
 """fleet.yaml and the environment become Options, or one sentence per mistake."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from types import UnionType
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
 from dashboard.config.baselines import load_baselines
-from dashboard.config.document import (
-    MAX_DOCUMENT_BYTES,
-    Document,
-    Mistake,
-    Place,
-    dotted,
-    is_option_name,
-    no_such_key,
-    read_document,
-)
+from dashboard.config.document import MAX_DOCUMENT_BYTES, Document, read_document
+from dashboard.config.mistakes import Mistake, Place, describe_error, dotted, is_option_name, rule_id, unknown_key
 from dashboard.config.model import DEFAULT_FILE, Options
-from dashboard.config.rules import no_such_rule, rule_id
 from dashboard.errors import OptionsError
-from dashboard.fleet.formatting import joined
-
-_SENTENCES: Mapping[str, str] = {
-    "missing": "missing",
-    "float_parsing": "expected a number such as {example}",
-    "float_type": "expected a number such as {example}",
-    "finite_number": "expected a finite number such as {example}",
-    "int_parsing": "expected a whole number such as {example}",
-    "int_parsing_size": "expected a smaller whole number such as {example}",
-    "int_from_float": "expected a whole number such as {example}",
-    "int_type": "expected a whole number such as {example}",
-    "greater_than_equal": "too small; the minimum is {ge:.10g}",
-    "less_than_equal": "too large; the maximum is {le:.10g}",
-    "string_type": "expected a string",
-    "string_too_short": "empty; write a string or remove the key",
-    "string_too_long": "longer than {max_length} characters; shorten it",
-    "string_pattern_mismatch": "not the name of an environment variable; write the name, not the secret",
-    "path_type": "expected the path of a file",
-    "tuple_type": "not a list; begin each entry with `- `",
-    "dict_type": "not a mapping; write lines of `key: value`",
-    "model_type": "not a mapping; write lines of `key: value`",
-    "bool_parsing": "expected true or false",
-    "bool_type": "expected true or false",
-    "enum": "unknown value; expected {expected}",
-    "value_error": "{error}",
-}
-
-
-def sentence(error: ErrorDetails, options: type[BaseModel]) -> str:
-    """Return pydantic's error as one sentence, without the value: it might be a secret."""
-    if error["type"] == "extra_forbidden":
-        return _unknown(error["loc"], options)
-    return worded(error, lambda: _example(error["loc"], options))
-
-
-def worded(error: ErrorDetails, example: Callable[[], object]) -> str:
-    """Return what is wrong with one value; `example` returns a valid one."""
-    text = _SENTENCES.get(error["type"], error["msg"])
-    return text.format(**error.get("ctx", {}), example=example() if "{example}" in text else None)
-
-
-def _unknown(place: Place, options: type[BaseModel]) -> str:
-    """Return that a key is unknown: a rule, a parameter of a rule, or another."""
-    match place:
-        case ("rules", str(rule)):
-            return f"duplicate {rule_id(rule)}; keep one" if rule_id(rule) != rule else no_such_rule(rule)
-        case ("rules", rule, "parameters", _):
-            known = list(_fields(_type_at(options, place[:-1])))
-            return f"unknown parameter; {rule} has {joined(known) or 'none'}"
-    return no_such_key(str(place[-1]), list(_fields(_type_at(options, place[:-1]))))
-
-
-def _example(place: Place, options: type[BaseModel]) -> object:
-    """Return a valid number: the field's example, else its default."""
-    model: type[BaseModel] = _type_at(options, place[:-1])
-    field = model.model_fields[str(place[-1])]
-    return field.examples[0] if field.examples else field.default
-
-
-def _type_at(options: type[BaseModel], place: Place) -> Any:
-    """Return the type of the mapping at this place."""
-    found: Any = options
-    for part in place:
-        fields = _fields(found)
-        found = _without_none(fields[part] if fields else _of_entries(found))
-    return found
-
-
-def _fields(found: Any) -> Mapping[Any, Any]:
-    """Return the types of a model's or a typed dict's keys; none for a list or a mapping with keys of any name."""
-    if hasattr(found, "model_fields"):
-        return {name: field.annotation for name, field in found.model_fields.items()}
-    return {} if get_args(found) else found.__annotations__
-
-
-def _without_none(annotation: Any) -> Any:
-    """Return X of `X | None`."""
-    return get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation
-
-
-def _of_entries(annotation: Any) -> Any:
-    """Return X of `tuple[X, ...]` or `dict[str, X]`."""
-    return next(each for each in reversed(get_args(annotation)) if each is not Ellipsis)
-
 
 PREFIX = "FLEET_"
 FILE_VARIABLE = "FLEET_CONFIG"
@@ -130,41 +34,37 @@ class _Origins(NamedTuple):
     document: Document
     environment: dict[str, Any]
 
+    def locate(self, place: Place) -> tuple[int, str]:
+        """Return the line of a value in the file, 0 for the environment, and its origin as text."""
+        if _has_place(self.environment, place):
+            return 0, f"environment variable {_variable(place)}"
+        line = self.document.line(place)
+        return line, f"{self.file}:{line}"
+
 
 def load_options(path: Path | None = None) -> Options:
     """Return the options of this file, else of that in FLEET_CONFIG, else of an existing ./fleet.yaml.
 
     Environment variables override the file. Raise OptionsError with every mistake.
     """
-    named = path or _named_by_environment()
+    named = path or (Path(os.environ[FILE_VARIABLE]) if os.environ.get(FILE_VARIABLE) else None)
     file = named or Path(DEFAULT_FILE)
     document = _spelled(_read(file)) if named or file.exists() else Document(None, {}, ())
     origins = _Origins(file, document, _with_rule_ids(_environment()))
-    mistakes = list(document.mistakes)
-    wrong = _unknown_variables()
-    values = _merged(document.value or {}, origins.environment)
+    mistakes = [Mistake(line, f"{file}:{line}: {text}") for line, text in document.mistakes]
+    unknown = _unknown_variables()
     try:
+        values = _merged(document.value or {}, origins.environment)
         options = Options.model_validate(values, context={"folder": file.parent, "file": file.name})
     except ValidationError as error:
-        in_environment, in_file = _sorted_by_origin(error.errors(), origins)
-        wrong, mistakes = wrong + in_environment, mistakes + in_file
-    wrong += [f"{file}:{line}: {text}" for line, text in sorted(mistakes)]
-    if wrong:
-        raise OptionsError(*wrong)
-    return options.with_agreed(load_baselines(_patterns(options, origins), file.parent))
-
-
-def _patterns(options: Options, origins: _Origins) -> list[tuple[str, str]]:
-    """Return the paths and globs of baselines, each with its origin."""
-    patterns = []
-    for number, pattern in enumerate(options.baselines):
-        place = ("baselines", number)
-        if _holds(origins.environment, place):
-            origin = f"environment variable {_variable(place)}"
-        else:
-            origin = f"{origins.file}:{_line(place, origins.document.lines)}"
-        patterns.append((f"{origin}: {dotted(place)}", pattern))
-    return patterns
+        for each in error.errors():
+            line, origin = origins.locate(each["loc"][:-1] if each["type"] == "missing" else each["loc"])
+            mistakes.append(Mistake(line, f"{origin}: {describe_error(each, Options)}"))
+    if unknown or mistakes:
+        raise OptionsError(*unknown, *(text for _, text in sorted(mistakes)))
+    places = [("baselines", number) for number in range(len(options.baselines))]
+    origin_texts = [f"{origins.locate(place)[1]}: {dotted(place)}" for place in places]
+    return options.with_agreed(load_baselines(zip(origin_texts, options.baselines, strict=True), file.parent))
 
 
 def _spelled(document: Document) -> Document:
@@ -186,11 +86,6 @@ def _with_rule_ids(options: Any) -> Any:
     for key, change in changes.items():
         spelled[key if rule_id(key) in spelled or rule_id(key) in changes else rule_id(key)] = change
     return {**options, RULES: spelled}
-
-
-def _named_by_environment() -> Path | None:
-    name = os.environ.get(FILE_VARIABLE)
-    return Path(name) if name else None
 
 
 def _read(file: Path) -> Document:
@@ -224,7 +119,7 @@ def _unknown_variables() -> list[str]:
     names = [name for name in sorted(os.environ) if name.upper().startswith(PREFIX) and name.upper() != FILE_VARIABLE]
     firsts = {name: name.upper().removeprefix(PREFIX).partition(_DELIMITER)[0].lower() for name in names}
     return [
-        f"environment variable {name}: {no_such_key(first, known)}"
+        f"environment variable {name}: {unknown_key(first, known)}"
         for name, first in firsts.items()
         if first not in known and (_DELIMITER in name or get_close_matches(first, known, n=1, cutoff=_NEARLY))
     ]
@@ -237,25 +132,7 @@ def _merged(low: Any, high: Any) -> Any:
     return low | {key: _merged(low.get(key), value) for key, value in high.items()}
 
 
-def _sorted_by_origin(errors: Iterable[ErrorDetails], origins: _Origins) -> tuple[list[str], list[Mistake]]:
-    """Return the mistakes in the environment, and those in the file."""
-    in_environment, in_file = [], []
-    for error in errors:
-        place = error["loc"]
-        text = f"{dotted(place)}: {sentence(error, Options)}"
-        if _holds(origins.environment, place[:-1] if error["type"] == "missing" else place):
-            in_environment.append(f"environment variable {_variable(place)}: {text}")
-        else:
-            in_file.append(Mistake(_line(place, origins.document.lines), text))
-    return in_environment, in_file
-
-
-def _line(place: Place, lines: Mapping[Place, int]) -> int:
-    prefixes = (place[:length] for length in range(len(place), -1, -1))
-    return next(lines[prefix] for prefix in prefixes if prefix in lines)
-
-
-def _holds(value: Any, place: Place) -> bool:
+def _has_place(value: Any, place: Place) -> bool:
     for part in place:
         try:
             value = value[part]

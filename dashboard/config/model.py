@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Valida
 from pydantic_settings import NoDecode
 
 from dashboard.config.address import replica_id
-from dashboard.config.rules import Labels, Name, Part, PoolOptions, RuleOptions, Rules, SuppressOptions, some
+from dashboard.config.rules import Labels, Name, Part, PoolOptions, Rules, SuppressOptions, some
 from dashboard.fleet import Baseline
 from dashboard.rules.domain import Declared, Expectations
 from dashboard.rules.findings import Suppression
@@ -27,14 +27,14 @@ _PART = re.compile(
 )
 
 
-def word(name: str) -> str:
-    """Return the last words of a name; raise ValueError for another text."""
+def _last_words(name: str) -> str:
+    """Return the last words of a setting's name; raise ValueError for another text."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 _-]{1,99}", name):
         raise ValueError("not the name of a setting; write its last words, such as license_id")
     return name
 
 
-def checked(pattern: str) -> str:
+def check_pattern(pattern: str) -> str:
     """Return a pattern that is safe on foreign text; raise ValueError with the reason where it is not."""
     if len(pattern) > LONGEST:
         raise ValueError(f"longer than {LONGEST} characters; shorten it")
@@ -73,22 +73,16 @@ _DAY_SECONDS = 86_400.0
 DEFAULT_FILE = "fleet.yaml"
 
 
-def _folder(info: ValidationInfo) -> Path:
-    return Path((info.context or {}).get("folder", ""))
-
-
-def _without_null(path: str) -> str:
-    if "\0" in path:  # YAML can write one, and no file name can hold it
+def _path_from_file(path: Path, info: ValidationInfo, folder: str | None = None) -> Path:
+    """Return a path, relative to the folder of the file."""
+    if "\0" in str(path):  # valid in YAML, not in a file name
         raise ValueError("contains a null character; write the path of a file")
-    return path
-
-
-def _path_from_file(path: Path, info: ValidationInfo) -> Path:
-    return _folder(info) / _without_null(str(path))
+    return Path((info.context or {}).get("folder", "") if folder is None else folder) / path
 
 
 def _glob_from_file(pattern: str, info: ValidationInfo) -> str:
-    return str(Path(glob.escape(str(_folder(info))), _without_null(pattern)))
+    folder = glob.escape(str((info.context or {}).get("folder", "")))
+    return str(_path_from_file(Path(pattern), info, folder))
 
 
 def _host(text: str) -> str:
@@ -176,7 +170,7 @@ class PollOptions(Part):
     max_headers: Annotated[int, Field(ge=16, le=4096)] = 128  # aiohttp's own default
 
     @model_validator(mode="after")
-    def _limits_hold_each_other(self) -> Self:
+    def _check_order_of_limits(self) -> Self:
         limits = ("probe_timeout_seconds", "replica_timeout_seconds", "poll_timeout_seconds")
         for shorter, longer in pairwise(limits):
             if getattr(self, shorter) > getattr(self, longer):
@@ -187,8 +181,8 @@ class PollOptions(Part):
 class RedactOptions(Part):
     """Additional secrets: last words of names, and patterns of values."""
 
-    names: tuple[Annotated[str, AfterValidator(word)], ...] = ()
-    patterns: tuple[Annotated[str, AfterValidator(checked)], ...] = ()
+    names: tuple[Annotated[str, AfterValidator(_last_words)], ...] = ()
+    patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
 
 
 class Options(Part):
@@ -236,37 +230,15 @@ class Options(Part):
 def policy_of(options: Options) -> Policy:
     """Return the operator's policy on rules and pools. Suppressions are numbered in the order of the file, from 1."""
     return Policy(
-        pools={name: _declared(pool) for name, pool in options.pools.items()},
-        rules={rule: _change(change) for rule, change in options.rules.items()},
-        suppressions=tuple(_suppression(each, number) for number, each in enumerate(options.suppress, start=1)),
+        pools={
+            name: Declared(pool.router, pool.kv_store, pool.disaggregated, Expectations(**vars(pool.expects)))
+            for name, pool in options.pools.items()
+        },
+        rules={  # with the written parameters only: the rule has the defaults
+            rule: RuleChange(change.enabled, change.severity, change.parameters.model_dump(exclude_unset=True))
+            for rule, change in options.rules.items()
+        },
+        suppressions=tuple(Suppression(**vars(each), number=n) for n, each in enumerate(options.suppress, start=1)),
         baselines=options.agreed,
         file=options.file,
-    )
-
-
-def _declared(pool: PoolOptions) -> Declared:
-    expects = Expectations(
-        block_size=pool.expects.block_size,
-        hash_algorithm=pool.expects.hash_algorithm,
-        seed_policy=pool.expects.seed_policy,
-        event_topic=pool.expects.event_topic,
-    )
-    return Declared(pool.router, pool.kv_store, pool.disaggregated, expects)
-
-
-def _change(change: RuleOptions) -> RuleChange:
-    """Keep only the written parameters: the rule has its own defaults."""
-    return RuleChange(change.enabled, change.severity, change.parameters.model_dump(exclude_unset=True))
-
-
-def _suppression(written: SuppressOptions, number: int) -> Suppression:
-    return Suppression(
-        rule=written.rule,
-        owner=written.owner,
-        reason=written.reason,
-        until=written.until,
-        pool=written.pool,
-        replicas=written.replicas,
-        labels=written.labels,
-        number=number,
     )

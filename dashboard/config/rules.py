@@ -1,17 +1,15 @@
 """The options about pools and rules, and the types that all options share."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from datetime import date
-from difflib import get_close_matches
 from enum import StrEnum
-from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 from typing_extensions import TypedDict
 
-from dashboard.fleet.formatting import joined
+from dashboard.config.mistakes import rule_id, unknown_rule
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity
@@ -19,11 +17,11 @@ from dashboard.rules.registry import Rule
 
 MAX_LABEL_CHARACTERS = 1000
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Sized)
 
 
-def some(entries: tuple[T, ...]) -> tuple[T, ...]:
-    """Refuse an empty list."""
+def some(entries: T) -> T:
+    """Refuse an empty list or mapping."""
     if not entries:
         raise ValueError("empty; write at least one entry")
     return entries
@@ -37,8 +35,7 @@ def _written(text: str) -> str:
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 Labels = dict[str, Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS)]]
-# A required text.
-Said = Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS), AfterValidator(_written)]
+RequiredText = Annotated[str, Field(max_length=MAX_LABEL_CHARACTERS), AfterValidator(_written)]
 
 
 class Part(BaseModel):
@@ -56,7 +53,6 @@ class Part(BaseModel):
         return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
 
 
-_ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
 _PLACEHOLDER = re.compile(r"\{(?:host|port|model)\}")
 NUMBERS = (int, float)  # a bool is neither
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -71,37 +67,9 @@ class HashAlgorithm(StrEnum):
     XXHASH_CBOR = "xxhash_cbor"
 
 
-def no_such_rule(text: str) -> str:
-    """Return that no rule has this id, with the likely one; for a wrong number, the ids of its family."""
-    if (form := _ID.fullmatch(text)) and (there := _numbers(form["family"].upper())):
-        meant = f"{form['family'].upper()}-{int(form['number']):02}"
-        return f"unknown rule; did you mean {meant}?" if meant in BY_ID else f"unknown rule; there are {there}"
-    ids = {called: rule.id for rule in ALL_RULES for called in (rule.id, rule.name)}
-    close = get_close_matches(text.upper(), ids, n=1) or get_close_matches(text.lower(), ids, n=1)
-    if close:
-        return f"unknown rule; did you mean {ids[close[0]]}?"
-    return "unknown rule; see `python -m dashboard rules`"
-
-
-def rule_id(text: str) -> str:
-    """Return the id of a rule in upper case; another text unchanged."""
-    return text.upper() if text.upper() in BY_ID else text
-
-
-def _numbers(family: str) -> str:
-    """Return the ids of a family as ranges, `ID-01 to ID-03 and ID-05 to ID-08`; empty without any."""
-    ranges: list[list[str]] = []
-    numbers = sorted(int(each.removeprefix(f"{family}-")) for each in BY_ID if each.startswith(f"{family}-"))
-    for before, number in pairwise([-1, *numbers]):
-        if number != before + 1:
-            ranges.append([])
-        ranges[-1].append(f"{family}-{number:02}")
-    return joined([f"{first} to {last}" if first != last else first for first, *_, last in (r * 2 for r in ranges)])
-
-
 def _known_rule(text: str) -> str:
     if rule_id(text) not in BY_ID:
-        raise ValueError(no_such_rule(text))
+        raise ValueError(unknown_rule(text))
     return rule_id(text)
 
 
@@ -119,12 +87,6 @@ def _day(text: Any) -> date:
     except ValueError:
         pass
     raise ValueError("expected a date such as 2026-12-31")
-
-
-def _some_labels(labels: dict[str, str]) -> dict[str, str]:
-    if not labels:
-        raise ValueError("empty; write at least one label or remove the key")
-    return labels
 
 
 class ExpectsOptions(Part):
@@ -157,12 +119,12 @@ class SuppressOptions(Part):
     """Suppressed findings, `until` inclusive (UTC). Pool, replicas and labels all have to match."""
 
     rule: Annotated[str, AfterValidator(_known_rule)]
-    owner: Said
-    reason: Said
+    owner: RequiredText
+    reason: RequiredText
     until: Annotated[date, BeforeValidator(_day)]
     pool: Name | None = None
     replicas: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], AfterValidator(some)] = ()
-    labels: Annotated[Labels, AfterValidator(_some_labels)] = Field(default_factory=dict)
+    labels: Annotated[Labels, AfterValidator(some)] = Field(default_factory=dict)
 
 
 def options_of(rule: Rule) -> type[RuleOptions]:

@@ -46,11 +46,18 @@ def _replicas(fleet: Fleet) -> Table:
             Cell(cohorts.get(each.id, "-")),
             Cell(end_cut(each.version or "-", 20)),
             Cell(_tokens(each)),
-            Cell(each.failure.detail if each.failure else ""),
+            Cell(_reason(each)),
         )
         for each in fleet.replicas
     )
     return Table("replicas", "Replicas", COLUMNS, rows)
+
+
+def _reason(replica: Replica) -> str:
+    """Return the failure's sentence, without the address where that is the replica's name."""
+    detail = replica.failure.detail if replica.failure else ""
+    text = detail.removeprefix(f"{replica.name} ")
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _tokens(replica: Replica) -> str:

@@ -10,7 +10,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif.converge import converge
 from dashboard.analysis.whatif.models import WhatIf
 from dashboard.compare import BASELINE, MAJORITY, Matrix, Reference, parse_reference
-from dashboard.config.baseline_file import baseline_yaml, taken_from
+from dashboard.config.baseline_file import baseline_yaml, find_source
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Target
@@ -146,19 +146,17 @@ def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline |
 
 def offer_baseline(fleet: Fleet, pool: Pool, reference: Reference) -> None:
     """Draw the download of a baseline file; nothing where no replica of the pool was ever read."""
-    taken = taken_from(fleet, pool, reference.key or LARGEST)
-    if taken is None:
+    source = find_source(fleet, pool, reference.key or LARGEST)
+    if source is None:
         return
     st.download_button(
         "Baseline",
-        data=lambda: baseline_yaml(
-            pool.name, taken.settings, made_of=taken.made_of, context_line=context_line(context_of(fleet))
-        ),
+        data=lambda: baseline_yaml(pool.name, source, context_line=context_line(context_of(fleet))),
         file_name=f"{links.make_file_name(pool.name)}.yaml",
         mime="application/yaml",
         key="baseline_offer",
         on_click="ignore",
-        help=f"Settings of {middle_cut(taken.made_of, LONGEST_NAME)} as a baseline file. Edit it and name it under "
+        help=f"Settings of {middle_cut(source.made_of, LONGEST_NAME)} as a baseline file. Edit it and name it under "
         "baselines in fleet.yaml: every replica is then compared with it.",
     )
 

@@ -1,4 +1,4 @@
-"""YAML as text with lines; whatever the bytes are, a value or a mistake."""
+"""YAML as text with lines: a value or a mistake for any bytes."""
 
 import gzip
 
@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.config.document import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_VALUES, Mistake, read_document
+from dashboard.config.document import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_VALUES, read_document
+from dashboard.config.mistakes import Mistake
 
 
-def test_scalars_stay_as_they_are_written() -> None:
+def test_scalars_are_text_as_written() -> None:
     raw = b"a: 1.10\nb: yes\nc: 2026-01-02\nd: 1:30\ne: null\nf: 'null'\ng:\nh: ~\ni: ''\n"
     assert read_document(raw).value == {
         "a": "1.10",
@@ -24,7 +25,7 @@ def test_scalars_stay_as_they_are_written() -> None:
     }
 
 
-def test_each_value_knows_its_line() -> None:
+def test_each_value_has_its_line() -> None:
     document = read_document(b"# comment\npoll:\n  interval_seconds: 5\ntargets:\n- a\n-\n  url: b\n")
     assert document.lines == {
         (): 2,
@@ -58,7 +59,7 @@ def test_each_value_knows_its_line() -> None:
         (b"{a: " * 100_000, Mistake(1, f"not YAML: nested deeper than {MAX_DEPTH} levels")),
     ],
 )
-def test_what_cannot_be_read_is_one_mistake_with_its_line(raw: bytes, mistake: Mistake) -> None:
+def test_an_unreadable_text_is_one_mistake_with_its_line(raw: bytes, mistake: Mistake) -> None:
     document = read_document(raw)
     assert document.value is None
     assert document.mistakes == (mistake,)
