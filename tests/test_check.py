@@ -16,8 +16,8 @@ from dashboard.rules.catalogue import ALL_RULES
 from tests.builders import story
 from tests.captured import AT, capture
 from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, last_line, run
-from tests.saved_fleets import saved
 from tests.rules.test_false_alarms import OPEN, replicas
+from tests.saved_fleets import saved
 from tests.serving import free_port
 
 pytestmark = pytest.mark.usefixtures("working_folder")
