@@ -1,5 +1,6 @@
-"""Cases of rules in YAML: a small fleet, and what one rule should say of it. cases/README.md tells how to write one."""
+"""Cases of rules in YAML: a small fleet and the expected outcome of one rule. cases/README.md explains the fields."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -36,8 +37,8 @@ from dashboard.rules.registry import Rule
 from tests import builders
 
 FOLDER = Path(__file__).parent / "cases"
-VERSION = "0.32.0"  # of every replica that says nothing else
-# The most telling outcome comes first.
+VERSION = "0.32.0"  # of replicas without a version
+# The outcome that a case expects is the first of these.
 ORDER = (
     OutcomeKind.FAILED,
     OutcomeKind.ERROR,
@@ -64,57 +65,57 @@ class Case:
     unknown: int | None = None
 
     def inspected(self, rule: Rule) -> Inspection:
-        """Judge the case's fleet by one rule."""
+        """Inspect the case's fleet by one rule."""
         replicas, documents = built(self.fleet)
         known = {each.id: each for each in documents}
         pools = builders.compared(replicas, known, tuple(self.ignore))
         policy = Policy(
-            pools={pool: declared(said) for pool, said in self.domain.items()},
+            pools={pool: declared(options) for pool, options in self.domain.items()},
             rules={rule.id: RuleChange(parameters=self.parameters)},
-            baselines=tuple(agreed(self.baseline)),
+            baselines=tuple(_baselines(self.baseline)),
         )
         return inspect_fleet([rule], pools, replicas, known, policy, builders.NOW, tuple(self.ignore))
 
 
 def cases() -> Iterator[Case]:
-    """Read all cases, by the name of their file."""
+    """Read all cases, by rule."""
     for rule in sorted({rule_of(file) for file in FOLDER.glob("*.yaml")}):
         yield from cases_of(rule)
 
 
 def rule_of(file: Path) -> str:
-    """The rule that a file of cases is about: RT-06 of RT-06.fingerprints.yaml."""
+    """Return the rule of a file of cases: RT-06 of RT-06.fingerprints.yaml."""
     return file.stem.partition(".")[0]
 
 
-@cache  # every worker reads them when it looks for tests, for each module that asks
+@cache  # several modules read them at collection
 def cases_of(rule: str) -> tuple[Case, ...]:
-    """Read the cases of one rule; none if it has no file."""
+    """Read the cases of one rule; none without a file."""
     files = [file for file in sorted(FOLDER.glob("*.yaml")) if rule_of(file) == rule]
-    told = [each for file in files for each in yaml.safe_load(file.read_text())]
-    return tuple(Case(**{**each, "rule": rule, "expect": OutcomeKind(each["expect"])}) for each in told)
+    entries = [each for file in files for each in yaml.safe_load(file.read_text())]
+    return tuple(Case(**{**each, "rule": rule, "expect": OutcomeKind(each["expect"])}) for each in entries)
 
 
-def most_telling(inspection: Inspection) -> Outcome:
-    """Return the outcome that a case is about: a failure if there is one."""
+def main_outcome(inspection: Inspection) -> Outcome:
+    """Return the outcome that a case expects: a failure if there is one."""
     return min(inspection.outcomes, key=lambda each: ORDER.index(each.kind))
 
 
-def declared(said: Mapping[str, Any]) -> Declared:
-    """Read what a case says of a pool, as fleet.yaml would."""
-    expects = dict(said.get("expects", {}))
+def declared(options: Mapping[str, Any]) -> Declared:
+    """Read the options of a pool, as in fleet.yaml."""
+    expects = dict(options.get("expects", {}))
     if "seed_policy" in expects:
         expects["seed_policy"] = SeedPolicy(expects["seed_policy"])
     return Declared(
-        router=Router(said["router"]) if "router" in said else None,
-        kv_store=Store(said["kv_store"]) if "kv_store" in said else None,
-        disaggregated=said.get("disaggregated"),
+        router=Router(options["router"]) if "router" in options else None,
+        kv_store=Store(options["kv_store"]) if "kv_store" in options else None,
+        disaggregated=options.get("disaggregated"),
         expects=Expectations(**expects),
     )
 
 
-def agreed(text: str) -> Iterator[Baseline]:
-    """Read the baseline of a case, which stands there as a file of its own would; empty: none."""
+def _baselines(text: str) -> Iterator[Baseline]:
+    """Read the baseline of a case; empty: none."""
     if text:
         baseline, mistakes = read_baseline(text.encode(), "baselines/chat.yaml")
         assert baseline, mistakes
@@ -122,75 +123,70 @@ def agreed(text: str) -> Iterator[Baseline]:
 
 
 def built(fleet: list[dict[str, Any]]) -> tuple[list[Replica], list[Document]]:
-    """Build the replicas of a case, numbered through each pool: chat-1, chat-2."""
+    """Build the replicas of a case, numbered per pool: chat-1, chat-2."""
     replicas: list[Replica] = []
     documents: list[Document] = []
-    numbers: dict[str, int] = {}
+    numbers: Counter[str | None] = Counter()
     for entry in fleet:
-        said = dict(entry)
-        pool = said.pop("pool", "chat")
-        for _ in range(said.pop("replicas", 1)):
-            numbers[pool] = numbers.get(pool, 0) + 1
-            name = f"{str(pool).replace('/', '-')}-{numbers[pool]}"
-            replica, document = _replica(name, pool, said)
+        fields = dict(entry)
+        pool = fields.pop("pool", "chat")
+        for _ in range(fields.pop("replicas", 1)):
+            numbers[pool] += 1
+            replica, document = _replica(f"{str(pool).replace('/', '-')}-{numbers[pool]}", pool, fields)
             replicas.append(replica)
             documents += [document] if document else []
     return replicas, documents
 
 
-def _replica(name: str, pool: str | None, said: Mapping[str, Any]) -> tuple[Replica, Document | None]:
+def _replica(name: str, pool: str | None, fields: Mapping[str, Any]) -> tuple[Replica, Document | None]:
     more: dict[str, Any] = {}
-    for key, value in said.items():
+    for key, value in fields.items():
         if key != "settings":
             more |= _READERS[key](value)
-    if more.get("state") is ReplicaState.DOWN and "settings" not in said:
+    if more.get("state") is ReplicaState.DOWN and "settings" not in fields:
         del more["state"]
         failure = more.pop("failure", None)
         reason = {"kind": failure.kind, "detail": failure.detail} if failure else {}
         return builders.down(name, pool=pool, **reason, **more), None
-    settings = {path: _setting(value) for path, value in {"version": VERSION, **said.get("settings", {})}.items()}
+    settings = {path: _setting(value) for path, value in {"version": VERSION, **fields.get("settings", {})}.items()}
     document = builders.document(settings, base={})
     return builders.replica(name, pool=pool, document=document, **more), document
 
 
 def _setting(value: Any) -> Setting:
-    """`{state: redacted}` is a state without a value; all else is the value."""
+    """Read a value; `{state: redacted}` is a state without one."""
     if isinstance(value, dict) and value.keys() == {"state"}:
         return builders.setting(None, State(value["state"]))
     return builders.setting(value)
 
 
-def _engine(said: Mapping[str, Any]) -> Engine:
-    given = dict(said)
+def _engine(fields: Mapping[str, Any]) -> Engine:
+    given = dict(fields)
     basis = Basis(given.pop("basis", Basis.REPORTED))
     return builders.engine(given.pop("tokens", 1_200_000), basis=basis, **given)
 
 
-def _hashes(said: list[Any]) -> dict[str, Any]:
-    """Engines by what they tell of their block hashes: a digest, `{canonical, engine}`, or null: nothing is hashed."""
-    told = [
-        Fingerprint(reason="Prefix caching is off.") if each is None else Fingerprint(**each)
-        for each in map(_both, said)
-    ]
-    return {"engines": tuple(builders.engine(dp_rank=rank, fingerprint=each) for rank, each in enumerate(told))}
+def _hashes(digests: list[Any]) -> dict[str, Any]:
+    """Read engines by digest: a text, `{canonical, engine}`, or null where prefix caching is off."""
+    fingerprints = []
+    for each in digests:
+        digest = {"canonical": each, "engine": each} if isinstance(each, str) else each
+        fingerprints.append(Fingerprint(**(digest or {"reason": "Prefix caching is off."})))
+    return {"engines": builders.hashing(*fingerprints)}
 
 
-def _both(said: Any) -> dict[str, str] | None:
-    return {"canonical": said, "engine": said} if isinstance(said, str) else said
-
-
-def _group(said: Mapping[str, Any]) -> KVCacheGroup:
+def _group(fields: Mapping[str, Any]) -> KVCacheGroup:
     usual = {"dp_rank": 0, "group_id": 0, "spec_type": "FullAttentionSpec", "block_size": 16, "layers": 32}
-    return KVCacheGroup(**{**usual, "page_size_bytes": 65536, **said})
+    return KVCacheGroup(**{**usual, "page_size_bytes": 65536, **fields})
 
 
-def _contradiction(said: Mapping[str, Any]) -> Contradiction:
-    sources = said.get("sources", (Source.SERVER_INFO, Source.METRICS))
+def _contradiction(fields: Mapping[str, Any]) -> Contradiction:
+    sources = fields.get("sources", (Source.SERVER_INFO, Source.METRICS))
     kept, other = (
-        builders.setting(said[side], source=Source(source))
+        builders.setting(fields[side], source=Source(source))
         for side, source in zip(("kept", "other"), sources, strict=True)
     )
-    return Contradiction(said["path"], kept, other)
+    return Contradiction(fields["path"], kept, other)
 
 
 _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""Subjects of rules, built of the same entries as cases."""
+"""Subjects of rules, built from the entries of cases."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,8 +15,7 @@ def pool(
     """A pool of replicas `chat-1`, `chat-2` and so on."""
     replicas, documents = built([{**entry, "pool": name} for entry in entries])
     fleet = builders.fleet(replicas, documents, ignore=tuple(ignore))
-    told = [document.settings for document in documents]
-    domain = domain_of(declared or Declared(), [each.role for each in replicas], told)
+    domain = domain_of(declared or Declared(), [each.role for each in replicas], [each.settings for each in documents])
     return PoolSubject(fleet.pools[0], domain, tuple(replicas), fleet.documents, tuple(ignore))
 
 

@@ -1,6 +1,8 @@
-"""Settings that differ become drafts: by majority, by tie; within a pool and across a pair."""
+"""Settings that differ become drafts: with a majority, with a tie, within a pool and across a pair."""
 
 from typing import Any
+
+import pytest
 
 from dashboard.fleet.pieces import Kind, Style
 from dashboard.rules.differences import pair_differences, pool_differences
@@ -15,11 +17,14 @@ def settings(blocks: Any, seqs: Any = 256) -> dict[str, Any]:
     return {"settings": {BLOCKS: blocks, SEQS: seqs}}
 
 
-def test_replicas_that_differ_in_the_same_way_share_a_draft() -> None:
+def test_replicas_with_the_same_difference_share_a_draft() -> None:
     (draft,) = pool_differences(pool({"replicas": 4, **settings(16)}, {"replicas": 2, **settings(32, 128)}), BOTH)
+    targets = [(each.text, each.target.kind, each.target.key) for each in draft.text if each.target]
 
     assert draft.replicas == ("http://chat-5:8000", "http://chat-6:8000")
     assert draft.sentence == "block_size is 32 and max_num_seqs is 128; 4 of 6 replicas use 16 and 256."
+    assert targets == [("block_size", Kind.SETTING, BLOCKS), ("max_num_seqs", Kind.SETTING, SEQS)]
+    assert [each.text for each in draft.text if each.style is Style.CODE][-2:] == ["16", "256"]
     assert [(each.path, each.value, each.is_reference) for each in draft.evidence] == [
         (BLOCKS, "32", False),
         (BLOCKS, "16", True),
@@ -32,15 +37,7 @@ def test_replicas_that_differ_in_the_same_way_share_a_draft() -> None:
     assert draft.remedy.snippets[0].text == "--block-size 16 --max-num-seqs 256"
 
 
-def test_a_text_keeps_settings_and_values_as_pieces() -> None:
-    (draft,) = pool_differences(pool({"replicas": 3, **settings(16)}, settings(32)), BOTH)
-    targets = [(each.text, each.target.kind, each.target.key) for each in draft.text if each.target]
-
-    assert targets == [("block_size", Kind.SETTING, BLOCKS)]
-    assert [each.text for each in draft.text if each.style is Style.CODE] == ["block_size", "32", "16"]
-
-
-def test_replicas_that_differ_in_other_ways_have_drafts_of_their_own() -> None:
+def test_replicas_with_other_differences_have_other_drafts() -> None:
     found = pool_differences(pool({"replicas": 4, **settings(16)}, settings(32), settings(16, 128)), BOTH)
 
     assert [draft.replicas for draft in found] == [("http://chat-5:8000",), ("http://chat-6:8000",)]
@@ -48,62 +45,56 @@ def test_replicas_that_differ_in_other_ways_have_drafts_of_their_own() -> None:
 
 def test_a_setting_that_the_majority_does_not_set_is_removed() -> None:
     (draft,) = pool_differences(pool({"replicas": 3, **settings(None)}, settings(32, 128)), BOTH)
+    (only,) = pool_differences(pool({"replicas": 3, **settings(None, None)}, settings(32, 128)), BOTH)
 
-    assert draft.sentence == (
-        "max_num_seqs is 128; 3 of 4 replicas use 256. block_size is 32; unset on 3 of 4 replicas."
-    )
+    assert draft.sentence == "max_num_seqs is 128; 3 of 4 replicas use 256. block_size is 32; unset on 3 of 4 replicas."
     assert draft.remedy.sentence == (
         "Set `max_num_seqs` as on the rest of the pool, remove `--block-size` and restart these replicas."
     )
     assert [each.text for each in draft.remedy.snippets] == ["--max-num-seqs 256"]
-    (only,) = pool_differences(pool({"replicas": 3, **settings(None, None)}, settings(32, 128)), BOTH)
     assert only.remedy.sentence == "Remove `--block-size` and `--max-num-seqs` from these replicas and restart them."
 
 
-def test_a_tie_offers_every_value() -> None:
+def test_a_tie_offers_every_value_and_counts_those_that_it_does_not_name() -> None:
     (draft,) = pool_differences(pool(settings(16), settings(32)), [BLOCKS])
+    (many,) = pool_differences(pool(*(settings(16 * 2**power) for power in range(6))), [BLOCKS])
 
     assert draft.sentence == "block_size differs: 16 on 1 and 32 on 1 (too few replicas for a majority)."
     assert [each.text for each in draft.remedy.snippets] == ["--block-size 16", "--block-size 32"]
     assert not any(each.is_reference for each in draft.evidence)
+    assert "16 on 1, 32 on 1, 64 on 1, 128 on 1 and 2 more values (no majority)" in many.sentence
 
 
-def test_a_tie_of_many_values_names_the_first_and_counts_the_rest() -> None:
-    (draft,) = pool_differences(pool(*(settings(16 * 2**power) for power in range(6))), [BLOCKS])
-
-    assert "16 on 1, 32 on 1, 64 on 1, 128 on 1 and 2 more values (no majority)" in draft.sentence
-
-
-def test_a_meaning_makes_two_spellings_one() -> None:
+def test_values_with_the_same_meaning_are_equal() -> None:
     same = pool({"replicas": 3, **settings(False)}, settings(None))
 
     assert not list(pool_differences(same, [BLOCKS], unset_is_false))
 
 
-def test_prefill_and_decode_are_compared() -> None:
-    (draft,) = pair_differences(pair([{"replicas": 2, **settings(16)}], [{"replicas": 2, **settings(32)}]), BOTH)
+@pytest.mark.parametrize(
+    ("decode", "replicas", "values", "snippets"),
+    [
+        ([{"replicas": 2, **settings(32)}], ["prefill-1", "prefill-2"], "32", ["--block-size 32"]),
+        ([{"replicas": 3, **settings(16)}, settings(32)], ["decode-4"], "16 or 32", ["--block-size 16"]),
+        ([settings(None)], ["prefill-1", "prefill-2"], "unset", []),
+    ],
+)
+def test_prefill_is_compared_with_decode_as_the_reference(
+    decode: list[dict[str, Any]], replicas: list[str], values: str, snippets: list[str]
+) -> None:
+    (draft,) = pair_differences(pair([{"replicas": 2, **settings(16)}], decode), BOTH)
+    removed = "" if snippets else " (remove `--block-size`)"
 
-    assert draft.sentence == "block_size is 16 on prefill and 32 on decode."
-    assert draft.replicas == ("http://chat-prefill-1:8000", "http://chat-prefill-2:8000")
-    assert [(each.holder, each.is_reference) for each in draft.evidence] == [
+    assert draft.replicas == tuple(f"http://chat-{each}:8000" for each in replicas)
+    assert draft.sentence == f"block_size is 16 on prefill and {values} on decode."
+    assert {(each.holder, each.is_reference) for each in draft.evidence} == {
         ("chat/prefill", False),
         ("chat/decode", True),
-    ]
-    assert draft.remedy.snippets[0].text == "--block-size 32"
-
-
-def test_a_setting_that_decode_does_not_set_is_removed() -> None:
-    (draft,) = pair_differences(pair([settings(32)], [settings(None)]), [BLOCKS])
-
+    }
+    assert [each.text for each in draft.remedy.snippets] == snippets
     assert draft.remedy.sentence == (
-        "Set the same `block_size` in both pools (remove `--block-size`) and restart the changed replicas."
+        f"Set the same `block_size` in both pools{removed} and restart the changed replicas."
     )
-
-
-def test_one_decode_replica_that_differs_from_both_sides_is_named_alone() -> None:
-    (draft,) = pair_differences(pair([settings(16)], [{"replicas": 3, **settings(16)}, settings(32)]), [BLOCKS])
-
-    assert draft.replicas == ("http://chat-decode-4:8000",)
 
 
 def test_unreported_and_ignored_settings_are_not_compared_across_a_pair() -> None:

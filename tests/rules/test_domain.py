@@ -1,4 +1,4 @@
-"""What a pool shares is what fleet.yaml says, else what the replicas' connectors and events show."""
+"""The domain of a pool is declared in fleet.yaml, else inferred from connectors, events and roles."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from dashboard.rules.domain import Basis, Declared, Domain, Expectations, Impact
 from tests.builders import document
 
 Settings = dict[str, Any]
-UNSAID = Declared()
+UNDECLARED = Declared()
 EXTRA = "kv_transfer_config.kv_connector_extra_config"
 EVENTS = "kv_events_config.enable_kv_cache_events"
-# vllm/distributed/kv_transfer/kv_connector/factory.py of 0.32.0, and older names.
+# vllm/distributed/kv_transfer/kv_connector/factory.py of 0.32.0, and older names
 CONNECTORS = {
     "DecodeBenchConnector": Store.NONE,
     "ExampleConnector": Store.FILE,
@@ -35,7 +35,7 @@ CONNECTORS = {
 }
 
 
-def inferred(*documents: Settings, declared: Declared = UNSAID, roles: tuple[Role, ...] = (Role.BOTH,)) -> Domain:
+def inferred(*documents: Settings, declared: Declared = UNDECLARED, roles: tuple[Role, ...] = (Role.BOTH,)) -> Domain:
     return domain_of(declared, roles, [document(each, base={}).settings for each in documents])
 
 
@@ -43,7 +43,7 @@ def connector(name: str, **extra: object) -> Settings:
     return {"kv_transfer_config.kv_connector": name, **{f"{EXTRA}.{key}": value for key, value in extra.items()}}
 
 
-def test_a_router_that_nobody_declared_and_no_setting_shows_is_assumed_to_be_approximate() -> None:
+def test_without_any_evidence_the_router_is_assumed_to_be_approximate() -> None:
     domain = inferred({})
 
     assert (domain.router, domain.router_basis) == (Router.APPROXIMATE, Basis.ASSUMED)
@@ -54,16 +54,23 @@ def test_a_router_that_nobody_declared_and_no_setting_shows_is_assumed_to_be_app
     assert domain.assumptions == ("router is approximate",)
 
 
-def test_what_fleet_yaml_says_counts_more_than_what_is_shown() -> None:
+def test_declared_parts_override_inferred_ones() -> None:
     declared = Declared(Router.NONE, Store.NONE, disaggregated=False, expects=Expectations(block_size=16))
-    shown = {EVENTS: True, **connector("LMCacheConnectorV1")}
-    domain = inferred(shown, declared=declared, roles=(Role.PREFILL,))
+    settings = {EVENTS: True, **connector("LMCacheConnectorV1")}
+    domain = inferred(settings, declared=declared, roles=(Role.PREFILL,))
+    every = inferred({}, declared=Declared(Router.APPROXIMATE, Store.FILE, disaggregated=True))
 
     assert (domain.router, domain.kv_store, domain.disaggregated) == (Router.NONE, Store.NONE, False)
     assert {domain.router_basis, domain.kv_store_basis, domain.disaggregated_basis} == {Basis.DECLARED}
     assert domain.expects.block_size == 16
     assert domain.contexts == domain.known_contexts == {ImpactContext.MODEL}
     assert domain.assumptions == ()
+    assert every.contexts == {
+        ImpactContext.MODEL,
+        ImpactContext.APPROXIMATE,
+        ImpactContext.KV_STORE,
+        ImpactContext.DISAGGREGATED,
+    }
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,7 @@ def test_what_fleet_yaml_says_counts_more_than_what_is_shown() -> None:
         ({"kv_events_config": None}, Router.APPROXIMATE),
     ],
 )
-def test_a_replica_that_publishes_events_shows_a_router_that_follows_them(settings: Settings, router: Router) -> None:
+def test_a_replica_that_publishes_events_implies_a_router_on_kv_events(settings: Settings, router: Router) -> None:
     domain = inferred({}, settings)
 
     assert domain.router is router
@@ -85,7 +92,7 @@ def test_a_replica_that_publishes_events_shows_a_router_that_follows_them(settin
 
 
 @pytest.mark.parametrize(("name", "store"), CONNECTORS.items())
-def test_a_connector_shows_its_store_alone_and_inside_a_multi_connector(name: str, store: Store) -> None:
+def test_a_connector_implies_its_store_alone_and_inside_a_multi_connector(name: str, store: Store) -> None:
     multi = connector("MultiConnector", connectors=[{"kv_connector": "NixlConnector"}, {"kv_connector": name}])
 
     assert inferred(connector(name)).kv_store is store
@@ -94,37 +101,29 @@ def test_a_connector_shows_its_store_alone_and_inside_a_multi_connector(name: st
 
 
 @pytest.mark.parametrize(
-    ("tiers", "store"),
+    ("options", "store"),
     [
-        ([{"type": "fs"}], Store.FILE),
-        ([{"type": "obj"}], Store.FILE),
-        ([{"type": "p2p"}], Store.P2P),
-        ([{"type": "fs"}, {"type": "p2p"}], Store.P2P),
-        ([{"type": "example"}, {"type": "kvcr"}], Store.NONE),
-        ([{"type": 1}, {}, "fs", None], Store.NONE),
-        ("fs", Store.NONE),
-        ([], Store.NONE),
+        ({"secondary_tiers": [{"type": "fs"}]}, Store.FILE),
+        ({"secondary_tiers": [{"type": "obj"}]}, Store.FILE),
+        ({"secondary_tiers": [{"type": "p2p"}]}, Store.P2P),
+        ({"secondary_tiers": [{"type": "fs"}, {"type": "p2p"}]}, Store.P2P),
+        ({"secondary_tiers": [{"type": "example"}, {"type": "kvcr"}]}, Store.NONE),
+        ({"secondary_tiers": [{"type": 1}, {}, "fs", None]}, Store.NONE),
+        ({"secondary_tiers": "fs"}, Store.NONE),
+        ({"secondary_tiers": []}, Store.NONE),
+        ({"spec_name": "SharedStorageOffloadingSpec"}, Store.FILE),
+        ({"note": "LMCacheConnectorV1", "tier": "p2p"}, Store.NONE),
     ],
 )
-def test_the_tiers_of_an_offloading_connector_show_its_store(tiers: object, store: Store) -> None:
-    assert inferred(connector("OffloadingConnector", secondary_tiers=tiers)).kv_store is store
-    assert inferred(connector("NixlConnector", secondary_tiers=tiers)).kv_store is Store.NONE
+def test_the_tiers_of_an_offloading_connector_imply_its_store(options: Settings, store: Store) -> None:
+    assert inferred(connector("OffloadingConnector", **options)).kv_store is store
+    assert inferred(connector("NixlConnector", **options)).kv_store is Store.NONE
 
 
-def test_the_shared_folder_of_llm_d_is_a_store() -> None:
-    told = connector("OffloadingConnector", spec_name="SharedStorageOffloadingSpec")
+def test_the_order_of_documents_does_not_matter() -> None:
+    documents = [connector("MooncakeStoreConnector"), connector("LMCacheConnectorV1"), {}]
 
-    assert inferred(told).kv_store is Store.FILE
-
-
-def test_a_name_in_an_option_is_no_connector() -> None:
-    assert inferred(connector("NixlConnector", note="LMCacheConnectorV1", tier="p2p")).kv_store is Store.NONE
-
-
-def test_the_order_of_documents_means_nothing() -> None:
-    told = [connector("MooncakeStoreConnector"), connector("LMCacheConnectorV1"), {}]
-
-    assert inferred(*told) == inferred(*reversed(told))
+    assert inferred(*documents) == inferred(*reversed(documents))
 
 
 @pytest.mark.parametrize(
@@ -137,21 +136,8 @@ def test_the_order_of_documents_means_nothing() -> None:
         ((Role.BOTH,), {"ec_transfer_config": None}, False),
     ],
 )
-def test_a_role_shows_that_a_model_is_served_in_parts(
-    roles: tuple[Role, ...], settings: Settings, *, disaggregated: bool
-) -> None:
+def test_a_role_implies_disaggregation(roles: tuple[Role, ...], settings: Settings, *, disaggregated: bool) -> None:
     domain = inferred(settings, roles=roles)
 
     assert domain.disaggregated is disaggregated
     assert domain.disaggregated_basis is (Basis.INFERRED if disaggregated else Basis.ASSUMED)
-
-
-def test_each_part_of_a_domain_is_a_reason_for_harm() -> None:
-    declared = Declared(Router.APPROXIMATE, Store.FILE, disaggregated=True)
-
-    assert inferred({}, declared=declared).contexts == {
-        ImpactContext.MODEL,
-        ImpactContext.APPROXIMATE,
-        ImpactContext.KV_STORE,
-        ImpactContext.DISAGGREGATED,
-    }

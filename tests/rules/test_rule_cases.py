@@ -1,4 +1,4 @@
-"""Every rule says of the fleets in its cases what they expect: one test for all of them."""
+"""Every rule has the expected outcome and findings in each of its cases."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import pytest
 
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Confidence, Finding, Severity
-from tests.rules.case import Case, cases, most_telling
+from tests.rules.case import Case, cases, main_outcome
 
 
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: f"{case.rule}: {case.name}")
-def test_a_rule_says_what_its_case_expects(case: Case) -> None:
+def test_a_case_has_the_expected_outcome_and_findings(case: Case) -> None:
     inspection = case.inspected(BY_ID[case.rule])
-    outcome = most_telling(inspection)
+    outcome = main_outcome(inspection)
 
     assert outcome.kind == case.expect, (outcome.reason, [each.sentence for each in inspection.findings])
     assert case.reason in outcome.reason

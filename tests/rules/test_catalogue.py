@@ -1,0 +1,125 @@
+"""Every rule has a page, cases, a remedy and evidence; its verdicts are committed."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from pydantic import ValidationError
+
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.domain import ImpactContext
+from dashboard.rules.findings import FAMILIES, OutcomeKind, Severity
+from dashboard.rules.registry import Rule, page_of
+from dashboard.rules.simple import _Group
+from tests.rules.case import FOLDER, cases_of, rule_of
+from tests.tools.rule_set import COMMITTED, text, verdict_of
+
+SOURCE = re.compile(r"vllm/[\w/]+\.py|[\w.-]+/[\w.-]+#\d+|https?://|captures?/|measured")
+WHOLE = """Blocks differ.
+
+More of the problem
+on two lines.
+
+Why it matters:
+    - any pool: One thing
+      on two lines.
+    - kv-events: Another: with a colon.
+
+How to fix:
+    Do this
+    and that.
+
+    Then rest.
+
+Exceptions:
+    None.
+
+Evidence:
+    - vllm/config/cache.py
+    - owner/repo#1
+
+Example:
+    A
+      deeper
+"""
+
+each_rule = pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.id)
+
+
+def test_ids_and_names_are_unique_and_ids_are_sorted_within_a_family() -> None:
+    ids = [rule.id for rule in ALL_RULES]
+
+    assert len(set(ids)) == len({rule.name for rule in ALL_RULES}) == len(ids)
+    for prefix in FAMILIES:
+        own = [each for each in ids if each.startswith(prefix)]
+        assert own == sorted(own)
+    assert {rule_of(file) for file in FOLDER.glob("*.yaml")} == set(ids), "every rule has cases"
+
+
+@each_rule
+def test_a_rule_has_an_id_a_name_and_a_complete_page(rule: Rule) -> None:
+    page = rule.page
+
+    assert re.fullmatch(r"[A-Z]{2}-\d\d", rule.id)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.name)
+    assert page.problem.endswith(".")
+    assert "\n" not in page.problem.split("\n\n")[0]
+    assert page.why.keys() == rule.severity.keys(), "a reason for each context that has a severity"
+    assert all(re.match(r"[A-Z`0-9]", sentence) and sentence.endswith(".") for sentence in page.why.values())
+    assert page.fix.endswith(".")
+    assert page.exceptions.endswith(".")
+    assert page.evidence
+    assert all(SOURCE.search(line) for line in page.evidence), "a file of vLLM, an issue, or an address"
+    assert page.example
+    assert all(isinstance(value, int | float | str | bool) for value in rule.parameters.values())
+
+
+@pytest.mark.no_cover
+@each_rule
+def test_a_rule_has_cases_of_each_outcome_and_findings_with_evidence_and_remedy(rule: Rule) -> None:
+    kinds = {case.expect for case in cases_of(rule.id)}
+    failing = [case for case in cases_of(rule.id) if case.expect is OutcomeKind.FAILED]
+    found = [finding for case in failing for finding in case.inspected(rule).findings]
+
+    assert {OutcomeKind.PASSED, OutcomeKind.FAILED} <= kinds
+    assert kinds & {OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE}
+    assert all(finding.evidence and finding.remedy.sentence for finding in found)
+    assert any(finding.remedy.snippets for finding in found) or rule.id == "CP-01", "something to paste"
+
+
+def test_a_docstring_is_a_page_of_sections() -> None:
+    page = page_of(WHOLE)
+    brief = page_of("Blocks differ.")
+
+    assert page.problem == "Blocks differ.\n\nMore of the problem on two lines."
+    assert page.why == {
+        ImpactContext.MODEL: "One thing on two lines.",
+        ImpactContext.KV_EVENTS: "Another: with a colon.",
+    }
+    assert page.fix == "Do this and that.\n\nThen rest."
+    assert page.exceptions == "None."
+    assert page.evidence == ("vllm/config/cache.py", "owner/repo#1")
+    assert page.example == "A\n  deeper"
+    assert (brief.problem, brief.why, brief.fix, brief.evidence, brief.example) == ("Blocks differ.", {}, "", (), "")
+
+
+def test_unknown_impact_contexts_and_meanings_are_rejected() -> None:
+    with pytest.raises(ValueError, match="no such context"):
+        page_of("Blocks differ.\n\nWhy it matters:\n    - no such context: A sentence.\n")
+    with pytest.raises(ValidationError, match="no such function in value_equivalence"):
+        _Group(compare=("cache_config.block_size",), meaning="nope")
+
+
+def test_the_committed_verdicts_are_those_of_the_rules() -> None:
+    assert text().splitlines() == COMMITTED.read_text().splitlines(), (
+        "verdicts changed: where this is wanted, raise RULE_SET in dashboard/rules/catalogue.py, "
+        "then run python -m tests.tools.rule_set"
+    )
+
+
+def test_a_verdict_depends_on_the_severity_and_not_on_the_wording() -> None:
+    case = next(each for each in cases_of("RT-01") if each.findings)
+    finding = case.inspected(BY_ID["RT-01"]).findings[0]
+
+    assert verdict_of(replace(finding, text=(), why="Other words.")) == verdict_of(finding)
+    assert verdict_of(replace(finding, severity=Severity.INFO)) != verdict_of(finding)
