@@ -1,6 +1,6 @@
-"""Servers of one version, started with one command line, give no finding but those that they deserve.
+"""Servers with one version and one command line have only the findings that their capture justifies.
 
-Whatever their number, their addresses, and how much each of them tells.
+This does not depend on their number, their addresses, or which endpoints answer.
 """
 
 import json
@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations, cycle, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -39,11 +39,11 @@ from tests.provider_answers import provider_answer
 OPEN = frozenset({METRICS, VERSION, MODELS, KV_EVENTS})
 INTERVAL = timedelta(seconds=15)
 NUMBERS = (1, 2, 3, 8)  # of replicas in a pool
-SHIFT = 5  # combinations that stand apart in the list of all are put into one pool
+SHIFT = 5  # between two combinations of one mixed pool
 DEV_MODE = "CO-14"
 
 
-class Deserved(NamedTuple):
+class Justified(NamedTuple):
     """A finding that clean pools of some captures have, and why it is no false alarm."""
 
     rule: str
@@ -60,61 +60,55 @@ def caches(server: Capture) -> bool:
     return config.get("cache_config", {}).get("enable_prefix_caching") is not False
 
 
-DESERVED = (
-    Deserved(DEV_MODE, "development mode is open: without it there is no /server_info", lambda _: True),
-    Deserved("RT-06", "each process hashes from a random seed, which the provider measures", is_random),
-    Deserved("RT-13", "prefix caching is off: asked for, or because of the model", lambda server: not caches(server)),
-    Deserved("ID-06", "a plugin reports blocks x block size of a hybrid model", lambda server: "plugin" in server.case),
-    Deserved("ID-05", "the Rust frontend reports no cache configuration", lambda server: not has_python_api(server)),
-    Deserved("RT-10", "the topic names another model than the served one", lambda server: "kvevents" in server.case),
+JUSTIFIED = (
+    Justified(DEV_MODE, "development mode is open: without it there is no /server_info", lambda _: True),
+    Justified("RT-06", "each process has a random hash seed, which the provider measures", is_random),
+    Justified("RT-13", "prefix caching is off, by option or because of the model", lambda server: not caches(server)),
+    Justified("ID-06", "a plugin reports blocks x block size of a hybrid model", lambda each: "plugin" in each.case),
+    Justified("ID-05", "the Rust frontend reports no cache configuration", lambda each: not has_python_api(each)),
+    Justified("RT-10", "the topic names another model than the served one", lambda each: "kvevents" in each.case),
 )
 
 
-def deserved(server: Capture) -> frozenset[str]:
-    """The rules whose findings such servers deserve."""
-    return frozenset(each.rule for each in DESERVED if each.has(server))
+def justified(server: Capture) -> frozenset[str]:
+    """Return the rules with a justified finding on such servers."""
+    return frozenset(each.rule for each in JUSTIFIED if each.has(server))
 
 
-def replicas(server: Capture, number: int, telling: Sequence[Collection[str] | None], first: int = 1) -> list[Snapshot]:
-    """Servers that were started alike: each is a process of its own, at an address of its own."""
+def numbered(answers: Mapping[str, bytes], paths: Collection[str] | None, number: int) -> Snapshot:
+    """Return the answers as those of a server with its own address and pod."""
+    own = {path: body.replace(b"kv@pod-1@", b"kv@pod-%d@" % number) for path, body in answers.items()}
+    return snapshot(own, paths, target=f"http://10.0.0.{number}:8000", labels={"pool": "chat"})
+
+
+def replicas(server: Capture, number: int, paths: Sequence[Collection[str] | None], first: int = 1) -> list[Snapshot]:
+    """Return servers with one command line, each a process of its own, that answer on these paths in turn."""
     found = []
-    for index, paths in enumerate(islice(cycle(telling), number), start=first):
+    for place, asked in enumerate(islice(cycle(paths), number), start=first):
         config = json.loads(server.answers[SERVER_INFO])
         if isinstance(config["vllm_config"], dict):
-            config["vllm_config"]["instance_id"] = f"1795171{index:012}"
-        answers = {**server.answers, SERVER_INFO: json.dumps(config).encode()}
-        answers = {path: body.replace(b"kv@pod-1@", b"kv@pod-%d@" % index) for path, body in answers.items()}
-        found.append(snapshot(answers, paths, target=f"http://10.0.0.{index}:8000", labels={"pool": "chat"}))
+            config["vllm_config"]["instance_id"] = f"1795171{place:012}"
+        found.append(numbered({**server.answers, SERVER_INFO: json.dumps(config).encode()}, asked, place))
     return found
 
 
 def with_provider(server: Capture, number: int) -> list[Snapshot]:
-    """The same servers, in turn: the provider with every setting, the provider without them, no provider."""
+    """Return the same servers: in turn with the whole provider, with the provider without settings, without it."""
     found = []
-    for index, answer in zip(range(1, number + 1), cycle((_whole, _brief, None)), strict=False):
-        paths = OPEN | {INFERENCE_CONFIG} if answer else OPEN
+    for place, is_full in zip(range(1, number + 1), cycle((True, False, None)), strict=False):
         answers = {path: server.answers[path] for path in OPEN if path in server.answers}
-        if answer:
-            answers[INFERENCE_CONFIG] = json.dumps(answer(server, index)).encode()
-        answers = {path: body.replace(b"kv@pod-1@", b"kv@pod-%d@" % index) for path, body in answers.items()}
-        found.append(snapshot(answers, paths, target=f"http://10.0.0.{index}:8000", labels={"pool": "chat"}))
+        if is_full is not None:
+            answer = provider_answer(server, full=is_full, fingerprints=roots(server, place))
+            if is_full:
+                answer["fleet"]["settings"]["instance_id"] = f"1795171{place:012}"
+                answer["fleet"]["environment"] |= {"VLLM_SERVER_DEV_MODE": False, "VLLM_PLUGINS": ["fleet_config"]}
+            answers[INFERENCE_CONFIG] = json.dumps(answer).encode()
+        found.append(numbered(answers, [*OPEN, INFERENCE_CONFIG], place))
     return found
 
 
-def _whole(server: Capture, index: int) -> dict[str, Any]:
-    """What the provider of one server answers with `?full=true`: the capture was taken in development mode."""
-    answer = provider_answer(server, fingerprints=roots(server, index))
-    answer["fleet"]["settings"]["instance_id"] = f"1795171{index:012}"
-    answer["fleet"]["environment"] |= {"VLLM_SERVER_DEV_MODE": False, "VLLM_PLUGINS": ["fleet_config"]}
-    return answer
-
-
-def _brief(server: Capture, index: int) -> dict[str, Any]:
-    return provider_answer(server, full=False, fingerprints=roots(server, index))
-
-
 def roots(server: Capture, index: int) -> list[str]:
-    """What the engines of a server hash from: with a random root each from its own."""
+    """Return the hash seeds of a server's engines: with a random seed one per rank."""
     return [f"process {index}, rank {rank}" for rank in range(2)] if is_random(server) else ["one root"]
 
 
@@ -124,7 +118,7 @@ def inspected(snapshots: Sequence[Snapshot], router: Router | None = None) -> In
 
 
 def read_through_every_combination(server: Capture) -> tuple[list[list[Replica]], Mapping[str, Document]]:
-    """Eight servers through each combination of endpoints, without those that tell what an earlier one tells."""
+    """Read eight servers through each combination of endpoints; drop those that report the same as an earlier one."""
     every = [frozenset(some) for size in range(len(server.answers)) for some in combinations(server.answers, size + 1)]
     servers = replicas(server, max(NUMBERS), [None])
     asked = [(place, server, paths) for place, paths in enumerate(every) for server in servers]
@@ -151,8 +145,8 @@ def _answering(server: Snapshot, paths: Collection[str], target: str) -> Snapsho
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("server", captures())
-def test_servers_alike_give_only_what_they_deserve_through_every_combination_of_endpoints(server: Capture) -> None:
-    """Pools of each number that all answer alike, and pools in which each replica answers otherwise."""
+def test_equal_servers_have_only_justified_findings_through_every_combination_of_endpoints(server: Capture) -> None:
+    """In pools of each size with equal endpoints, and in one pool with different endpoints per replica."""
     known, documents = read_through_every_combination(server)
     wrong = set()
     for place, alike in enumerate(known):
@@ -164,78 +158,68 @@ def test_servers_alike_give_only_what_they_deserve_through_every_combination_of_
             wrong |= {
                 (each.rule, each.sentence)
                 for each in found.findings
-                if each.severity is not Severity.INFO and each.rule not in deserved(server)
+                if each.severity is not Severity.INFO and each.rule not in justified(server)
             }
     assert not wrong
 
 
-def test_every_exception_is_needed_by_a_capture_and_has_a_reason() -> None:
+def test_every_justification_applies_to_a_capture_and_has_a_reason() -> None:
     every = [each.values[0] for each in captures()]
 
-    assert all(each.reason and any(each.has(server) for server in every) for each in DESERVED)
+    assert all(each.reason and any(each.has(server) for server in every) for each in JUSTIFIED)
 
 
 @pytest.mark.parametrize("server", captures())
-def test_stock_servers_alike_give_no_finding(server: Capture) -> None:
-    """Without development mode, a vLLM whose hashes have a fixed root has nothing wrong."""
+def test_equal_servers_without_development_mode_have_no_finding_on_it(server: Capture) -> None:
     found = inspected(replicas(server, 4, [OPEN]))
 
-    assert {each.rule for each in found.findings} <= deserved(server) - {DEV_MODE}
+    assert {each.rule for each in found.findings} <= justified(server) - {DEV_MODE}
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("number", [1, 2, 3, 8])
 @pytest.mark.parametrize("server", captures(has_python_api))
-def test_servers_of_which_some_have_the_provider_give_only_the_findings_that_they_deserve(
-    server: Capture, number: int
-) -> None:
-    """Nothing differs but who answers: the provider in full, in brief, or not at all."""
+def test_equal_servers_with_and_without_the_provider_have_only_justified_findings(server: Capture, number: int) -> None:
     found = inspected(with_provider(server, number))
 
     assert [each for each in found.outcomes if each.kind is OutcomeKind.ERROR] == []
-    wrong = [(each.rule, each.sentence) for each in found.findings if each.rule not in deserved(server) - {DEV_MODE}]
+    wrong = [(each.rule, each.sentence) for each in found.findings if each.rule not in justified(server) - {DEV_MODE}]
     assert wrong == []
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("server", captures(has_python_api))
-def test_a_server_that_the_provider_reads_says_what_the_same_one_says_in_development_mode(server: Capture) -> None:
-    """One is read by the provider, one by /server_info, one by what is open: they do not differ."""
-    others = replicas(server, 2, [None, OPEN], first=2)
-    found = inspected([*with_provider(server, 1), *others])
+def test_the_provider_the_server_info_and_the_open_endpoints_of_one_server_do_not_differ(server: Capture) -> None:
+    found = inspected([*with_provider(server, 1), *replicas(server, 2, [None, OPEN], first=2)])
 
-    assert {each.rule for each in found.findings} <= deserved(server)
+    assert {each.rule for each in found.findings} <= justified(server)
 
 
-def test_two_servers_that_hash_from_random_roots_are_told_though_they_are_configured_alike() -> None:
-    """The prefix cache of one is of no use to the other: their first block hashes were recorded, and differ."""
+def test_equal_servers_with_random_hash_seeds_are_a_finding_where_the_router_compares_hashes() -> None:
+    """Their recorded first block hashes differ."""
     both = [capture("qwen3_xxhash"), capture("qwen3_xxhash_again")]
-    hashes = {server.launch["first_block_hash"] for server in both}
     snapshots = [one for place, server in enumerate(both) for one in replicas(server, 1, [OPEN], first=place + 1)]
     (finding,) = inspected(snapshots, Router.PREFIX_HASH).findings
 
-    assert len(hashes) == 2
+    assert len({server.launch["first_block_hash"] for server in both}) == 2
     assert finding.rule == "RT-06"
     assert finding.assumptions == ("PYTHONHASHSEED is unset",)
-    assert inspected(snapshots).findings == (), "nobody said that hashes are compared"
+    assert inspected(snapshots).findings == (), "the router is only assumed"
 
 
-def test_servers_with_a_fixed_root_are_not_told_and_hash_alike() -> None:
-    """Llama and qwen3 with other settings, sha256 both: the first block hash was recorded, and is the same."""
+def test_servers_with_the_fixed_seed_of_sha256_have_equal_hashes() -> None:
     both = [capture("llama"), capture("gemma3")]
 
     assert len({server.launch["first_block_hash"] for server in both}) == 1
 
 
-def test_a_server_that_answers_that_it_publishes_nothing_stands_out_among_those_that_publish() -> None:
-    """By `/kv_event_sources` alone, which is open to everybody."""
+def test_a_server_that_publishes_no_events_differs_from_publishing_ones() -> None:
+    """From `/kv_event_sources` alone, which needs no key."""
     publishing, silent = capture("qwen3_kvevents"), capture("qwen3_xxhash")
     snapshots = [
         snapshot(each.answers, OPEN, target=f"http://10.0.0.{number}:8000", labels={"pool": "chat"})
         for number, each in enumerate([publishing, publishing, publishing, silent])
     ]
+    found = {each.rule: each.replicas for each in inspected(snapshots).findings}
 
-    fleet = build_fleet("test", snapshots, polled_at=AT, interval=timedelta(seconds=15))
-
-    found = {each.rule: each.replicas for each in fleet.inspection.findings}
     assert found["RT-09"] == ("http://10.0.0.3:8000",)
