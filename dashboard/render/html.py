@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -28,6 +29,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.glossary import TERMS
 
+BLOCK_STYLES = Path(__file__).with_name("blocks.css").read_text(encoding="utf-8")
 LONGEST = 4_000  # characters of one text: a foreign value can be a megabyte
 LONGEST_SNIPPET = 40_000
 SHORT = 40  # characters of a cell that is never broken on a screen
@@ -187,7 +189,7 @@ def _classes(table: Table) -> list[Markup]:
 
 def _class_of(column: Column, place: int, table: Table) -> Markup:
     """Return the classes of a column: numbers, code, or so short that it stays on one line."""
-    short = not column.is_number and all(len(row[place].text) <= SHORT for row in table.rows)
+    short = not column.is_number and all(len(row[place].text) <= SHORT and not row[place].pieces for row in table.rows)
     names = [
         name for name, is_so in (("number", column.is_number), ("code", column.is_code), ("short", short)) if is_so
     ]

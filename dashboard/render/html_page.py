@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from dashboard.fleet.formatting import iso, without_commands
 from dashboard.fleet.pieces import Target
-from dashboard.render.html import HtmlWriter, anchors_of, template
+from dashboard.render.html import BLOCK_STYLES, HtmlWriter, anchors_of, template
 from dashboard.views.blocks import View
 from dashboard.views.context import Context, context_line, short_parts
 
@@ -52,4 +52,4 @@ def text_of_foot(context: Context) -> str:
 
 @cache
 def _style() -> str:
-    return Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    return BLOCK_STYLES + Path(__file__).with_name("report.css").read_text(encoding="utf-8")

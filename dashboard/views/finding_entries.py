@@ -249,5 +249,5 @@ def _replicas(findings: Iterable[Finding]) -> list[str]:
 
 def _chip(share: CohortShare, *, several: bool) -> Text:
     where = [Piece(f"{brief(share.pool)} ")] if several and share.pool else []
-    letter = cohort(share.letter, share.pool) if share.letter else Piece("not read")
+    letter = cohort(share.letter, share.pool) if share.letter else Piece("not read", Style.MUTED)
     return (*where, letter, *([Piece(f" ×{share.number:,}")] if share.number > 1 else []))

@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import formatting
+from dashboard.render.html import BLOCK_STYLES
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import tally_fleet
 from dashboard.store import Stored
@@ -22,8 +23,8 @@ TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few millisec
 STALE_INTERVALS = 3  # poll intervals after which data is called stale
 LONGEST_FILTER = 60  # characters of a choice: anybody can write one into a URL
 _HERE = Path(__file__).parent
-# look.css is the base; a part of a page that needs more has a look_*.css of its own.
-_LOOK = "".join(file.read_text(encoding="utf-8") for file in sorted(_HERE.glob("look*.css")))
+# blocks.css is shared with exports, look.css is the base of pages; a part of a page that needs more has a look_*.css of its own.
+_LOOK = BLOCK_STYLES + "".join(file.read_text(encoding="utf-8") for file in sorted(_HERE.glob("look*.css")))
 _STILL = (_HERE / "still.css").read_text(encoding="utf-8")
 _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
 # navigate.js copies `data-status` to a live region: screen readers read it as soon as it appears.
