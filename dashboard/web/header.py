@@ -23,7 +23,7 @@ TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few millisec
 STALE_INTERVALS = 3  # poll intervals after which data is called stale
 LONGEST_FILTER = 60  # characters of a choice: anybody can write one into a URL
 _HERE = Path(__file__).parent
-# blocks.css is shared with exports, look.css is the base of pages; a part of a page that needs more has a look_*.css of its own.
+# blocks.css is shared with exports, look.css is the base of pages, a look_*.css is for a part of a page.
 _LOOK = BLOCK_STYLES + "".join(file.read_text(encoding="utf-8") for file in sorted(_HERE.glob("look*.css")))
 _STILL = (_HERE / "still.css").read_text(encoding="utf-8")
 _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
