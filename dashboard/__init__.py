@@ -2,7 +2,7 @@
 
 The rooms, from the bottom to the top; each imports only rooms below it:
 
-- `errors`: what the program raises. `fleet`: the core types and the frames.
+- `errors`: what the program raises. `fleet`: the core types and the frame of replicas.
 - `vllm`: everything that knows vLLM's answers. `provider`: the plugin that runs inside vLLM; nothing imports it.
 - `compare`, `capacity`, `rules`: what differs, how much KV cache there is, what a difference breaks.
 - `analysis`: a fleet from its answers, what changed between two, what would change.

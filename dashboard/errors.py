@@ -2,7 +2,6 @@
 
     DashboardError
     +-- OptionsError     fleet.yaml, the environment or the command line is wrong
-    +-- FrameError       a dataframe has other columns or types than its table
     +-- UnreadableError  an answer is no reply; becomes a `Failure`
     +-- SnapshotError    a saved fleet is unreadable
     +-- ReportError      a report cannot be written
@@ -22,10 +21,6 @@ class OptionsError(DashboardError):
         """Keep the sentences, to print one a line."""
         super().__init__("\n".join(mistakes))
         self.mistakes = mistakes
-
-
-class FrameError(DashboardError):
-    """A dataframe has other columns or types than its table."""
 
 
 class UnreadableError(DashboardError):

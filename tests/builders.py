@@ -26,7 +26,6 @@ from dashboard.fleet import (
     Source,
     State,
 )
-from dashboard.fleet.frames import Frames
 from dashboard.rules.domain import Declared, Router
 from dashboard.rules.policy import Policy
 
@@ -170,8 +169,7 @@ def fleet(
     known = {each.id: each for each in documents}
     pools = compared(members, known, ignore)
     given = {"name": "prod-eu", "generation": next(_GENERATIONS), "polled_at": POLLED_AT, "ignored": ignore}
-    frames = Frames(members, known, pools)
-    built = Fleet(**{**given, "replicas": members, "documents": known, "pools": pools, "frames": frames, **more})
+    built = Fleet(**{**given, "replicas": members, "documents": known, "pools": pools, **more})
     return built if "inspection" in more else inspected(built, NOW)
 
 

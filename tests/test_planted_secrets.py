@@ -29,6 +29,7 @@ from dashboard.analysis.documents.findings import findings_json
 from dashboard.analysis.documents.fleet import fleet_json
 from dashboard.cli import cli
 from dashboard.config import Options
+from dashboard.fleet.frames import replicas_frame
 from dashboard.render.export import Format, written
 from dashboard.render.terminal import to_terminal
 from dashboard.sources.discovery import Discovery
@@ -180,7 +181,7 @@ def test_no_secret_is_in_a_document_a_snapshot_an_export_the_table_or_the_metric
         "notes": (tmp_path / f"{key}.notes.json").read_text(),
         "export": unpacked(store.export(key)).decode(),
         "table": to_terminal(poll_view(fleet), width=1000, colour=False),
-        "frames": "".join(frame.to_csv() for frame in fleet.frames),
+        "frame": replicas_frame(fleet.replicas, fleet.pools).to_csv(),
         "metrics": generate_latest(server._registry).decode(),
         **{path: get(path).text for path in ("/api/v1/fleet", "/api/v1/findings", "/metrics")},
     }

@@ -19,7 +19,6 @@ from dashboard.fleet import (
     Snapshot,
     State,
 )
-from dashboard.fleet.frames import Frames
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection
@@ -47,7 +46,6 @@ class Fleet:
     replicas: tuple[Replica, ...]
     documents: Mapping[str, Document]
     pools: tuple[Pool, ...]
-    frames: Frames
     ignored: tuple[str, ...] = ()
     policy: Policy = field(default_factory=Policy)
     inspection: Inspection = field(default_factory=Inspection)
@@ -65,7 +63,7 @@ class Fleet:
 
 def empty_fleet(name: str) -> Fleet:
     """Return the fleet before its first poll."""
-    return Fleet(name, 0, None, (), {}, (), Frames((), {}, ()))
+    return Fleet(name, 0, None, (), {}, ())
 
 
 def build_fleet(
@@ -133,8 +131,7 @@ def assembled(
     """Put replicas into pools, and compare these. No rule is evaluated yet."""
     ordered = sorted(replicas, key=lambda replica: (replica.pool is None, replica.pool or "", replica.name, replica.id))
     pools = _pools(ordered, documents, ignore, before)
-    built = Frames(ordered, documents, pools, before.frames if before else None)
-    return Fleet(name, generation, polled_at, tuple(ordered), documents, pools, built, tuple(ignore), since=polled_at)
+    return Fleet(name, generation, polled_at, tuple(ordered), documents, pools, tuple(ignore), since=polled_at)
 
 
 def only_pool(fleet: Fleet, name: str) -> Fleet:
@@ -146,9 +143,7 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
     used = {replica.document for replica in replicas}
     documents = {key: document for key, document in fleet.documents.items() if key in used}
     pools = tuple(pool for pool in fleet.pools if pool.name == name)
-    part = replace(
-        fleet, replicas=replicas, documents=documents, pools=pools, frames=Frames(replicas, documents, pools)
-    )
+    part = replace(fleet, replicas=replicas, documents=documents, pools=pools)
     if fleet.polled_at is None:
         return part
     judged = inspected(part, fleet.polled_at)

@@ -66,6 +66,7 @@ FAILURE_WORDS = {
     FailureKind.TARGET: "no usable address",
     FailureKind.FRONTEND: "Rust frontend",
 }
+STALE_TARGET = "Its source of targets cannot be read, so it may be gone."
 SHORT_ID = 10  # digits of a snapshot's id that are shown: enough to find it, and to type from a slide
 NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 LIST_HEAD = 3  # entries of a long list that are shown before it is cut

@@ -23,7 +23,6 @@ def told(fleet: Fleet) -> tuple[Any, ...]:
         fleet.replicas,
         dict(fleet.documents),
         fleet.pools,
-        *(frame.to_csv() for frame in (fleet.frames.replicas, fleet.frames.engines, fleet.frames.devices)),
     )
 
 
@@ -31,7 +30,6 @@ def test_before_the_first_poll_there_is_an_empty_fleet() -> None:
     fleet = empty_fleet("prod")
 
     assert (fleet.name, fleet.generation, fleet.polled_at, fleet.replicas, fleet.pools) == ("prod", 0, None, (), ())
-    assert fleet.frames.replicas.empty
 
 
 def test_a_poll_of_nobody_is_a_fleet_too() -> None:
@@ -110,7 +108,6 @@ def test_replicas_are_ordered_by_pool_then_name_and_those_of_no_pool_come_last()
         (None, "10.0.0.9:8000"),
     ]
     assert [pool.name for pool in fleet.pools] == ["a", "b"]
-    assert list(fleet.frames.replicas["name"]) == ["y", "z", "x", "10.0.0.9:8000"]
 
 
 def test_one_pool_of_a_fleet_is_a_fleet_with_its_replicas_and_documents_alone() -> None:
@@ -121,8 +118,6 @@ def test_one_pool_of_a_fleet_is_a_fleet_with_its_replicas_and_documents_alone() 
     assert [replica.id for replica in part.replicas] == ["http://10.0.0.1:8000", "http://10.0.0.4:8000"]
     assert [pool.name for pool in part.pools] == ["./llama"]
     assert list(part.documents) == [part.replicas[0].document]
-    assert part.frames.replicas["replica"].to_list() == [replica.id for replica in part.replicas]
-    assert set(part.frames.settings["document"]) == set(part.documents)
     assert only_pool(fleet, "nowhere").replicas == ()
     assert only_pool(empty_fleet("young"), "nowhere").polled_at is None
 
@@ -191,7 +186,6 @@ def test_the_order_of_the_replicas_and_of_their_probes_changes_nothing(numbers: 
     ]
     assert first.documents == second.documents
     assert first.pools == second.pools
-    assert all(mine.equals(other) for mine, other in zip(first.frames, second.frames, strict=True))
 
 
 @settings(max_examples=25)
@@ -201,7 +195,7 @@ def test_building_twice_gives_the_same_and_loses_no_replica(numbers: list[int]) 
 
     first, second = built(*snapshots), built(*snapshots)
 
-    assert len(first.replicas) == len(first.frames.replicas) == len(numbers)
+    assert len(first.replicas) == len(numbers)
     assert {replica.id for replica in first.replicas} == {each.target.id for each in snapshots}
     assert (first.replicas, first.documents, first.pools) == (second.replicas, second.documents, second.pools)
 
@@ -231,7 +225,6 @@ def test_what_is_taken_over_from_the_fleet_before_is_what_would_be_derived_anew(
     ):
         assert told(built(*later, before=first, **more)) == told(built(*later, **more))
     assert built(*listed, before=first).pools[0] is first.pools[0]
-    assert built(*listed, before=first).frames.settings is first.frames.settings
 
 
 def test_after_a_fleet_that_was_not_polled_yet_it_is_judged_as_if_there_were_none_before() -> None:

@@ -118,5 +118,5 @@ def test_ranks_at_their_own_addresses_are_not_added_twice() -> None:
     """The two engines of one API server hold 8192 blocks each; nowhere do 16384 appear twice."""
     fleet = built(at(1, "llama_dp2", None))
 
-    assert fleet.frames.engines["num_gpu_blocks"].to_list() == [8192, 8192]
-    assert fleet.frames.engines["naive_tokens"].sum() == 2 * 8192 * 128
+    engines = fleet.replicas[0].engines
+    assert [(each.num_gpu_blocks, each.naive_tokens) for each in engines] == [(8192, 8192 * 128)] * 2

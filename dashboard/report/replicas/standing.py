@@ -1,7 +1,7 @@
 """How one replica stands, as a mark and in a sentence: whether it answers, and why it was not read whole."""
 
 from dashboard.fleet import Replica, ReplicaState
-from dashboard.fleet.frames import STALE_TARGET
+from dashboard.fleet.formatting import STALE_TARGET
 from dashboard.report.replicas.settings import ReadCoverage
 from dashboard.report.replicas.sources import best_answer
 from dashboard.views.blocks import Tone

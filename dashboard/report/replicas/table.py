@@ -13,6 +13,7 @@ import pandas as pd
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState, Role, Source, formatting
 from dashboard.fleet.formatting import csv_cell
+from dashboard.fleet.frames import replicas_frame
 from dashboard.report.replicas.differences import numbers
 from dashboard.report.replicas.sources import best_answer
 from dashboard.report.replicas.standing import mark
@@ -49,7 +50,7 @@ def rows_of(fleet: Fleet) -> pd.DataFrame:
     What is wrong stands first: down, then by findings, read in part, what differs most from its pool, the rest by name.
     `worst` is the worst severity of the replica's findings, empty without one; their numbers stand beside it.
     """
-    replicas = fleet.frames.replicas
+    replicas = replicas_frame(fleet.replicas, fleet.pools)
     differ = numbers(fleet.pools, fleet.documents)
     tallies = tally_replicas(fleet.inspection, fleet.replicas)
     found = [tallies[each] for each in replicas["replica"]]

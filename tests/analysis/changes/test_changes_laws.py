@@ -23,7 +23,7 @@ DOCUMENTS = [
     for seqs in (256, None)
     for more in ({}, {"model_config.revision": "main"})
 ]
-EXAMPLES = 25  # each builds two fleets with their frames
+EXAMPLES = 25  # each builds two fleets
 
 
 @st.composite
