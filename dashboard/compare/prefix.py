@@ -18,7 +18,7 @@ VERSION_PATH = "version"
 CACHING_PATH = "cache_config.enable_prefix_caching"
 ALGORITHM_PATH = "cache_config.prefix_caching_hash_algo"
 LENGTH_PATHS = ("cache_config.block_size", "cache_config.hash_block_size", "cache_config.prefix_match_unit")
-# What goes into the hash of a block, or decides where a block ends (vllm/config/cache.py,
+# The inputs of a block's hash, and the settings that decide where a block ends (vllm/config/cache.py,
 # vllm/v1/core/kv_cache_utils.py); the version, because both change between releases.
 PREFIX_PATHS = (VERSION_PATH, CACHING_PATH, ALGORITHM_PATH, *LENGTH_PATHS)
 # With the lookahead, which is derived for most documents and therefore no row of the matrix.
@@ -42,7 +42,7 @@ Values = Mapping[str, SettingValue]  # by path, only settings that have a value
 
 
 class SeedKind(StrEnum):
-    """Where the seed of the block hashes comes from, as a sentence names it."""
+    """The origin of the seed of the block hashes, as sentences name it."""
 
     FIXED = "the fixed one of vLLM 0.29 and later"
     RANDOM = "random"

@@ -1,4 +1,4 @@
-"""How numbers, times, settings and foreign text are written for people."""
+"""Formats numbers, times, settings and foreign text for people."""
 
 import json
 import re
@@ -7,15 +7,15 @@ from datetime import datetime
 
 from dashboard.fleet import Basis, FailureKind, State
 
-# What Azure Pipelines and TeamCity, and GitHub in its older form, look for anywhere in a line of a log.
+# Azure Pipelines, TeamCity and the older form of GitHub find these anywhere in a line of a log.
 COMMAND_MARK = r"#(?=#(?i:\[|vso\[|teamcity\[))"
-# Controls (but tab and line feed), directions, joiners, fillers and all that is invisible, or that UTF-8 or XML lacks.
+# Controls except tab and line feed, directions, joiners, fillers, invisible characters, those invalid in UTF-8 or XML.
 HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     r"\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     r"\U000e0000-\U000e0fff]"
 )
-# The same in UTF-8, but for what JSON always escapes; and `#` that begins a command.
+# The same in UTF-8 without characters that JSON always escapes, and `#` that begins a command.
 _UNSAFE_IN_JSON = re.compile(
     rb"\x7f|\xc2[\x80-\x9f\xad]|\xcd\x8f|\xd8\x9c|\xe1\x85[\x9f\xa0]|\xe1\x9e[\xb4\xb5]|\xe1\xa0[\x8b-\x8f]"
     rb"|\xe2\x80[\x8b-\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]|\xe3\x85\xa4|\xef\xbb\xbf|\xef\xbe\xa0|\xef\xbf[\xb0-\xbb\xbe\xbf]"
@@ -26,17 +26,17 @@ _COMMAND = re.compile(rf"^[^\S\n]*:(?=:)|{COMMAND_MARK}", re.MULTILINE)
 
 
 def visible(text: str) -> str:
-    """Return text with its line breaks and tabs; what hides or moves text is a visible character instead."""
+    """Return text with its line breaks and tabs; characters that hide or move text are replaced by a visible one."""
     return HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def without_commands(text: str) -> str:
-    """Return text of which a CI system that reads it in its log runs no line: `: :error::`, `# #[error]`."""
+    """Return text without lines that a CI system runs as commands: `: :error::`, `# #[error]`."""
     return _COMMAND.sub(r"\g<0> ", text)
 
 
 def safe_json(raw: bytes) -> bytes:
-    """Return the same JSON in UTF-8 with escapes for what is hidden, moves text, or begins a command in a log."""
+    """Return equal JSON in UTF-8; characters that hide or move text, or begin a command in a log, are escaped."""
     return _UNSAFE_IN_JSON.sub(_escaped, raw)
 
 
@@ -67,12 +67,12 @@ FAILURE_WORDS = {
     FailureKind.FRONTEND: "Rust frontend",
 }
 STALE_TARGET = "Its source of targets cannot be read, so it may be gone."
-SHORT_ID = 10  # digits of a snapshot's id that are shown: enough to find it, and to type from a slide
+SHORT_ID = 10  # digits of a snapshot's id that are shown: unique, and short enough to type from a slide
 NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 LIST_HEAD = 3  # entries of a long list that are shown before it is cut
 LONG_LIST = 6  # lists up to this length are shown whole
 LONG_TEXT = 44  # characters of a value that a cell shows
-# A spreadsheet runs what begins so, also in full width; where `;` separates cells, it splits a quoted one there too.
+# A spreadsheet runs cells that begin so, also in full width. Where `;` separates cells, it splits quoted cells too.
 FORMULA_STARTS = tuple("=+-@＝＋－＠﹢﹣﹦﹫")
 FORMULA = re.compile(rf"(?:^|(?<=;))(?=\s*[{re.escape(''.join(FORMULA_STARTS))}])")
 _NUMBER = re.compile(r"-[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -87,9 +87,9 @@ def short_id(snapshot: str) -> str:
 
 
 def setting_text(value: str, state: State) -> str:
-    """Write one setting on one line. `value` is canonical JSON text; what has no value is written in words.
+    """Write one setting on one line; a state without a value in words. `value` is canonical JSON text.
 
-    A string that could be read as a number, a boolean or null keeps its quotes, so that "16" is never taken for 16.
+    A string that reads as a number, a boolean or null keeps its quotes: "16" is not 16.
     """
     if state in STATE_WORDS:
         return STATE_WORDS[state]
@@ -103,7 +103,7 @@ def setting_text(value: str, state: State) -> str:
 
 
 def whole_text(value: str, state: State) -> str:
-    """Write one setting whole: objects and lists of them as indented JSON, a string as it is."""
+    """Write one setting uncut: objects and lists of them as indented JSON, strings without quotes."""
     if state in STATE_WORDS:
         return STATE_WORDS[state]
     loaded = json.loads(value)
@@ -113,7 +113,7 @@ def whole_text(value: str, state: State) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return foreign text fit for one line anywhere: white space is a space, what hides or moves text is visible."""
+    """Return foreign text on one line: white space becomes spaces, characters that hide or move text are replaced."""
     if not text.isprintable():
         text = "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
     return visible(text)
@@ -132,12 +132,12 @@ def csv_cell(text: str) -> str:
 
 
 def uncapitalized(text: str) -> str:
-    """Let a sentence go on behind other words: its first letter becomes a small one."""
+    """Lower-case the first letter."""
     return f"{text[:1].lower()}{text[1:]}"
 
 
 def middle_cut(text: str, length: int) -> str:
-    """Cut a long text in the middle: its ends tell more than its beginning alone."""
+    """Cut a long text in the middle: hashes and paths differ at either end."""
     if len(text) <= length:
         return text
     tail = (length - 1) // 2
@@ -160,7 +160,7 @@ def joined(words: list[str]) -> str:
 
 
 def first_of(words: Iterable[str], most: int) -> str:
-    """Write `A, B and C`, of many words the first ones and how many more there are: `A, B, C and 12 more`."""
+    """Write `A, B and C`; of more than `most` words the first and a count: `A, B, C and 12 more`."""
     known = list(words)
     more = len(known) - most
     return joined([*known[:most], f"{more:,} more"] if more > 0 else known)
@@ -193,7 +193,7 @@ def at_most(text: str, basis: Basis) -> str:
 
 
 def age(seconds: float) -> str:
-    """Write how long ago something was: `8 s ago`, `14 min ago`. The clock of another machine may be ahead."""
+    """Write an age: `8 s ago`, `14 min ago`; a time in the future is `0 s ago`: clocks of machines differ."""
     for unit, name in _AGES:
         if seconds >= unit:
             return f"{seconds // unit:.0f} {name} ago"
@@ -201,12 +201,12 @@ def age(seconds: float) -> str:
 
 
 def when(time: datetime, now: datetime | None) -> str:
-    """Write how long ago a UTC time was; where the clock stands, which is where `now` is None, the time itself."""
+    """Write the age of a UTC time; the time itself where `now` is None, as on pages that are kept."""
     return age((now - time).total_seconds()) if now else iso(time)
 
 
 def clock(time: datetime) -> str:
-    """Write the time of day in UTC: `11:42:05 UTC`. `time` knows its zone and is UTC."""
+    """Write the time of day of a UTC time: `11:42:05 UTC`."""
     return f"{time:%H:%M:%S} UTC"
 
 
@@ -216,7 +216,7 @@ def iso(time: datetime) -> str:
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
-    """Return the key by which names sort as people count: `chat-2` before `chat-10`."""
+    """Return the key of natural sorting: `chat-2` before `chat-10`."""
     parts = re.split(r"([0-9]{1,18})", name)
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
 

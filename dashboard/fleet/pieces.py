@@ -1,4 +1,4 @@
-"""Text in pieces: what a sentence names stays known until a format sets and links it."""
+"""Text as pieces with styles and targets, so that each format can style and link them."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Style(StrEnum):
-    """How a piece of text is set."""
+    """The style of a piece of text."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -16,7 +16,7 @@ class Style(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a target is."""
+    """The kind of thing that a target names."""
 
     SETTING = "setting"
     REPLICA = "replica"
@@ -30,12 +30,11 @@ class Kind(StrEnum):
 
 
 class Target(NamedTuple):
-    """What a piece of text names: on a page a link to it, in an export a link to the section about it.
+    """The thing that a piece of text names. A page links to it, an export to the section about it.
 
     `key` is a setting's path, a replica's id, a pool's name, a cohort's letter, a rule's or a finding's id, a page, or
-    a URL.
-    `choices` are URL parameters: of a page, or the snapshot where it is not the one that is shown. `anchor` is the
-    section of an export that shows the same.
+    a URL. `choices` are URL parameters: those of a page, or another snapshot than the current one. `anchor` is the
+    section of an export with the same content.
     """
 
     kind: Kind
@@ -46,7 +45,7 @@ class Target(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Some text in one style, and what it names."""
+    """Text in one style, and its target."""
 
     text: str
     style: Style = Style.PLAIN
@@ -87,7 +86,7 @@ def cohort(letter: str, pool: str) -> Piece:
 
 
 def page(name: str, anchor: str = "", **choices: str) -> Target:
-    """Return a page with its URL parameters; `anchor` is the section of an export that shows the same."""
+    """Return a page with its URL parameters; `anchor` is the section of an export with the same content."""
     return Target(Kind.PAGE, name, "", tuple(choices.items()), anchor)
 
 
@@ -97,7 +96,7 @@ def section(anchor: str) -> Target:
 
 
 def joined(texts: Iterable[Text], between: str = ", ", last: str = " and ") -> Text:
-    """Join texts as a sentence does: `a, b and c`."""
+    """Join texts: `a, b and c`."""
     every = list(texts)
     pieces: list[Piece] = []
     for place, text in enumerate(every):

@@ -1,4 +1,4 @@
-"""What is derived from replies: replicas, engines, documents, pools, cohorts, differences; baselines and notes."""
+"""The types derived from replies: replicas, engines, documents, pools, cohorts, differences; baselines and notes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dashboard.fleet.replies import (
 
 
 class Tolerance(NamedTuple):
-    """Values that are as good as each other: a set of canonical JSON texts, or a range of numbers, ends included."""
+    """Several allowed values: a set of canonical JSON texts, or a range of numbers, ends included."""
 
     any_of: tuple[JsonText, ...] = ()
     at_least: float | None = None
@@ -33,10 +33,10 @@ class Tolerance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the replicas of a pool should tell. Paths are vLLM's own; values are canonical JSON text.
+    """The expected settings of a pool. Paths are vLLM's own; values are canonical JSON text.
 
-    `pool` is a name or a glob, `ignored` are globs over paths that do not matter, `comments` what people wrote
-    beside a path, and `file` is what the file is called.
+    `pool` is a name or a glob, `ignored` are globs over paths, `comments` are the comments of the file by path, and
+    `file` is the file's name.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Baseline:
 
 
 class Note(NamedTuple):
-    """A note and who answers for what it speaks of; `at` is when it was written last."""
+    """A note on a finding or a section, and the owner of its subject; `at` is the time of the last change."""
 
     text: str
     owner: str = ""
@@ -60,7 +60,7 @@ Notes = Mapping[str, Note]  # by a finding's id, or by the anchor of a part of t
 
 
 class Contradiction(NamedTuple):
-    """Two sources of one replica that disagree on a setting that means the same to both."""
+    """Two sources of one replica that report different values of one setting with one meaning."""
 
     path: str
     kept: Setting
@@ -68,7 +68,7 @@ class Contradiction(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """How many targets there are, and how many could be read."""
+    """The number of targets, by the state of their replicas."""
 
     targets: int = 0
     up: int = 0
@@ -77,13 +77,13 @@ class Coverage(NamedTuple):
 
     @property
     def answered(self) -> int:
-        """Return how many could be read, in full or in part."""
+        """The number of replicas that were read, in full or in part."""
         return self.up + self.partial
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """All comparable settings of a replica; replicas that agree in all of them share one."""
+    """All comparable settings of a replica; replicas with equal settings share one document."""
 
     id: str
     version: str | None
@@ -91,7 +91,7 @@ class Document:
 
 
 class Engine(NamedTuple):
-    """KV cache capacity of one DP rank. Bytes are those of its devices together."""
+    """The KV cache capacity of one DP rank. `kv_cache_bytes` is the sum over its devices."""
 
     dp_rank: int
     num_gpu_blocks: int | None
@@ -104,14 +104,14 @@ class Engine(NamedTuple):
     max_model_len: int | None
     basis: Basis
     reason: str | None = None  # why a number is unknown or assumed
-    fingerprint: Fingerprint | None = None  # None: nobody tells
-    shares_sum: bool = False  # tokens and concurrency are those of all such engines of the replica together
-    kv_cache_available_bytes: int | None = None  # on its first device, when it started
+    fingerprint: Fingerprint | None = None  # None: not reported
+    shares_sum: bool = False  # tokens and concurrency are the sum of all such engines of the replica
+    kv_cache_available_bytes: int | None = None  # on its first device, at its start
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One vLLM API server and all that is known of it."""
+    """One vLLM API server with everything that its snapshot contains."""
 
     id: str
     name: str
@@ -135,28 +135,28 @@ class Replica:
     kv_cache_groups: tuple[KVCacheGroup, ...]
     probes: tuple[ProbeResult, ...]
     same_process: tuple[str, ...] = ()  # ids of replicas with the same instance_id
-    target_stale: bool = False  # its source of targets cannot be read: this is the last that it listed
+    target_stale: bool = False  # its source of targets cannot be read: the last known target
 
     @property
     def adding_engines(self) -> tuple[Engine, ...]:
-        """Return the engines whose tokens add up: of a replica whose engines share one sum, the first."""
+        """The engines whose tokens add up: only the first where the engines of a replica share one sum."""
         return self.engines[:1] if any(engine.shares_sum for engine in self.engines) else self.engines
 
     @property
     def is_second_address(self) -> bool:
-        """Whether an earlier address of the same process stands for it: only that one is counted."""
+        """Whether another address of the same process is earlier: only the first address is counted."""
         return any(other < self.id for other in self.same_process)
 
 
 class SettingValue(NamedTuple):
-    """A value and how it stands, without who said it."""
+    """A value and its state, without its source."""
 
     value: JsonText
     state: State
 
 
 class SettingChange(NamedTuple):
-    """A setting with different values on two sides: before and after, or its own and the one to set."""
+    """A setting with different values on two sides: before and after, or the current one and the one to set."""
 
     path: str
     before: SettingValue
@@ -164,7 +164,7 @@ class SettingChange(NamedTuple):
 
 
 class Distinction(NamedTuple):
-    """A setting that tells a cohort from the others."""
+    """A setting that distinguishes a cohort from the others."""
 
     path: str
     value: JsonText
@@ -175,8 +175,8 @@ class Distinction(NamedTuple):
 class Cohort:
     """Replicas of a pool whose documents do not contradict each other.
 
-    `document` is the most completely read one; `settings` is what the members say together;
-    `read_in_part` names the replicas whose own document says less than that.
+    `document` is the most complete one. `settings` are those of all members together; the replicas `read_in_part`
+    report fewer.
     """
 
     letter: str
@@ -191,7 +191,7 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True)
 class ValueCount:
-    """One of the values of a difference: how many fresh replicas have it, in which cohorts."""
+    """One of the values of a difference: the number of fresh replicas with this value, and their cohorts."""
 
     value: JsonText
     state: State
@@ -201,7 +201,7 @@ class ValueCount:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting whose values are not all equal in a pool. `majority` is None on a tie or too few."""
+    """A setting with several values in a pool. `majority` is None for a tie, and for fewer than three replicas."""
 
     path: str
     majority: SettingValue | None
@@ -209,13 +209,13 @@ class Difference:
 
 
 def cohort_letters(pools: Iterable[Pool]) -> dict[str, str]:
-    """Return the letter of each replica's cohort, by the replica's id; who was never read has none."""
+    """Return the letter of each replica's cohort by the replica's id; a replica that was never read has none."""
     return {member: cohort.letter for pool in pools for cohort in pool.cohorts for member in cohort.replicas}
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One pool, compared. Counts of paths say what a view of the differences hides."""
+    """One compared pool. The counts of paths are those that a view of the differences hides."""
 
     name: str
     role: Role

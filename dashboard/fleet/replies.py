@@ -1,4 +1,4 @@
-"""What is asked and answered: targets, failures, replies and their parts, and the enums that they use."""
+"""Targets, failures, replies and their parts, and the enums that they use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ JsonText = Annotated[str, "canonical JSON text"]  # 16, "auto", [1,2]; empty whe
 
 
 class State(StrEnum):
-    """How a setting stands in one document."""
+    """The state of a setting in one document."""
 
     REPORTED = "reported"
     NULL = "null"  # an option that is not set: a value like any other
-    ABSENT = "absent"  # no source tells
+    ABSENT = "absent"  # not reported by any source
     UNSUPPORTED = "unsupported"  # this vLLM version has no such setting
     REDACTED = "redacted"
-    UNKNOWN = "unknown"  # null where the engine fills the value in later
+    UNKNOWN = "unknown"  # null where the engine sets the value later
 
 
 class Source(StrEnum):
-    """Who said it, in the order of trust."""
+    """The source of a setting, in the order of trust."""
 
     PROVIDER = "provider"  # our plugin inside vLLM
     SERVER_INFO = "server_info"
@@ -35,7 +35,7 @@ class Source(StrEnum):
 
 
 class ReplicaState(StrEnum):
-    """Whether a replica could be read."""
+    """Whether a replica was read."""
 
     UP = "up"
     PARTIAL = "partial"
@@ -43,7 +43,7 @@ class ReplicaState(StrEnum):
 
 
 class Role(StrEnum):
-    """What a replica does in prefill/decode disaggregation."""
+    """The role of a replica in prefill/decode disaggregation."""
 
     PREFILL = "prefill"
     DECODE = "decode"
@@ -51,11 +51,11 @@ class Role(StrEnum):
 
 
 class Basis(StrEnum):
-    """Where a capacity number comes from."""
+    """The basis of a capacity."""
 
     REPORTED = "reported"
     DERIVED = "derived"
-    ASSUMED = "assumed"  # an upper bound, shown as "at most"
+    ASSUMED = "assumed"  # an upper bound
     UNKNOWN = "unknown"
 
 
@@ -73,15 +73,15 @@ class FailureKind(StrEnum):
     DECODE = "decode"
     SCHEMA = "schema"
     TARGET = "target"
-    FRONTEND = "frontend"  # it answers, and reports nothing of its engine
+    FRONTEND = "frontend"  # it answers without any data of its engine
 
 
-FILE_SCHEME = "file://"  # begins the id of a replica whose answers were saved: nobody asks it, and they tell no time
+FILE_SCHEME = "file://"  # begins the id of a replica that was imported: it is not polled, its answers have no time
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An expected failure, as data: what kind, and one sentence for people."""
+    """An expected failure as data: its kind, and one sentence."""
 
     kind: FailureKind
     detail: str
@@ -89,7 +89,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Where a target's secrets are found; never the secrets themselves."""
+    """The places of a target's secrets, never the secrets themselves."""
 
     token_env: str | None = None
     token_file: Path | None = None
@@ -98,7 +98,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address to poll, with labels. `failure` is set when the address is no URL."""
+    """An address to poll, with labels. `failure` is set where the address is no URL."""
 
     id: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Target:
 
 
 class Setting(NamedTuple):
-    """One value: its canonical JSON text, how it stands, who said it."""
+    """One value as canonical JSON text, with its state and its source."""
 
     value: JsonText
     state: State
@@ -116,9 +116,9 @@ class Setting(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """Digests of block hashes that an engine computed itself (docs/config-api.md); None, with a reason, without them.
+    """Digests of block hashes that an engine computed itself (docs/config-api.md); None with a `reason`.
 
-    Equal `engine`: equal tokens give equal block hashes. Equal `canonical` only: the block length stands between them.
+    Equal `engine`: equal tokens have equal block hashes. Only equal `canonical`: the block lengths differ.
     """
 
     canonical: str | None = None
@@ -127,9 +127,9 @@ class Fingerprint(NamedTuple):
 
 
 class EngineReport(NamedTuple):
-    """What one reply says of one DP rank. `None` is what it does not say.
+    """The data of one reply on one DP rank; None is not reported.
 
-    `blocks_of_all` are the blocks of all engines of its API server, where there are several.
+    `blocks_of_all` is the sum over the engines of its API server, where there are several.
     """
 
     dp_rank: int
@@ -138,8 +138,8 @@ class EngineReport(NamedTuple):
     max_concurrency: float | None = None
     blocks_of_all: int | None = None
     kv_cache_bytes_per_device: int | None = None
-    fingerprint: Fingerprint | None = None  # None: nobody tells
-    max_model_len: int | None = None  # its own, where it may have fitted it to its memory
+    fingerprint: Fingerprint | None = None  # None: not reported
+    max_model_len: int | None = None  # of this engine: vLLM may have reduced it to fit the memory
     kv_cache_available_bytes: int | None = None
 
 
@@ -157,7 +157,7 @@ class Device(NamedTuple):
 
 
 class KVCacheGroup(NamedTuple):
-    """One KV cache group of an engine, as a configuration endpoint tells it."""
+    """One KV cache group of an engine, as a configuration endpoint reports it."""
 
     dp_rank: int
     group_id: int
@@ -178,10 +178,9 @@ class KVCacheGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A probe's answer, parsed: foreign shapes end here.
+    """A probe's parsed answer.
 
-    `settings` holds what may be compared and is shared between replicas that say the same;
-    `identity` holds what must or may differ per replica. Both map a path to a `Setting`.
+    `settings` are comparable, and shared between replicas with equal answers; `identity` settings differ per replica.
     """
 
     source: Source
@@ -200,9 +199,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """One GET and what became of it. Neither `reply` nor `failure`: this replica has no such path.
+    """One GET and its result. Neither `reply` nor `failure`: this replica has no such path.
 
-    `raw` is the answer after redaction, cut to a limit; of `/metrics` only the lines used.
+    `raw` is the redacted answer, cut to a limit; of `/metrics` only the lines that are read.
     """
 
     path: str
@@ -218,7 +217,7 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that one replica said: the latest result of each probe, keyed by path."""
+    """The latest result of each probe of one replica, by path."""
 
     target: Target
     observed_at: datetime

@@ -1,4 +1,4 @@
-"""The difference matrix as an HTML table, every value escaped. The app and reports draw the same one."""
+"""The difference matrix as an HTML table, every value escaped, for pages and exports."""
 
 from collections.abc import Mapping, Sequence
 from html import escape, unescape
@@ -20,14 +20,14 @@ _MARKS = {
     "tie": ("≠", "no majority"),
     "same": ("=", "all equal"),
     "differs": ("≠", "differs"),
-    "unknown": ("?", "not known everywhere"),
+    "unknown": ("?", "unknown on some"),
 }
 
 _SIGNS = {"critical": "!", "warning": "!", "info": "i"}
 
 
 def breakable(shown: str) -> str:
-    """Let an escaped value, if it is long, break after a comma or an underscore before it breaks anywhere."""
+    """Return an escaped value; a long one may break after a comma or an underscore."""
     return shown if len(unescape(shown)) <= UNBROKEN else shown.replace(",", ",<wbr>").replace("_", "_<wbr>")
 
 
@@ -41,13 +41,11 @@ def matrix_html(
     interactive: bool = False,
     addresses: Mapping[str, str] | None = None,
 ) -> str:
-    """Draw a matrix. `names` gives replicas their names.
+    """Draw a matrix. `names` are the replicas' names by id, `addresses` the links of rows by path.
 
-    `kinds` (path -> severity) are the rows that a finding names: their mark, and the tint of what differs in them, are
-    those of the severity. `addresses` (path -> address) makes a link of a row's path.
-
-    `interactive` makes cells reachable by keyboard: one stop for Tab, arrow keys from there. Each row carries its
-    path, each head the key of its column as data attribute. Columns beyond `MOST_COLUMNS` are left out.
+    `kinds` are the severities of findings by path: such a row has the mark and the tint of the severity.
+    `interactive` makes cells reachable by keyboard: one stop for Tab, arrow keys from there. Rows have their path and
+    heads the key of their column as data attribute. Columns beyond `MOST_COLUMNS` are omitted.
     """
     focus = _Focus() if interactive else None
     columns = matrix.columns[:MOST_COLUMNS]
@@ -67,21 +65,21 @@ def matrix_html(
 
 
 def row_mark(row: Row) -> str:
-    """Say how a row stands as a whole: `differs`, `same`, or `unknown` when a cell has no value to compare."""
+    """Return `differs`, `same`, or `unknown` where a cell has no value to compare."""
     if row.differs:
         return "differs"
     return "same" if all(cell.state is CellState.SAME for cell in row.cells) else "unknown"
 
 
 def cell_text(cell: Cell) -> str:
-    """Write a cell on one line: its value, or in words why it has none."""
+    """Write a cell on one line: its value, or the reason without one."""
     if cell.value:
         return setting_text(cell.value, State.REPORTED)
     return setting_text("null", _WITHOUT_VALUE.get(cell.state, State.ABSENT))
 
 
 def colour(letter: str) -> int:
-    """Return which of the cohort colours a letter has: A the first, and after Z comes AA."""
+    """Return the place of a letter among the cohort colours: A is the first, AA follows Z."""
     place = 0
     for char in letter:
         place = place * 26 + ord(char) - ord("A") + 1
@@ -89,7 +87,7 @@ def colour(letter: str) -> int:
 
 
 class _Focus:
-    """Gives the first cell that asks the table's one stop for Tab."""
+    """Gives only the first cell a stop for Tab."""
 
     def __init__(self) -> None:
         self._given = False
@@ -103,26 +101,21 @@ class _Focus:
 def _head_cell(column: Column, names: Mapping[str, str], focus: _Focus | None) -> str:
     title = _cohort_title(column, names) if is_cohort(column) else escape(one_line(names.get(column.key, column.title)))
     opens = f' data-column="{_named(column.key)}" tabindex="0"' if focus and column.replicas else ""
-    partly = f"<small>{_tell_less(column)}</small>" if column.read_in_part else ""
+    incomplete = f"{column.read_in_part:,} incomplete" if is_cohort(column) else "incomplete data"
+    partly = f"<small>{incomplete}</small>" if column.read_in_part else ""
     note = f"<small>{_note(column)}</small>" if column.note else ""
     return f'<th scope="col"{opens}>{title}{note}{partly}</th>'
 
 
 def _note(column: Column) -> str:
-    """Write the note of a column; the letter of a replica's cohort has its colour."""
+    """Write the note of a column; the letter of a replica's cohort has the cohort's colour."""
     if column.cohort:
         return f'cohort <span class="letter c{colour(column.cohort)}">{column.cohort}</span>'
     return escape(one_line(column.note))
 
 
-def _tell_less(column: Column) -> str:
-    if not is_cohort(column):
-        return "tells less than its cohort"
-    return f"{column.read_in_part:,} {'tells' if column.read_in_part == 1 else 'tell'} less"
-
-
 def is_cohort(column: Column) -> bool:
-    """Tell a cohort's column from a replica's: a letter is no address."""
+    """Return whether a column is a cohort's: its key is a letter, not an address."""
     return column.key.isalpha() and column.key.isupper()
 
 
@@ -136,8 +129,8 @@ def _row(row: Row, columns: Sequence[Column], focus: _Focus | None, kind: str, a
     mark = row_mark(row)
     sign, word = _MARKS["tie" if row.tie and row.differs else mark]
     if kind and row.differs:
-        mark, sign, word = kind, _SIGNS[kind], f"{word}: {kind}, a finding names it"
-    path, label = escape(one_line(row.path)), _breakable(one_line(row.label))
+        mark, sign, word = kind, _SIGNS[kind], f"{word} ({kind} finding)"
+    path, label = escape(one_line(row.path)), _path_html(one_line(row.label))
     label = f'<a href="{escape(address)}">{label}</a>' if address else label
     opens = f' data-path="{_named(row.path)}"' if focus else ""
     cells = "".join(_cell(row, cell, column, focus) for cell, column in zip(row.cells, columns, strict=False))
@@ -149,43 +142,31 @@ def _row(row: Row, columns: Sequence[Column], focus: _Focus | None, kind: str, a
 
 
 def _named(key: str) -> str:
-    """Escape what a script reads back as it is: what is hidden as the number of its character."""
+    """Escape a key that a script reads back: hidden characters as their number."""
     return HIDDEN.sub(lambda found: f"&#{ord(found.group())};", escape(key))
 
 
-def _breakable(path: str) -> str:
-    """Escape a path, let it break after its dots, and make all but the setting's own name quiet."""
+def _path_html(path: str) -> str:
+    """Escape a path: it may break after its dots, and its section is muted."""
     *sections, name = path.split(".")
     within = "".join(f"{escape(each)}.<wbr>" for each in sections)
     return f'<span class="mute">{within}</span>{escape(name)}' if within else escape(name)
 
 
 def _cell(row: Row, cell: Cell, column: Column, focus: _Focus | None) -> str:
-    css, word = _standing(row, cell, column)
-    kind = f' class="{css}"' if css else ""
-    said = f'<span class="said"> {word}</span>' if word else ""
-    return f"<td{kind}{_stop(focus)}>{breakable(escape(cell_text(cell)))}{_tellers(cell, column)}{said}</td>"
-
-
-def _tellers(cell: Cell, column: Column) -> str:
-    """Say how many replicas of a cohort tell a value, when not all of them do."""
-    if cell.tellers is None:
-        return ""
-    share = f"{cell.tellers:,} of {column.count:,}"
-    seen = f'<small class="mute" aria-hidden="true"> {share}</small>'
-    return f'{seen}<span class="said"> told by {share} replicas</span>'
-
-
-def _standing(row: Row, cell: Cell, column: Column) -> tuple[str, str]:
-    """Return the class of a cell and the word for what its colour says.
-
-    What a baseline, which no replica holds, does not agree on is no value, but words.
-    """
-    if not cell.value or (cell.state is CellState.UNKNOWN and not column.replicas):
-        return "none", ""
-    if cell.state is CellState.DIFFERS:
-        return "differs", "no majority" if row.tie else "differs"
-    return "", ""
+    has_value = bool(cell.value) and (cell.state is not CellState.UNKNOWN or bool(column.replicas))
+    kind = words = ""
+    if not has_value:  # also a path that the baseline does not have
+        kind = ' class="none"'
+    elif cell.state is CellState.DIFFERS:
+        kind = ' class="differs"'
+        words = f'<span class="said"> {"no majority" if row.tie else "differs"}</span>'
+    reporting = ""
+    if cell.tellers is not None:
+        share = f"{cell.tellers:,} of {column.count:,}"
+        reporting = f'<small class="mute" aria-hidden="true"> {share}</small>'
+        reporting += f'<span class="said"> reported by {share} replicas</span>'
+    return f"<td{kind}{_stop(focus)}>{breakable(escape(cell_text(cell)))}{reporting}{words}</td>"
 
 
 def _stop(focus: _Focus | None) -> str:

@@ -23,7 +23,7 @@ def draw_matrix(html: str, pool: str, key: str) -> Target | None:
 
 
 def opened(cell: object, pool: str) -> Target | None:
-    """Return what a cell names, as the browser sends it; the browser may send anything."""
+    """Return the target that the browser sends; None for anything else that it sends."""
     if not isinstance(cell, dict):
         return None
     path, column = cell.get("path"), cell.get("column")

@@ -1,4 +1,4 @@
-"""Numbers, times and settings read as people write them."""
+"""Numbers, times and settings as text for people."""
 
 import json
 
@@ -25,8 +25,7 @@ from dashboard.fleet import Basis, State, formatting
         ('"two\\nlines"', "two lines"),
     ],
 )
-def test_a_value_is_written_on_one_line_and_never_mistaken_for_another_type(value: str, text: str) -> None:
-    """The string 16 keeps its quotes, so that it is never read as the number."""
+def test_a_value_is_written_on_one_line_and_a_string_never_looks_like_a_number(value: str, text: str) -> None:
     assert formatting.setting_text(value, State.NULL if value == "null" else State.REPORTED) == text
 
 
@@ -39,14 +38,12 @@ def test_a_value_is_written_on_one_line_and_never_mistaken_for_another_type(valu
         (State.UNKNOWN, "not known"),
     ],
 )
-def test_what_has_no_value_is_said_in_words(state: State, text: str) -> None:
-    """Unknown is not null."""
+def test_a_state_without_a_value_is_written_in_words(state: State, text: str) -> None:
     assert formatting.setting_text("null", state) == text
     assert formatting.whole_text("null", state) == text
 
 
-def test_a_long_text_is_cut_in_the_middle_and_whole_in_full() -> None:
-    """Both ends stay: hashes and paths differ at either."""
+def test_a_long_text_is_cut_in_the_middle_unless_it_is_asked_for_whole() -> None:
     text = "a" * 60 + "z" * 60
 
     cut = formatting.setting_text(json.dumps(text), State.REPORTED)
@@ -57,7 +54,6 @@ def test_a_long_text_is_cut_in_the_middle_and_whole_in_full() -> None:
 
 @given(st.text())
 def test_every_text_becomes_one_line(text: str) -> None:
-    """No character of a server breaks a row."""
     line = formatting.setting_text(json.dumps(text), State.REPORTED)
 
     assert line.isprintable()
@@ -75,8 +71,7 @@ def test_every_text_becomes_one_line(text: str) -> None:
         (1, Basis.UNKNOWN, "not known"),
     ],
 )
-def test_a_count_says_its_scale_and_whether_it_is_an_upper_bound(number: int | None, basis: Basis, text: str) -> None:
-    """An assumed number never looks exact."""
+def test_a_count_has_its_scale_and_marks_an_upper_bound(number: int | None, basis: Basis, text: str) -> None:
     assert formatting.short(number, basis) == text
 
 
@@ -84,14 +79,12 @@ def test_a_count_says_its_scale_and_whether_it_is_an_upper_bound(number: int | N
     ("seconds", "text"),
     [(8, "8 s ago"), (-3, "0 s ago"), (59.9, "60 s ago"), (60, "1 min ago"), (7_200, "2 h ago"), (180_000, "2 d ago")],
 )
-def test_ages_are_said_in_the_largest_unit(seconds: float, text: str) -> None:
-    """A clock that is ahead gives no negative age."""
+def test_an_age_has_the_largest_unit_and_is_never_negative(seconds: float, text: str) -> None:
     assert formatting.age(seconds) == text
 
 
 @given(st.text(min_size=1), st.integers(min_value=3, max_value=50))
 def test_a_cut_text_is_never_longer_than_allowed_and_keeps_both_ends(text: str, length: int) -> None:
-    """Law of the cut."""
     cut = formatting.middle_cut(text, length)
 
     assert len(cut) <= max(length, 0) or cut == text

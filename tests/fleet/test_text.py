@@ -1,4 +1,4 @@
-"""Foreign text is neutralized in one place: nothing hidden, nothing moved, no command to a CI system."""
+"""Foreign text has no hidden characters and no commands to a CI system."""
 
 import json
 import re
@@ -26,23 +26,21 @@ RUN = re.compile(r"^\s*::|##\[|##vso\[|##teamcity\[", re.IGNORECASE)
         ("a::b\n## title", "a::b\n## title"),
     ],
 )
-def test_no_line_is_a_command(text: str, shown: str) -> None:
-    """As GitHub, Azure Pipelines and TeamCity read a log."""
+def test_no_line_is_a_command_to_github_azure_or_teamcity(text: str, shown: str) -> None:
     assert without_commands(text) == shown
 
 
 @given(st.text())
-def test_safe_json_says_the_same(text: str) -> None:
-    """Law: only how a character is written changes."""
-    told = {text.encode(errors="replace").decode(): [text.encode(errors="replace").decode()]}
-    raw = safe_json(json.dumps(told, ensure_ascii=False).encode())
+def test_safe_json_has_equal_content(text: str) -> None:
+    value = {text.encode(errors="replace").decode(): [text.encode(errors="replace").decode()]}
+    raw = safe_json(json.dumps(value, ensure_ascii=False).encode())
 
-    assert json.loads(raw) == told
+    assert json.loads(raw) == value
     assert not HIDDEN.search(raw.decode())
 
 
 @given(st.text() | st.text(alphabet=": #[]\nverrosteamcity"))
-def test_text_without_commands_has_none_and_stays_so(text: str) -> None:
+def test_text_without_commands_has_none_and_does_not_change_again(text: str) -> None:
     once = without_commands(visible(text))
 
     assert not any(RUN.search(line) for line in re.split(r"[\r\n]", once))
@@ -51,8 +49,7 @@ def test_text_without_commands_has_none_and_stays_so(text: str) -> None:
 
 
 @pytest.mark.parametrize("unseen", [each for each in UNSEEN if HIDDEN.match(each)])
-def test_json_has_an_escape_for_each_character_that_is_hidden(unseen: str) -> None:
-    """A terminal shows JSON too."""
+def test_json_escapes_each_hidden_character(unseen: str) -> None:
     raw = safe_json(json.dumps([unseen, "≤ é 漢 😀 ##[error]"], ensure_ascii=False).encode())
 
     assert raw.decode().endswith(', "≤ é 漢 😀 \\u0023#[error]"]')

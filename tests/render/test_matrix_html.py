@@ -85,8 +85,8 @@ def test_a_cell_that_not_all_of_a_cohort_tell_says_how_many_do() -> None:
     html = drawn(told)
 
     assert '<small class="mute" aria-hidden="true"> 3 of 5</small>' in row(html, "a.b")
-    assert '<span class="said"> told by 3 of 5 replicas</span>' in row(html, "a.b")
-    assert "<small>2 tell less</small>" in html
+    assert '<span class="said"> reported by 3 of 5 replicas</span>' in row(html, "a.b")
+    assert "<small>2 incomplete</small>" in html
     assert "of 1<" not in html
 
 
@@ -105,9 +105,7 @@ def test_rows_that_a_finding_names_have_its_mark() -> None:
     matrix = build_matrix(told.pools[0], told.documents, MAJORITY).table
     html = matrix_html(matrix, {}, caption="", corner="", kinds={"cache_config.block_size": "critical"})
 
-    assert (
-        html.count('<td class="mark" title="differs: critical, a finding names it"><span class="glyph critical"') == 1
-    )
+    assert html.count('<td class="mark" title="differs (critical finding)"><span class="glyph critical"') == 1
 
 
 def test_a_tie_marks_every_value_and_says_why() -> None:
