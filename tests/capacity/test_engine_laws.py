@@ -1,4 +1,4 @@
-"""Laws of capacity: whatever is told, numbers fit, nothing is counted twice, and reported is reported."""
+"""Laws of capacity: numbers fit, nothing is counted twice, reported numbers do not change."""
 
 from typing import Any
 
@@ -6,30 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.capacity.engines import engines_of
-from dashboard.fleet import Basis, Engine, EngineReport, KVCacheGroup, Setting, Source
-from dashboard.vllm.canonical import setting
+from dashboard.fleet import Basis, EngineReport, KVCacheGroup
 from dashboard.vllm.schemas.types import MAX_INTEGER
+from tests.capacity.servers import LENGTH, SERVER, one, options, settings_of
 from tests.strategies import full_groups, groups
-
-SERVER = {
-    "version": "0.32.0",
-    "cache_config.block_size": 16,
-    "model_config.max_model_len": 2048,
-    "scheduler_config.max_num_batched_tokens": 256,
-    "parallel_config.tensor_parallel_size": 1,
-    "parallel_config.pipeline_parallel_size": 1,
-}
-
-
-def options(**more: Any) -> dict[str, Setting]:
-    told = {**SERVER, **{name.replace("__", "."): value for name, value in more.items()}}
-    return {path: setting(path, value, Source.SERVER_INFO) for path, value in told.items()}
-
-
-def one(report: EngineReport, found: list[KVCacheGroup], settings: dict[str, Setting] | None = None) -> Engine:
-    (engine,) = engines_of((report,), found, settings or options())
-    return engine
-
 
 numbers = st.one_of(st.none(), st.integers(0, MAX_INTEGER))
 hostile: st.SearchStrategy[Any] = st.sampled_from(
@@ -56,12 +36,10 @@ hostile: st.SearchStrategy[Any] = st.sampled_from(
     st.lists(groups(), max_size=3),
     st.dictionaries(st.sampled_from(sorted(SERVER)), hostile),
 )
-def test_whatever_is_told_every_number_fits_a_column_of_integers(
+def test_every_number_fits_a_column_of_integers_for_any_input(
     reports: list[EngineReport], found: list[KVCacheGroup], values: dict[str, Any]
 ) -> None:
-    settings = {path: setting(path, value, Source.SERVER_INFO) for path, value in values.items()}
-
-    for engine in engines_of(reports, found, settings):
+    for engine in engines_of(reports, found, settings_of(values)):
         counts = [value for value in engine if isinstance(value, int)]
         assert all(0 <= count <= MAX_INTEGER for count in counts)
         assert (engine.kv_cache_size_tokens is None) is (engine.basis is Basis.UNKNOWN)
@@ -69,26 +47,26 @@ def test_whatever_is_told_every_number_fits_a_column_of_integers(
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.lists(groups(), max_size=3))
-def test_what_is_reported_equals_what_was_reported(blocks: int, tokens: int, found: list[KVCacheGroup]) -> None:
+def test_reported_numbers_do_not_change(blocks: int, tokens: int, found: list[KVCacheGroup]) -> None:
     engine = one(EngineReport(0, blocks, tokens), found)
 
     assert (engine.num_gpu_blocks, engine.kv_cache_size_tokens, engine.basis) == (blocks, tokens, Basis.REPORTED)
 
 
 @given(st.integers(0, 10**7), st.lists(full_groups, min_size=1, max_size=4), st.integers(1, 200_000))
-def test_tokens_derived_for_full_attention_never_exceed_the_naive_number(
+def test_derived_tokens_of_full_attention_never_exceed_the_naive_estimate(
     blocks: int, found: list[KVCacheGroup], length: int
 ) -> None:
     same = [group._replace(block_size=16) for group in found]
 
-    engine = one(EngineReport(0, blocks), same, options(model_config__max_model_len=length))
+    engine = one(EngineReport(0, blocks), same, options({LENGTH: length}))
 
     assert engine.basis is Basis.DERIVED
     assert (engine.kv_cache_size_tokens or 0) <= (engine.naive_tokens or 0)
 
 
 @given(st.integers(1, 10**6), groups(), st.integers(1, 100), st.integers(1, 1000))
-def test_bytes_grow_with_pages_and_layers_and_tokens_do_not(
+def test_bytes_grow_with_pages_and_layers_but_tokens_do_not(
     blocks: int, group: KVCacheGroup, layers: int, page: int
 ) -> None:
     before = one(EngineReport(0, blocks), [group])
@@ -102,7 +80,7 @@ def test_bytes_grow_with_pages_and_layers_and_tokens_do_not(
 
 
 @given(st.integers(0, 2**40), st.integers(1, 8), st.one_of(st.none(), st.integers(0, 2**40)))
-def test_the_ranks_of_one_server_together_never_hold_more_blocks_than_their_sum(
+def test_the_ranks_of_a_server_never_have_more_blocks_than_their_sum(
     total: int, ranks: int, tokens: int | None
 ) -> None:
     own = total // ranks

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dashboard.capacity.formula import Load, blocks_per_request, ceil_div, concurrency
+from dashboard.capacity.formula import Load, Result, blocks_per_request, ceil_div, concurrency
 from dashboard.fleet import KVCacheGroup
 from tests.strategies import groups, loads
 
@@ -18,47 +18,36 @@ def group(spec_type: str, block_size: int = 16, **more: Any) -> KVCacheGroup:
     return KVCacheGroup(0, 0, spec_type, block_size, 4096, 2)._replace(**more)
 
 
+KEEPS_ALL = ("FullAttentionSpec", "full_attention", "MLAAttentionSpec", "mla_attention", "sink_full_attention")
+CHUNKED = "ChunkedLocalAttentionSpec"
+
+
 @pytest.mark.parametrize(
-    "kind",
+    ("found", "load", "blocks"),
     [
-        "FullAttentionSpec",
-        "full_attention",
-        "MLAAttentionSpec",
-        "mla_attention",
-        "SinkFullAttentionSpec",
-        "sink_full_attention",
+        *((group(kind), LOAD, (128, 128)) for kind in (*KEEPS_ALL, "SinkFullAttentionSpec")),
+        (group("full_attention"), LOAD._replace(max_model_len=2049), (129, 129)),
+        (group("full_attention"), LOAD._replace(decode_context_parallel_size=4), (32, 32)),
+        # ceil((512 - 1 + 256) / 16) + 1, and with two batches ceil((512 - 1 + 3 + 512) / 16) + 1
+        (group("SlidingWindowSpec", sliding_window=512), LOAD, (49, 66)),
+        (group("sliding_window", sliding_window=512, extra_retained_tokens=9), LOAD, (50, 66)),
+        # 257 - 1 + 256 tokens are exactly 32 blocks of 16
+        (group("sliding_window", sliding_window=257), LOAD, (33, 50)),
+        (group("sliding_window", sliding_window=9999), LOAD, (129, 129)),
+        (group("sliding_window"), LOAD, None),
+        (group(CHUNKED, attention_chunk_size=512), LOAD, (48, 64)),
+        (group("chunked_local_attention", attention_chunk_size=9999), LOAD, (128, 128)),
+        (group(CHUNKED), LOAD, None),
+        (group("cross_attention"), LOAD._replace(max_encoder_tokens=100), (7, 7)),
+        (group("CrossAttentionSpec"), LOAD, None),
+        (group("encoder_only_attention"), LOAD, (0, 0)),
+        *((group(kind, sliding_window=5), LOAD, None) for kind in ("RSWASpec", "sliding_window_mla", "<b>")),
     ],
 )
-def test_every_token_of_a_request_stays(kind: str) -> None:
-    assert blocks_per_request(group(kind), LOAD) == (128, 128)
-    assert blocks_per_request(group(kind), LOAD._replace(max_model_len=2049)) == (129, 129)
-    assert blocks_per_request(group(kind), LOAD._replace(decode_context_parallel_size=4)) == (32, 32)
-
-
-@pytest.mark.parametrize("kind", ["SlidingWindowSpec", "sliding_window"])
-def test_a_sliding_window_keeps_itself_the_batch_in_flight_and_one_block_more(kind: str) -> None:
-    """Ceil((512 - 1 + 256) / 16) + 1, and with two batches ceil((512 - 1 + 3 + 512) / 16) + 1."""
-    assert blocks_per_request(group(kind, sliding_window=512), LOAD) == (49, 66)
-    assert blocks_per_request(group(kind, sliding_window=512, extra_retained_tokens=9), LOAD) == (50, 66)
-
-
-def test_a_window_counts_the_token_that_is_computed_as_its_own() -> None:
-    """257 - 1 + 256 tokens are 32 blocks of 16 exactly; one token more would be 33."""
-    assert blocks_per_request(group("SlidingWindowSpec", sliding_window=257), LOAD) == (33, 50)
-
-
-def test_a_sliding_window_is_cut_off_by_the_length() -> None:
-    assert blocks_per_request(group("SlidingWindowSpec", sliding_window=9999), LOAD) == (129, 129)
-
-
-def test_a_sliding_window_that_is_not_told_has_no_formula() -> None:
-    assert blocks_per_request(group("SlidingWindowSpec"), LOAD) is None
-
-
-def test_a_chunk_keeps_itself_and_the_batch_in_flight() -> None:
-    assert blocks_per_request(group("ChunkedLocalAttentionSpec", attention_chunk_size=512), LOAD) == (48, 64)
-    assert blocks_per_request(group("chunked_local_attention", attention_chunk_size=9999), LOAD) == (128, 128)
-    assert blocks_per_request(group("ChunkedLocalAttentionSpec"), LOAD) is None
+def test_each_kind_of_group_has_its_formula_or_none(
+    found: KVCacheGroup, load: Load, blocks: tuple[int, int] | None
+) -> None:
+    assert blocks_per_request(found, load) == blocks
 
 
 @pytest.mark.parametrize(
@@ -74,55 +63,38 @@ def test_a_chunk_keeps_itself_and_the_batch_in_flight() -> None:
         (None, 0, 0, None),
     ],
 )
-def test_a_mamba_state_takes_a_fixed_number_of_blocks(
+def test_a_mamba_state_has_a_fixed_number_of_blocks(
     mode: str | None, speculative: int | None, checkpoints: int | None, blocks: tuple[int, int] | None
 ) -> None:
-    told = group(
+    found = group(
         "MambaSpec",
         mamba_cache_mode=mode,
         num_speculative_blocks=speculative,
         num_prefill_checkpoint_blocks=checkpoints,
     )
 
-    assert blocks_per_request(told, LOAD) == blocks
+    assert blocks_per_request(found, LOAD) == blocks
 
 
-def test_cross_attention_keeps_what_the_encoder_puts_out() -> None:
-    assert blocks_per_request(group("CrossAttentionSpec"), LOAD) is None
-    assert blocks_per_request(group("cross_attention"), LOAD._replace(max_encoder_tokens=100)) == (7, 7)
+MAMBA = group("MambaSpec", mamba_cache_mode="none", num_speculative_blocks=0)
 
 
-def test_encoder_only_attention_keeps_nothing() -> None:
-    assert blocks_per_request(group("encoder_only_attention"), LOAD) == (0, 0)
-    assert concurrency(100, [group("encoder_only_attention")], LOAD) is None
-
-
-@pytest.mark.parametrize("kind", ["RSWASpec", "unknown", "sliding_window_mla", "<b>"])
-def test_an_unknown_kind_makes_the_whole_underivable(kind: str) -> None:
-    assert blocks_per_request(group(kind, sliding_window=5), LOAD) is None
-    assert concurrency(100, [group("FullAttentionSpec"), group(kind)], LOAD) is None
-
-
-def test_requests_share_the_blocks_of_all_groups() -> None:
-    both = [group("FullAttentionSpec"), group("MambaSpec", mamba_cache_mode="none", num_speculative_blocks=0)]
-
-    result = concurrency(1290, both, LOAD)
-
-    assert result is not None
-    assert result.concurrency == 10
-    assert result.exact
-
-
-def test_what_is_open_gives_the_upper_bound() -> None:
-    result = concurrency(4900, [group("SlidingWindowSpec", sliding_window=512)], LOAD)
-
-    assert result is not None
-    assert result.concurrency == 100
-    assert not result.exact
-
-
-def test_no_groups_hold_nothing() -> None:
-    assert concurrency(100, [], LOAD) is None
+@pytest.mark.parametrize(
+    ("blocks", "found", "result"),
+    [
+        pytest.param(1290, [group("full_attention"), MAMBA], Result(10, exact=True), id="groups share the blocks"),
+        pytest.param(
+            4900, [group("sliding_window", sliding_window=512)], Result(100, exact=False), id="an upper bound"
+        ),
+        pytest.param(100, [group("full_attention"), group("RSWASpec")], None, id="an unknown kind"),
+        pytest.param(100, [group("encoder_only_attention")], None, id="no blocks per request"),
+        pytest.param(100, [], None, id="no groups"),
+    ],
+)
+def test_concurrency_is_the_blocks_divided_by_those_of_one_request(
+    blocks: int, found: list[KVCacheGroup], result: Result | None
+) -> None:
+    assert concurrency(blocks, found, LOAD) == result
 
 
 @given(st.integers(0, 2**70), st.integers(1, 2**40))
@@ -136,12 +108,14 @@ def fits(blocks: int, found: list[KVCacheGroup], load: Load) -> float:
 
 
 @given(st.integers(0, 10**6), st.lists(groups(), min_size=1, max_size=4), loads(), st.integers(1, 10_000))
-def test_longer_requests_never_fit_more_often(blocks: int, found: list[KVCacheGroup], load: Load, more: int) -> None:
+def test_longer_requests_never_increase_concurrency(
+    blocks: int, found: list[KVCacheGroup], load: Load, more: int
+) -> None:
     assert fits(blocks, found, load._replace(max_model_len=load.max_model_len + more)) <= fits(blocks, found, load)
 
 
 @given(st.integers(0, 10**6), st.lists(groups(), min_size=1, max_size=4), loads(), st.integers(1, 5000))
-def test_a_wider_window_or_chunk_never_lets_more_fit(
+def test_a_wider_window_or_chunk_never_increases_concurrency(
     blocks: int, found: list[KVCacheGroup], load: Load, more: int
 ) -> None:
     wider = [
@@ -156,14 +130,14 @@ def test_a_wider_window_or_chunk_never_lets_more_fit(
 
 
 @given(st.integers(0, 10**6), st.lists(groups(), min_size=1, max_size=4), groups(), loads())
-def test_another_group_never_lets_more_fit(
+def test_another_group_never_increases_concurrency(
     blocks: int, found: list[KVCacheGroup], more: KVCacheGroup, load: Load
 ) -> None:
     assert fits(blocks, [*found, more], load) <= fits(blocks, found, load)
 
 
 @given(st.integers(0, 10**6), st.lists(groups(), min_size=1, max_size=4), loads(), st.integers(1, 9999))
-def test_more_blocks_never_hold_less_and_more_in_flight_never_lets_more_fit(
+def test_concurrency_never_falls_with_blocks_nor_grows_with_tokens_in_flight(
     blocks: int, found: list[KVCacheGroup], load: Load, more: int
 ) -> None:
     busier = load._replace(in_flight=(load.in_flight[0] + more, load.in_flight[1] + more))

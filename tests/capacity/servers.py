@@ -1,0 +1,47 @@
+"""Engines of captured servers and of made-up reports."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from dashboard.capacity.engines import engines_of
+from dashboard.fleet import Engine, EngineReport, KVCacheGroup, Setting, Source
+from dashboard.vllm.canonical import setting
+from dashboard.vllm.facts import Facts, facts_of
+from tests.captured import snapshot
+
+BLOCK, LENGTH, BATCHED = (
+    "cache_config.block_size",
+    "model_config.max_model_len",
+    "scheduler_config.max_num_batched_tokens",
+)
+TENSOR, PIPELINE = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"
+ASYNC = "scheduler_config.async_scheduling"
+SERVER: Mapping[str, Any] = {"version": "0.32.0", BLOCK: 16, LENGTH: 2048, BATCHED: 256, TENSOR: 1, PIPELINE: 1}
+
+
+def settings_of(values: Mapping[str, Any]) -> dict[str, Setting]:
+    """Settings of plain values by path."""
+    return {path: setting(path, value, Source.SERVER_INFO) for path, value in values.items()}
+
+
+def options(more: Mapping[str, Any] | None = None) -> dict[str, Setting]:
+    """The settings of a server with blocks of 16 tokens and a length of 2048; `...` leaves a path out."""
+    return settings_of({path: value for path, value in {**SERVER, **(more or {})}.items() if value is not ...})
+
+
+def one(
+    report: EngineReport, groups: Collection[KVCacheGroup] = (), settings: Mapping[str, Setting] | None = None
+) -> Engine:
+    """The engine of one report."""
+    (engine,) = engines_of((report,), tuple(groups), options() if settings is None else settings)
+    return engine
+
+
+def engines_of_answers(
+    answers: Mapping[str, bytes], paths: Collection[str] | None = None, more: Mapping[str, Setting] | None = None
+) -> tuple[tuple[Engine, ...], Facts, Mapping[str, Setting]]:
+    """The engines of a captured server that answers only on `paths`, its facts and its settings."""
+    facts = facts_of(snapshot(answers, paths))
+    assert facts.document is not None
+    settings = {**facts.document.settings, **(more or {})}
+    return engines_of(facts.engines, facts.kv_cache_groups, settings), facts, settings
