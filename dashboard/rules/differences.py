@@ -48,7 +48,7 @@ def pool_differences(
 def differences(compared: Compared, consequence: str = "", names: Mapping[str, Text] | None = None) -> Iterator[Draft]:
     """Yield a draft for all replicas that differ from the majority in the same way.
 
-    A setting without a majority has a draft of its own for all who report it. `consequence` is a second sentence.
+    A setting without a majority has its own draft for all replicas that report it. `consequence` is a second sentence.
     `names` replaces the names of settings.
     """
     odd: dict[str, list[Contrast]] = defaultdict(list)
