@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
-from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet, says_the_same
+from dashboard.analysis.assembly import Fleet, build_fleet, empty_fleet, has_same_content
 from dashboard.config import Options, policy_of
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Snapshot, Target
@@ -193,7 +193,7 @@ def _derive(
 def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
     """Return whether no page changes. Findings may change by the clock alone: a suppression expires."""
     known = (before.inspection, before.discovery_errors)
-    return known == (fleet.inspection, fleet.discovery_errors) and says_the_same(fleet, before)
+    return known == (fleet.inspection, fleet.discovery_errors) and has_same_content(fleet, before)
 
 
 @dataclass(slots=True)

@@ -25,19 +25,18 @@ from dashboard.rules.findings import Inspection
 from dashboard.rules.policy import Policy
 from dashboard.vllm.facts import Facts, facts_of
 
-# What a page or a rule can show of a replica: all but when it was asked and the raw answers.
-_TELLING = attrgetter(*(each.name for each in fields(Replica) if each.name not in {"observed_at", "probes"}))
-NO_TEXT = '""'
-FRESH_INTERVALS = 3  # a replica that was not read within three polls no longer votes
+# What pages and rules use of a replica: all but the time of its answers and the raw answers.
+_CONTENT = attrgetter(*(each.name for each in fields(Replica) if each.name not in {"observed_at", "probes"}))
+FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """One complete poll, immutable. `polled_at` is None before the first poll ended.
 
-    `since` is when the first poll ended that said the same: a fleet is the same to a page that tells no time where
-    `generation` and `since` are. `snapshot` is the id of the frozen snapshot that it was opened from.
-    `discovery_errors` say which sources of targets cannot be read.
+    `since` is the end of the first poll with the same content: pages without times are equal if `generation` and
+    `since` are. `snapshot` is the id of the frozen snapshot that it was opened from. `discovery_errors` are sentences
+    on sources of targets that cannot be read.
     """
 
     name: str
@@ -79,11 +78,11 @@ def build_fleet(
 ) -> Fleet:
     """Derive the fleet of one poll. `polled_at` is when the poll ended; `interval` the time between polls.
 
-    What the fleet `before` derived from the same input is taken over: the result is the same without it.
+    What the fleet `before` derived from equal input is reused: the result is the same without it.
     """
     known = [(snapshot, facts_of(snapshot)) for snapshot in snapshots]
-    told = {facts.document.id: facts.document for _, facts in known if facts.document}
-    documents = {document: told[document] for document in sorted(told)}
+    found = {facts.document.id: facts.document for _, facts in known if facts.document}
+    documents = {key: found[key] for key in sorted(found)}
     since = polled_at - FRESH_INTERVALS * interval
     same = _same_process(known)
     engines = _Engines()
@@ -94,28 +93,25 @@ def build_fleet(
         name, replicas, documents, polled_at=polled_at, ignore=ignore, generation=generation, before=before
     )
     fleet = replace(fleet, policy=policy or Policy())
-    if before is not None and _is_judged_alike(fleet, before):
+    if before is not None and _has_same_findings(fleet, before):
         return replace(fleet, inspection=before.inspection)
     return inspected(fleet, polled_at)
 
 
-def says_the_same(fleet: Fleet, before: Fleet) -> bool:
-    """Tell whether all replicas are as they were, the times of their answers left out."""
+def has_same_content(fleet: Fleet, before: Fleet) -> bool:
+    """Return whether all replicas are equal apart from the times of their answers."""
     return len(fleet.replicas) == len(before.replicas) and all(
-        _TELLING(now) == _TELLING(then) for now, then in zip(fleet.replicas, before.replicas, strict=True)
+        _CONTENT(now) == _CONTENT(then) for now, then in zip(fleet.replicas, before.replicas, strict=True)
     )
 
 
-def _is_judged_alike(fleet: Fleet, before: Fleet) -> bool:
-    """Tell whether the rules would say the same again: nothing changed, and no clock decides.
-
-    A suppression ends with a day; a rollout is given up some hours after its last start.
-    """
+def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
+    """Return whether rules would find the same: nothing changed, and no suppression or rollout can have expired."""
     if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
     same_options = (before.policy, before.ignored) == (fleet.policy, fleet.ignored)
-    return same_day and same_options and says_the_same(fleet, before)
+    return same_day and same_options and has_same_content(fleet, before)
 
 
 def assembled(
@@ -135,9 +131,9 @@ def assembled(
 
 
 def only_pool(fleet: Fleet, name: str) -> Fleet:
-    """Return the part of a fleet that is one pool, judged alone: what spans pools is not spoken of.
+    """Return one pool as a fleet, without findings that span pools.
 
-    The notes stay, for they are on options that match nothing in the whole fleet.
+    Its notes are those of the whole fleet: they are on options that match nothing in it.
     """
     replicas = tuple(replica for replica in fleet.replicas if replica.pool == name)
     used = {replica.document for replica in replicas}
@@ -146,14 +142,15 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
     part = replace(fleet, replicas=replicas, documents=documents, pools=pools)
     if fleet.polled_at is None:
         return part
-    judged = inspected(part, fleet.polled_at)
-    return replace(judged, inspection=replace(judged.inspection, notes=fleet.inspection.notes))
+    part = inspected(part, fleet.polled_at)
+    return replace(part, inspection=replace(part.inspection, notes=fleet.inspection.notes))
 
 
 def inspected(fleet: Fleet, at: datetime, today: date | None = None) -> Fleet:
-    """Return the fleet judged by all rules.
+    """Return the fleet with the findings of all rules.
 
-    `at` decides whether a rollout still goes on, `today` which suppressions are expired: the day of `at` unless told.
+    `at` decides whether a rollout is still in progress, `today` which suppressions are expired: by default the day of
+    `at`.
     """
     inspection = inspect_fleet(
         ALL_RULES, fleet.pools, fleet.replicas, fleet.documents, fleet.policy, at, fleet.ignored, today
@@ -162,13 +159,13 @@ def inspected(fleet: Fleet, at: datetime, today: date | None = None) -> Fleet:
 
 
 class _Engines:
-    """Capacity by what it is made of, which many replicas share: computed once per poll."""
+    """Capacity by its input, which many replicas share: computed once per poll."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], tuple[Engine, ...]] = {}
 
     def of(self, facts: Facts) -> tuple[Engine, ...]:
-        """Return the capacity of a replica's engines. Fingerprints, which may differ everywhere, do not decide it."""
+        """Return the capacity of a replica's engines. It does not depend on their fingerprints."""
         document = facts.document
         reports = tuple(report._replace(fingerprint=None) for report in facts.engines)
         key = (document.id if document else None, reports, facts.kv_cache_groups)
@@ -177,8 +174,8 @@ class _Engines:
             known = self._known[key] = engines_of(reports, facts.kv_cache_groups, settings)
         if reports == facts.engines:
             return known
-        told = zip(known, facts.engines, strict=True)
-        return tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in told)
+        pairs = zip(known, facts.engines, strict=True)
+        return tuple(engine._replace(fingerprint=report.fingerprint) for engine, report in pairs)
 
 
 def _replica(snapshot: Snapshot, facts: Facts, since: datetime, same: tuple[str, ...], engines: _Engines) -> Replica:
@@ -211,12 +208,12 @@ def _replica(snapshot: Snapshot, facts: Facts, since: datetime, same: tuple[str,
 
 
 def _same_process(known: Iterable[tuple[Snapshot, Facts]]) -> Mapping[str, tuple[str, ...]]:
-    """Return, per replica, the other addresses that answer with its `instance_id`: one process behind two."""
+    """Return, per replica, the other addresses with its `instance_id`: one process behind several addresses."""
     addresses: dict[str, list[str]] = defaultdict(list)
     for snapshot, facts in known:
-        told = facts.identity.get("instance_id")
-        if told is not None and told.state is State.REPORTED and told.value != NO_TEXT:
-            addresses[told.value].append(snapshot.target.id)
+        instance = facts.identity.get("instance_id")
+        if instance is not None and instance.state is State.REPORTED and instance.value != '""':
+            addresses[instance.value].append(snapshot.target.id)
     return {
         address: tuple(other for other in sharing if other != address)
         for sharing in addresses.values()
@@ -228,7 +225,7 @@ def _same_process(known: Iterable[tuple[Snapshot, Facts]]) -> Mapping[str, tuple
 def _pools(
     replicas: Iterable[Replica], documents: Mapping[str, Document], ignore: Sequence[str], before: Fleet | None
 ) -> tuple[Pool, ...]:
-    """Compare every pool, but those whose members hold the same documents as before: a document's id is its content."""
+    """Compare every pool, except those whose members have the same documents as before."""
     known = before.pools if before and before.ignored == tuple(ignore) else ()
     members_before = _members(before.replicas) if before else {}
     earlier = {(pool.name, *members_before[pool.name]): pool for pool in known}

@@ -28,7 +28,7 @@ def changes_schema() -> dict[str, Any]:
     return CHANGES.schema()
 
 
-CONTRACT = Contract({})
+CONTRACT = Contract()
 CONTRACT.object(
     Fleet,
     Key("fleet", of="name"),

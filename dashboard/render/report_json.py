@@ -123,7 +123,7 @@ def _kind(name: str) -> Key:
 
 Text = Annotated[str, PlainSerializer(_writable, return_type=str)]
 CellValue = bool | int | float | Text | tuple[Text, ...] | None
-CONTRACT = Contract({str: Text, Line: Annotated[Any, PlainSerializer(_joined, return_type=str)]})
+CONTRACT = Contract(types={str: Text, Line: Annotated[Any, PlainSerializer(_joined, return_type=str)]})
 CONTRACT.object(Figure, "label", "value", "note", "tone")
 CONTRACT.object(
     Entry,

@@ -1,4 +1,4 @@
-"""How each replica of a fleet stands: down, stale, one process with another, in contradiction, with its engines."""
+"""Replicas of a fleet: down, stale, one process behind several addresses, contradictions, engines."""
 
 import json
 from datetime import timedelta
@@ -13,7 +13,7 @@ from tests.polled_fleets import INTERVAL, REFUSED, at, built, unreachable
 from tests.provider_answers import with_provider
 
 
-def test_a_replica_that_is_down_is_kept_with_its_reason_and_its_pool_s_label() -> None:
+def test_a_replica_that_is_down_has_its_reason_and_the_pool_of_its_label() -> None:
     fleet = built(at(1), unreachable(2, pool="./llama"))
 
     lost = fleet.replicas[1]
@@ -29,7 +29,7 @@ def test_a_replica_that_is_down_is_kept_with_its_reason_and_its_pool_s_label() -
     assert fleet.pools[0].fresh == 1
 
 
-def test_a_replica_votes_while_it_was_read_within_three_intervals() -> None:
+def test_a_replica_is_fresh_if_it_was_read_within_three_intervals() -> None:
     limit = AT - FRESH_INTERVALS * INTERVAL
     fleet = built(at(1, observed_at=limit), at(2, observed_at=limit - timedelta(seconds=1)))
 
@@ -37,7 +37,7 @@ def test_a_replica_votes_while_it_was_read_within_three_intervals() -> None:
     assert fleet.pools[0].fresh == 1
 
 
-def test_two_addresses_with_one_instance_id_are_one_process_behind_both() -> None:
+def test_two_addresses_with_one_instance_id_are_one_process() -> None:
     fleet = built(at(1, paths=None), at(2, paths=None), at(3, "qwen3_xxhash", None))
 
     same = {replica.id: replica.same_process for replica in fleet.replicas}
@@ -49,7 +49,7 @@ def test_two_addresses_with_one_instance_id_are_one_process_behind_both() -> Non
 
 
 @pytest.mark.parametrize("instance", [None, ""])
-def test_an_instance_id_that_is_not_told_makes_nobody_the_same(instance: str | None) -> None:
+def test_without_an_instance_id_addresses_are_separate_processes(instance: str | None) -> None:
     info = capture("llama").json(SERVER_INFO)
     info["vllm_config"]["instance_id"] = instance
     body = json.dumps(info).encode()
@@ -60,11 +60,11 @@ def test_an_instance_id_that_is_not_told_makes_nobody_the_same(instance: str | N
 
 
 @pytest.mark.parametrize("server", captures())
-def test_a_clean_server_is_up_contradicts_itself_nowhere_and_has_the_engines_that_it_logged(server: Capture) -> None:
+def test_a_real_server_is_up_without_contradictions_and_has_the_engines_that_it_logged(server: Capture) -> None:
     (replica,) = built(snapshot(server.answers)).replicas
 
     contradicted = [each.path for each in replica.contradictions]
-    # Of one capture the public plugin multiplies blocks of a hybrid model: too many tokens by far.
+    # In one capture the public plugin multiplies blocks of a hybrid model.
     expected = [TOKENS] if server.case == "gemma3_plugin" else []
     assert (replica.state, replica.failure, contradicted) == (ReplicaState.UP, None, expected)
     assert len(replica.engines) == len(server.logged["kv_cache_size_tokens"])
@@ -74,7 +74,7 @@ def test_a_clean_server_is_up_contradicts_itself_nowhere_and_has_the_engines_tha
     assert len(replica.probes) == len(server.answers)
 
 
-def test_the_tokens_of_a_plugin_that_multiplies_are_kept_beside_vllm_s_own_and_never_shown_as_capacity() -> None:
+def test_tokens_of_the_plugin_are_a_contradiction_and_vllm_s_own_are_the_capacity() -> None:
     (replica,) = built(snapshot(capture("gemma3_plugin").answers)).replicas
 
     ((path, kept, other),) = replica.contradictions
@@ -83,9 +83,8 @@ def test_the_tokens_of_a_plugin_that_multiplies_are_kept_beside_vllm_s_own_and_n
     assert [engine.kv_cache_size_tokens for engine in replica.engines] == [664_444]
 
 
-def test_replicas_that_differ_in_fingerprints_only_keep_their_own() -> None:
-    """With a hash root per process equal replicas differ in nothing else: their capacity is worked out once."""
-    told = [
+def test_replicas_that_differ_in_fingerprints_only_have_their_own() -> None:
+    snapshots = [
         snapshot(
             with_provider(capture("llama_dp2"), fingerprints=(f"a{number}", f"b{number}")),
             target=f"http://10.0.0.{number}:8000",
@@ -93,7 +92,7 @@ def test_replicas_that_differ_in_fingerprints_only_keep_their_own() -> None:
         for number in (1, 2)
     ]
 
-    one, two = built(*told).replicas
+    one, two = built(*snapshots).replicas
 
     digests = [engine.fingerprint.engine for each in (one, two) for engine in each.engines if engine.fingerprint]
     assert len(set(digests)) == len(digests) == 4
@@ -103,7 +102,7 @@ def test_replicas_that_differ_in_fingerprints_only_keep_their_own() -> None:
     ]
 
 
-def test_a_contradiction_is_kept_with_its_replica() -> None:
+def test_a_contradiction_is_listed_at_its_replica() -> None:
     answers = capture("llama").answers
     planted = {**answers, METRICS: answers[METRICS].replace(b',block_size="128"', b',block_size="64"')}
 
@@ -115,7 +114,7 @@ def test_a_contradiction_is_kept_with_its_replica() -> None:
 
 
 def test_ranks_at_their_own_addresses_are_not_added_twice() -> None:
-    """The two engines of one API server hold 8192 blocks each; nowhere do 16384 appear twice."""
+    """The two engines of one API server have 8192 blocks each."""
     fleet = built(at(1, "llama_dp2", None))
 
     engines = fleet.replicas[0].engines

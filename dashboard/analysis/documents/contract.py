@@ -5,7 +5,7 @@ A document is declared once. From the declaration come its JSON Schema, the writ
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from operator import attrgetter
@@ -73,23 +73,19 @@ class Key(NamedTuple):
     full: bool = False
 
 
+@dataclass(frozen=True, eq=False)
 class JsonObject:
-    """The JSON object that a type is written as."""
+    """The JSON object that a type is written as: a declaration from which schema, writer and reader are derived.
 
-    def __init__(
-        self,
-        contract: "Contract",
-        core: type,
-        keys: tuple[Key, ...],
-        name: str,
-        read: Callable[[dict[str, Any]], Any] | None,
-        write: Callable[[Any], dict[str, Any]] | None,
-    ) -> None:
-        """Keep the declaration: nothing is derived from it before the document is used."""
-        self._contract, self._core, self.keys, self._name = contract, core, keys, name
-        self._read, self._write = read, write or self.written
-        self._getters = [(key.name, _getter(key)) for key in keys]
-        self._needed = [key.name for key in keys if key.full and key.default is REQUIRED]
+    `read` makes a value of the object; None: it is only written. `write` returns all keys in place of `written`.
+    """
+
+    contract: "Contract"
+    core: type
+    keys: tuple[Key, ...]
+    name: str
+    read: Callable[[dict[str, Any]], Any] | None = None
+    write: Callable[[Any], dict[str, Any]] | None = None
 
     def dump(self, value: Any, *, indent: int | None = None) -> bytes:
         """Return a value as JSON text, safe in a log."""
@@ -108,6 +104,17 @@ class JsonObject:
         """What pydantic makes of the declaration."""
         return TypeAdapter(Annotated[Any, self])
 
+    @cached_property
+    def _getters(self) -> list[tuple[str, Callable[[Any], Any] | None]]:
+        return [
+            (key.name, None if key.of is ADDED else key.of if callable(key.of) else attrgetter(key.of or key.name))
+            for key in self.keys
+        ]
+
+    @cached_property
+    def _needed(self) -> list[str]:
+        return [key.name for key in self.keys if key.full and key.default is REQUIRED]
+
     def written(self, value: Any) -> dict[str, Any]:
         """Return the keys of a value, with what its row adds."""
         item, added = value if type(value) is Extended else (value, {})
@@ -116,11 +123,12 @@ class JsonObject:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Write values as objects of these keys. Read them back where a reader is given, else leave them unread."""
         fields = handler.generate_schema(self.typed_dict)
-        written = core_schema.plain_serializer_function_ser_schema(self._write, return_schema=fields)
-        if self._read is None:
+        writer = self.write or self.written
+        written = core_schema.plain_serializer_function_ser_schema(writer, return_schema=fields)
+        if self.read is None:
             return core_schema.any_schema(serialization=written)
         return core_schema.no_info_after_validator_function(
-            partial(self._made, read=self._read), fields, serialization=written
+            partial(self._made, read=self.read), fields, serialization=written
         )
 
     @cached_property
@@ -128,13 +136,13 @@ class JsonObject:
         """What pydantic makes the schema of."""
         fields = {key.name: self._field(key) for key in self.keys}
         make: Any = TypedDict  # of the declaration, not of a class
-        found = make(self._name, fields)
-        found.__doc__ = self._core.__doc__
+        found = make(self.name, fields)
+        found.__doc__ = (self.core.__doc__ or "").partition("\n\n")[0]
         found.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
         return found
 
     def _field(self, key: Key) -> Any:
-        hint = self._contract.resolve(_hint(self._core, key.of or key.name) if key.type is None else key.type)
+        hint = self.contract.resolve(_hint(self.core, key.of or key.name) if key.type is None else key.type)
         if key.default is not REQUIRED:
             default = {"default_factory" if callable(key.default) else "default": key.default}
             return NotRequired[Annotated[hint, Field(description=key.doc or None, **default)]]
@@ -149,15 +157,17 @@ class JsonObject:
 
 
 class Contract:
-    """The JSON objects of a document by the type that they are written from. `types` stand in for types in hints."""
+    """The JSON objects of a document by the type that they are written from; `types` stand in for types in hints.
 
-    def __init__(self, types: Mapping[Any, Any], *bases: "Contract", full: bool = True) -> None:
-        """Begin with what other contracts declare. Without `full`, the keys of --full are left out."""
+    It begins with what other contracts declare. Without `full`, the keys of --full are left out.
+    """
+
+    def __init__(self, *bases: "Contract", types: Mapping[Any, Any] | None = None, full: bool = True) -> None:
         self._full = full
         self.types: dict[Any, Any] = {JsonText: Native, datetime: Time}
         for base in bases:
             self.types |= base.types
-        self.types |= types
+        self.types |= types or {}
 
     def object(
         self,
@@ -167,28 +177,25 @@ class Contract:
         read: Callable[[dict[str, Any]], Any] | None = None,
         write: Callable[[Any], dict[str, Any]] | None = None,
         is_read: bool = False,
-        is_main: bool = True,
     ) -> JsonObject:
-        """Declare the JSON object of a type; with `is_main` wherever a hint names the type.
+        """Declare the JSON object of a type, used wherever a hint names the type.
 
         A string names keys, with spaces between, that have name and type of an attribute; without keys all fields have
-        one. `is_read`: the type is made of the attributes that are read, or of what `read` makes of the object. `write`
-        returns all keys.
+        one. `is_read`: the type is made of the attributes that are read, or of what `read` makes of the object.
         """
-        declared = (Key(each) if isinstance(each, str) else each for each in keys or _fields(core))
+        fields: Any = getattr(core, "_fields", None) or getattr(core, "__dataclass_fields__", ())
+        declared = (Key(each) if isinstance(each, str) else each for each in keys or fields)
         named = tuple(
             key._replace(name=each) for key in declared if self._full or not key.full for each in key.name.split()
         )
         reader = read or (_reader(core, named) if is_read else None)
-        found = JsonObject(self, core, named, name or core.__name__, reader, write)
-        if is_main:
-            self.types[core] = found
+        found = self.types[core] = JsonObject(self, core, named, name or core.__name__, reader, write)
         return found
 
     def resolve(self, hint: Any) -> Any:
         """Return the hint that pydantic gets: each type of the product is its JSON object."""
         found = next((stand_in for type_, stand_in in self.types.items() if type_ == hint), hint)
-        if found is hint and (is_dataclass(hint) or hasattr(hint, "_fields")):
+        if found is hint and isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
             found = self.object(hint, is_read=True)
         if isinstance(found, JsonObject):
             return Annotated[Any, found]
@@ -217,16 +224,6 @@ def _reader(core: type, keys: tuple[Key, ...]) -> Callable[[dict[str, Any]], Any
         return Extended(made, {name: values[name] for name in added}) if added else made
 
     return read
-
-
-def _getter(key: Key) -> Callable[[Any], Any] | None:
-    if key.of is ADDED:
-        return None
-    return key.of if callable(key.of) else attrgetter(key.of or key.name)
-
-
-def _fields(core: Any) -> tuple[str, ...]:
-    return tuple(core._fields if hasattr(core, "_fields") else core.__dataclass_fields__)
 
 
 def _hint(core: type, attribute: Any) -> Any:

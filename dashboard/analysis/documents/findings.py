@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.documents.contract import ADDED, Contract, Extended, Key, Time
+from dashboard.analysis.documents.contract import ADDED, Contract, Extended, JsonObject, Key, Time
 from dashboard.compare import sharing_text, sharing_verdict
 from dashboard.fleet import Pool
 from dashboard.fleet.pieces import to_plain
@@ -119,7 +119,7 @@ def _outcomes(fleet: Fleet) -> tuple[OutcomeGroup, ...]:
     )
 
 
-CONTRACT = Contract({})
+CONTRACT = Contract()
 CONTRACT.object(Expectations, is_read=True)
 CONTRACT.object(
     CohortShare,
@@ -179,12 +179,8 @@ CONTRACT.object(
     *(
         Key(
             name,
-            CONTRACT.object(
-                Domain,
-                Key("value", of=name),
-                Key("basis", of=f"{name}_basis"),
-                name=f"Domain{name.title()}",
-                is_main=False,
+            JsonObject(
+                CONTRACT, Domain, (Key("value", of=name), Key("basis", of=f"{name}_basis")), f"Domain{name.title()}"
             ),
             lambda each: each,
         )

@@ -143,7 +143,7 @@ def _confidence(found: SharingVerdict | SharingCell) -> Confidence:
 
 def _policy() -> Contract:
     """Return the contract of what fleet.yaml says of pools and rules."""
-    contract = Contract({}, findings.CONTRACT)
+    contract = Contract(findings.CONTRACT)
     contract.object(
         Suppression,
         "rule owner reason until number pool replicas labels",
@@ -292,7 +292,7 @@ def _declare_pools(contract: Contract) -> None:
 @cache
 def fleet_object(*, full: bool) -> JsonObject:
     """Return the declaration of the document."""
-    contract = Contract({}, findings.CONTRACT, full=full)
+    contract = Contract(findings.CONTRACT, full=full)
     _declare_replicas(contract)
     _declare_engines(contract)
     _declare_pools(contract)

@@ -1,4 +1,4 @@
-"""A saved fleet comes back as it was, with equal findings."""
+"""A saved fleet is read with equal content and findings."""
 
 import json
 from dataclasses import replace
@@ -9,8 +9,8 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, build_fleet, inspected
 from dashboard.analysis.documents.load import read_snapshot
-from dashboard.fleet import Basis, Device, Fingerprint, KVCacheGroup, Role, Setting, Source, State
-from dashboard.rules.domain import Declared, Router
+from dashboard.fleet import Baseline, Basis, Device, Fingerprint, KVCacheGroup, Role, Setting, Source, State, Tolerance
+from dashboard.rules.domain import Declared, Expectations, Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from tests import builders
@@ -29,31 +29,29 @@ POLICY = Policy(
 
 
 def without_answers(fleet: Fleet) -> list[Any]:
-    """The replicas without the answers of their probes, which nobody saves."""
+    """Return the replicas without the answers of their probes, which are not saved."""
     return [replace(replica, probes=()) for replica in fleet.replicas]
 
 
-def test_the_whole_fleet_comes_back(demo_fleet: Fleet) -> None:
+def test_the_whole_fleet_is_restored(demo_fleet: Fleet) -> None:
     back = read_snapshot(saved(demo_fleet))
 
     assert without_answers(back) == without_answers(demo_fleet)
-    assert back.documents == demo_fleet.documents
-    assert back.pools == demo_fleet.pools
-    assert back.polled_at == demo_fleet.polled_at
-    assert back.name == demo_fleet.name
+    assert (back.documents, back.pools) == (demo_fleet.documents, demo_fleet.pools)
+    assert (back.polled_at, back.name) == (demo_fleet.polled_at, demo_fleet.name)
 
 
-def test_all_that_a_replica_can_hold_comes_back() -> None:
-    told = builders.document()
+def test_every_field_of_a_replica_is_restored() -> None:
+    own = builders.document()
     nested = Setting('{"c":[1,0.5,null,true]}', State.REPORTED, Source.PLUGIN)
     full = builders.replica(
-        document=told,
+        document=own,
         role=Role.PREFILL,
         started_at=AT - timedelta(days=3, microseconds=1),
         identity={"instance_id": builders.setting("x"), "a.b": nested},
         adapters={"sql": "/mnt/sql", "fr": None},
         engines=(
-            builders.engine(None, reason="Nobody tells.", basis=Basis.UNKNOWN),
+            builders.engine(None, reason="Not reported.", basis=Basis.UNKNOWN),
             builders.engine(dp_rank=1, fingerprint=Fingerprint("c1", "e1")),
             builders.engine(dp_rank=2, fingerprint=Fingerprint(reason="It hashes no blocks.")),
         ),
@@ -61,16 +59,16 @@ def test_all_that_a_replica_can_hold_comes_back() -> None:
         kv_cache_groups=(KVCacheGroup(0, 0, "MambaSpec", 16, 1, 2, 3, 4, 5, 6, 7, "bfloat16", "all", 8, 9),),
         same_process=("http://elsewhere:8000",),
     )
-    fleet = builders.fleet([full, builders.down()], [told])
+    fleet = builders.fleet([full, builders.down()], [own])
 
     back = read_snapshot(saved(fleet))
 
     assert without_answers(back) == without_answers(fleet)
 
 
-def test_a_file_that_was_saved_before_there_were_fingerprints_is_read() -> None:
-    told = builders.document()
-    fleet = builders.fleet([builders.replica(document=told)], [told])
+def test_a_file_of_a_version_without_fingerprints_is_read() -> None:
+    own = builders.document()
+    fleet = builders.fleet([builders.replica(document=own)], [own])
     older = json.loads(saved(fleet))
     for part in older["engines"]:
         del part["fingerprint"]
@@ -83,7 +81,7 @@ def test_a_file_that_was_saved_before_there_were_fingerprints_is_read() -> None:
     assert without_answers(back) == without_answers(fleet)
 
 
-def test_what_the_provider_said_comes_back_and_who_said_it() -> None:
+def test_answers_of_the_provider_and_their_source_are_restored() -> None:
     answers = with_provider(capture("llama_dp2"), fingerprints=("a", "b"))
     fleet = build_fleet("one", [snapshot(answers)], polled_at=AT, interval=INTERVAL)
 
@@ -95,18 +93,18 @@ def test_what_the_provider_said_comes_back_and_who_said_it() -> None:
     assert sources[INFERENCE_CONFIG] is Source.PROVIDER
 
 
-def test_a_policy_judges_the_saved_fleet_as_it_would_have_judged_the_poll(demo_fleet: Fleet) -> None:
+def test_a_policy_finds_the_same_in_a_saved_fleet_as_in_the_poll(demo_fleet: Fleet) -> None:
     assert demo_fleet.polled_at is not None
-    judged = inspected(replace(demo_fleet, policy=POLICY), demo_fleet.polled_at)
+    expected = inspected(replace(demo_fleet, policy=POLICY), demo_fleet.polled_at)
 
     back = read_snapshot(saved(demo_fleet), POLICY)
 
-    assert judged.inspection.suppressed
-    assert back.inspection == judged.inspection
+    assert expected.inspection.suppressed
+    assert back.inspection == expected.inspection
     assert back.policy is POLICY
 
 
-def test_a_fleet_with_ignored_paths_is_compared_and_judged_without_them() -> None:
+def test_ignored_paths_are_restored() -> None:
     without = built_of_captures(ignore=("cache_config.*",))
 
     back = read_snapshot(saved(without))
@@ -117,7 +115,7 @@ def test_a_fleet_with_ignored_paths_is_compared_and_judged_without_them() -> Non
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("captured", captures())
-def test_what_a_real_server_said_comes_back(captured: Capture) -> None:
+def test_a_real_server_is_restored(captured: Capture) -> None:
     fleet = built_of_captures(captured)
 
     back = read_snapshot(saved(fleet))
@@ -126,13 +124,13 @@ def test_what_a_real_server_said_comes_back(captured: Capture) -> None:
     assert (back.pools, back.inspection) == (fleet.pools, fleet.inspection)
 
 
-def test_all_real_servers_in_one_fleet_are_judged_alike_before_and_after() -> None:
+def test_all_real_servers_together_have_the_same_findings() -> None:
     fleet = built_of_captures()
 
     assert read_snapshot(saved(fleet)).inspection == fleet.inspection
 
 
-def test_sources_that_contradict_each_other_and_one_process_behind_two_addresses_come_back() -> None:
+def test_contradictions_and_second_addresses_are_restored() -> None:
     answers = {**capture("llama").answers, METRICS: changed_metrics(block_size=32)}
     twice = [snapshot(answers, target=f"http://10.0.0.{number}:8000") for number in (1, 2)]
     fleet = build_fleet("odd", twice, polled_at=AT, interval=INTERVAL)
@@ -144,7 +142,7 @@ def test_sources_that_contradict_each_other_and_one_process_behind_two_addresses
     assert back.inspection == fleet.inspection
 
 
-def test_replicas_that_were_stale_when_the_fleet_was_saved_still_are() -> None:
+def test_stale_replicas_stay_stale() -> None:
     later = AT + 10 * INTERVAL
     fleet = built_of_captures(capture("llama"), polled_at=later)
 
@@ -154,19 +152,69 @@ def test_replicas_that_were_stale_when_the_fleet_was_saved_still_are() -> None:
     assert back.inspection == fleet.inspection
 
 
-def test_a_suppression_expires_on_the_day_on_which_somebody_looks_not_on_that_of_the_poll(demo_fleet: Fleet) -> None:
+def test_suppressions_expire_by_the_date_of_today(demo_fleet: Fleet) -> None:
     raw = saved(demo_fleet)
 
-    on_the_day = read_snapshot(raw, POLICY, LAST_DAY)
-    a_day_later = read_snapshot(raw, POLICY, LAST_DAY + timedelta(days=1))
+    last, later = (read_snapshot(raw, POLICY, LAST_DAY + timedelta(days=days)).inspection for days in (0, 1))
 
-    assert [each.rule for each in on_the_day.inspection.suppressed] == ["RT-01"]
-    assert a_day_later.inspection.suppressed == ()
-    assert any(each.expired for each in a_day_later.inspection.findings)
+    assert ([each.rule for each in last.suppressed], later.suppressed) == (["RT-01"], ())
+    assert any(each.expired for each in later.findings)
 
 
-def test_a_rollout_that_went_on_when_the_fleet_was_saved_still_does_a_year_later(demo_fleet: Fleet) -> None:
+def test_a_rollout_is_evaluated_at_the_time_of_the_poll(demo_fleet: Fleet) -> None:
     back = read_snapshot(saved(demo_fleet), today=date(2027, 11, 20))
 
-    assert back.inspection.rollouts
-    assert back.inspection.rollouts == demo_fleet.inspection.rollouts
+    assert back.inspection.rollouts == demo_fleet.inspection.rollouts != {}
+
+
+WHOLE = Policy(
+    pools={
+        "chat-*": Declared(
+            Router.KV_EVENTS, Store.LMCACHE, True, Expectations(16, "sha256", SeedPolicy.DEFAULT, "kv@{host}")
+        ),
+        "*": Declared(),
+    },
+    rules={
+        "RT-01": RuleChange(severity=Severity.INFO),
+        "CP-01": RuleChange(enabled=False, parameters={"tolerance": 0.2, "least": 3, "strict": True}),
+    },
+    suppressions=(
+        Suppression("RT-01", "ana", "a <b>test</b>", LAST_DAY, "chat", ("chat-1",), {"zone": "b"}, 1),
+        Suppression("RT-05", "bo", "later", date(2027, 1, 1)),
+    ),
+    baselines=(
+        Baseline(
+            "chat",
+            "chat-70b",
+            expected={
+                "cache_config.block_size": "16",
+                "model_config.dtype": '"bfloat16"',
+                "a.b": "null",
+                "a.c": "[1,2]",
+            },
+            tolerated={"a.d": Tolerance(("1", '"x"')), "a.e": Tolerance(at_least=0.5, at_most=1.0)},
+            ignored=("observability_config.*",),
+            comments={"cache_config.block_size": "agreed in May"},
+            file="baselines/chat.yaml",
+        ),
+    ),
+    file="fleet.prod.yaml",
+)
+
+
+@pytest.mark.parametrize("policy", [WHOLE, Policy()])
+def test_the_policy_is_restored(demo_fleet: Fleet, policy: Policy) -> None:
+    assert read_snapshot(saved(replace(demo_fleet, policy=policy))).policy == policy
+
+
+def test_a_saved_fleet_is_evaluated_with_its_own_policy_unless_another_is_given(demo_fleet: Fleet) -> None:
+    assert demo_fleet.polled_at is not None
+    own = Policy(rules={"RT-01": RuleChange(enabled=False)})
+    fleet = inspected(replace(demo_fleet, policy=own), demo_fleet.polled_at)
+    first_version = json.loads(saved(demo_fleet))
+    del first_version["policy"], first_version["rule_set"]
+
+    assert read_snapshot(saved(fleet)).inspection == fleet.inspection
+    assert read_snapshot(saved(fleet)).policy == own
+    assert read_snapshot(saved(fleet), Policy()).policy == Policy()
+    assert read_snapshot(json.dumps(first_version).encode()).policy == Policy()
