@@ -19,6 +19,7 @@ from dashboard.fleet import (
     Snapshot,
     State,
 )
+from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection
@@ -58,6 +59,11 @@ class Fleet:
         states = Counter(replica.state for replica in self.replicas)
         counts = (states[each] for each in (ReplicaState.UP, ReplicaState.PARTIAL, ReplicaState.DOWN))
         return Coverage(len(self.replicas), *counts)
+
+    @property
+    def is_saved_answers(self) -> bool:
+        """Return whether all answers come from files, so that the data's time is that of the import."""
+        return bool(self.replicas) and all(each.id.startswith(FILE_SCHEME) for each in self.replicas)
 
 
 def empty_fleet(name: str) -> Fleet:

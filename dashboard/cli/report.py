@@ -14,9 +14,8 @@ from dashboard.errors import ReportError
 from dashboard.fleet.formatting import size
 from dashboard.render.export import EXPORTS, Format, written
 from dashboard.store import Snapshots
-from dashboard.store.reviews import Last, earlier, last_review, opened
+from dashboard.store.reviews import Last, NoLastReview, earlier, last_review, opened
 from dashboard.views.review import review_report
-from dashboard.views.review_new import Alone
 
 NONE = "none"
 SINCE = (
@@ -58,7 +57,9 @@ def report(
     options = options_of(config, target, snapshot=snapshot)
     fleet, name, notes = noted_fleet(snapshot or None, options, option="--snapshot")
     last = _named(since, options) if since else _last(fleet, options, is_part=bool(target))
-    view = review_report(fleet, before=last.fleet, notes=notes, before_notes=last.notes, name=name, alone=last.alone)
+    view = review_report(
+        fleet, before=last.fleet, notes=notes, before_notes=last.notes, name=name, missing=last.missing
+    )
     try:
         content = written(view, kind)
     except ReportError as error:
@@ -73,7 +74,7 @@ def report(
 def _named(since: str, options: Options) -> Last:
     """Open the fleet of --since, if any."""
     if since == NONE:
-        return Last(alone=Alone.CHOSEN)
+        return Last(missing=NoLastReview.CHOSEN)
     fleet, _, notes = noted_fleet(since, options, option="--since")
     return Last(fleet=fleet, noted=tuple(notes.items()))
 
@@ -81,7 +82,7 @@ def _named(since: str, options: Options) -> Last:
 def _last(fleet: Fleet, options: Options, *, is_part: bool) -> Last:
     """Open the last review, and print problems. A part of the fleet has none: the rest would look removed."""
     if is_part:
-        return Last(alone=Alone.CHOSEN)
+        return Last(missing=NoLastReview.CHOSEN)
     store = Snapshots(options.snapshots_folder)
     known = earlier(store, fleet)
     last = opened(known, last_review(known, fleet), store.fleet)

@@ -20,7 +20,6 @@ from dashboard.fleet.pools import Notes
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.rules.findings import tally_fleet
 from dashboard.store.packing import clean_text, comment_of, commented, packed, time_of
-from dashboard.views.context import is_saved_answers
 from dashboard.vllm.schemas.types import Moment
 
 LONGEST_NAME = 80
@@ -85,7 +84,7 @@ def describe_fleet(fleet: Fleet, name: str, at: datetime) -> SnapshotMetadata:
         frozen_at=at,
         fleet=fleet.name,
         data_as_of=time_of(fleet),
-        saved_answers=is_saved_answers(fleet),
+        saved_answers=fleet.is_saved_answers,
         answered=counts.answered,
         targets=counts.targets,
         critical=found.critical,

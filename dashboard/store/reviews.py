@@ -1,7 +1,8 @@
-"""The last review of a fleet: which of its frozen snapshots that was, and what was written then."""
+"""The last review of a fleet: its snapshot and its notes."""
 
 from collections.abc import Callable
 from datetime import timedelta
+from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple
 
@@ -10,33 +11,40 @@ from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.pools import Notes
 from dashboard.store.snapshots import Snapshots, Stored
-from dashboard.views.review_new import Alone
 
-APART = timedelta(hours=4)  # what is frozen to prepare a meeting, and in it, is of one half of a day
+APART = timedelta(hours=4)  # snapshots of one meeting and its preparation are closer together
+
+
+class NoLastReview(StrEnum):
+    """Why a review is compared with no other, as a sentence."""
+
+    FIRST = "First review of this fleet: nothing to compare with."
+    UNREAD = "The last review cannot be opened, so what is new since then is unknown."
+    CHOSEN = "This review is not compared with an earlier one."
 
 
 class Earlier(NamedTuple):
-    """The earlier snapshots of a fleet, the newest first. `problem` says why the folder cannot be read."""
+    """The earlier snapshots of a fleet, newest first. `problem` is why the folder cannot be read."""
 
     snapshots: tuple[Stored, ...] = ()
     problem: str = ""
 
 
 class Last(NamedTuple):
-    """The review that another one is held against; `alone` says why where `fleet` is None.
+    """The last review: its snapshot, fleet and notes. Where `fleet` is None, `missing` is the reason.
 
-    `problem` says why it, or what was written then, cannot be read.
+    `problem` is why it or its notes cannot be read.
     """
 
     id: str | None = None
     fleet: Fleet | None = None
     noted: tuple[tuple[str, Note], ...] = ()
     problem: str = ""
-    alone: Alone = Alone.FIRST
+    missing: NoLastReview = NoLastReview.FIRST
 
     @property
     def notes(self) -> Notes:
-        """Return what was written then, by what it speaks of."""
+        """Return its notes by subject."""
         return dict(self.noted)
 
 
@@ -55,9 +63,9 @@ def earlier(store: Snapshots, fleet: Fleet) -> Earlier:
 
 
 def last_review(known: Earlier, fleet: Fleet) -> Stored | None:
-    """Return which of the earlier snapshots was most likely the last review; None where there is none.
+    """Return the most likely snapshot of the last review; None without an earlier snapshot.
 
-    The newest with notes, for somebody reviewed it; else the newest that was not frozen just before; else the newest.
+    The newest with notes, else the newest that is not from the same meeting, else the newest.
     """
     noted = (each for each in known.snapshots if each.notes)
     apart = (
@@ -67,7 +75,7 @@ def last_review(known: Earlier, fleet: Fleet) -> Stored | None:
 
 
 def opened(known: Earlier, stored: Stored | None, fleet_of: Callable[[str], Fleet]) -> Last:
-    """Open one of the earlier snapshots with its notes, or say why it cannot be; `fleet_of` opens one by its id."""
+    """Open an earlier snapshot with its notes; `fleet_of` opens a snapshot by id and may raise SnapshotError."""
     if stored is None:
         return _unread(known.problem) if known.problem else Last()
     try:
@@ -77,4 +85,4 @@ def opened(known: Earlier, stored: Stored | None, fleet_of: Callable[[str], Flee
 
 
 def _unread(problem: str) -> Last:
-    return Last(problem=problem, alone=Alone.UNREAD)
+    return Last(problem=problem, missing=NoLastReview.UNREAD)

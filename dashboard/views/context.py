@@ -9,7 +9,6 @@ from datetime import datetime
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import iso, short_id
-from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.rules.catalogue import RULE_SET
 
 AS_OF = "data as of "
@@ -54,14 +53,9 @@ def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str
     )
 
 
-def is_saved_answers(fleet: Fleet) -> bool:
-    """Tell whether a fleet was made of saved answers, whose time is that of their import."""
-    return bool(fleet.replicas) and all(each.id.startswith(FILE_SCHEME) for each in fleet.replicas)
-
-
 def as_of_words(fleet: Fleet) -> str:
     """Return what stands before the time of a fleet's data."""
-    return IMPORTED if is_saved_answers(fleet) else AS_OF
+    return IMPORTED if fleet.is_saved_answers else AS_OF
 
 
 def as_of(fleet: Fleet) -> str:

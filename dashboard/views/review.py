@@ -9,6 +9,7 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain
 from dashboard.report.replicas import table as replica_table
 from dashboard.rules.findings import OutcomeKind, Severity
+from dashboard.store.reviews import NoLastReview
 from dashboard.views import fleet_summary, pages
 from dashboard.views.blocks import Block, Entries, Entry, Figures, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
@@ -25,7 +26,7 @@ from dashboard.views.replica_rows import replicas_table
 from dashboard.views.review_agreed import agreed_part, noted_data
 from dashboard.views.review_capacity import CAPACITY, capacity_parts
 from dashboard.views.review_differences import DIFFERENCES, differences_part, differing_pools, full_differences
-from dashboard.views.review_new import NEW, Alone, new_parts
+from dashboard.views.review_new import NEW, new_parts
 from dashboard.views.rule_outcomes import error_blocks, outcome_table
 from dashboard.views.sharing import sharing_verdicts
 
@@ -52,9 +53,9 @@ def review_report(
     notes: Mapping[str, Note] = _NO_NOTES,
     before_notes: Mapping[str, Note] = _NO_NOTES,
     name: str = "",
-    alone: Alone = Alone.FIRST,
+    missing: NoLastReview = NoLastReview.FIRST,
 ) -> View:
-    """Return a fleet for a meeting. `before` is the fleet of the last review, or `alone` says why there is none.
+    """Return a fleet for a meeting. `before` is the fleet of the last review, or `missing` why there is none.
 
     Notes are by what they are about: a finding's id, or an anchor of `AGENDA`. `name` is the snapshot's.
     """
@@ -68,7 +69,7 @@ def review_report(
     known = list_findings(fleet)
     differing = differing_pools(fleet, sentences)
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
-    new, all_changes = new_parts(fleet, alone if before is None else before, before_notes, noted(NEW))
+    new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW))
     context = FindingContext(known.names, fleet.inspection, notes, before_notes)
     agenda = (
         _status(fleet, now, known, noted(FINE)),

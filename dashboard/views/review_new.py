@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from enum import StrEnum
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
@@ -10,6 +9,7 @@ from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.pieces import Kind, Piece, Style, Target, page, plain, section
 from dashboard.rules.findings import Finding
+from dashboard.store.reviews import NoLastReview
 from dashboard.views.blocks import (
     Block,
     Chart,
@@ -37,19 +37,11 @@ ON_CHANGES = ("at-a-glance", "replicas", "capacity")  # sections that a page lea
 CUT = ("setting-changes", "rank-changes")  # appendices of lists that are cut
 
 
-class Alone(StrEnum):
-    """Why a review is compared with no other, as a sentence."""
-
-    FIRST = "First review of this fleet: nothing to compare with."
-    UNREAD = "The last review cannot be opened, so what is new since then is unknown."
-    CHOSEN = "This review is not compared with an earlier one."
-
-
 def new_parts(
-    fleet: Fleet, before: Fleet | Alone, before_notes: Mapping[str, Note], notes: tuple[Block, ...]
+    fleet: Fleet, before: Fleet | NoLastReview, before_notes: Mapping[str, Note], notes: tuple[Block, ...]
 ) -> tuple[Section, tuple[Section, ...]]:
     """Return the section and its appendices; `before` is the fleet of the last review, or why there is none."""
-    if isinstance(before, Alone):
+    if isinstance(before, NoLastReview):
         return Section(NEW, TITLE, (Paragraph(plain(before)), *notes)), ()
     changes = changes_between(before, fleet)
     view = changes_report(changes, context_of(before), context_of(fleet))

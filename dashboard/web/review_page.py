@@ -14,7 +14,7 @@ from dashboard.fleet import Note
 from dashboard.fleet.formatting import first_of
 from dashboard.fleet.pools import Notes
 from dashboard.store import Stored
-from dashboard.store.reviews import Earlier, Last, last_review, opened
+from dashboard.store.reviews import Earlier, Last, NoLastReview, last_review, opened
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
@@ -22,10 +22,9 @@ from dashboard.views.capacity_text import name_of
 from dashboard.views.finding_entries import finding_anchor, note_lines
 from dashboard.views.finding_list import ListedFinding, group_findings, list_findings
 from dashboard.views.review import AGENDA, FINE, agenda_counts, review_report
-from dashboard.views.review_new import Alone
+from dashboard.views.snapshots import describe_snapshot
 from dashboard.web import audit, draw, links, markup, meeting, review_notes, state
 from dashboard.web.meeting import Item
-from dashboard.web.snapshots import describe
 from dashboard.web.state import shared
 
 FREEZE = "freeze_review"
@@ -83,12 +82,12 @@ def review(  # the arguments up to `_fleet` are the cache's key
     since: datetime | None,  # noqa: ARG001
     before: str | None,  # noqa: ARG001
     noted: Noted,
-    alone: Alone,
+    missing: NoLastReview,
     _fleet: Fleet,
     _before: Fleet | None,
 ) -> Review:
     """Prepare the review of a fleet; sessions with the same fleets and notes share the result."""
-    view = review_report(_fleet, before=_before, before_notes=dict(noted), alone=alone)
+    view = review_report(_fleet, before=_before, before_notes=dict(noted), missing=missing)
     groups = {finding_anchor(group[0].key): group for group in group_findings(list_findings(_fleet).active)}
     counts = agenda_counts(_fleet)
     targets = [(each.title, links.address(each.target)) for each in view.parts if each.is_appendix and each.target]
@@ -149,7 +148,7 @@ def report(fleet: Fleet, last: Last) -> View:
         before=last.fleet,
         notes=stored.notes if stored else {},
         before_notes=last.notes,
-        alone=last.alone,
+        missing=last.missing,
         name=stored.metadata.name if stored else "",
     )
 
@@ -216,12 +215,12 @@ def _choose_last(known: Earlier, usual: Stored, last: Last, fleet: Fleet) -> Non
                 "Last review",
                 list(by_id),
                 **links.bind(pages.FROM, list(by_id), default=usual.id),
-                format_func=lambda key: describe(by_id[key]),
+                format_func=lambda key: describe_snapshot(by_id[key]),
                 width=430,
                 label_visibility="collapsed",
             )
         else:
-            st.html(f'<p class="foot">{markup.text(describe(usual))}</p>')
+            st.html(f'<p class="foot">{markup.text(describe_snapshot(usual))}</p>')
         if last.id is not None:
             url = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: fleet.snapshot or pages.LIVE})
             st.html(f'<p class="foot">{markup.link(url, "All changes")}</p>')

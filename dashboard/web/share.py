@@ -15,9 +15,9 @@ from dashboard.store.notes_file import LONGEST_NAME
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
 from dashboard.views.blocks import View
+from dashboard.views.snapshots import UNNAMED, data_time, default_name
 from dashboard.web import audit, links, markup
 from dashboard.web.changes_sides import Sides
-from dashboard.web.snapshots import UNNAMED, data_time, default_name
 
 # Keys of the session.
 OFFERED, FROZEN, NAME = "offered_view", "frozen_just_now", "freeze_name"

@@ -14,9 +14,9 @@ from dashboard.sources.importing import File, Refused, import_files
 from dashboard.store import Stored
 from dashboard.store.notes_file import LONGEST_NAME, with_name
 from dashboard.views import pages
+from dashboard.views.snapshots import UNNAMED, data_time, default_name, freeze_times
 from dashboard.web import audit, links, markup
 from dashboard.web.sessions import MAX_FILE_BYTES, MIB
-from dashboard.web.snapshots import UNNAMED, data_time, default_name, freeze_times
 
 # Keys of the session.
 TO_DELETE = "snapshot_to_delete"

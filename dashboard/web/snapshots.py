@@ -1,40 +1,24 @@
 """The page Snapshots: its list, opening one by id or link, and which two fleets to compare."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 import streamlit as st
 
 from dashboard import service
 from dashboard.errors import SnapshotError
-from dashboard.fleet.formatting import count, iso, one_line, short_id, size
-from dashboard.rules.findings import Tally
+from dashboard.fleet.formatting import count, one_line
 from dashboard.store import Listed, Stored
-from dashboard.store.notes_file import SnapshotMetadata
 from dashboard.store.reviews import earlier, last_review
 from dashboard.store.snapshots import READ_ONLY
 from dashboard.views import pages
-from dashboard.views.context import AS_OF, IMPORTED
-from dashboard.web import links, markup, state
+from dashboard.views.snapshots import UNNAMED, describe_snapshot, search_snapshots, snapshots_table
+from dashboard.web import draw, links, markup, state
 
-UNNAMED = "unnamed"
 SIDES = {pages.FROM: "Before", pages.TO: "After"}
 ID = "snapshot_id"
-MOST_LISTED = 100  # search finds the others
 SEARCHABLE = 8  # more snapshots than these have a search
 WHAT = "A snapshot is a permanent copy of the fleet at one moment. Its link always opens the same data."
 HOW = "To create one, select Freeze under Share, or import files below."
-_HEAD = (
-    ("Snapshot", ""),
-    ("Id", ""),
-    ("Data as of", ""),
-    ("Fleet", "short"),
-    ("Answered", "number"),
-    ("Findings", ""),
-    ("Size", "number roomy"),
-    ("Notes", "number"),
-    ("", ""),
-)
 
 
 def read() -> Listed | None:
@@ -76,7 +60,8 @@ def draw_list(found: Listed) -> None:
         search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="name, fleet or id", width=260)
         known = search_snapshots(known, search or "")
     if known:
-        st.html(table_html(known, state.fleet().snapshot))
+        with st.container(key="snapshots_list"):
+            draw.draw_blocks([snapshots_table(known, state.fleet().snapshot)], "snapshots")
     else:
         st.html(markup.notice("info", "No snapshot matches."))
     for sentence in found.damaged:
@@ -108,7 +93,7 @@ def list_sides(known: Sequence[Stored]) -> Mapping[str, str]:
     newest = {pages.LIVE: f"{live.name} now"} if live.polled_at and live.replicas else {}
     first = live.name if newest or not known else known[0].metadata.fleet
     ordered = sorted(known, key=lambda each: each.metadata.fleet != first)
-    return {**newest, **{each.id: describe(each) for each in ordered}}
+    return {**newest, **{each.id: describe_snapshot(each) for each in ordered}}
 
 
 def read_side(name: str, options: Mapping[str, str]) -> str:
@@ -141,64 +126,3 @@ def _write_side(name: str, key: str) -> None:
         st.query_params.pop(name, None)
     else:
         st.query_params[name] = st.session_state[key]
-
-
-def describe(stored: Stored) -> str:
-    """Return a snapshot on one line: its name, the time of its data unless the name has it, its id."""
-    name, as_of = stored.metadata.name or UNNAMED, iso(stored.metadata.data_as_of)
-    return " · ".join([name, *([] if as_of in name else [as_of]), short_id(stored.id)])
-
-
-def default_name(typed: str | None, fleet: str, data_as_of: datetime | None) -> str:
-    """Return the name that was typed, else fleet and time of the data."""
-    return one_line((typed or "").strip() or (f"{fleet} {iso(data_as_of)}" if data_as_of else fleet))
-
-
-def data_time(sidecar: SnapshotMetadata) -> str:
-    """Return the time of a snapshot's data; of saved answers that of their import."""
-    return f"{IMPORTED if sidecar.saved_answers else AS_OF}{iso(sidecar.data_as_of)}"
-
-
-def freeze_times(sidecar: SnapshotMetadata) -> str:
-    """Return when a snapshot was frozen, and when it was imported if that was elsewhere."""
-    imported = f" · imported {iso(sidecar.imported_at)}" if sidecar.imported_at else ""
-    return f"frozen {iso(sidecar.frozen_at)}{imported}"
-
-
-def search_snapshots(known: Sequence[Stored], search: str) -> tuple[Stored, ...]:
-    """Return the snapshots with every searched word in name or fleet, or at the beginning of the id."""
-    words = search.lower().split()
-    return tuple(
-        each
-        for each in known
-        if all(
-            each.id.startswith(word) or word in f"{each.metadata.fleet} {each.metadata.name}".lower() for word in words
-        )
-    )
-
-
-def table_html(known: Sequence[Stored], shown: str | None) -> str:
-    """Return the list as HTML; `shown` is the id of the open snapshot."""
-    rows = (_row(each, is_shown=each.id == shown) for each in known[:MOST_LISTED])
-    more = len(known) - MOST_LISTED
-    foot = f'<div class="foot">{count(more, "older snapshot")} not listed; use the search.</div>' if more > 0 else ""
-    table = markup.table("Frozen snapshots", _HEAD, rows, {"Answered": "coverage"})
-    return f'<div class="snapshots">{table}</div>{foot}'
-
-
-def _row(stored: Stored, *, is_shown: bool) -> Sequence[str]:
-    sidecar = stored.metadata
-    name = markup.bold(sidecar.name) if sidecar.name else f"<i>{UNNAMED}</i>"
-    opened = markup.link(links.live(pages.OVERVIEW, snapshot=stored.id), name, title="Open this snapshot")
-    tally = Tally(sidecar.critical, sidecar.warning, sidecar.info)
-    return (
-        opened + (' <span class="tag">open now</span>' if is_shown else ""),
-        markup.code(short_id(stored.id)),
-        f'<span title="{freeze_times(sidecar)}">{data_time(sidecar).removeprefix(AS_OF)}</span>',
-        markup.text(sidecar.fleet),
-        f"{sidecar.answered:,} of {sidecar.targets:,}",
-        markup.tally_glyphs(tally, snapshot=stored.id) or f"{markup.glyph('good', '')} {markup.muted('none')}",
-        size(stored.size_bytes),
-        f"{len(stored.notes):,}" if stored.notes else markup.muted("–"),
-        markup.link(links.to(pages.SNAPSHOTS, manage=stored.id), "Export, manage", title="Export, rename or delete"),
-    )

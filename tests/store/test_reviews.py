@@ -4,8 +4,7 @@ from datetime import timedelta
 
 from dashboard.fleet import Note
 from dashboard.store import Snapshots
-from dashboard.store.reviews import APART, Last, earlier, last_review, opened
-from dashboard.views.review_new import Alone
+from dashboard.store.reviews import APART, Last, NoLastReview, earlier, last_review, opened
 from tests import builders
 from tests.builders import NOW
 
@@ -68,5 +67,5 @@ def test_one_that_is_damaged_is_told_and_not_taken_for_none(store: Snapshots) ->
     (store.folder / f"{key}.json.gz").write_bytes(b"\x1f\x8b")
     found = last(store)
 
-    assert (found.fleet, found.alone) == (None, Alone.UNREAD)
+    assert (found.fleet, found.missing) == (None, NoLastReview.UNREAD)
     assert found.problem.startswith(f"Snapshot {key} is damaged. ")

@@ -7,9 +7,9 @@ import pytest
 
 from dashboard.analysis.assembly import empty_fleet
 from dashboard.rules.findings import Rollout, Severity
+from dashboard.store.reviews import NoLastReview
 from dashboard.views.blocks import Chart, DifferenceTable, Tone
 from dashboard.views.review import AGENDA, review_report
-from dashboard.views.review_new import Alone
 from tests.builders import SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, suppression, with_findings
 from tests.views.walking import (
@@ -60,13 +60,13 @@ def test_numbers_lead_to_the_part_that_explains_them() -> None:
     assert set(anchors.values()) <= {each.anchor for each in parts_of(report.parts)}
 
 
-@pytest.mark.parametrize("alone", [Alone.UNREAD, Alone.CHOSEN])
-def test_a_review_that_is_held_against_no_other_is_not_called_the_first(alone: Alone) -> None:
+@pytest.mark.parametrize("missing", [NoLastReview.UNREAD, NoLastReview.CHOSEN])
+def test_a_review_that_is_held_against_no_other_is_not_called_the_first(missing: NoLastReview) -> None:
     """The last one may be damaged, or nobody asked for it."""
-    told = text_of(part(review_report(STORY, alone=alone), "new"))
+    shown = text_of(part(review_report(STORY, missing=missing), "new"))
 
-    assert alone in told
-    assert "first review" not in told
+    assert missing in shown
+    assert "first review" not in shown
 
 
 def test_what_is_new_since_the_last_review_is_told() -> None:

@@ -12,7 +12,7 @@ known = earlier(service.snapshots(), fleet)
 last = review_page.chosen_last(known, fleet)
 stored = state.stored()
 notes = stored.notes if stored else {}
-shown = review_page.review(fleet.generation, fleet.since, last.id, last.noted, last.alone, fleet, last.fleet)
+shown = review_page.review(fleet.generation, fleet.since, last.id, last.noted, last.missing, fleet, last.fleet)
 
 review_page.draw_agenda(shown.sections)
 review_page.draw_controls(fleet)

@@ -1,0 +1,104 @@
+"""The list of the page Snapshots, and how a snapshot is described everywhere."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from dashboard.fleet.formatting import count, iso, one_line, short_id, size
+from dashboard.fleet.pieces import Piece, Style, Target, Text, joined, page, plain
+from dashboard.rules.findings import Severity, Tally
+from dashboard.store import Stored
+from dashboard.store.notes_file import SnapshotMetadata
+from dashboard.views import pages
+from dashboard.views.blocks import Cell, Column, Table, number_cell
+from dashboard.views.context import AS_OF, IMPORTED
+from dashboard.views.findings_summary import SEVERITY_TERMS
+
+UNNAMED = "unnamed"
+MOST_LISTED = 100  # search finds the others
+_COLUMNS = (
+    Column("Snapshot"),
+    Column("Id", is_code=True),
+    Column("Data as of"),
+    Column("Fleet"),
+    Column("Answered", is_number=True, term="coverage"),
+    Column("Findings"),
+    Column("Size", is_number=True),
+    Column("Notes", is_number=True),
+    Column(""),
+)
+
+
+def snapshots_table(known: Sequence[Stored], shown: str | None) -> Table:
+    """Return the first snapshots of `known`, one per row; `shown` is the id of the open one."""
+    more = len(known) - MOST_LISTED
+    note = f"{count(more, 'older snapshot')} not listed; use the search." if more > 0 else ""
+    rows = tuple(_row(each, is_shown=each.id == shown) for each in known[:MOST_LISTED])
+    return Table("snapshots", "Frozen snapshots", _COLUMNS, rows, note)
+
+
+def search_snapshots(known: Sequence[Stored], search: str) -> tuple[Stored, ...]:
+    """Return the snapshots with every searched word in name or fleet, or at the beginning of the id."""
+    words = search.lower().split()
+    return tuple(
+        each
+        for each in known
+        if all(
+            each.id.startswith(word) or word in f"{each.metadata.fleet} {each.metadata.name}".lower() for word in words
+        )
+    )
+
+
+def describe_snapshot(stored: Stored) -> str:
+    """Return a snapshot on one line: its name, the time of its data unless the name has it, its id."""
+    name, as_of = stored.metadata.name or UNNAMED, iso(stored.metadata.data_as_of)
+    return " · ".join([name, *([] if as_of in name else [as_of]), short_id(stored.id)])
+
+
+def default_name(typed: str | None, fleet: str, data_as_of: datetime | None) -> str:
+    """Return the name that was typed, else fleet and time of the data."""
+    return one_line((typed or "").strip() or (f"{fleet} {iso(data_as_of)}" if data_as_of else fleet))
+
+
+def data_time(metadata: SnapshotMetadata) -> str:
+    """Return the time of a snapshot's data; of saved answers that of their import."""
+    return f"{IMPORTED if metadata.saved_answers else AS_OF}{iso(metadata.data_as_of)}"
+
+
+def freeze_times(metadata: SnapshotMetadata) -> str:
+    """Return when a snapshot was frozen, and when it was imported if that was elsewhere."""
+    imported = f" · imported {iso(metadata.imported_at)}" if metadata.imported_at else ""
+    return f"frozen {iso(metadata.frozen_at)}{imported}"
+
+
+def _row(stored: Stored, *, is_shown: bool) -> tuple[Cell, ...]:
+    metadata = stored.metadata
+    name = Piece(metadata.name, Style.STRONG) if metadata.name else Piece(UNNAMED, Style.MUTED)
+    opened = name._replace(target=page(pages.OVERVIEW, **{pages.SNAPSHOT: stored.id}))
+    tag = (Piece(" "), Piece("open now", Style.TAG)) if is_shown else ()
+    return (
+        Cell("", pieces=(opened, *tag)),
+        Cell(short_id(stored.id)),
+        Cell(data_time(metadata).removeprefix(AS_OF), hint=freeze_times(metadata)),
+        Cell(metadata.fleet),
+        number_cell(f"{metadata.answered:,} of {metadata.targets:,}", metadata.answered),
+        Cell("", pieces=_findings(stored)),
+        number_cell(size(stored.size_bytes), stored.size_bytes),
+        number_cell(f"{len(stored.notes):,}" if stored.notes else "–", len(stored.notes)),
+        Cell("Export, manage", target=page(pages.SNAPSHOTS, **{pages.MANAGE: stored.id})),
+    )
+
+
+def _findings(stored: Stored) -> Text:
+    """Return the findings by severity, each with a link to them in the snapshot."""
+    metadata = stored.metadata
+    tally = Tally(metadata.critical, metadata.warning, metadata.info)
+    counts = [(severity, getattr(tally, severity)) for severity in Severity if getattr(tally, severity)]
+    found: list[Text] = [
+        (Piece(count(number, *SEVERITY_TERMS[severity]), target=_findings_page(stored.id, severity)),)
+        for severity, number in counts
+    ]
+    return joined(found, last=", ") if found else plain("none")
+
+
+def _findings_page(snapshot: str, severity: Severity) -> Target:
+    return page(pages.FINDINGS, **{pages.SEVERITY: severity, pages.SNAPSHOT: snapshot})
