@@ -2,23 +2,23 @@
 
 from dashboard.rules import baseline
 from dashboard.rules.behaviour import development_mode, prompts, requests, weights
-from dashboard.rules.capacity import devices, graphs, kv_cache
+from dashboard.rules.capacity import graphs, kv_cache
 from dashboard.rules.disaggregation import handshake, roles, transfer
 from dashboard.rules.findings import FAMILIES
 from dashboard.rules.identity import coverage, engines
 from dashboard.rules.registry import Rule
-from dashboard.rules.routing import blocks, event_topics, events, hash_root, hashes, prefix_caching
+from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching
 from dashboard.rules.simple import simple_rules
 from dashboard.rules.stores import mooncake, sharing
 
 # Raise it with every changed verdict (tests/rules/rule_set.txt). Reports and snapshots print it.
 RULE_SET = 7
 MODULES = (
-    *(blocks, event_topics, events, hash_root, hashes, prefix_caching),
+    *(blocks, events, hash_root, hashes, prefix_caching),
     *(handshake, roles, transfer),
     *(mooncake, sharing),
     *(development_mode, prompts, requests, weights),
-    *(devices, graphs, kv_cache),
+    *(graphs, kv_cache),
     *(coverage, engines),
     baseline,
 )

@@ -35,14 +35,15 @@ class Contrast(NamedTuple):
 
 
 def pool_differences(
-    pool: PoolSubject, paths: Iterable[str] | Compared, meaning: Meaning | None = None
+    pool: PoolSubject, paths: Iterable[str] | Compared, meaning: Meaning | None = None, consequence: str = ""
 ) -> Iterator[Draft]:
-    """Yield the differences of settings within a pool, as `differences` does.
+    """Yield the differences of settings within a pool, as `differences` does, without those that fleet.yaml ignores.
 
     `paths` may have values that are already grouped.
     """
     grouped = paths if isinstance(paths, Mapping) else {path: pool.values(path, meaning) for path in paths}
-    return differences({path: holders for path, holders in grouped.items() if not pool.is_ignored(path)})
+    compared = {path: holders for path, holders in grouped.items() if not pool.is_ignored(path)}
+    return differences(compared, consequence)
 
 
 def differences(compared: Compared, consequence: str = "", names: Mapping[str, Text] | None = None) -> Iterator[Draft]:
@@ -82,15 +83,23 @@ def deviation(
     consequence: str = "",
     names: Mapping[str, Text] | None = None,
 ) -> Draft:
-    """Draft replicas that differ from the majority."""
-    evidence = []
-    for each in contrasts:
-        evidence += [
-            Evidence(each.path, *each.own, replicas),
-            Evidence(each.path, *each.reference, compared[each.path][each.reference], is_reference=True),
-        ]
+    """Return replicas that differ from the majority."""
     text = write(_contrasts_text(compared, contrasts, names or {}), f". {consequence}" if consequence else "", ".")
-    return Draft(replicas, text, tuple(evidence), use_majority(contrasts))
+    return Draft(replicas, text, contrast_evidence(compared, contrasts, replicas), use_majority(contrasts))
+
+
+def contrast_evidence(
+    compared: Compared, contrasts: Iterable[Contrast], replicas: tuple[str, ...]
+) -> tuple[Evidence, ...]:
+    """Return the values of these replicas, each followed by the reference's."""
+    return tuple(
+        row
+        for path, own, reference in contrasts
+        for row in (
+            Evidence(path, *own, replicas),
+            Evidence(path, *reference, compared[path][reference], is_reference=True),
+        )
+    )
 
 
 def _contrasts_text(compared: Compared, contrasts: Sequence[Contrast], names: Mapping[str, Text]) -> Text:

@@ -54,6 +54,12 @@ def pasteable(path: str, value: SettingValue) -> Snippet | None:
     return Snippet("flag", _flag(flag, loaded)) if flag else None
 
 
+def declaration(pool: str, *lines: str) -> Snippet:
+    """Return what to write into fleet.yaml about a pool; each line is nested below the one before."""
+    nested = ("pools:", f"{json.dumps(pool)}:", *lines)
+    return Snippet("yaml", "\n".join("  " * depth + line for depth, line in enumerate(nested)))
+
+
 def is_default(path: str, value: SettingValue) -> bool:
     """Return whether a variable's value is its default."""
     return value.value in DEFAULTS.get(path, ())

@@ -1,6 +1,9 @@
 """Parts of a pool that a rule evaluates, and their values as evidence."""
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from packaging.version import Version
 
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
 from dashboard.rules.connector_options import native
@@ -8,8 +11,12 @@ from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER
 from dashboard.rules.findings import Evidence
 from dashboard.rules.subject import PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
+from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.versions import build
 
 PREFIX_CACHING = "cache_config.enable_prefix_caching"
+VERSION = "version"
+_OLDEST = Version("0.dev0")  # in place of an invalid version
 
 
 def caching(pool: PoolSubject) -> PoolSubject:
@@ -47,3 +54,14 @@ def first_engine_groups(pool: PoolSubject) -> Mapping[str, tuple[KVCacheGroup, .
         for member in pool.members
         if (first := min((group.dp_rank for group in member.kv_cache_groups), default=None)) is not None
     }
+
+
+def expectation(path: str, value: object) -> Evidence:
+    """Return the router's side of a finding, as fleet.yaml declares it."""
+    return Evidence(path, canonical_text(value), State.REPORTED, holder="router", is_reference=True)
+
+
+def most_used_version(pool: PoolSubject) -> SettingValue:
+    """Return the version of most members, and of equally frequent ones the newest. At least one must be reported."""
+    running = pool.values(VERSION)
+    return max(running, key=lambda value: (len(running[value]), build(str(json.loads(value.value))) or _OLDEST))

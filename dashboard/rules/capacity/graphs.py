@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dashboard.fleet import Setting, SettingValue, State
-from dashboard.fleet.pieces import Text
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import ImpactContext
@@ -14,6 +13,7 @@ from dashboard.rules.findings import Draft, Severity
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import NOT_SET, PoolSubject
+from dashboard.rules.value_equivalence import YES
 
 EAGER = "model_config.enforce_eager"
 GRAPH_MODE = "compilation_config.cudagraph_mode"
@@ -66,16 +66,11 @@ def compilation_differs(pool: PoolSubject) -> Iterator[Draft]:
         fifteen.
     """
     yield from pool_differences(pool, [EAGER])
-    eager = {replica for each, ids in pool.values(EAGER).items() if each.value == "true" for replica in ids}
-    compiled = _without(pool, eager)
+    compiled = pool.without(pool.values(EAGER).get(YES, ()))
     yield from pool_differences(compiled, COMPILED)
     yield from pool_differences(compiled, [GRAPH_MODE], _by_name)
     without_graphs = (compiled.values(path).get(each, ()) for path in (SIZES, LARGEST) for each in NO_GRAPHS)
-    yield from _size_differences(_without(compiled, {replica for ids in without_graphs for replica in ids}))
-
-
-def _without(pool: PoolSubject, replicas: set[str]) -> PoolSubject:
-    return replace(pool, all_replicas=tuple(each for each in pool.all_replicas if each.id not in replicas))
+    yield from _size_differences(compiled.without({replica for ids in without_graphs for replica in ids}))
 
 
 def _by_name(mode: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
@@ -85,27 +80,22 @@ def _by_name(mode: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
 def _size_differences(pool: PoolSubject) -> Iterator[Draft]:
     """Yield different largest sizes; where these are equal, different lists of sizes."""
     graphs = {replica: each for replica, each in pool.of_documents(_graphs).items() if each is not None}
-    derived = {replica for replica, each in graphs.items() if each.are_derived}
-    harmless = derived | {replica for replica, each in graphs.items() if each.covers_all_requests}
     # With speculation a request is a batch of several tokens.
-    is_speculating = any(each.state is State.REPORTED for each in pool.values(SPECULATED))
+    unit = "tokens" if any(each.state is State.REPORTED for each in pool.values(SPECULATED)) else "requests"
     ends = list(pool_differences(pool, [LARGEST]))
+    harmless = {replica for replica, each in graphs.items() if each.are_derived or (ends and each.covers_all_requests)}
     for draft in ends or pool_differences(pool, [SIZES]):
-        concerned = {replica for each in draft.evidence for replica in each.replicas}
-        if concerned <= (harmless if ends else derived):
+        if harmless.issuperset(replica for each in draft.evidence for replica in each.replicas):
             continue
         snippets = tuple(each for each in draft.remedy.snippets if len(each.text) <= PASTE_LENGTH)
-        effect = _effect(draft, "tokens" if is_speculating else "requests") if ends else write(_PADDED)
+        effect = _above_largest(draft, unit) if ends else " Batches in between are padded to the next size."
         yield replace(draft, text=write(draft.text, effect), remedy=draft.remedy._replace(snippets=snippets))
 
 
-_PADDED = " Batches in between are padded to the next size."
-
-
-def _effect(draft: Draft, unit: str) -> Text:
+def _above_largest(draft: Draft, unit: str) -> str:
     """Return which batches have no CUDA graph; empty where a size is no number."""
     sizes = [size for each in draft.evidence if type(size := json.loads(each.value)) is int]
-    return write(f" Batches above {min(sizes):,} {unit} run without CUDA graphs there.") if sizes else ()
+    return f" Batches above {min(sizes):,} {unit} run without CUDA graphs there." if sizes else ""
 
 
 class _Graphs(NamedTuple):
@@ -119,18 +109,18 @@ class _Graphs(NamedTuple):
 
     @property
     def covers_all_requests(self) -> bool:
-        """Tell whether there is a graph for the maximum number of decoding requests."""
+        """Return whether there is a graph for the maximum number of decoding requests."""
         return self.largest >= self.seqs * self.per_request
 
     @property
     def are_derived(self) -> bool:
-        """Tell whether the sizes are those that vLLM derives. Older versions do not count speculated tokens."""
+        """Return whether the sizes are those that vLLM derives. Older versions do not count speculated tokens."""
         each = {1, self.per_request}
         limits = {min(self.seqs * number * 2, ceiling, self.tokens) for number in each for ceiling in CEILINGS}
         return any(self._fit(limit) for limit in limits)
 
     def _fit(self, limit: int) -> bool:
-        """Tell whether sizes end where vLLM's own do for this limit, and are about as many."""
+        """Return whether sizes end where vLLM's own do for this limit, and are about as many."""
         step = max(STEP if limit < LARGER_FROM else LARGER_STEP, self.per_request)
         own = min(limit, LARGER_FROM) // STEP + max(limit - LARGER_FROM, 0) // LARGER_STEP
         is_full = self.number is None or self.number >= own * MIN_SHARE
@@ -138,7 +128,7 @@ class _Graphs(NamedTuple):
 
 
 def are_derived_sizes(settings: Mapping[str, Setting]) -> bool:
-    """Tell whether a document's sizes are those that vLLM derives from its batch limits."""
+    """Return whether a document's sizes are those that vLLM derives from its batch limits."""
     graphs = _graphs(settings)
     return graphs is not None and graphs.are_derived
 

@@ -1,33 +1,44 @@
-"""CP-01 and CP-12: engines with much less or more KV cache than their peers, and unused KV cache memory."""
+"""CP-01, CP-07 and CP-12: devices of a pool, and engines with much less or more KV cache than their peers."""
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from dashboard.capacity.outliers import TOLERANCE
-from dashboard.fleet import Basis, State
-from dashboard.fleet.formatting import count, joined
+from dashboard.capacity.outliers import TOLERANCE, medians, outliers, tied
+from dashboard.fleet import Basis, Engine, Replica, SettingValue, State
+from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one_line
 from dashboard.fleet.pieces import Text, value
 from dashboard.fleet.pieces import joined as join_texts
-from dashboard.rules.capacity.peers import Kind, Odd, kinds
 from dashboard.rules.connector_options import native
-from dashboard.rules.differences import Contrast, code, majority, use_majority
+from dashboard.rules.differences import Contrast, code, contrast_evidence, majority, use_majority, value_evidence
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.rules.sentences import name_piece, say, setting_name, write
-from dashboard.rules.subject import PoolSubject
+from dashboard.rules.sentences import name_piece, say, setting_name, sides_text, value_piece, write
+from dashboard.rules.subject import PoolSubject, group_by_value
 
 TOKENS = "engines.kv_cache_size_tokens"
 DEVICE = "devices.name"
+POOL_LENGTH = 100  # characters of a pool's name to paste
 MEMORY = "cache_config.kv_cache_memory_bytes"
 BLOCKS_OVERRIDE = "cache_config.num_gpu_blocks_override"
+TP = "parallel_config.tensor_parallel_size"
+# Settings that decide the memory left for the KV cache: engines that differ in one are different kinds. Other rules
+# report the difference (CP-06, CP-08, CO-04).
+SHAPE = (
+    TP,
+    "parallel_config.pipeline_parallel_size",
+    "parallel_config.data_parallel_size",
+    "parallel_config.enable_expert_parallel",
+    "model_config.quantization",
+    "speculative_config.method",
+)
 # Settings that decide the memory of the KV cache: where they differ, they are the likely cause.
 SIZES = ("cache_config.gpu_memory_utilization", MEMORY, BLOCKS_OVERRIDE, "cache_config.cache_dtype")
 BOUND = "KV cache is as large as its upper bound"
 CONFIDENCE = {Basis.ASSUMED: Confidence.ASSUMED, Basis.DERIVED: Confidence.DERIVED, Basis.REPORTED: Confidence.REPORTED}
-TP = "parallel_config.tensor_parallel_size"
 PARALLELISM_FIRST = (
     "Compare `--tensor-parallel-size` and `--pipeline-parallel-size` first: these replicas do not report them. If they "
     "are equal, compare `--gpu-memory-utilization` and look for other processes on the GPUs."
@@ -47,6 +58,35 @@ MORE = (
 PROCESSES = "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
 USED, AVAILABLE = "engines.kv_cache_bytes_per_device", "engines.kv_cache_available_bytes"
 GIB = 2**30
+
+
+class _Key(NamedTuple):
+    """What engines of one kind have in common. `bound` is the reason of an upper bound; None where it is none."""
+
+    devices: tuple[str, ...]  # names; empty where not reported
+    shape: Hashable
+    bound: str | None
+
+
+class _Odd(NamedTuple):
+    """An engine far from its peers. `share` is how far above the median, -0.18 for 18 % below."""
+
+    replica: Replica
+    engine: Engine
+    tokens: int
+    share: float
+
+
+class _Kind(NamedTuple):
+    """Engines of one kind, those far below or above the median, and the median in tokens."""
+
+    devices: tuple[str, ...]
+    number: int
+    total: int  # engines of the pool
+    conditions: tuple[str, ...]  # what distinguishes this kind from other engines of the pool, in words
+    median: float
+    odd: tuple[_Odd, ...]
+    is_tie: bool  # `odd` are all engines of the kind
 
 
 @rule("CP-01", {ImpactContext.MODEL: Severity.WARNING}, needs=("engines",), least=1)
@@ -82,15 +122,74 @@ def kv_cache_capacity_differs(pool: PoolSubject, *, tolerance: float = TOLERANCE
         Seven decode ranks have 488,000 tokens each. The eighth shares its GPU with a forgotten notebook and has
         400,000; it preempts requests at a load that the others can handle.
     """
-    for kind in kinds(pool, tolerance):
+    for kind in _kinds(pool, tolerance):
         if kind.is_tie:
             yield _tie(pool, kind)
             continue
-        by_cause: dict[tuple[Contrast, ...], list[Odd]] = defaultdict(list)
+        by_cause: dict[tuple[Contrast, ...], list[_Odd]] = defaultdict(list)
         for odd in kind.odd:
             by_cause[tuple(_causes(pool, odd.replica.id))].append(odd)
         for causes, engines in by_cause.items():
             yield _outliers(pool, kind, causes, engines)
+
+
+def _kinds(pool: PoolSubject, tolerance: float) -> Iterator[_Kind]:
+    """Yield per kind the engines below, then those above the median by more than `tolerance`.
+
+    A tied kind is yielded once, with all its engines. Engines of unknown capacity are left out. Upper bounds are
+    compared with upper bounds only.
+    """
+    shapes = _shapes(pool)
+    everyone = list(pool.engines())
+    known = [(member, engine) for member, engine in everyone if engine.kv_cache_size_tokens is not None]
+    tokens = [engine.kv_cache_size_tokens or 0 for _, engine in known]
+    keys = [
+        _Key(_devices(member, engine), shapes[member.id], engine.reason if engine.basis is Basis.ASSUMED else None)
+        for member, engine in known
+    ]
+    middle, ties = medians(keys, tokens), tied(keys, tokens, tolerance)
+    found: dict[tuple[_Key, bool | None], list[_Odd]] = defaultdict(list)
+    for far in outliers(keys, tokens, tolerance):
+        found[keys[far.place], far.share > 0].append(_Odd(*known[far.place], tokens[far.place], far.share))
+    for place, key in enumerate(keys):
+        if key in ties:
+            found[key, None].append(_Odd(*known[place], tokens[place], tokens[place] / middle[key] - 1))
+    for (key, is_above), odd in found.items():
+        conditions = tuple(_conditions(key, keys, len(everyone)))
+        number, is_tie = keys.count(key), is_above is None
+        yield _Kind(key.devices, number, len(everyone), conditions, middle[key], tuple(odd), is_tie)
+
+
+def _shapes(pool: PoolSubject) -> dict[str, tuple[Hashable, ...]]:
+    """Return the shape of each member; an unreported value is taken to be the most frequent one."""
+    shapes: dict[str, tuple[Hashable, ...]] = {member.id: () for member in pool.members}
+    for path in SHAPE:
+        holders = pool.values(path)
+        own = {replica: value for value, replicas in holders.items() for replica in replicas}
+        usual = next(iter(holders), None)
+        shapes = {replica: (*shape, own.get(replica, usual)) for replica, shape in shapes.items()}
+    return shapes
+
+
+def _devices(replica: Replica, engine: Engine) -> tuple[str, ...]:
+    """Return the names of an engine's devices; where not reported, those of the replica's other engines."""
+    own = {each.name for each in replica.devices if each.dp_rank == engine.dp_rank}
+    return tuple(sorted(own or {each.name for each in replica.devices}))
+
+
+def _conditions(key: _Key, keys: Sequence[_Key], total: int) -> Iterator[str]:
+    """Yield what distinguishes a kind from the pool's other engines."""
+    if len(keys) < total:
+        yield "of known capacity"
+    alike = [each for each in keys if each.devices == key.devices]
+    if len(alike) < len(keys):
+        names = joined([middle_cut(one_line(name), LONG_TEXT) for name in key.devices])
+        yield f"on {names}" if names else "of unreported devices"
+    shaped = [each for each in alike if each.shape == key.shape]
+    if len(shaped) < len(alike):
+        yield "with the same parallelism"
+    if shaped.count(key) < len(shaped):
+        yield "with the same basis"
 
 
 def _causes(pool: PoolSubject, replica: str) -> Iterator[Contrast]:
@@ -103,29 +202,27 @@ def _causes(pool: PoolSubject, replica: str) -> Iterator[Contrast]:
             yield Contrast(path, own, reference)
 
 
-def _outliers(pool: PoolSubject, kind: Kind, causes: Sequence[Contrast], odd: Sequence[Odd]) -> Draft:
+def _outliers(pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], odd: Sequence[_Odd]) -> Draft:
     replicas = tuple(sorted({each.replica.id for each in odd}))
     confidence = next(each for basis, each in CONFIDENCE.items() if any(one.engine.basis is basis for one in odd))
-    evidence = (*_tokens_evidence(kind, odd), *_cause_evidence(pool, causes, replicas))
+    compared = {each.path: pool.values(each.path) for each in causes}
+    evidence = (*_tokens_evidence(kind, odd), *contrast_evidence(compared, causes, replicas))
     assumptions = (BOUND,) if confidence is Confidence.ASSUMED else ()
     fix = _remedy(pool, kind, causes, replicas)
     return Draft(replicas, _outliers_text(kind, odd), evidence, fix, confidence, assumptions=assumptions)
 
 
-def _tie(pool: PoolSubject, kind: Kind) -> Draft:
-    """Draft all engines of a kind without a usual capacity."""
+def _tie(pool: PoolSubject, kind: _Kind) -> Draft:
+    """Return all engines of a kind without a usual capacity."""
     draft = _outliers(pool, kind, (), kind.odd)
     sides = [[each for each in kind.odd if (each.share < 0) is is_below] for is_below in (True, False)]
-    texts = [
-        write(f"{count(len(side), 'engine')} with ", value(_range(sorted({each.tokens for each in side}))))
-        for side in sides
-    ]
+    texts = (write(f"{count(len(side), 'engine')} with ", value(_range(side))) for side in sides)
     bound = " (upper bounds)" if draft.confidence is Confidence.ASSUMED else ""
     text = write("KV cache sizes differ without a majority: ", join_texts(texts), f" tokens{bound}.")
-    return replace(draft, text=text, evidence=tuple(_tokens_evidence(kind, kind.odd)), remedy=Remedy(NO_MAJORITY))
+    return replace(draft, text=text, remedy=Remedy(NO_MAJORITY))
 
 
-def _tokens_evidence(kind: Kind, odd: Sequence[Odd]) -> Iterator[Evidence]:
+def _tokens_evidence(kind: _Kind, odd: Sequence[_Odd]) -> Iterator[Evidence]:
     """Yield the tokens of these engines, the median unless it is a tie, and their devices."""
     tokens: dict[int, set[str]] = defaultdict(set)
     for each in odd:
@@ -139,15 +236,8 @@ def _tokens_evidence(kind: Kind, odd: Sequence[Odd]) -> Iterator[Evidence]:
         yield Evidence(DEVICE, json.dumps(name, ensure_ascii=False), State.REPORTED, everyone)
 
 
-def _cause_evidence(pool: PoolSubject, causes: Sequence[Contrast], replicas: tuple[str, ...]) -> Iterator[Evidence]:
-    for cause in causes:
-        yield Evidence(cause.path, *cause.own, replicas)
-        yield Evidence(cause.path, *cause.reference, pool.values(cause.path)[cause.reference], is_reference=True)
-
-
-def _outliers_text(kind: Kind, odd: Sequence[Odd]) -> Text:
+def _outliers_text(kind: _Kind, odd: Sequence[_Odd]) -> Text:
     """Return `KV cache of DP rank 1 is 400,320 tokens, 18 % below the median of 8 engines (487,904)`."""
-    tokens = sorted({each.tokens for each in odd})
     shares = sorted(abs(each.share) for each in odd)
     bound = "<= " if any(each.engine.basis is Basis.ASSUMED for each in odd) else ""
     whose = f" of {count(len(odd), 'engine')}" if len(odd) > 1 else ""
@@ -156,29 +246,21 @@ def _outliers_text(kind: Kind, odd: Sequence[Odd]) -> Text:
     low, high = (f"{share * 100:.0f} %" for share in (shares[0], shares[-1]))
     far = low if low == high else f"{low} to {high}"
     side = "below" if odd[0].share < 0 else "above"
-    return write(
-        f"KV cache{whose} is {bound}",
-        value(_range(tokens)),
-        f" tokens, {far} {side} the median of ",
-        _peers(kind),
-        f" ({kind.median:,.0f}).",
-    )
+    peers = write(f"{kind.number:,} of {kind.total:,} engines, ", joined(list(kind.conditions)))
+    if not kind.conditions:
+        names = join_texts((name_piece(name),) for name in kind.devices)
+        peers = write(f"{kind.number:,} engines", " on " if names else "", names)
+    tokens = write(f"KV cache{whose} is {bound}", value(_range(odd)), " tokens")
+    return write(tokens, f", {far} {side} the median of ", peers, f" ({kind.median:,.0f}).")
 
 
-def _peers(kind: Kind) -> Text:
-    """Return the compared engines: how many, and why not all of them."""
-    if kind.conditions:
-        return write(f"{kind.number:,} of {kind.total:,} engines, ", joined(list(kind.conditions)))
-    names = join_texts((name_piece(name),) for name in kind.devices)
-    return write(f"{kind.number:,} engines", " on " if names else "", names)
-
-
-def _range(numbers: Sequence[int]) -> str:
-    first, last = (f"{number:,}" for number in (numbers[0], numbers[-1]))
+def _range(engines: Sequence[_Odd]) -> str:
+    tokens = [each.tokens for each in engines]
+    first, last = f"{min(tokens):,}", f"{max(tokens):,}"
     return first if first == last else f"{first} to {last}"
 
 
-def _remedy(pool: PoolSubject, kind: Kind, causes: Sequence[Contrast], replicas: Sequence[str]) -> Remedy:
+def _remedy(pool: PoolSubject, kind: _Kind, causes: Sequence[Contrast], replicas: Sequence[str]) -> Remedy:
     if causes:
         rest = use_majority(causes)
         texts = [
@@ -188,6 +270,50 @@ def _remedy(pool: PoolSubject, kind: Kind, causes: Sequence[Contrast], replicas:
     if not set(replicas) <= {each for ids in pool.values(TP).values() for each in ids}:
         return Remedy(PARALLELISM_FIRST)
     return Remedy(LESS if kind.odd[0].share < 0 else MORE, (Snippet("shell", PROCESSES),))
+
+
+@rule("CP-07", {ImpactContext.MODEL: Severity.INFO}, needs=("devices",))
+def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas of one pool run on different device types.
+
+    Why it matters:
+        - any pool: Speed, KV cache and vLLM's defaults depend on the device, so equal command lines give unequal
+          replicas. Results differ in the last digits.
+
+    How to fix:
+        Use one pool per device type: set the label `pool` on the targets.
+
+    Exceptions:
+        A pool may be mixed on purpose, behind a router that knows the capacity of each replica.
+
+    Evidence:
+        - vllm/engine/arg_utils.py (defaults depend on the device)
+        - https://gateway-api-inference-extension.sigs.k8s.io/api-types/inferencepool/ (a pool shares one accelerator)
+
+    Example:
+        A pool of eight H100 was extended by two L40S. Those two answer three times as slowly.
+    """
+    types = group_by_value({each.id: _device_type(each) for each in pool.members if each.devices})
+    if len(types) <= 1:
+        return
+    usual = majority(types)
+    other = json.dumps(f"{pool.name[:POOL_LENGTH]}-other", ensure_ascii=False)
+    sides = sides_text(((write(value_piece(each)), len(ids)) for each, ids in types.items()), "type")
+    yield Draft(
+        tuple(sorted(replica for each, ids in types.items() if each != usual for replica in ids)),
+        write("Devices differ: ", sides, "."),
+        value_evidence(DEVICE, types, usual),
+        Remedy(
+            "Use one pool per device type: set the label `pool` on the targets in fleet.yaml.",
+            (Snippet("yaml", f"labels:\n  pool: {other}"),),
+        ),
+    )
+
+
+def _device_type(replica: Replica) -> SettingValue:
+    """Return the device types of a replica; the id of a finding depends on this spelling."""
+    names = sorted({device.name for device in replica.devices})
+    return SettingValue(json.dumps(names[0] if len(names) == 1 else names, ensure_ascii=False), State.REPORTED)
 
 
 @rule("CP-12", {ImpactContext.MODEL: Severity.WARNING}, needs=("engines",), least=1)

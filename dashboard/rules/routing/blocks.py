@@ -12,13 +12,12 @@ from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import native
-from dashboard.rules.differences import differences, pool_differences
+from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import ImpactContext, Router
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.hashes import count_equal_hashes_as_one
-from dashboard.rules.routing.router import expectation
-from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of
+from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of, expectation
 from dashboard.rules.sentences import MAX_VALUES, write
 from dashboard.rules.subject import NOT_SET, Holders, PoolSubject
 from dashboard.vllm.lookahead import METHODS, lookahead_setting
@@ -109,7 +108,7 @@ def tokens_of_block(size: SettingValue, settings: Mapping[str, Setting]) -> Sett
 
 
 def is_size(size: Any) -> bool:
-    """Tell whether a foreign value is a positive number of tokens."""
+    """Return whether a foreign value is a positive number of tokens."""
     return isinstance(size, int) and not isinstance(size, bool) and size > 0
 
 
@@ -190,7 +189,7 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
     """
     hashing = caching(pool)
     units = count_equal_hashes_as_one(hashing.values(MATCH_UNIT, _effective_unit), hashing.fingerprints(digests))
-    requested = [] if pool.is_ignored(MATCH_UNIT) else list(differences({MATCH_UNIT: units}))
+    requested = list(pool_differences(pool, {MATCH_UNIT: units}))
     resolved = pool_differences(_without_other_block_sizes(hashing), (HASH_BLOCK, ALIGNMENT))
     yield from requested or (_with_unit(draft) for draft in resolved)
 
@@ -205,13 +204,14 @@ def _without_other_block_sizes(hashing: PoolSubject) -> PoolSubject:
 def _with_unit(draft: Draft) -> Draft:
     """Return a draft on a resolved size with the remedy for the settings behind it."""
     sizes = [each for each in draft.evidence if each.path == HASH_BLOCK]
-    units = [(MATCH_UNIT, SettingValue(each.value, each.state)) for each in sizes if each.is_reference]
-    if units or not draft.remedy.any_of:
-        sentence = "Set `block_size` and `prefix_match_unit` as on the rest of the pool and restart these replicas."
-        return replace(draft, remedy=remedy.set_to(units, sentence))
-    choices = [remedy.pasteable(MATCH_UNIT, SettingValue(each.value, each.state)) for each in sizes[:MAX_VALUES]]
-    sentence = "Choose one `block_size` and `prefix_match_unit` for the pool and restart the other replicas."
-    return replace(draft, remedy=Remedy(sentence, tuple(each for each in choices if each), any_of=True))
+    usual = [each for each in sizes if each.is_reference]
+    is_choice = draft.remedy.any_of and not usual
+    wanted = sizes[:MAX_VALUES] if is_choice else usual
+    snippets = [remedy.pasteable(MATCH_UNIT, SettingValue(each.value, each.state)) for each in wanted]
+    sentence = "Set `block_size` and `prefix_match_unit` as on the rest of the pool and restart these replicas."
+    if is_choice:
+        sentence = "Choose one `block_size` and `prefix_match_unit` for the pool and restart the other replicas."
+    return replace(draft, remedy=Remedy(sentence, tuple(each for each in snippets if each), any_of=is_choice))
 
 
 def _effective_unit(unit: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
@@ -289,7 +289,7 @@ def _smallest_hit(settings: Mapping[str, Setting]) -> int | None:
 
 
 def _drops_last_block(settings: Mapping[str, Setting]) -> bool:
-    """Tell whether a hit loses its last block: never with hash lookahead."""
+    """Return whether a hit loses its last block: never with hash lookahead."""
     if native(settings, METHOD) not in METHODS or native(settings, NO_DROP) is not False:
         return False
     ahead = lookahead_setting(settings)

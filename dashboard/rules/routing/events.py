@@ -1,36 +1,58 @@
-"""RT-08, RT-09 and RT-11: format, publishing and endpoints of KV events."""
+"""RT-08 to RT-11: format, publishing, topics and endpoints of KV events."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from dashboard.fleet import Setting, SettingValue, Source, State
-from dashboard.fleet.formatting import count
+from dashboard.fleet import Replica, Setting, SettingValue, Source, State
+from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import EVENTS, PUBLISHER, Basis, ImpactContext, Router
-from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Severity
+from dashboard.rules.findings import Confidence, Draft, Evidence, NotEvaluated, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.rules.routing.router import VERSION, most_used_version
-from dashboard.rules.selection import evidence_of, publication, publishing
-from dashboard.rules.sentences import MAX_VALUES, say, values_text, write
+from dashboard.rules.selection import VERSION, evidence_of, expectation, most_used_version, publication, publishing
+from dashboard.rules.sentences import (
+    MAX_VALUES,
+    name_piece,
+    names_text,
+    say,
+    setting_piece,
+    value_piece,
+    values_text,
+    write,
+)
 from dashboard.rules.subject import Meaning, PoolSubject
 from dashboard.rules.value_equivalence import NO, YES
 from dashboard.vllm.canonical import canonical_text
+from dashboard.vllm.identity import TOPIC
 from dashboard.vllm.versions import has_change
 
 # vllm-project/vllm#42892 was merged after 0.23.0 was cut (ai-dynamo/dynamo#10660 read both) and is in 0.24.0
 # (verl-project/uni-agent#216 ran it).
 MAPS_SINCE = (0, 24, 0)
-PUBLISHING = "all replicas publish KV events"
 ZMQ = SettingValue('"zmq"', State.REPORTED)
 ENDPOINT = "kv_events_config.endpoint"
 REPLAY = "kv_events_config.replay_endpoint"
 RANK = "parallel_config.data_parallel_rank"
 PORT = re.compile(r":\d+$")
 WILDCARD = "*"
+TOPIC_PATH = "kv_events_config.topic"
+MODEL = "model"
+# The placeholders of a template: none matches the text of another.
+PLACEHOLDERS = {"host": r"(?:\[[^\]@]*\]|[^@:\[\]]+)", "port": r"\d+", MODEL: r".+"}
+PLACEHOLDER = re.compile(r"\{(host|port|model)\}")
+VARIABLES = {"host": '"$POD_IP"', "port": '"$PORT"'}  # to paste: usual names with Kubernetes' downward API
+NO_MODEL = "MODEL"  # to paste where these replicas have no served name in common
+HINT_ADDRESS = "`$POD_IP` and `$PORT` are the replica's address as the router knows it."
+HINT_MODEL = f"`{NO_MODEL}` is a name that the replica serves."
+ROUTERS_FORM = "Set a topic in the router's form on these replicas and restart them."
+POOLS_FORM = "Set a topic in the form of the rest of the pool on these replicas and restart them."
+ONE_FORM = "Choose one form of topic for the pool, the one that the router reads, and restart the other replicas."
+SERVED = "Set a topic with a served model name on these replicas and restart them."
 
 
 @rule("RT-08", {ImpactContext.KV_EVENTS: Severity.CRITICAL}, needs=(VERSION,))
@@ -73,10 +95,11 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
         yield NotEvaluated(tuple(unknown), "" if is_known else "The event format of these vLLM versions is unknown.")
     if not (maps and replicas):
         return
-    publishers = set(pool.values(EVENTS, publication).get(YES, ()))
+    is_published = {member.id for member in senders.members}.issubset(pool.values(EVENTS, publication).get(YES, ()))
     rows = (*evidence_of(senders, [VERSION], replicas), *evidence_of(senders, [VERSION], maps, is_reference=True))
     versions = values_text(senders.only(replicas).values(VERSION), last=" and ")
     changed = ".".join(map(str, MAPS_SINCE))
+    newer = most_used_version(senders.only(maps))
     yield Draft(
         replicas,
         write(
@@ -84,9 +107,13 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | NotEvaluated]:
             f"{count(len(maps), 'other replica')} use maps, the format since {changed}.",
         ),
         rows,
-        _upgrade(most_used_version(senders.only(maps))),
+        remedy.set_to(
+            [(VERSION, newer)],
+            f"Update these replicas to vLLM {say(newer)} like the others (ID-08), or make the router's reader of "
+            "events support both formats.",
+        ),
         Confidence.DERIVED,
-        assumptions=() if publishers.issuperset(each.id for each in senders.members) else (PUBLISHING,),
+        assumptions=() if is_published else ("all replicas publish KV events",),
     )
 
 
@@ -102,14 +129,6 @@ def _sends_maps(version: SettingValue, _: Mapping[str, Setting]) -> SettingValue
     """Return whether a version sends maps; itself where that is unknown."""
     has_maps = has_change(str(json.loads(version.value)), MAPS_SINCE)
     return version if has_maps is None else YES if has_maps else NO
-
-
-def _upgrade(version: SettingValue) -> Remedy:
-    sentence = (
-        f"Update these replicas to vLLM {say(version)} like the others (ID-08), or make the router's reader of events "
-        "support both formats."
-    )
-    return remedy.set_to([(VERSION, version)], sentence)
 
 
 @rule(
@@ -147,16 +166,126 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     is_read = pool.domain.router is Router.KV_EVENTS and pool.domain.router_basis is not Basis.ASSUMED
     if not off or not (on or is_read) or pool.is_ignored(EVENTS):
         return
-    if on:
-        text = write(f"KV events are not published; {len(on):,} of {len(on) + len(off):,} replicas publish them.")
-    else:
-        text = write("KV events are not published by any replica that reports it; the router reads them.")
+    others = f"; {len(on):,} of {len(on) + len(off):,} replicas publish them."
+    by_none = " by any replica that reports it; the router reads them."
     yield Draft(
         off,
-        text,
+        write("KV events are not published", others if on else by_none),
         (*evidence_of(pool, (EVENTS, PUBLISHER), off), *evidence_of(pool, [EVENTS], on, is_reference=True)),
         remedy.set_to([(EVENTS, YES), (PUBLISHER, ZMQ)], "Enable KV events on these replicas and restart them."),
     )
+
+
+@rule("RT-10", {ImpactContext.KV_EVENTS: Severity.CRITICAL}, needs=(TOPIC_PATH,), least=1)
+def event_topic_differs(pool: PoolSubject) -> Iterator[Draft]:
+    """Replicas publish KV events under topics of different form, or not in the router's form.
+
+    The part that names the replica may differ. The router's form is `expects.event_topic` in fleet.yaml, such as
+    `kv@{host}:{port}@{model}`.
+
+    Why it matters:
+        - kv-events: The router reads replica and model of an event from the topic. Events in another form are stored
+          under a name that it never looks up.
+
+    How to fix:
+        Use one form of topic on all replicas: the address by which the router knows the replica, and a served model
+        name.
+
+    Exceptions:
+        Routers that subscribe to each replica by its address may ignore the topic: disable the rule.
+
+    Evidence:
+        - vllm/config/kv_events.py (the topic is empty by default)
+        - llm-d/llm-d#1008
+        - llm-d/llm-d-inference-sim#624
+
+    Example:
+        The replicas send `kv@10.0.0.7@llama`, the form of an older guide. The router reads `kv@{host}:{port}@{model}`
+        and stores all events under a replica `10.0.0.7` without a port, which serves nothing.
+    """
+    senders, template = publishing(pool), pool.domain.expects.event_topic
+    if pool.is_ignored(TOPIC_PATH):
+        return
+    topics = senders.identity(TOPIC_PATH)
+    wrong = {
+        each.id for each in senders.members if each.id in topics and not _is_right(topics[each.id], template, each)
+    }
+    for topic, replicas in senders.values(TOPIC_PATH).items():
+        if odd := wrong.intersection(replicas):
+            yield _wrong_topic(senders.only(odd), topic, template)
+    if template is None:
+        rest = senders.without(wrong)
+        yield from (_with_form(rest, draft) for draft in pool_differences(rest, [TOPIC_PATH]))
+
+
+def _is_right(topic: object, template: str | None, replica: Replica) -> bool:
+    """Return whether a topic has the template's form, with a model that the replica serves.
+
+    Without a template only the model of a topic in vLLM's usual form is compared.
+    """
+    served = replica.served_model_names
+    if template is None:
+        match = TOPIC.match(topic) if isinstance(topic, str) else None
+        return match is None or not served or match["model"] in served
+    models = [re.escape(name) for name in served] or [PLACEHOLDERS[MODEL]]
+    patterns = (_filled(template, {**PLACEHOLDERS, MODEL: model}, re.escape) for model in models)
+    return isinstance(topic, str) and any(re.fullmatch(pattern, topic) for pattern in patterns)
+
+
+def _wrong_topic(odd: PoolSubject, topic: SettingValue, template: str | None) -> Draft:
+    """Return the replicas with one topic that does not have the router's form, or names a model not served."""
+    members = odd.members
+    names = list(dict.fromkeys(name for member in members for name in member.served_model_names))[:MAX_VALUES]
+    served = write(" (served: ", names_text(names), ")") if names else ()
+    rows = tuple(evidence_of(odd, [TOPIC_PATH]))
+    if template is None:
+        fix = _topic_remedy(SERVED, [_form(json.loads(topic.value), members)], members)
+        text = write(": this model is not served", served, ".")
+    else:
+        rows, fix = (*rows, expectation(TOPIC_PATH, template)), _topic_remedy(ROUTERS_FORM, [template], members)
+        named = served if f"{{{MODEL}}}" in template else ()
+        text = write("; the router expects ", name_piece(template, LONG_TEXT), named, ".")
+    replicas = tuple(each.id for each in members)
+    return Draft(replicas, write(setting_piece(TOPIC_PATH), " is ", value_piece(topic), text), rows, fix)
+
+
+def _with_form(pool: PoolSubject, draft: Draft) -> Draft:
+    """Return a difference with topics to paste: a compared value has no replica part."""
+    is_choice = draft.remedy.any_of
+    members = pool.only(draft.replicas).members
+    topics = (json.loads(each.value) for each in draft.evidence if each.is_reference or is_choice)
+    forms = dict.fromkeys(_form(topic, members) for topic in topics if isinstance(topic, str))
+    sentence = ONE_FORM if is_choice else POOLS_FORM
+    return replace(draft, remedy=_topic_remedy(sentence, list(forms)[:MAX_VALUES], members)._replace(any_of=is_choice))
+
+
+def _form(topic: str, members: Sequence[Replica]) -> str:
+    """Return a compared topic as a template. Its model stays where all of these replicas serve it."""
+    match = TOPIC.match(topic)
+    if match is None:
+        return topic
+    is_served = all(match["model"] in each.served_model_names for each in members if each.served_model_names)
+    model = match["model"] if is_served else f"{{{MODEL}}}"
+    return f"{match['kind']}@{match['pod'].replace('{pod}', '{host}')}@{model}"
+
+
+def _topic_remedy(sentence: str, forms: Sequence[str], members: Sequence[Replica]) -> Remedy:
+    """Return forms as flags: foreign names are quoted, addresses are variables."""
+    names = members[0].served_model_names
+    common = next((name for name in names if all(name in each.served_model_names for each in members)), None)
+    used = {name for form in forms for name in PLACEHOLDER.findall(form)}
+    hints = [HINT_ADDRESS] if used & VARIABLES.keys() else []
+    hints += [HINT_MODEL] if MODEL in used and common is None else []
+    known = {**VARIABLES, MODEL: shlex.quote(common or NO_MODEL)}
+    filled = (_filled(form, known, shlex.quote) or "''" for form in forms)
+    snippets = tuple(Snippet("flag", f"{remedy.flag_of(TOPIC_PATH)} {topic}") for topic in filled)
+    return Remedy(" ".join([sentence, *hints]), snippets)
+
+
+def _filled(form: str, known: Mapping[str, str], escape: Callable[[str], str]) -> str:
+    """Fill in the placeholders of a form and escape the rest. Odd pieces of the split are names of placeholders."""
+    pieces = enumerate(PLACEHOLDER.split(form))
+    return "".join(known[piece] if index % 2 else piece and escape(piece) for index, piece in pieces)
 
 
 @rule("RT-11", {ImpactContext.KV_EVENTS: Severity.WARNING}, needs=(ENDPOINT,))
@@ -192,14 +321,12 @@ def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
 
 
 def _is_configured(endpoint: Setting | None) -> bool:
-    """Tell whether an endpoint is the configured one: a bound one (`/kv_event_sources`) may be chosen by the system."""
-    if endpoint is None:
-        return False
-    return endpoint.source is not Source.KV_EVENT_SOURCES or WILDCARD in endpoint.value
+    """Return whether an endpoint is configured: one in `/kv_event_sources` may be chosen by the system."""
+    return endpoint is not None and (endpoint.source is not Source.KV_EVENT_SOURCES or WILDCARD in endpoint.value)
 
 
 def _has_one_port(pool: PoolSubject) -> bool:
-    """Tell whether one port is expected: one replica per host, all of one rank, configured endpoints only."""
+    """Return whether one port is expected: one replica per host, all of one rank, configured endpoints only."""
     hosts = {urlsplit(member.id).hostname for member in pool.members}
     ranks = {json.dumps(rank) for rank in pool.identity(RANK).values()}
     bound = any(pool.settings(member)[ENDPOINT].source is Source.KV_EVENT_SOURCES for member in pool.members)
@@ -223,11 +350,10 @@ def _endpoint_remedy(pool: PoolSubject, draft: Draft) -> Remedy:
     is_choice = draft.remedy.any_of
     rows = [each for each in draft.evidence if each.is_reference or is_choice]
     whole = [(each.path, value) for each in rows if (value := _whole_endpoint(pool, each)) is not None]
-    found = remedy.set_to(whole, draft.remedy.sentence)
     if not is_choice:
-        return found
+        return remedy.set_to(whole, draft.remedy.sentence)
     choices = (remedy.pasteable(*each) for each in whole[:MAX_VALUES])
-    return found._replace(snippets=tuple(each for each in choices if each), any_of=True)
+    return draft.remedy._replace(snippets=tuple(each for each in choices if each))
 
 
 def _whole_endpoint(pool: PoolSubject, row: Evidence) -> SettingValue | None:

@@ -24,8 +24,7 @@ from dashboard.rules.routing.hashes import (
     same_hashes,
     wanted_algorithm,
 )
-from dashboard.rules.routing.router import VERSION, expectation, most_used_version
-from dashboard.rules.selection import caching, evidence_of
+from dashboard.rules.selection import VERSION, caching, evidence_of, expectation, most_used_version
 from dashboard.rules.sentences import MAX_VALUES, setting_piece, value_piece, write
 from dashboard.rules.subject import FINGERPRINT, NOT_SET, Holders, PoolSubject
 from dashboard.vllm.lookahead import LOOKAHEAD

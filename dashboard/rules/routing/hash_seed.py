@@ -21,8 +21,7 @@ from dashboard.rules import remedy
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.findings import Evidence, Remedy, Snippet
 from dashboard.rules.routing.hashes import HASH_ALGORITHM, group_by_hashes, wanted_algorithm
-from dashboard.rules.routing.router import VERSION, declaration, most_used_version
-from dashboard.rules.selection import evidence_of
+from dashboard.rules.selection import VERSION, evidence_of, most_used_version
 from dashboard.rules.sentences import MAX_VALUES, say
 from dashboard.rules.subject import PoolSubject
 
@@ -190,5 +189,5 @@ def _alternatives(
 
 
 def _with_declaration(pool: PoolSubject, found: Remedy) -> Remedy:
-    snippets = (*found.snippets, declaration(pool.name, "expects:", DECLARED))
+    snippets = (*found.snippets, remedy.declaration(pool.name, "expects:", DECLARED))
     return found._replace(snippets=snippets, any_of=True)

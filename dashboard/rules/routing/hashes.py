@@ -2,18 +2,18 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from dashboard.fleet import SettingValue, State
-from dashboard.rules.differences import differences, majority
+from dashboard.rules import remedy
+from dashboard.rules.differences import code, differences, majority
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Evidence, Severity
 from dashboard.rules.registry import rule
-from dashboard.rules.routing.router import differs_from_router
-from dashboard.rules.selection import caching
-from dashboard.rules.sentences import say
+from dashboard.rules.selection import caching, expectation
+from dashboard.rules.sentences import say, setting_name, setting_piece, value_piece, write
 from dashboard.rules.subject import FINGERPRINT, Holders, PoolSubject, group_by_value, setting_value
 
 Digests = frozenset[str]
@@ -107,43 +107,52 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
         One replica was started with `xxhash` to save time. The router hashes with `sha256_cbor` and never finds a
         prefix in its cache.
     """
-    hashing, expected = caching(pool), pool.domain.expects.hash_algorithm
     if pool.is_ignored(HASH_ALGORITHM):
         return
-    algorithms = _algorithms(hashing)
-    if expected is not None:
-        matching = algorithms.get(setting_value(expected), ())
-        for draft in differs_from_router(HASH_ALGORITHM, algorithms, expected, _why(expected)):
-            yield _with_digests(hashing, draft, [(draft.replicas, False), (matching, True)])
-    else:
-        for draft in differences({HASH_ALGORITHM: algorithms}):
-            yield _with_digests(hashing, draft, [(each.replicas, each.is_reference) for each in draft.evidence])
+    hashing, wanted = caching(pool), _expected(pool)
+    algorithms, hashes = _algorithms(hashing), hashing.fingerprints()
+    drafts = differences({HASH_ALGORITHM: algorithms}) if wanted is None else _unlike_router(algorithms, wanted)
+    for draft in drafts:
+        rows = [*draft.evidence]
+        for each in draft.evidence:  # the row of the router has no replicas
+            ids = each.replicas or algorithms.get(SettingValue(each.value, each.state), ())
+            rows += digest_evidence(hashes, ids, is_reference=each.is_reference)
+        yield replace(draft, evidence=tuple(rows))
+
+
+def _expected(pool: PoolSubject) -> SettingValue | None:
+    """Return the router's algorithm."""
+    expected = pool.domain.expects.hash_algorithm
+    return None if expected is None else setting_value(expected)
+
+
+def _algorithms(hashing: PoolSubject) -> Holders:
+    """Group replicas by algorithm; algorithms with the same hashes count as one."""
+    return count_equal_hashes_as_one(hashing.values(HASH_ALGORITHM), hashing.fingerprints(), _expected(hashing))
 
 
 def wanted_algorithm(hashing: PoolSubject) -> SettingValue | None:
     """Return the algorithm that RT-05 recommends to the replicas that cache; None where it recommends none."""
     if hashing.is_ignored(HASH_ALGORITHM):
         return None
-    expected = hashing.domain.expects.hash_algorithm
-    return setting_value(expected) if expected is not None else majority(_algorithms(hashing))
+    return _expected(hashing) or majority(_algorithms(hashing))
 
 
-def _algorithms(hashing: PoolSubject) -> Holders:
-    """Group replicas by algorithm; algorithms with the same hashes count as one."""
-    expected = hashing.domain.expects.hash_algorithm
-    first = setting_value(expected) if expected is not None else None
-    return count_equal_hashes_as_one(hashing.values(HASH_ALGORITHM), hashing.fingerprints(), first)
-
-
-def _with_digests(hashing: PoolSubject, draft: Draft, sides: Sequence[tuple[tuple[str, ...], bool]]) -> Draft:
-    """Add the digests of (replicas, whether they are the reference) to a draft."""
-    hashes = hashing.fingerprints()
-    rows = (row for ids, is_reference in sides for row in digest_evidence(hashes, ids, is_reference=is_reference))
-    return replace(draft, evidence=(*draft.evidence, *rows))
-
-
-def _why(expected: str) -> str:
-    return (
-        f"The router computes hashes with {say(setting_value(expected))}. Another algorithm makes other hashes of the "
-        "same tokens, so the router never finds a prefix there."
-    )
+def _unlike_router(algorithms: Holders, wanted: SettingValue) -> Iterator[Draft]:
+    """Yield a draft per algorithm that differs from the router's, critical in every domain."""
+    router = value_piece(wanted)
+    for own, replicas in algorithms.items():
+        if own == wanted:
+            continue
+        yield Draft(
+            replicas,
+            write(setting_piece(HASH_ALGORITHM), " is ", value_piece(own), "; the router expects ", router, "."),
+            (Evidence(HASH_ALGORITHM, *own, replicas), expectation(HASH_ALGORITHM, json.loads(wanted.value))),
+            remedy.set_to(
+                [(HASH_ALGORITHM, wanted)],
+                f"Set {code(setting_name(HASH_ALGORITHM))} to the router's value and restart these replicas.",
+            ),
+            severity=Severity.CRITICAL,
+            why=f"The router computes hashes with {say(wanted)}. Another algorithm makes other hashes of the same "
+            "tokens, so the router never finds a prefix there.",
+        )

@@ -10,12 +10,11 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import joined, value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, connectors, native
-from dashboard.rules.differences import differences, pool_differences
+from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import Basis, ImpactContext, Router
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
-from dashboard.rules.routing.router import declaration
 from dashboard.rules.selection import PREFIX_CACHING, evidence_of
 from dashboard.rules.sentences import setting_piece, value_piece, write
 from dashboard.rules.subject import NOT_SET, Meaning, PoolSubject
@@ -79,29 +78,27 @@ def prefix_caching_off(pool: PoolSubject) -> Iterator[Draft]:
         return
     if on:
         is_on_wanted = is_aware or len(on) >= len(off)
-        yield _partly(pool, off, on, is_on_wanted=True) if is_on_wanted else _partly(pool, on, off, is_on_wanted=False)
+        yield _partly(pool, *((off, on) if is_on_wanted else (on, off)), wanted=YES if is_on_wanted else NO)
     elif is_aware and pool.pool.role is not Role.DECODE:
         yield _off_everywhere(pool, off)
 
 
-def _partly(pool: PoolSubject, odd: tuple[str, ...], rest: tuple[str, ...], *, is_on_wanted: bool) -> Draft:
-    """Draft the replicas to change: on behind a prefix-aware router, else like the majority."""
-    own, wanted = ("off", "on") if is_on_wanted else ("on", "off")
+def _partly(pool: PoolSubject, odd: tuple[str, ...], rest: tuple[str, ...], wanted: SettingValue) -> Draft:
+    """Return the replicas to change: on behind a prefix-aware router, else like the majority."""
+    own, others = ("off", "on") if wanted == YES else ("on", "off")
     share = f"{len(rest):,} of {len(odd) + len(rest):,} replicas"
     rows = evidence_of(pool, [PREFIX_CACHING], rest, is_reference=True)
+    sentence = f"Switch prefix caching {others} on these replicas and restart them."
     return Draft(
         odd,
-        write("Prefix caching is ", value(own), f"; it is {wanted} on {share}."),
+        write("Prefix caching is ", value(own), f"; it is {others} on {share}."),
         (*evidence_of(pool, [PREFIX_CACHING], odd), *rows),
-        remedy.set_to(
-            [(PREFIX_CACHING, YES if is_on_wanted else NO)],
-            f"Switch prefix caching {wanted} on these replicas and restart them.",
-        ),
+        remedy.set_to([(PREFIX_CACHING, wanted)], sentence),
     )
 
 
 def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
-    """Draft a pool without prefix caching; where the router is assumed, the remedy also offers to declare none."""
+    """Return a pool without prefix caching; where the router is assumed, the remedy also offers to declare none."""
     is_assumed = pool.domain.router_basis is Basis.ASSUMED
     behind = "" if is_assumed else "; the router sends prompts by prefix"
     fix = remedy.set_to([(PREFIX_CACHING, YES)], "Switch prefix caching on and restart the replicas.")
@@ -109,7 +106,7 @@ def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
         sentence = (
             f"{fix.sentence} Where no router uses prefixes, set `router: {Router.NONE}` for this pool in fleet.yaml."
         )
-        snippets = (*fix.snippets, declaration(pool.name, f"router: {Router.NONE}"))
+        snippets = (*fix.snippets, remedy.declaration(pool.name, f"router: {Router.NONE}"))
         fix = Remedy(sentence, snippets, any_of=True)
     return Draft(
         off,
@@ -163,9 +160,8 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
     for draft in pool_differences(pool, [TOKENIZER], _without_organisation(pool)):
         has_folder = any(not folders.isdisjoint(each.replicas) for each in draft.evidence)
         yield replace(draft, assumptions=("another name is another tokenizer",)) if has_folder else draft
-    if not pool.is_ignored(TOKENIZER_REVISION):
-        known = revisions(pool, TOKENIZER_REVISION, SNAPSHOT_PATHS[TOKENIZER], NOT_SET)
-        yield from differences({TOKENIZER_REVISION: known})
+    known = revisions(pool, TOKENIZER_REVISION, SNAPSHOT_PATHS[TOKENIZER], NOT_SET)
+    yield from pool_differences(pool, {TOKENIZER_REVISION: known})
     for draft in pool_differences(pool, [TOKENIZER_MODE]):
         yield assume_if_auto(draft, "auto resolves to another mode")
 
@@ -214,16 +210,20 @@ def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
     replicas = tuple(sorted({*connected, *(each for ids in sizes.values() for each in ids)}))
     if not replicas or pool.is_ignored(SIZE):
         return
+    text = write("Replicas offload KV cache; the router does not count it.")
     if sizes:
         amounts = joined((value_piece(size, SIZE),) for size in sizes)
         text = write(setting_piece(SIZE), " is ", amounts, "; the router does not count this KV cache.")
-    else:
-        text = write("Replicas offload KV cache; the router does not count it.")
+    blocks = _fewest_blocks(pool.only(replicas))
+    yaml = f"- type: approx-prefix-cache-producer\n  parameters:\n    lruCapacityPerServer: {blocks}"
     yield Draft(
         replicas,
         text,
         tuple(evidence_of(pool, (SIZE, CONNECTOR), replicas)),
-        _capacity_remedy(_fewest_blocks(pool.only(replicas))),
+        Remedy(
+            "Set the router's capacity per replica to all of its blocks (llm-d: `lruCapacityPerServer`).",
+            () if blocks is None else (Snippet("yaml", yaml),),
+        ),
         Confidence.DERIVED,
         severity=Severity.INFO if pool.domain.assumptions else None,
     )
@@ -260,11 +260,3 @@ def _blocks_of(pool: PoolSubject, member: Replica, engine: Engine) -> int | None
         return None
     share = (engine.kv_cache_bytes + size * GIB) / engine.kv_cache_bytes
     return int(engine.kv_cache_size_tokens * share) // block
-
-
-def _capacity_remedy(blocks: int | None) -> Remedy:
-    sentence = "Set the router's capacity per replica to all of its blocks (llm-d: `lruCapacityPerServer`)."
-    if blocks is None:
-        return Remedy(sentence)
-    yaml = f"- type: approx-prefix-cache-producer\n  parameters:\n    lruCapacityPerServer: {blocks}"
-    return Remedy(sentence, (Snippet("yaml", yaml),))

@@ -9,7 +9,7 @@ from typing import Any
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue
 from dashboard.fleet.formatting import count
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, reports_options
-from dashboard.rules.differences import code, differences, value_evidence
+from dashboard.rules.differences import code, pool_differences, value_evidence
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
@@ -24,7 +24,7 @@ from dashboard.rules.sentences import (
     value_piece,
     write,
 )
-from dashboard.rules.stores.sharing import MODEL, QUANTIZATION, REVISION, TP, UNSHARED, compared, is_mla
+from dashboard.rules.stores.sharing import MODEL, QUANTIZATION, REVISION, TP, UNSHARED, is_mla
 from dashboard.rules.subject import FleetSubject, Holders, PoolSubject, group_by_native, group_by_value, reported
 from dashboard.rules.value_equivalence import CACHE_DTYPE, default_branch, resolved_kv_dtype
 
@@ -92,7 +92,7 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
         for writer in writers:
             shared[writer.key].append(writer)
         prefixes = group_by_native({each.replica: each.prefix or None for each in writers})
-        for draft in differences(compared(pool, {PREFIX: prefixes}), UNSHARED):
+        for draft in pool_differences(pool, {PREFIX: prefixes}, consequence=UNSHARED):
             yield replace(draft, severity=Severity.WARNING)
     for key in sorted(shared):
         yield from _collisions(key, shared[key], fleet)
@@ -101,13 +101,13 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
 def _unconnected(pool: PoolSubject) -> Iterator[Draft]:
     """Yield replicas without the store's connector, where others of the pool have it."""
     names = {replica: [each.name for each in found] for replica, found in pool.of_documents(connectors).items()}
-    if pool.is_ignored(CONNECTOR) or not any(MOONCAKE in own for own in names.values()):
+    if not any(MOONCAKE in own for own in names.values()):
         return
     reporting = {replica for replicas in pool.values(CONNECTOR).values() for replica in replicas}
     holders = group_by_native({replica: MOONCAKE if MOONCAKE in names[replica] else None for replica in reporting})
     is_only_connector = all(len(each) <= 1 for each in names.values())
     add = Remedy(f"Add {MOONCAKE} to the connectors of all replicas and restart them.")
-    for draft in differences({CONNECTOR: holders}):
+    for draft in pool_differences(pool, {CONNECTOR: holders}):
         yield replace(draft, severity=Severity.WARNING, remedy=draft.remedy if is_only_connector else add)
 
 

@@ -90,16 +90,10 @@ def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
     if pool.domain.kv_store is Store.MOONCAKE:
         return
     is_p2p = pool.domain.kv_store is Store.P2P
-    for draft in differences(_keys(pool), REFUSED if is_p2p else UNSHARED):
+    for draft in pool_differences(pool, _keys(pool), consequence=REFUSED if is_p2p else UNSHARED):
         yield replace(draft, severity=Severity.CRITICAL) if is_p2p else draft
-    weights = {path: pool.values(path, default_branch) for path in (REVISION, QUANTIZATION)}
-    for draft in differences(compared(pool, weights), SILENT):
+    for draft in pool_differences(pool, (REVISION, QUANTIZATION), default_branch, SILENT):
         yield replace(draft, severity=Severity.CRITICAL)
-
-
-def compared(pool: PoolSubject, settings: Mapping[str, Holders]) -> dict[str, Holders]:
-    """Return the settings that fleet.yaml does not exclude."""
-    return {path: holders for path, holders in settings.items() if not pool.is_ignored(path)}
 
 
 def _keys(pool: PoolSubject) -> dict[str, Holders]:
@@ -109,7 +103,7 @@ def _keys(pool: PoolSubject) -> dict[str, Holders]:
     keys |= {path: pool.values(path) for path in (*CONTEXT, *((TP, PP) if _separates_ranks(pool, groups) else ()))}
     keys |= {f"{EXTRA}.{name}": chunked.values(f"{EXTRA}.{name}") for name in CHUNKS}
     keys[GROUPS] = group_by_native({each: sorted([g.spec_type, g.layers] for g in own) for each, own in groups.items()})
-    return compared(pool, keys)
+    return keys
 
 
 def _separates_ranks(pool: PoolSubject, known: Mapping[str, Sequence[KVCacheGroup]]) -> bool:
